@@ -38,10 +38,13 @@ PROMETHEUS_IMAGE ?= stream-dedup/prometheus
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo test test-full test-cluster test-spark lint bench quality fuzz simulate soak alerts boards docs wheel image check-image check-compose kafka-image prometheus-image clean
+.PHONY: help docker setup run demo test test-full test-cluster test-spark lint bench quality fuzz simulate soak alerts boards docs wheel image check-image check-compose kafka-image prometheus-image clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+
+docker:
+	@command -v docker >/dev/null || { echo 'docker is not installed: apt install docker.io' >&2; exit 1; }
 
 setup: $(VENV)/.dev
 
@@ -116,23 +119,23 @@ wheel: setup
 	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 # deploy/certs/README: what to do where the network puts its own certificates before PyPI's.
-image:
+image: docker
 	@docker build --tag $(IMAGE) --file deploy/Dockerfile .
 
-check-image:
+check-image: docker
 	@deploy/check-image $(IMAGE)
 
-check-compose:
+check-compose: docker
 	@deploy/check-compose
 
 # The context is made by tar: the jars come from the cache, and no builder but the classic one is needed.
-kafka-image: setup
-	@jars=$$($(BIN)/python -P -c 'from stream_dedup.dev.broker.jars import install_jars; print(install_jars())') \
+kafka-image: docker setup
+	@jars=$$($(BIN)/python -P -m stream_dedup.dev.broker) \
 	  && tar --create --transform 's,^\(.*\.jar\)$$,jars/\1,' -C deploy/kafka Dockerfile run \
 	    -C $(CURDIR)/stream_dedup/dev/broker log4j2.properties -C "$$jars" $$(ls $$jars) \
 	  | docker build --tag $(KAFKA_IMAGE) -
 
-prometheus-image:
+prometheus-image: docker
 	@docker build --tag $(PROMETHEUS_IMAGE) deploy/prometheus
 
 clean:

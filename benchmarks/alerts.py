@@ -35,6 +35,7 @@ from benchmarks.alert_stage import (
 )
 from boards.contents import BOARDS
 from boards.grafana import Query
+from stream_dedup.extras import SERVE_PACKAGES, need_packages, need_program
 
 BURST = 30_000
 """Articles that wait: three times what StreamDedupLagGrows tells from a short delay, less what is in flight."""
@@ -260,6 +261,8 @@ def main() -> int:
     parser.add_argument("--factor", type=float, default=FACTOR, help="what ranges and delays are divided by")
     parser.add_argument("--only", default=(), nargs="+", choices=HARMED, metavar="ALERT", help="only their harm")
     options = parser.parse_args()
+    need_packages("benchmarks.alerts", "serve", *SERVE_PACKAGES)
+    need_program("benchmarks.alerts", "prometheus", "apt install prometheus")
     with staged(options.factor) as stage:
         return 0 if run(stage, options.only) else 1
 

@@ -30,6 +30,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.headers import SOURCE_TIMESTAMP
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.dev.broker import BrokerSettings, find_broker
+from stream_dedup.extras import need_packages
 from stream_dedup.ports import CommittedOffset, Output, Partition, WorkerPorts
 
 CLIENTS = ("kafka-python", "confluent")
@@ -136,6 +137,7 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=300)
     parser.add_argument("--turns", type=int, default=5)
     given = parser.parse_args()
+    need_packages("benchmarks.copy_loop", "confluent", "confluent_kafka")
     turns: dict[str, list[Turn]] = {client: [] for client in CLIENTS}
     source, target = f"copy-{uuid.uuid4().hex[:8]}-articles", f"copy-{uuid.uuid4().hex[:8]}-unique"
     with find_broker(BrokerSettings()) as broker:

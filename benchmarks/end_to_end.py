@@ -52,6 +52,7 @@ from benchmarks.texts import articles, as_json
 from stream_dedup.broker.client import make_consumer
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
+from stream_dedup.extras import need_packages
 
 PLAIN = "plain consumer"
 COPY = "copy loop, "
@@ -262,6 +263,7 @@ def main() -> None:
         lines = Path(given.picture).read_text("utf-8").splitlines()
         print(draw([Latency(**json.loads(line)) for line in lines]))
         return
+    need_packages("benchmarks.end_to_end", "bench", "simhash")
     with find_broker(BrokerSettings()) as broker:
         clients = given.clients.split(",")
         turns = take_turns(broker.bootstrap, given)

@@ -34,6 +34,7 @@ import orjson
 
 from benchmarks.filter_loops import LOOPS
 from benchmarks.made_news import made_text
+from stream_dedup.extras import need_packages
 
 SIZES = "10000,100000"
 KIB = 1024
@@ -121,6 +122,7 @@ def _matches(marked: Path) -> Iterator[int | None]:
 
 def main() -> None:
     options = _options()
+    need_packages("benchmarks.filter_beside", "bench", *LOOPS)
     sizes = [int(size) for size in options.sizes.split(",")]
     ways: dict[str, Command] = {"filter --processes 0": by_filter} | {f"loop, {name}": by_loop(name) for name in LOOPS}
     with tempfile.TemporaryDirectory(dir=options.folder) as temporary:

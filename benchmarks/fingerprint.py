@@ -59,6 +59,7 @@ from benchmarks.fingerprint_sweep import KINDS, sweep
 from benchmarks.texts import articles, comments_about, described, english_articles, news
 from benchmarks.turns import Work, microseconds
 from stream_dedup.core.profiles import PROFILES
+from stream_dedup.extras import need_packages
 
 CHARACTERS, FEWER_CHARACTERS = 2_000, 1_000
 """Of Chinese news: some 6 and 3 kB."""
@@ -75,6 +76,8 @@ def main() -> None:
         for ratio, where in dict.fromkeys((*rows[:SHOWN], *rows[-SHOWN:])):
             print(f"{ratio:.2f}  {where}")
         return
+    if options.picture:
+        need_packages("benchmarks.fingerprint --picture", "bench", "matplotlib")
     print(
         f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, one process, processor time"
     )

@@ -45,6 +45,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
+from stream_dedup.extras import need_packages
 
 PARTITIONS = multiprocessing.cpu_count()
 BATCH = 500
@@ -289,6 +290,7 @@ def measure_filter(folder: Path, values: list[bytes], processes: int, profile: s
 
 def main() -> None:
     given = _options()
+    need_packages("benchmarks.pipeline", "bench", "simhash")
     values = [as_json(number, text) for number, text in enumerate(articles(given.articles))]
     filtered = delays = None
     with find_broker(BrokerSettings()) as broker, tempfile.TemporaryDirectory() as temporary:

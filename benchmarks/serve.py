@@ -37,6 +37,7 @@ from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.dev.broker import BrokerSettings, find_broker
+from stream_dedup.extras import SERVE_PACKAGES, need_packages
 from stream_dedup.index import IndexSettings, LogIndex
 from stream_dedup.index.scan import warm
 from tests.serve.comparing import checked_and_judged, served
@@ -52,6 +53,7 @@ IMAGE_MIB = 1024
 
 def main() -> int:
     options = _options()
+    need_packages("benchmarks.serve", "serve", *SERVE_PACKAGES)
     with (
         tempfile.TemporaryDirectory(prefix="stream-dedup-serve-") as folder,
         find_broker(BrokerSettings(), own=True) as broker,

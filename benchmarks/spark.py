@@ -47,6 +47,8 @@ from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.dev.broker.jars import find_java
+from stream_dedup.extras import not_installed
 from stream_dedup.seed.entry_rows import columns_of
 from stream_dedup.spark import fingerprint, near_duplicates
 from tests.seed.seeding import SeedWorld
@@ -57,6 +59,8 @@ CONFIG = Config()
 
 def main() -> int:
     options = _options()
+    if find_java() is None:
+        sys.exit(not_installed("benchmarks.spark", ["Java 17"], "apt install default-jre-headless"))
     check()
     with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder:
         differing = compared(Path(folder), options)

@@ -6,12 +6,11 @@ worker asks about topics and groups, use kafka-python.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from stream_dedup.broker.adapter import AlternatingSink, KafkaLog, KafkaOffsets, KafkaSink, KafkaSource, SystemClock
 from stream_dedup.broker.hanging_transactions import transactional_ids
-from stream_dedup.errors import UserError
+from stream_dedup.extras import need_packages
 from stream_dedup.ports import WorkerPorts
 
 if TYPE_CHECKING:
@@ -75,10 +74,5 @@ def _source_and_sink(config: Config, member_id: str) -> tuple[ArticleSource, Ver
 def _is_confluent(config: Config) -> bool:
     if config.kafka.client != "confluent":
         return False
-    if find_spec("confluent_kafka") is None:
-        msg = (
-            'kafka.client = "confluent" needs the package confluent-kafka, which is not installed: '
-            'pip install "stream-dedup[confluent]", or set kafka.client = "kafka-python"'
-        )
-        raise UserError(msg)
+    need_packages('kafka.client = "confluent"', "confluent", "confluent_kafka")
     return True

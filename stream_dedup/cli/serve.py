@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import click
 
 from stream_dedup.cli.options import config_options
 from stream_dedup.config.model import Config
-from stream_dedup.errors import UserError
-
-_NEEDED = ("fastapi", "uvicorn", "jinja2")
+from stream_dedup.extras import SERVE_PACKAGES, need_packages
 
 
 @click.command()
@@ -31,10 +27,7 @@ def command(config: Config) -> int:
       stream-dedup serve --brokers kafka:9092 --group news
       stream-dedup serve --config worker.toml --address 0.0.0.0:8787 --token-file /run/secrets/token
     """  # noqa: D301 - \b keeps click from folding the examples
-    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        msg = f"serve: {', '.join(missing)} is not installed; pip install 'stream-dedup[serve]'"
-        raise UserError(msg)
+    need_packages("serve", "serve", *SERVE_PACKAGES)
     from stream_dedup.serve.run import run_service  # noqa: PLC0415 - loads the Kafka client and the HTTP server
 
     return run_service(config)

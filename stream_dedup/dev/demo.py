@@ -97,7 +97,7 @@ def _show_the_stream() -> int:
     try:
         broker = find_broker()
     except NoMachineryError as error:
-        write_lines(f"{error}. The same stream through files instead:", "")
+        write_lines(str(error), "The same stream through files instead:", "")
         with tempfile.TemporaryDirectory(prefix="stream-dedup-demo-") as folder:
             return _through_files(_settings(Path(folder)))
     with broker:

@@ -31,6 +31,7 @@ from stream_dedup.dev.showing import Showing
 from stream_dedup.dev.stream import SampleStream
 from stream_dedup.errors import StreamDedupError, UnavailableError
 from stream_dedup.exit_codes import EXIT_OK
+from stream_dedup.extras import SERVE_PACKAGES, need_packages
 
 DEMO_PAUSE_S = 0.15
 """Between two records, seconds: some six a second, of which a person can read the verdicts."""
@@ -59,11 +60,12 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
 
 
 def _run() -> None:
+    need_packages("the service", "serve", *SERVE_PACKAGES)
     write_lines("Starting Kafka (the first time its image or its jars are fetched) …")
     try:
         broker = find_broker()
     except NoMachineryError as error:
-        msg = f"{error}: install Docker or Java 17 with Maven; make run shows the program without a broker"
+        msg = f"{error}; make run shows the program without a broker"
         raise UnavailableError(msg) from error
     with broker, ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-dedup-demo-")))

@@ -2,7 +2,7 @@
 
 Owns one listening socket, its connections and their threads. Each request of a health page calls a function, which must
 return at once and may be called from any thread. A health page answers 200, or 503 with the reason in its body. The
-server changes nothing.
+server changes nothing: its pages have the methods GET and HEAD, and another one is answered 405.
 
 A client must not be able to harm the process. Rules:
 
@@ -20,7 +20,7 @@ import math
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -28,7 +28,7 @@ from http.client import LineTooLong
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BufferedIOBase
 from threading import Event, Lock, Thread
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple, Self
 
 from prometheus_client import CollectorRegistry
@@ -47,6 +47,7 @@ CLOSED_WITHIN_S = 0.1
 MAX_DETAIL = 200
 """Characters of a client's request that a log line quotes."""
 _TEXT = "text/plain; charset=utf-8"
+_ALLOW = {"Allow": "GET, HEAD"}
 
 Check = Callable[[], tuple[bool, str]]
 """Returns whether the check passes, and the reason."""
@@ -83,7 +84,8 @@ class MetricsServer:
             UserError: the address cannot be bound.
         """
         faults = Faults(limits.quiet_s)
-        self._server = _bind(address, _handler(registry, {"/healthz": healthy, "/readyz": ready}, faults))
+        pages = {"registry": registry, "checks": {"/healthz": healthy, "/readyz": ready}, "faults": faults}
+        self._server = _bind(address, type("_BoundHandler", (_Handler,), pages))
         self._server.limit(limits, faults)
         host, port = self._server.server_address[:2]
         self.port = int(port)
@@ -260,43 +262,65 @@ class _Response(NamedTuple):
     status: int
     content_type: str
     content: bytes
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
-def _handler(registry: CollectorRegistry, checks: dict[str, Check], faults: Faults) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.0"  # one request for each connection
+_NO_PAGE = _Response(HTTPStatus.NOT_FOUND, _TEXT, b"pages: /metrics /healthz /readyz\n")
 
-        def setup(self) -> None:
-            super().setup()
-            self.rfile: Any = _Head(self.rfile)
 
-        def do_GET(self) -> None:
-            self._answer(body=True)
+class _Handler(BaseHTTPRequestHandler):
+    """Answers the request of a connection."""
 
-        def do_HEAD(self) -> None:
-            self._answer(body=False)
+    protocol_version = "HTTP/1.0"  # one request for each connection
+    registry: CollectorRegistry
+    checks: dict[str, Check]
+    faults: Faults
 
-        def _answer(self, *, body: bool) -> None:
-            path = self.path.partition("?")[0]
-            try:
-                page = _page(registry, checks, path, self.headers.get("Accept", ""))
-            except Exception as error:  # noqa: BLE001 - whatever fails, the client is answered and the log says so
-                faults.note(f"{path} failed", f"{type(error).__name__}: {error}", logging.WARNING)
-                page = _Response(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, b"failed; the log says why\n")
-            self.send_response(page.status)
-            self.send_header("Content-Type", page.content_type)
-            self.send_header("Content-Length", str(len(page.content)))
-            self.end_headers()
-            if body:
-                self.wfile.write(page.content)
+    def setup(self) -> None:
+        super().setup()
+        self.rfile: Any = _Head(self.rfile)
 
-        def log_error(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
-            faults.note("malformed request", f"{self.client_address[0]}: {format % args}"[:MAX_DETAIL])
+    def do_GET(self) -> None:
+        self._answer(body=True)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
-            _log.debug(format, *args)
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
 
-    return Handler
+    def _answer(self, *, body: bool) -> None:
+        path = self.path.partition("?")[0]
+        try:
+            page = _page(self.registry, self.checks, path, self.headers.get("Accept", ""))
+        except Exception as error:  # noqa: BLE001 - whatever fails, the client is answered and the log says so
+            self.faults.note(f"{path} failed", f"{type(error).__name__}: {error}", logging.WARNING)
+            page = _Response(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, b"failed; the log says why\n")
+        self._send(page, body=body)
+
+    def _send(self, page: _Response, *, body: bool) -> None:
+        self.send_response(page.status)
+        self.send_header("Content-Type", page.content_type)
+        self.send_header("Content-Length", str(len(page.content)))
+        for name, value in page.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if body:
+            self.wfile.write(page.content)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer a faulty request; a method without a ``do_METHOD`` is 501 in http.server, whatever the page."""
+        if code != HTTPStatus.NOT_IMPLEMENTED:
+            super().send_error(code, message, explain)
+            return
+        page = _NO_PAGE
+        if self.path.partition("?")[0] in {"/metrics", *self.checks}:
+            page = _Response(HTTPStatus.METHOD_NOT_ALLOWED, _TEXT, b"methods: GET HEAD\n", _ALLOW)
+        self.log_error("code %d, message %s", page.status, message)
+        self._send(page, body=True)
+
+    def log_error(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
+        self.faults.note("malformed request", f"{self.client_address[0]}: {format % args}"[:MAX_DETAIL])
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
+        _log.debug(format, *args)
 
 
 def _page(registry: CollectorRegistry, checks: dict[str, Check], path: str, accept: str) -> _Response:
@@ -307,7 +331,7 @@ def _page(registry: CollectorRegistry, checks: dict[str, Check], path: str, acce
         good, reason = checks[path]()
         status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
         return _Response(status, _TEXT, f"{reason}\n".encode(errors="backslashreplace"))
-    return _Response(HTTPStatus.NOT_FOUND, _TEXT, b"pages: /metrics /healthz /readyz\n")
+    return _NO_PAGE
 
 
 def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:

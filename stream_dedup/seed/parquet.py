@@ -15,6 +15,7 @@ import numpy as np
 
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import UserError
+from stream_dedup.extras import need_packages
 from stream_dedup.files.inputs import STDIN, Progress, printable
 from stream_dedup.seed.articles import SeedSource, StoredBatch, identity_of, replaced
 
@@ -126,12 +127,10 @@ def _unreadable(path: Path, error: Exception) -> UserError:
 
 
 def _opened(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
-    try:
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-        from pyarrow import parquet  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        msg = f"input {printable(str(path))}: reading Parquet needs pyarrow: pip install 'stream_dedup[spark]'"
-        raise UserError(msg) from error
+    need_packages(f"input {printable(str(path))} (Parquet)", "spark", "pyarrow")
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+    from pyarrow import parquet  # noqa: PLC0415 - an extra
+
     try:
         return parquet.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:

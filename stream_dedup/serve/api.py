@@ -12,11 +12,12 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import PlainTextResponse, Response
 
+from stream_dedup.errors import UserError
 from stream_dedup.groups import GroupedArticle, GroupStore, Window
 from stream_dedup.serve.bodies import json_answer
 from stream_dedup.serve.explaining import ExplainRequest
 from stream_dedup.serve.given import CheckRequest
-from stream_dedup.serve.problems import PROBLEM_JSON, not_found
+from stream_dedup.serve.problems import PROBLEM_JSON, in_parameter, invalid, not_found
 from stream_dedup.serve.texts import MOST_TEXTS
 from stream_dedup.serve.values import (
     Json,
@@ -43,6 +44,29 @@ _WithTexts = Annotated[bool, Query(description=f"With texts, of {MOST_TEXTS} art
 _After = Annotated[str | None, Query(max_length=100, description="Where the page begins, as the one before says.")]
 
 
+_TEXT = {"type": "string"}
+PROBLEM_SCHEMA = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": _TEXT,
+        "title": _TEXT,
+        "status": {"type": "integer"},
+        "detail": _TEXT,
+        "errors": {
+            "type": "array",
+            "description": "Each has its place: a JSON pointer into the body, or the name of a parameter.",
+            "items": {
+                "type": "object",
+                "required": ["detail"],
+                "properties": {"pointer": _TEXT, "parameter": _TEXT, "detail": _TEXT},
+            },
+        },
+    },
+}
+"""A problem, for the description of each route."""
+
+
 class _AnyText(PathConvertor):
     """The rest of a path, line feeds included: an article id may have them, at its end too."""
 
@@ -61,14 +85,14 @@ def add_api(app: FastAPI, service: Service) -> None:
         "/v1/check",
         routes.check,
         "What would these articles be if they were logged next?",
-        *(409, 413, 422, 503, 504),
+        *(409, 413, 415, 422, 503, 504),
         method="POST",
     )
     add(
         "/v1/explain",
         routes.explain,
         "Why do two articles match, or not?",
-        *(404, 409, 413, 422, 503, 504),
+        *(404, 409, 413, 415, 422, 503, 504),
         method="POST",
     )
     add(
@@ -146,9 +170,13 @@ class _Routes:
         if found is None:
             msg = "there is no such group"
             raise not_found(msg)
-        growth, page = await asyncio.to_thread(
-            lambda: (store.growth(found.id, window, now), store.members(found.id, limit, after))
-        )
+        try:
+            growth, page = await asyncio.to_thread(
+                lambda: (store.growth(found.id, window, now), store.members(found.id, limit, after))
+            )
+        except UserError as error:
+            detail = "after: no answer named this place"
+            raise invalid(detail, in_parameter("after", detail)) from error
         values = {"window": str(window), "time_ms": now, "group": group_values(found), "growth": buckets_values(growth)}
         shown = await self._shown(page.members, texts=texts)
         return json_answer(values | {"members": shown, "after": page.after})
@@ -203,8 +231,7 @@ class _Routes:
 
 def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return how the description names the problems that a route answers with."""
-    schema = {"type": "object", "required": ["type", "title", "status", "detail"]}
     return {
-        status: {"description": HTTPStatus(status).phrase, "content": {PROBLEM_JSON: {"schema": schema}}}
+        status: {"description": HTTPStatus(status).phrase, "content": {PROBLEM_JSON: {"schema": PROBLEM_SCHEMA}}}
         for status in statuses
     }

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from http import HTTPStatus
+from email.message import Message
 from typing import Any
 
 import orjson
 from fastapi.routing import APIRoute
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from stream_dedup.core.text.decode import InputFormat, parse_object
+from stream_dedup.serve.problems import in_body, invalid, unsupported
 
 SMALL_BODY = 64 << 10
 """Bytes that are parsed at once: 10 ms at most. The largest body takes more than a second where it is all brackets."""
+JSON = "application/json"
+UTF8_NAMES = ("utf-8", "utf8")
 _FORMAT = InputFormat(id_field="")
 
 
@@ -27,28 +29,63 @@ class JsonRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override] # a coroutine is one
         """Return the handler of requests."""
         handle = super().get_route_handler()
+        if self.body_field is None:
+            return handle
 
         async def handle_json(request: Request) -> Response:
-            return await handle(_JsonRequest(request.scope, request.receive))
+            read = _JsonRequest(request.scope, request.receive)
+            read.parsed = await _parsed(read)
+            return await handle(read)
 
         return handle_json
 
 
 class _JsonRequest(Request):
-    async def json(self) -> Any:  # noqa: ANN401 - as the framework declares it
-        """Return the object of the body.
+    """A request whose body was parsed already: the framework lets no error of its own parsing pass."""
 
-        Raises:
-            HTTPException: it is none; the framework lets no other error of a body pass.
-        """
-        body = await self.body()
-        if len(body) > SMALL_BODY:  # other clients are answered meanwhile
-            parsed = await asyncio.to_thread(parse_object, body, _FORMAT)
-        else:
-            parsed = parse_object(body, _FORMAT)
-        if isinstance(parsed, str):
-            raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, parsed)
-        return parsed
+    parsed: dict[str, Any]
+
+    async def json(self) -> Any:  # noqa: ANN401 - as the framework declares it
+        """Return the object of the body."""
+        return self.parsed
+
+
+async def _parsed(request: Request) -> dict[str, Any]:
+    """Return the object of a body.
+
+    Raises:
+        ProblemError: the body is of another type, or no JSON object.
+    """
+    body = await request.body()
+    if not body:
+        msg = "the request has no body; send a JSON object"
+        raise invalid(msg)
+    require_type(request, JSON)
+    if len(body) > SMALL_BODY:  # other clients are answered meanwhile
+        parsed = await asyncio.to_thread(parse_object, body, _FORMAT)
+    else:
+        parsed = parse_object(body, _FORMAT)
+    if isinstance(parsed, str):
+        msg = "the body is not a JSON object that can be read"
+        raise invalid(msg, in_body((), parsed))
+    return parsed
+
+
+def require_type(request: Request, media_type: str) -> None:
+    """Refuse a body of another media type, or of another character set than UTF-8.
+
+    Raises:
+        ProblemError: the answer is 415 and names the type that is read.
+    """
+    header = Message()
+    header["Content-Type"] = ", ".join(request.headers.getlist("content-type"))
+    if header.get_content_type() != media_type:
+        detail = f"the header Content-Type is missing or names another type; send Content-Type: {media_type}"
+    elif str(header.get_param("charset", "utf-8")).lower() not in UTF8_NAMES:
+        detail = "the header Content-Type names another charset than UTF-8; send the body in UTF-8"
+    else:
+        return
+    raise unsupported(detail, {"Accept": media_type})
 
 
 def json_answer(values: Any, status: int = 200) -> Response:  # noqa: ANN401 - JSON values
@@ -57,4 +94,4 @@ def json_answer(values: Any, status: int = 200) -> Response:  # noqa: ANN401 - J
         body = orjson.dumps(values)
     except TypeError:  # orjson.JSONEncodeError
         body = json.dumps(values).encode()
-    return Response(body, status, media_type="application/json")
+    return Response(body, status, media_type=JSON)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from stream_dedup.core.columns import Columns
 from stream_dedup.core.model import Coordinates
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.serve.follower import Checked, LogFollower, NotReadyError
-from stream_dedup.serve.given import GivenArticle, record_of, unused_member
+from stream_dedup.serve.given import GivenArticle, record_of, refuse_unused
 from stream_dedup.serve.problems import ProblemError, busy, not_ready
 from stream_dedup.serve.schemes import SchemeFingerprinter
 from stream_dedup.serve.values import Json, check_values, group_ids, matches_of
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from stream_dedup.config.model import Config
     from stream_dedup.core.logged_scheme import Scheme
     from stream_dedup.serve.kept_groups import KeptGroups
+    from stream_dedup.serve.problems import JsonPath
     from stream_dedup.serve.serve_metrics import ServeMetrics
 
 log = logging.getLogger(__name__)
@@ -57,8 +58,8 @@ class Checker:
         self._limit = config.serve.queue_articles
         self._waiting = 0
 
-    async def check(self, articles: Sequence[GivenArticle], top: int) -> Json:
-        """Return the answer for these articles, with ``top`` of the nearest entries of each.
+    async def check(self, articles: Mapping[JsonPath, GivenArticle], top: int) -> Json:
+        """Return the answer for these articles of a request, with ``top`` of the nearest entries of each.
 
         Raises:
             ProblemError: there is no room, the log is not read yet, or the articles took too long.
@@ -95,16 +96,15 @@ class Checker:
             log.warning("an answer is without groups: %s", error)
             return {}
 
-    async def _fingerprint(self, articles: Sequence[GivenArticle]) -> tuple[Columns, Scheme]:
+    async def _fingerprint(self, articles: Mapping[JsonPath, GivenArticle]) -> tuple[Columns, Scheme]:
         """Return the entries that these articles would have, and their scheme.
 
         Raises:
             ProblemError: the configuration has no settings for the log's scheme, or has not what an article gives.
         """
-        for at, article in enumerate(articles):
-            if (unused := unused_member(article, self._format)) is not None:
-                raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", f"article {at}: {unused}")
-        records = [record_of(article, self._format) for article in articles]
+        for at, article in articles.items():
+            refuse_unused(article, at, self._format)
+        records = [record_of(article, self._format) for article in articles.values()]
         scheme, fingerprinter = self._fingerprinter.get()
         parts = map(asyncio.wrap_future, fingerprinter.submit(records))
         return Columns.concat(await asyncio.gather(*parts)), scheme

@@ -85,7 +85,8 @@ class TimedProtocol(H11Protocol):
     def eof_received(self) -> bool:  # type: ignore[override] # asyncio takes the answer
         """Return whether the connection stays open: a client that sends nothing more may wait for its answer."""
         cycle = self.cycle
-        if cycle is None or cycle.response_complete or self.conn.their_state is not h11.DONE:  # type: ignore[redundant-expr] # None at first
+        is_whole = self.conn.their_state in {h11.DONE, h11.MUST_CLOSE}  # the latter: HTTP/1.0, or Connection: close
+        if cycle is None or cycle.response_complete or not is_whole:  # type: ignore[redundant-expr] # None at first
             return False
         cycle.keep_alive = False
         return self.scheme == "http"  # TLS has no half of a connection

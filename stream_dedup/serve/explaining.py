@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,14 +25,15 @@ from stream_dedup.explain.side import Side
 from stream_dedup.pool.limited import LimitedProcess
 from stream_dedup.pool.process import DeathError
 from stream_dedup.serve.follower import LogFollower, NotReadyError
-from stream_dedup.serve.given import GivenArticle, GivenObject, raw_of, unused_member
+from stream_dedup.serve.given import GivenArticle, GivenObject, raw_of, refuse_unused
 from stream_dedup.serve.lanes import Lane
-from stream_dedup.serve.problems import ProblemError, not_found, not_ready
+from stream_dedup.serve.problems import in_body, invalid, not_found, not_ready
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
     from stream_dedup.core.text.decode import Article
     from stream_dedup.serve.kept_groups import KeptGroups
+    from stream_dedup.serve.problems import ProblemError
     from stream_dedup.serve.schemes import SchemeFingerprinter
     from stream_dedup.serve.texts import SourceTexts
 
@@ -111,8 +111,8 @@ class Explainer:
         if not position.ready or position.rules is None:
             raise not_ready(position.detail)
         rules = position.rules
-        a, b = [await self._found(name, one) for name, one in (("A", request.a), ("B", request.b))]
-        for name, article in (("A", a), ("B", b)):
+        a, b = [await self._found(name, one) for name, one in (("a", request.a), ("b", request.b))]
+        for name, article in (("a", a), ("b", b)):
             _check_length(name, article)
         recipe = ExplainRecipe(self._fingerprinter.needed_settings(), self._limit_s)
         return await self._lane.run(lambda: self._explained(recipe, Pair(a, b, rules)))
@@ -141,11 +141,10 @@ class Explainer:
         return side
 
     def _given(self, name: str, given: ExplainedArticle) -> Article:
-        unused = unused_member(given, self._format)
+        refuse_unused(given, (name,), self._format)
         article = decode(raw_of(given, self._format), self._format)
-        reason = unused if unused is not None else article.reason if isinstance(article, Rejection) else None
-        if reason is not None or isinstance(article, Rejection):
-            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", f"{name}: {reason}")
+        if isinstance(article, Rejection):
+            raise _invalid_article(name, article.reason)
         return article
 
     def _named(self, name: str, given: ExplainedArticle) -> tuple[str | None, Coordinates]:
@@ -175,12 +174,15 @@ class Explainer:
             if not death.late:
                 raise UnavailableError(str(death)) from death
             detail = f"explaining takes longer than {self._limit_s:g} s of processor time (worker.article_limit_s)"
-            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail) from death
+            raise invalid(detail) from death
         return explained
 
 
 def _check_length(name: str, article: Article | Side) -> None:
     characters = 0 if isinstance(article, Side) else sum(map(len, article.texts))
     if characters > MAX_EXPLAINED:
-        detail = f"{name}: {characters} characters; at most {MAX_EXPLAINED} are explained"
-        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail)
+        raise _invalid_article(name, f"{characters} characters; at most {MAX_EXPLAINED} are explained")
+
+
+def _invalid_article(name: str, reason: str) -> ProblemError:
+    return invalid(f"{name}: {reason}", in_body((name,), reason))

@@ -7,7 +7,7 @@ same reasons. A text may therefore be any JSON value here: what is no text is re
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -17,8 +17,7 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
-    StrictInt,
-    StrictStr,
+    PlainValidator,
     WithJsonSchema,
     model_validator,
 )
@@ -26,6 +25,7 @@ from pydantic.config import JsonDict
 
 from stream_dedup.core.rules import COPIES_LIMIT
 from stream_dedup.core.text.decode import InputFormat, RawRecord
+from stream_dedup.serve.problems import JsonPath, in_body, invalid
 
 MAX_CHECKED = 500
 """Articles of one request."""
@@ -36,8 +36,19 @@ USUAL_TOP = 5
 """Nearest entries that an answer has where the request does not say how many."""
 
 _Text = Annotated[Any, WithJsonSchema({"type": "string"})]
-_IdOrScope = StrictStr | StrictInt | None
-"""No other number: a worker takes the digits as they are written, and parsed numbers have lost them."""
+
+
+def _id_or_scope(value: Any) -> str | int | None:  # noqa: ANN401 - a JSON value
+    """Return text or a whole number. A worker takes the digits of another number as written; parsing has lost them."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, str | int)):
+        msg = "must be text or a whole number"
+        raise ValueError(msg)
+    return value
+
+
+_ID_SCHEMA: JsonDict = {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]}
+# Not a union: its errors name its types, which no request has.
+_IdOrScope = Annotated[str | int | None, PlainValidator(_id_or_scope), WithJsonSchema(_ID_SCHEMA)]
 _Fields = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}})]
 
 _EXAMPLE: JsonDict = {"text": "渡口的船今天早上开了。", "id": "4711"}
@@ -92,9 +103,9 @@ class CheckRequest(GivenArticle):
         return self
 
     @property
-    def given(self) -> Sequence[GivenArticle]:
-        """The articles, in order."""
-        return [self] if self.articles is None else self.articles
+    def given(self) -> Mapping[JsonPath, GivenArticle]:
+        """The articles in order, each with its place in the request."""
+        return {(): self} if self.articles is None else {("articles", at): one for at, one in enumerate(self.articles)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +123,19 @@ class GivenRecord:
     headers: Sequence[tuple[str, bytes | None]] = ()
 
 
-def unused_member(article: GivenArticle, fmt: InputFormat) -> str | None:
-    """Return what an article has that the records of the source topic do not have; None of nothing."""
+def refuse_unused(article: GivenArticle, at: JsonPath, fmt: InputFormat) -> None:
+    """Refuse an article, at its place in the request, with what the records of the source topic do not have.
+
+    Raises:
+        ProblemError: it names the member.
+    """
     given = article.model_fields_set
     if "scope" in given and fmt.scope_field is None:
-        return "scope: the configuration has no input.scope_field"
+        detail = "scope: the configuration has no input.scope_field"
+        raise invalid(detail, in_body((*at, "scope"), detail))
     if "fields" in given and fmt.kind == "text":
-        return "fields: the records are plain text (input.format)"
-    return None
+        detail = "fields: the records are plain text (input.format)"
+        raise invalid(detail, in_body((*at, "fields"), detail))
 
 
 def raw_of(article: GivenArticle, fmt: InputFormat) -> RawRecord:

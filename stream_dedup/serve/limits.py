@@ -6,10 +6,11 @@ In this order, for every request:
    The token. Without it the answer is 401, except for the open pages. A service without a token answers only requests
    that name a loopback host: a page of a stranger that a browser was made to load from this address names its own.
 2. The body: at most ``serve.max_body_bytes``, complete within ``serve.client_s``, and all bodies under way together at
-   most ``BODIES`` times as large. It is read before the application is called, and no further than its limit.
+   most ``BODIES`` times as large. It is read before the application is called, and no further than its limit. A body
+   with a content coding is refused: what it unpacks to would need limits of its own.
 3. The application. Whatever it raises becomes a problem, and the log has the traceback.
 
-Every answer gets ``HEADERS``, unless the application has set them.
+Every answer gets ``HEADERS``, unless the application has set them. HEAD is answered as GET, without the body.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers, MutableHeaders
 
-from stream_dedup.serve.problems import FAILED, ProblemError, busy, problem_response
+from stream_dedup.serve.problems import FAILED, ProblemError, busy, problem_response, unsupported
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -59,6 +60,8 @@ class _Answer:
 
     status: int = 0
     """0 before it begins."""
+    reads_body: bool = False
+    """Whether the client was told to send the body, where it asked (``Expect: 100-continue``)."""
 
 
 class Gate:
@@ -76,7 +79,9 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         begun, answer = time.perf_counter(), _Answer()
-        guarded = self._guarded(send, answer)
+        guarded = self._guarded(send, answer, has_body=scope["method"] != "HEAD")
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
         try:
             await self._answered(scope, receive, guarded, answer)
         finally:
@@ -86,7 +91,7 @@ class Gate:
         try:
             _check_head(scope)
             self._check_client(scope)
-            body = await self._body(scope, receive)
+            body = await self._body(scope, receive, answer)
             try:
                 await self._app(scope, _replayed(body, receive), send)
             finally:
@@ -94,6 +99,8 @@ class Gate:
         except ProblemError as problem:
             if problem.status is HTTPStatus.SERVICE_UNAVAILABLE:
                 self._metrics.serve_refused.inc()
+            if "expect" in Headers(scope=scope) and not answer.reads_body:
+                problem.headers["Connection"] = "close"  # else the next request would be read as the body of this one
             await problem.response()(scope, receive, send)
         except _ClientGoneError:
             answer.status = answer.status or 499
@@ -118,12 +125,16 @@ class Gate:
 
     # 2
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+    async def _body(self, scope: Scope, receive: Receive, answer: _Answer) -> bytes:
         """Read the body; its length counts as buffered until the request is answered."""
-        declared = Headers(scope=scope).get("content-length", "0")
+        headers = Headers(scope=scope)
+        declared = headers.get("content-length", "0")
         if not declared.isdecimal() or int(declared) > self._serve.max_body_bytes:
             raise self._too_large()
+        if declared != "0" or "transfer-encoding" in headers:
+            _check_coding(headers)
         body = bytearray()
+        answer.reads_body = True
         try:
             async with asyncio.timeout(self._serve.client_s):
                 await self._receive(receive, body)
@@ -159,13 +170,15 @@ class Gate:
 
     # 3
 
-    def _guarded(self, send: Send, answer: _Answer) -> Send:
+    def _guarded(self, send: Send, answer: _Answer, *, has_body: bool) -> Send:
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 answer.status = message["status"]
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
+            elif not has_body:
+                message = {**message, "body": b""}
             await send(message)
 
         return guarded
@@ -205,6 +218,13 @@ def _check_head(scope: Scope) -> None:
     if size > MAX_HEAD:
         detail = f"the line and the headers of a request may have {MAX_HEAD} bytes"
         raise ProblemError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", detail)
+
+
+def _check_coding(headers: Headers) -> None:
+    codings = {one.strip().lower() for line in headers.getlist("content-encoding") for one in line.split(",")}
+    if codings - {"", "identity"}:
+        detail = "the body has a content coding (Content-Encoding); send it without one"
+        raise unsupported(detail, {"Accept-Encoding": "identity"})
 
 
 def _hosts(address: str) -> Collection[str]:

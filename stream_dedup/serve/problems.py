@@ -2,22 +2,27 @@
 
 A problem has a type ``urn:stream-dedup:problem:NAME``, the HTTP status, its phrase as the title, and a detail for
 people. Details never repeat what the client sent.
+
+A request of another form than its route declares has a list of errors. Each has a detail and its place: ``parameter``,
+the name of a parameter of path or query; or ``pointer``, a JSON pointer into the body, as the fragment of a URI (RFC
+6901, 6). A pointer always resolves in the body that was sent: the error of a member that is missing has the pointer of
+the object that lacks it. ``#`` is the whole body.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-
-from stream_dedup.errors import UserError
+from starlette.routing import Match
 
 log = logging.getLogger(__name__)
 
@@ -28,34 +33,54 @@ RETRY_AFTER_S = 1
 """Seconds after which a client may try again where the service is busy."""
 MAX_ERRORS = 20
 """Most errors of one request that an answer lists."""
+MAX_NAME = 100
+"""Characters of the longest name of a member that a pointer has; a request may have one of megabytes."""
+_FRAGMENT = "~!$&'()*+,;=:@?"
+"""Characters that a fragment has as they are (RFC 3986, 3.5), beside letters, digits and ``-._``."""
+
+JsonPath = tuple[str | int, ...]
+"""Where a value is in a JSON document: names of members and places in arrays."""
+Fault = Mapping[str, str]
+"""An error of a request: its place and a detail."""
 
 
 class ProblemError(Exception):
     """A request that gets a problem for an answer."""
 
-    def __init__(self, status: HTTPStatus, name: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: HTTPStatus,
+        name: str,
+        detail: str,
+        headers: Mapping[str, str] | None = None,
+        errors: Sequence[Fault] = (),
+    ) -> None:
         """``name`` ends the type of the problem."""
         super().__init__(detail)
         self.status = status
         self.name = name
         self.detail = detail
         self.headers = dict(headers or {})
+        self.errors = errors
 
     def response(self) -> Response:
         """Return the answer."""
-        return problem_response(self.status, self.name, self.detail, self.headers)
+        return problem_response(self.status, self.name, self.detail, self.headers, self.errors)
 
 
-def problem_body(status: int, name: str, detail: str, errors: Sequence[Mapping[str, str]] = ()) -> bytes:
+def problem_body(status: int, name: str, detail: str, errors: Sequence[Fault] = ()) -> bytes:
     """Return a problem as JSON; ``errors`` are the parts of it, if it has any."""
     title = HTTPStatus(status).phrase
     members = {"type": f"{PROBLEM_TYPE}{name}", "title": title, "status": int(status), "detail": detail}
     return orjson.dumps(members | ({"errors": list(errors)} if errors else {}))
 
 
-def problem_response(status: int, name: str, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+def problem_response(
+    status: int, name: str, detail: str, headers: Mapping[str, str] | None = None, errors: Sequence[Fault] = ()
+) -> Response:
     """Return the answer that says a problem."""
-    return Response(problem_body(status, name, detail), int(status), dict(headers or {}), media_type=PROBLEM_JSON)
+    body = problem_body(status, name, detail, errors)
+    return Response(body, int(status), dict(headers or {}), media_type=PROBLEM_JSON)
 
 
 def busy(detail: str) -> ProblemError:
@@ -75,32 +100,53 @@ def not_found(detail: str) -> ProblemError:
     return ProblemError(HTTPStatus.NOT_FOUND, "not-found", detail)
 
 
+def invalid(detail: str, *errors: Fault) -> ProblemError:
+    """Return the problem of a request of another form than its route declares."""
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=errors[:MAX_ERRORS])
+
+
+def in_body(path: JsonPath, detail: str) -> Fault:
+    """Return the error of a value of the body, which has a value there."""
+    parts = (quote(str(part).replace("~", "~0").replace("/", "~1"), safe=_FRAGMENT) for part in path)
+    return {"pointer": "".join(["#", *(f"/{part}" for part in parts)]), "detail": detail}
+
+
+def in_parameter(name: str, detail: str) -> Fault:
+    """Return the error of a parameter of the path or the query."""
+    return {"parameter": name, "detail": detail}
+
+
+def unsupported(detail: str, headers: Mapping[str, str]) -> ProblemError:
+    """Return the problem of a body whose coding or type is not read; ``headers`` name what is."""
+    return ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail, headers)
+
+
 async def on_problem(_: Request, error: Exception) -> Response:
     """Answer a ``ProblemError``."""
     assert isinstance(error, ProblemError)  # noqa: S101 - registered for this class
     return error.response()
 
 
-async def on_http_error(_: Request, error: Exception) -> Response:
-    """Answer an error of the framework: no such page, another method, a body that is not read."""
+async def on_http_error(request: Request, error: Exception) -> Response:
+    """Answer an error of the framework: no such page, or another method."""
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class
-    if error.status_code == HTTPStatus.UNPROCESSABLE_ENTITY:  # the body is no JSON object (``bodies``)
-        return _invalid([{"pointer": "body", "detail": str(error.detail)}])
     name = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
-    return problem_response(error.status_code, name, _DETAILS.get(error.status_code, name), error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods(request))
+    return problem_response(error.status_code, name, _DETAILS.get(error.status_code, name), headers)
 
 
 async def on_invalid(_: Request, error: Exception) -> Response:
     """Answer a request that has not the form that its route declares; name each place and what is wrong there."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class
-    found = [{"pointer": _pointer(one["loc"]), "detail": str(one["msg"])} for one in error.errors()]
-    return _invalid(found)
+    found = [_fault(one, error.body) for one in error.errors()]
+    count = f"{len(found)} parts of the request differ" if len(found) > 1 else "a part of the request differs"
+    return invalid(f"{count} from what /v1/openapi.json describes", *found).response()
 
 
 async def on_program_error(_: Request, error: Exception) -> Response:
-    """Answer an error of the program: a store that cannot be read, or a place in a list that no answer named."""
-    if isinstance(error, UserError):
-        return problem_response(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", "no answer named this place")
+    """Answer an error of the program: a store that cannot be read."""
     log.warning("a request cannot be answered: %s", error)
     return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", FAILED)
 
@@ -110,21 +156,56 @@ async def on_failure(_: Request, __: Exception) -> Response:
     return problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", FAILED)
 
 
-def _invalid(found: Sequence[Mapping[str, str]]) -> Response:
-    detail = f"{len(found)} parts of the request are not as /v1/openapi.json describes them"
-    body = problem_body(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, found[:MAX_ERRORS])
-    return Response(body, HTTPStatus.UNPROCESSABLE_ENTITY, media_type=PROBLEM_JSON)
-
-
 _DETAILS: dict[int, str] = {
     HTTPStatus.NOT_FOUND: "there is no such resource; /v1/openapi.json lists all",
     HTTPStatus.METHOD_NOT_ALLOWED: "this resource has other methods; the header Allow names them",
-    HTTPStatus.BAD_REQUEST: "the body cannot be read",
 }
 
 
-def _pointer(location: Sequence[Any]) -> str:
-    """Return where an error is: the source (body, query, path), then the place in it as a JSON pointer."""
-    source, *path = location
-    escaped = (str(part).replace("~", "~0").replace("/", "~1") for part in path)
-    return f"{source}#/{'/'.join(escaped)}" if path else str(source)
+def _methods(request: Request) -> Iterable[str]:
+    """Return the methods of a resource; the framework names those of the first of its routes."""
+    routes = (one for one in request.app.routes if one.matches(request.scope)[0] is not Match.NONE)
+    methods = {method for route in routes for method in route.methods}
+    return sorted(methods | {"HEAD"} if "GET" in methods else methods)  # ``limits`` answers HEAD by GET
+
+
+def _fault(error: Mapping[str, Any], body: Any) -> Fault:  # noqa: ANN401 - JSON values
+    """Return an error of the framework, with a place that the request has and without the names of its own classes."""
+    source, *path = error["loc"]
+    kind, detail = error["type"], str(error["msg"])
+    if kind == "value_error":
+        detail = str(error["ctx"]["error"])
+    elif kind == "missing":
+        detail = f"{path[-1]} is missing"
+    else:
+        detail = _SAID.get(kind, detail)
+    return in_body(_existing(tuple(path), body), detail) if source == "body" else in_parameter(str(path[0]), detail)
+
+
+_SAID = {
+    "dict_type": "must be an object",
+    "extra_forbidden": "unknown member",
+    "list_type": "must be an array",
+    "model_attributes_type": "must be an object",
+    "model_type": "must be an object",
+    "string_type": "must be text",
+}
+"""Details of kinds of errors for which the framework has other words than JSON."""
+
+
+def _existing(path: JsonPath, document: Any) -> JsonPath:  # noqa: ANN401 - JSON values
+    """Return the part of a path that leads to a value of the document, by names that may be repeated."""
+    found: list[str | int] = []
+    for part in path:
+        is_member = isinstance(document, dict) and part in document and _is_short_text(part)
+        if not is_member and not (isinstance(document, list) and isinstance(part, int) and part < len(document)):
+            break
+        document = document[part]
+        found.append(part)
+    return tuple(found)
+
+
+def _is_short_text(name: str | int) -> bool:
+    """Whether a name has few characters, and no half surrogate, which a pointer cannot have."""
+    text = str(name)
+    return len(text) <= MAX_NAME and text == text.encode("utf-8", "replace").decode()

@@ -7,10 +7,19 @@ For archives that one machine cannot fingerprint; a stream needs no Spark, it sc
 * The matches are those of the reference (``audit.plain_near``) for a log of these articles in the given order.
 * ``fingerprint`` starts no job. ``near_duplicates`` starts a small one, which checks the order.
 
-The driver and each executor need ``pip install 'stream_dedup[spark]'``, in the same version.
+The driver and each executor need ``pip install 'stream-dedup[spark]'``, in the same version.
 """
 
-from stream_dedup.spark.fingerprinting import fingerprint
-from stream_dedup.spark.near import near_duplicates
+from stream_dedup.extras import SPARK_PACKAGES, not_installed, pip_command
+
+try:
+    from stream_dedup.spark.fingerprinting import fingerprint
+    from stream_dedup.spark.near import near_duplicates
+except ModuleNotFoundError as error:
+    package = str(error.name).partition(".")[0]
+    if package not in SPARK_PACKAGES:
+        raise
+    msg = not_installed("stream_dedup.spark", [package], pip_command("spark"))
+    raise ModuleNotFoundError(msg, name=error.name) from None
 
 __all__ = ["fingerprint", "near_duplicates"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import struct
+import sys
 import threading
 import time
 import weakref
@@ -17,7 +18,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
-from stream_dedup.broker import clients
 from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES
 from stream_dedup.broker.clients import check_client
 from stream_dedup.broker.confluent import ConfluentLog, ConfluentSink, ConfluentSource, client
@@ -74,7 +74,7 @@ def made(monkeypatch: pytest.MonkeyPatch, **keys: object) -> list[dict[str, Any]
 
 def test_a_client_that_is_not_installed_is_an_error_that_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is asked of it as long as it is not chosen."""
-    monkeypatch.setattr(clients, "find_spec", lambda _name: None)
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     with pytest.raises(UserError, match=r"stream-dedup\[confluent\]"):
         check_client(config_of())
     check_client(config_of(client="kafka-python"))

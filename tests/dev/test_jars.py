@@ -58,7 +58,7 @@ def test_the_first_of_two_wins(programs: Path) -> None:
 def test_no_maven(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Maven and without jars the error says what to install."""
     monkeypatch.setattr("shutil.which", lambda _: None)
-    with pytest.raises(UnavailableError, match="install Maven"):
+    with pytest.raises(UnavailableError, match="apt install maven"):
         jars.install_jars()
     assert not programs.exists()
 

@@ -144,8 +144,9 @@ MALFORMED = [
     pytest.param(b"GET\r\n\r\n", b"400", id="one word"),
     pytest.param(b"GET /metrics HTTP/9.9\r\n\r\n", b"505", id="version"),
     pytest.param(b"GET /metrics HTTP/x\r\n\r\n", b"400", id="no version"),
-    pytest.param(b"POST /metrics HTTP/1.1\r\n\r\n", b"501", id="method"),
-    pytest.param(b"\x1b]0;x\x07 /metrics HTTP/1.1\r\n\r\n", b"501", id="escape"),
+    pytest.param(b"POST /metrics HTTP/1.1\r\n\r\n", b"405", id="method"),
+    pytest.param(b"POST / HTTP/1.1\r\n\r\n", b"404", id="method of no page"),
+    pytest.param(b"\x1b]0;x\x07 /metrics HTTP/1.1\r\n\r\n", b"405", id="escape"),
     pytest.param(b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", b"414", id="long line"),
     pytest.param(b"GET /metrics HTTP/1.1\r\n" + b"a: b\r\n" * 101 + b"\r\n", b"431", id="many headers"),
     pytest.param(b"GET /metrics HTTP/1.1\r\n" + (b"a: " + b"b" * 9000 + b"\r\n") * 20, b"431", id="large headers"),
@@ -205,6 +206,31 @@ def test_a_reset_is_one_line_at_most(
     wait_until(lambda: serves(server) and not server._server._open, WAIT_S, "all have ended")
     assert lines(caplog) in ([], ["broken connection"])
     assert capfd.readouterr().err == ""
+
+
+PAGES = ("/metrics", "/healthz", "/readyz", "/nothing")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_head_is_answered_as_get_without_the_body(serve: Serve, path: str) -> None:
+    """Status and headers are the same, the length included."""
+    server = serve(SHORT, ready=lambda: False)
+    got, _, body = ask(server, f"GET {path} HTTP/1.1\r\n\r\n".encode()).partition(b"\r\n\r\n")
+    head, _, nothing = ask(server, f"HEAD {path} HTTP/1.1\r\n\r\n".encode()).partition(b"\r\n\r\n")
+    assert (without_date(head), nothing) == (without_date(got), b"")
+    assert f"Content-Length: {len(body)}".encode() in head.split(b"\r\n")
+
+
+def without_date(head: bytes) -> list[bytes]:
+    return [line for line in head.split(b"\r\n") if not line.startswith(b"Date:")]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
+def test_another_method_is_answered_with_those_that_there_are(serve: Serve, method: str) -> None:
+    """405 with Allow, which RFC 9110 demands."""
+    answer = ask(serve(), f"{method} /healthz HTTP/1.1\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.0 405 ")
+    assert b"\r\nAllow: GET, HEAD\r\n" in answer
 
 
 class Failing(Collector):

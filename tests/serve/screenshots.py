@@ -26,7 +26,7 @@ from stream_dedup.serve.pages.backend import StatusView
 from stream_dedup.serve.pages.connecting import ServicePages
 from stream_dedup.serve.pages.shown_error import ErrorKind, ShownError
 from stream_dedup.serve.pages.strings import LANGUAGES, said
-from tests.browser import SHOWN_S, open_browser, resize
+from tests.browser import NO_BROWSER, SHOWN_S, can_run_browser, open_browser, resize
 from tests.serve.page_scene import PageScene, record_value
 from tests.serve.test_pages import HOSTILE
 from tests.waiting import wait_until
@@ -220,6 +220,8 @@ def _break(scene: PageScene) -> None:
 
 def main() -> None:
     """Write what was asked for."""
+    if not can_run_browser():
+        sys.exit(NO_BROWSER)
     if sys.argv[1:]:
         write_all(Path(sys.argv[1]))
     else:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from stream_dedup.core.text.decode import InputFormat, parse_object
 from stream_dedup.serve.bodies import SMALL_BODY
+from tests.serve.clients import ANSWER_S
 from tests.serve.served import MemoryService
 
 STORY = "渡口的船今天早上开了，船上有三十二名乘客，他们大多去对岸的市场卖菜，傍晚再坐同一条船回来。"
@@ -98,29 +101,94 @@ def test_half_of_an_emoji_is_read_as_a_worker_reads_it(service: MemoryService) -
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [
-        (b"", "body"),
-        (b"[]", "body"),
-        (b"{", "body"),
-        (b'{"text": "\xff"}', "body"),
-        (b'{"text": ' + b"[" * 600 + b"]" * 600 + b"}", "body"),
-        (b"{}", "body"),
-        (b'{"text": "a", "articles": [{"text": "b"}]}', "body"),
-        (b'{"articles": []}', "body#/articles"),
-        (b'{"articles": [{"txt": "b"}]}', "body#/articles/0/txt"),
-        (b'{"text": "a", "top": 33}', "body#/top"),
-        (b'{"text": "a", "top": "many"}', "body#/top"),
-        (b'{"text": "a", "id": {}}', "body#/id/str"),
-        (b'{"text": "a", "id": true}', "body#/id/str"),
-        (b'{"text": "a", "id": 1.50}', "body#/id/str"),
-        (b'{"text": "a", "scope": 36893488147419103232}', "body#/scope/str"),
+        (b"[]", "#"),
+        (b"null", "#"),
+        (b"7", "#"),
+        (b'"a"', "#"),
+        (b"{", "#"),
+        (b'{"text": "\xff"}', "#"),
+        (b'{"text": ' + b"[" * 600 + b"]" * 600 + b"}", "#"),
+        (b"{}", "#"),
+        (b'{"text": "a", "articles": [{"text": "b"}]}', "#"),
+        (b'{"articles": []}', "#/articles"),
+        (b'{"articles": [7]}', "#/articles/0"),
+        (b'{"articles": {"0": {}}}', "#/articles"),
+        (b'{"articles": [{"txt": "b"}]}', "#/articles/0/txt"),
+        (b'{"text": "a", "~/% \xe6\xb8\xa1": 1}', "#/~0~1%25%20%E6%B8%A1"),
+        (b'{"text": "a", "\\ud83d": 1}', "#"),
+        (b'{"text": "a", "%s": 1}' % (b"a" * 101), "#"),
+        (b'{"text": "a", "top": 33}', "#/top"),
+        (b'{"text": "a", "top": "many"}', "#/top"),
+        (b'{"text": "a", "top": 1, "top": "many"}', "#/top"),
+        (b'{"text": "a", "fields": []}', "#/fields"),
+        (b'{"text": "a", "id": {}}', "#/id"),
+        (b'{"text": "a", "id": {"str": 1}}', "#/id"),
+        (b'{"text": "a", "id": true}', "#/id"),
+        (b'{"text": "a", "id": 1.50}', "#/id"),
+        (b'{"text": "a", "scope": 36893488147419103232}', "#/scope"),
+        (b'{"text": "a", "scope": "site"}', "#/scope"),
+        (b'{"articles": [{"text": "a"}, {"text": "a", "scope": 1}]}', "#/articles/1/scope"),
     ],
 )
 def test_a_request_of_another_form_is_refused(service: MemoryService, body: bytes, pointer: str) -> None:
-    """With a problem that names the place."""
+    """With a problem that names the place: one that the body has."""
     answer = service.call("POST", "/v1/check", body)
     assert (answer.status, answer.headers["content-type"]) == (422, "application/problem+json")
-    assert answer.json["errors"][0]["pointer"] == pointer
+    assert [one["pointer"] for one in answer.json["errors"]] == [pointer]
     assert answer.json["type"] == "urn:stream-dedup:problem:invalid-request"
+
+
+TYPE_REFUSED = ("accept", "application/json")
+CODING_REFUSED = ("accept-encoding", "identity")
+
+
+@pytest.mark.parametrize(
+    ("headers", "refused"),
+    [
+        ({"Content-Type": "application/json"}, None),
+        ({"Content-Type": "Application/JSON; Charset=UTF-8"}, None),
+        ({"Content-Type": 'application/json; charset="utf-8"; version=1'}, None),
+        ({}, TYPE_REFUSED),
+        ({"Content-Type": ""}, TYPE_REFUSED),
+        ({"Content-Type": "text/plain"}, TYPE_REFUSED),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, TYPE_REFUSED),
+        ({"Content-Type": "application/problem+json"}, TYPE_REFUSED),
+        ({"Content-Type": "application/json, text/plain"}, TYPE_REFUSED),
+        ({"Content-Type": "application/json; charset=gb18030"}, TYPE_REFUSED),
+        ({"Content-Type": "application/json; charset="}, TYPE_REFUSED),
+        ({"Content-Encoding": "identity"}, None),
+        *(({"Content-Encoding": coding}, CODING_REFUSED) for coding in ("gzip", "x-gzip", "deflate", "br", "zstd")),
+        ({"Content-Encoding": "identity, GZIP"}, CODING_REFUSED),
+        ({"Content-Encoding": "aes128gcm"}, CODING_REFUSED),
+    ],
+)
+def test_a_body_is_json_in_utf_8_without_a_coding(
+    service: MemoryService, headers: dict[str, str], refused: tuple[str, str] | None
+) -> None:
+    """Else the answer is 415 and names what is read; it says nothing of the members of the body."""
+    typed = headers if "Content-Type" in headers or not headers else {"Content-Type": "application/json"} | headers
+    body = b'{"text": "a"}'
+    with closing(http.client.HTTPConnection("127.0.0.1", service.port, timeout=ANSWER_S)) as connection:
+        connection.request("POST", "/v1/check", body, typed)
+        answer = connection.getresponse()
+        values = json.loads(answer.read())
+    if refused is None:
+        assert answer.status == 200
+    else:
+        name, read = refused
+        assert (answer.status, answer.getheader(name), answer.getheader("content-type")) == (
+            415,
+            read,
+            "application/problem+json",
+        )
+        assert (values["type"], "errors" in values) == ("urn:stream-dedup:problem:unsupported-media-type", False)
+
+
+def test_a_request_without_a_body_is_refused(service: MemoryService) -> None:
+    """The answer names no place of a body that there is not."""
+    answer = service.call("POST", "/v1/check")
+    assert (answer.status, answer.json["detail"]) == (422, "the request has no body; send a JSON object")
+    assert "errors" not in answer.json
 
 
 def test_a_large_body_is_parsed_while_others_are_answered(
@@ -152,10 +220,10 @@ def test_many_unknown_members_are_one_error(service: MemoryService, path: str) -
     strange = {f"{number:x}": 0 for number in range(1000)}
     answer = service.call("POST", path, strange)
     assert (answer.status, len(answer.json["errors"])) == (422, 1)
-    assert answer.json["errors"][0]["detail"] == "Value error, an object of this form has at most 16 members"
+    assert answer.json["errors"][0]["detail"] == "an object of this form has at most 16 members"
     if path == "/v1/check":
         errors = service.call("POST", path, {"articles": [strange] * 3}).json["errors"]
-        assert [one["pointer"] for one in errors] == [f"body#/articles/{at}" for at in range(3)]
+        assert [one["pointer"] for one in errors] == [f"#/articles/{at}" for at in range(3)]
 
 
 def test_too_many_articles_are_refused(service: MemoryService) -> None:
@@ -169,7 +237,7 @@ def test_a_scope_that_the_records_do_not_have_is_refused(service: MemoryService)
     answer = service.call("POST", "/v1/check", {"text": "a", "scope": "site"})
     assert (answer.status, answer.json["detail"]) == (
         422,
-        "article 0: scope: the configuration has no input.scope_field",
+        "scope: the configuration has no input.scope_field",
     )
 
 

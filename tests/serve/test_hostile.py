@@ -103,7 +103,7 @@ MALFORMED: dict[str, tuple[bytes, int]] = {
     ),
     "a form": (
         b"POST /v1/check HTTP/1.1\r\n" + HOST + b'Content-Type: text/plain\r\nContent-Length: 12\r\n\r\n{"text":"a"}',
-        422,
+        415,
     ),
 }
 
@@ -118,6 +118,65 @@ def test_a_malformed_request_is_refused(service: MemoryService, name: str) -> No
     if status:
         assert kind == PROBLEM
         assert json.loads(body)["status"] == status
+
+
+TEXT = b'{"text":"a"}'
+UNUSUAL: dict[str, tuple[bytes, int]] = {
+    "chunks": (
+        b"HTTP/1.1\r\n" + HOST + JSON_TYPE + b"Transfer-Encoding: chunked\r\n\r\nc\r\n" + TEXT + b"\r\n0\r\n\r\n",
+        200,
+    ),
+    "chunks with a coding": (
+        b"HTTP/1.1\r\n" + HOST + b"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        415,
+    ),
+    "HTTP/1.0": (b"HTTP/1.0\r\n" + HOST + JSON_TYPE + b"Content-Length: 12\r\n\r\n" + TEXT, 200),
+    "HTTP/1.0 without a length": (b"HTTP/1.0\r\n" + HOST + JSON_TYPE + b"\r\n" + TEXT, 422),
+    "two types": (b"HTTP/1.1\r\n" + HOST + JSON_TYPE * 2 + b"Content-Length: 12\r\n\r\n" + TEXT, 415),
+    "two codings": (
+        b"HTTP/1.1\r\n" + HOST + b"Content-Encoding: identity\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\n1",
+        415,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_a_body_is_framed_as_http_has_it(service: MemoryService, name: str) -> None:
+    """In chunks, by a length, or by a client of HTTP/1.0."""
+    sent, expected = UNUSUAL[name]
+    status, _, body = raw(service, b"POST /v1/check " + sent)
+    assert status == expected, body
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        (b"Content-Length: 12\r\n", b"HTTP/1.1 100 "),
+        (b"Content-Length: 12\r\nContent-Encoding: gzip\r\n", b"HTTP/1.1 415 "),
+        (b"Content-Length: 99999999\r\n", b"HTTP/1.1 413 "),
+    ],
+)
+def test_a_client_that_waits_is_told_to_go_on_or_not(service: MemoryService, more: bytes, expected: bytes) -> None:
+    """Expect: 100-continue. Where the answer comes before the body, the connection ends with it."""
+    with closing(service.connect()) as connection:
+        connection.sendall(
+            b"POST /v1/check HTTP/1.1\r\n" + HOST + JSON_TYPE + b"Expect: 100-continue\r\n" + more + b"\r\n"
+        )
+        got = connection.recv(4096)
+        assert got.startswith(expected)
+        if b" 100 " in expected:
+            connection.sendall(TEXT)
+            assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
+        else:
+            assert b"\r\nconnection: close\r\n" in got.lower()
+
+
+def test_a_malformed_body_of_head_is_refused(service: MemoryService) -> None:
+    """The answer to HEAD has no body, a problem too."""
+    status, kind, body = raw(
+        service, b"HEAD /v1/status HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"
+    )
+    assert (status, kind, body) == (400, PROBLEM, b"")
 
 
 PATHS = (

@@ -294,13 +294,14 @@ def test_an_article_of_the_stream_is_checked_as_it_was_logged() -> None:
         ({"origin": "http://localhost:8788"}, 403),
         ({"origin": "null"}, 403),
         ({}, 200),  # no browser: a program that has the token, or runs here
+        ({"content_type": "text/plain"}, 415),
     ],
 )
 @pytest.mark.parametrize("path", ["/check", "/preferences"])
 def test_a_form_of_another_site_is_refused(path: str, headers: dict[str, str], status: int) -> None:
-    """By what the browser says of the page that sent it."""
+    """By what the browser says of the page that sent it; a body that is no form is refused whoever sends it."""
     backend = ChosenBackend()
-    answer = PageApp(backend).post(path, b"field.text=a", **headers)
+    answer = PageApp(backend).post(path, b"field.text=a", **{"content_type": FORM["content_type"]} | headers)
     expected = HTTPStatus.SEE_OTHER if path == "/preferences" and status == HTTPStatus.OK else status
     assert answer.status == expected
     assert bool(backend.checked) == (path == "/check" and status == HTTPStatus.OK)

@@ -7,14 +7,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stream_dedup.core.headers import output_headers
 from stream_dedup.core.model import Coordinates, Judgement, SourceOffset
 from stream_dedup.ports import Partition
+from tests.amount import examples
 from tests.memory.partition import Message
+from tests.serve.clients import Client
 from tests.serve.served import TOPIC, MemoryService
 from tests.waiting import wait_until
 
@@ -128,10 +132,29 @@ def test_what_is_no_group_is_refused(service: MemoryService, path: str, status: 
     assert service.call("GET", path).status == status
 
 
+@pytest.mark.parametrize(
+    ("path", "parameters"),
+    [
+        ("/v1/articles/", ["article_id"]),
+        (f"/v1/groups/{'a' * 101}?limit=0&window=1&texts=2", ["group_id", "window", "limit", "texts"]),
+        ("/v1/verdicts?limit=x", ["limit"]),
+    ],
+)
+def test_a_parameter_is_named(service: MemoryService, path: str, parameters: list[str]) -> None:
+    """Without a pointer into a body."""
+    errors = service.call("GET", path).json["errors"]
+    assert [one["parameter"] for one in errors] == parameters
+    assert not any("pointer" in one for one in errors)
+
+
 def test_a_page_that_no_answer_named_is_refused(service: MemoryService) -> None:
     """The cursor is what an answer said, nothing else."""
     (group,) = service.call("GET", "/v1/groups").json["groups"]
-    assert service.call("GET", f"/v1/groups/{group['id']}?after=elsewhere").status == 422
+    answer = service.call("GET", f"/v1/groups/{group['id']}?after=elsewhere")
+    assert (answer.status, answer.json["errors"]) == (
+        422,
+        [{"parameter": "after", "detail": "after: no answer named this place"}],
+    )
 
 
 def test_the_matches_of_a_check_have_their_groups(service: MemoryService) -> None:
@@ -210,6 +233,82 @@ def test_what_cannot_be_explained_is_refused(service: MemoryService, a: dict[str
     """Nothing, two things, unknown articles, unreadable texts, and texts that are too long."""
     answer = service.call("POST", "/v1/explain", {"a": a, "b": {"text": STORY}})
     assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
+    errors = answer.json.get("errors", [])
+    assert bool(errors) is (status == 422)
+    assert all(one["pointer"].startswith("#/a") for one in errors)
+
+
+MEMBERS = st.sampled_from(
+    ["a", "b", "text", "fields", "id", "scope", "articles", "top", "source", "topic_id", "offset"]
+)
+DOCUMENTS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(MEMBERS | st.text(st.characters(), max_size=3), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+def resolved(pointer: str, document: Any) -> Any:  # noqa: ANN401 - JSON values
+    """The value of a JSON pointer, written as a fragment (RFC 6901, 6)."""
+    assert pointer[0] == "#"
+    for part in unquote(pointer[1:], errors="strict").split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        document = document[int(name) if isinstance(document, list) else name]
+    return document
+
+
+@pytest.mark.parametrize("path", ["/v1/check", "/v1/explain"])
+def test_every_pointer_leads_to_a_value_of_the_request(service: MemoryService, path: str) -> None:
+    """Whatever JSON is sent."""
+    with Client(service.port) as client:
+
+        @examples(1000)
+        @given(DOCUMENTS)
+        def ask(document: Any) -> None:  # noqa: ANN401 - JSON values
+            answer = client.call("POST", path, document)
+            assert answer.status in {200, 404, 422}
+            for error in answer.json.get("errors", []):
+                resolved(error["pointer"], document)
+                assert error["detail"]
+
+        ask()
+
+
+PATHS = [
+    *("/healthz", "/readyz", "/metrics", "/v1/openapi.json", "/v1/articles/b", "/v1/articles/nobody", "/v1/groups"),
+    *("/v1/groups?limit=0", "/v1/groups/nothing", "/v1/verdicts", "/v1/check", "/nothing"),
+    *("/", "/check", "/groups", "/assets/pages.css", "/assets/nothing", "/preferences"),
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_head_is_answered_as_get_without_the_body(service: MemoryService, path: str) -> None:
+    """Status and headers are the same, the length included; what a page shows may have changed meanwhile."""
+    with Client(service.port) as client:
+        got, head = client.call("GET", path), client.call("HEAD", path)
+        assert client.call("GET", "/healthz").status == 200  # on the same connection
+    assert (head.status, head.body) == (got.status, b"")
+    assert 0.8 < int(head.headers["content-length"]) / max(1, len(got.body)) < 1.25 or not got.body
+    varying = {"date": "", "content-length": ""}
+    assert {**head.headers, **varying} == {**got.headers, **varying}
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/healthz", "GET, HEAD"),
+        ("/v1/openapi.json", "GET, HEAD"),
+        ("/v1/check", "POST"),
+        ("/check", "GET, HEAD, POST"),
+        ("/preferences", "POST"),
+    ],
+)
+def test_another_method_is_answered_with_those_of_the_resource(service: MemoryService, path: str, allowed: str) -> None:
+    """Of all its routes, not of the first; OPTIONS too."""
+    answers = [service.call(method, path) for method in ("DELETE", "OPTIONS")]
+    assert [(one.status, one.headers["allow"]) for one in answers] == [(405, allowed)] * 2
 
 
 def test_the_last_verdicts_are_shown(service: MemoryService) -> None:

@@ -17,6 +17,8 @@ from stream_dedup.errors import UnavailableError
 POM = Path(__file__).with_name("pom.xml")
 JAVA_NEEDED = 17
 """The oldest Java that runs a Kafka 4 broker."""
+JAVA_REMEDY = "apt install default-jre-headless maven"
+"""Java 17 or later on every Debian and Ubuntu of these years, and what fetches the jars."""
 JAVA_LIMIT_S = 60
 """``java -version``, seconds: well under one is usual."""
 
@@ -47,7 +49,7 @@ def install_jars() -> Path:
     if folder.is_dir():
         return folder
     if shutil.which("mvn") is None:
-        msg = f"Java is here but Maven is not, and {folder} has no jars of Kafka yet: install Maven (apt install maven)"
+        msg = f"Java is here but Maven is not, and {folder} has no jars of Kafka yet: apt install maven"
         raise UnavailableError(msg)
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=folder.name + ".", dir=folder.parent))

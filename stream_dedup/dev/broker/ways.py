@@ -13,7 +13,7 @@ from functools import partial
 from stream_dedup.dev.broker.base import DevBroker, ExternalBroker
 from stream_dedup.dev.broker.cluster import DevCluster
 from stream_dedup.dev.broker.container import ContainerBroker, engine_answers, has_client, missing_image
-from stream_dedup.dev.broker.jars import find_java, install_jars
+from stream_dedup.dev.broker.jars import JAVA_REMEDY, find_java, install_jars
 from stream_dedup.dev.broker.jvm import JvmBroker
 from stream_dedup.dev.broker.settings import (
     BROKERS_VARIABLE,
@@ -23,6 +23,7 @@ from stream_dedup.dev.broker.settings import (
     BrokerSettings,
 )
 from stream_dedup.errors import UnavailableError, UserError
+from stream_dedup.extras import pip_command
 
 log = logging.getLogger(__name__)
 
@@ -64,16 +65,16 @@ def prepare_broker() -> Callable[[BrokerSettings], DevBroker]:
         log.info("no container for the development broker: %s", no_container)
         return partial(JvmBroker, java=java, jars=install_jars())
     if _has_docker():
-        msg = f"no broker can be started: {no_container}, and there is no Java 17 with Maven to do without"
+        msg = f"no broker can be started: {no_container}, and there is no Java 17: {JAVA_REMEDY}"
         raise UnavailableError(msg)
-    msg = "neither Docker nor Java 17 is on this machine, so no Kafka broker can run: install one of them"
+    msg = f"neither Docker nor Java 17 is on this machine, so no Kafka broker can run: {JAVA_REMEDY}"
     raise NoMachineryError(msg)
 
 
 def _prepare_cluster() -> Callable[[BrokerSettings], DevBroker]:
     if java := find_java():
         return partial(DevCluster, java=java, jars=install_jars())
-    msg = "several nodes of Kafka run on Java 17, which is not on this machine: install it, with Maven"
+    msg = f"several nodes of Kafka run on Java 17, which is not on this machine: {JAVA_REMEDY}"
     raise NoMachineryError(msg)
 
 
@@ -84,7 +85,7 @@ def image_name() -> str:
 
 def _why_no_container() -> str | None:
     if not has_client():
-        return "the Python package testcontainers is not installed (pip install 'stream-dedup[dev]')"
+        return f"the Python package testcontainers is not installed ({pip_command('dev')})"
     if not engine_answers():
         return "no Docker engine answers"
     return missing_image(image_name())

@@ -99,7 +99,7 @@ class ServicePages:
 
     async def check(self, article: GivenArticle, top: int) -> dict[str, Any]:
         """Check one article."""
-        return await self._service.checker.check([article], top)
+        return await self._service.checker.check({(): article}, top)
 
     async def compare(self, article: GivenArticle, other: ShownSource) -> dict[str, Any] | None:
         """Explain a logged article and a later one."""

@@ -26,13 +26,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import UserError
 from stream_dedup.groups import Window
+from stream_dedup.serve.bodies import require_type
 from stream_dedup.serve.pages.check_page import CheckForm, CheckView, checked, prefilled
 from stream_dedup.serve.pages.groups_page import GroupView, group_list, group_page, stored_groups
 from stream_dedup.serve.pages.live_page import LATENCY_OF, RateMeter, live_page
 from stream_dedup.serve.pages.rendering import THEMES, PageReader, Renderer, read_assets
 from stream_dedup.serve.pages.strings import LANGUAGES, language_of, said
 from stream_dedup.serve.pages.system_page import system_page
-from stream_dedup.serve.problems import ProblemError, not_found
+from stream_dedup.serve.problems import ProblemError, invalid, not_found
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -50,6 +51,7 @@ PAGE_HEADERS = {
 ASSET_S = 86_400
 """Seconds for which a browser keeps a file; the address changes with its content."""
 COOKIE_S = 365 * 86_400
+FORM = "application/x-www-form-urlencoded"
 MAX_FORM_FIELDS = 64
 
 
@@ -178,13 +180,14 @@ async def _form(request: Request) -> Mapping[str, str]:
         ProblemError: the form comes from another site, or is none.
     """
     _refuse_strangers(request)
+    require_type(request, FORM)
     try:
         found = parse_qsl(
             (await request.body()).decode("ascii"), keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS
         )
     except ValueError as error:
-        detail = "the body is no form (application/x-www-form-urlencoded)"
-        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail) from error
+        detail = f"the body is not {FORM}"
+        raise invalid(detail) from error
     return dict(found)
 
 

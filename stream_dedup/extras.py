@@ -1,0 +1,51 @@
+"""What only some commands need: the packages of an extra, and programs.
+
+A command calls ``need_packages`` or ``need_program`` before it has any effect: what is missing ends it with one line
+that has the command which installs it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+from stream_dedup.errors import UserError
+
+SERVE_PACKAGES = ("fastapi", "uvicorn", "jinja2")
+"""Modules of the extra ``serve``."""
+SPARK_PACKAGES = ("pyspark", "pandas", "pyarrow")
+"""Modules of the extra ``spark``."""
+
+
+def need_packages(what: str, extra: str, *modules: str) -> None:
+    """Refuse to go on without these modules of an extra; ``what`` is the command, or the setting, that needs them.
+
+    Raises:
+        UserError: it names what is missing.
+    """
+    if missing := [name for name in modules if find_spec(name) is None]:
+        raise UserError(not_installed(what, missing, pip_command(extra)))
+
+
+def need_program(what: str, program: str, remedy: str) -> None:
+    """Refuse to go on without a program.
+
+    Raises:
+        UserError: it names the program.
+    """
+    if shutil.which(program) is None:
+        raise UserError(not_installed(what, [program], remedy))
+
+
+def not_installed(what: str, names: Sequence[str], remedy: str) -> str:
+    """Return the line that names what is missing, modules by the names of their packages."""
+    packages = ", ".join(name.replace("_", "-") for name in names)
+    return f"{what} needs {packages}, which {'is' if len(names) == 1 else 'are'} not installed: {remedy}"
+
+
+def pip_command(extra: str) -> str:
+    """Return the command that installs an extra for this interpreter."""
+    return f"{shlex.quote(sys.executable)} -m pip install 'stream-dedup[{extra}]'"

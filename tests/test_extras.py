@@ -1,0 +1,176 @@
+"""What is missing of extras and programs ends each command with one line, before it does anything."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module, reload
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.cli import run
+from stream_dedup.dev import scripts
+from stream_dedup.errors import UserError
+from stream_dedup.exit_codes import EXIT_USER
+from stream_dedup.extras import SERVE_PACKAGES, SPARK_PACKAGES, need_packages, need_program, pip_command
+from tests.make_readme import ROOT
+
+Block = Callable[..., None]
+JAVA = "apt install default-jre-headless maven"
+
+
+@pytest.fixture
+def block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Block:
+    """Return a function that makes this process, in a folder of its own, lack modules; it finds no program."""
+
+    def without(*modules: str) -> None:
+        for name in modules:
+            monkeypatch.setitem(sys.modules, name, None)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.delenv("STREAM_DEDUP_BROKERS", raising=False)
+    return without
+
+
+def test_the_line_has_the_command_for_this_interpreter(block: Block) -> None:
+    """Packages by their names on an index, and as many verbs as there are packages."""
+    block("confluent_kafka", "uvicorn", "jinja2")
+    command = f"{shlex.quote(sys.executable)} -m pip install 'stream-dedup[serve]'"
+    with pytest.raises(UserError, match=r"^x needs confluent-kafka, which is not installed: "):
+        need_packages("x", "confluent", "confluent_kafka")
+    with pytest.raises(UserError) as refused:
+        need_packages("serve", "serve", *SERVE_PACKAGES)
+    assert str(refused.value) == f"serve needs uvicorn, jinja2, which are not installed: {command}"
+    need_packages("x", "spark", "pyarrow")
+    with pytest.raises(UserError, match=r"^x needs nothing-here, which is not installed: apt install y$"):
+        need_program("x", "nothing-here", "apt install y")
+
+
+def test_each_package_is_in_the_extra_that_is_named() -> None:
+    """By the metadata that pip reads."""
+    assert {scripts._extra_of(name) for name in SERVE_PACKAGES} == {"serve"}
+    assert {scripts._extra_of(name) for name in SPARK_PACKAGES} == {"spark"}
+    assert [scripts._extra_of(name) for name in ("confluent_kafka", "simhash", "numpy", "stream_dedup")] == [
+        "confluent",
+        "bench",
+        None,
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing", "remedy"),
+    [
+        ("serve", "fastapi", pip_command("serve")),
+        ("run --config worker.toml", "confluent_kafka", pip_command("confluent")),
+        ("seed archive.parquet", "pyarrow", pip_command("spark")),
+        ("broker", "", JAVA),
+        ("broker --nodes 3", "", JAVA),
+    ],
+)
+def test_a_command_names_what_it_lacks(
+    block: Block, arguments: str, missing: str, remedy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line on standard error, and nothing is made; the broker that the configuration names is never asked."""
+    (tmp_path / "worker.toml").write_text(
+        'kafka = { client = "confluent", group = "news" }\ntopics = { input = ["a"] }\n'
+    )
+    (tmp_path / "archive.parquet").write_bytes(b"PAR1")
+    before = sorted(tmp_path.iterdir())
+    block(*missing.split())
+    assert run(arguments.split()) == EXIT_USER
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(f": {remedy}")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("script", "missing", "remedy"),
+    [
+        ("benchmarks.end_to_end", "simhash", pip_command("bench")),
+        ("benchmarks.pipeline", "simhash", pip_command("bench")),
+        ("benchmarks.filter_beside", "rensa", pip_command("bench")),
+        ("benchmarks.copy_loop", "confluent_kafka", pip_command("confluent")),
+        ("benchmarks.serve", "uvicorn", pip_command("serve")),
+        ("benchmarks.alerts", "jinja2", pip_command("serve")),
+        ("benchmarks.alerts", "", "apt install prometheus"),
+        ("stream_dedup.dev.live", "fastapi", pip_command("serve")),
+    ],
+)
+def test_a_script_names_what_it_lacks(
+    block: Block, script: str, missing: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though its child processes alone need it: before a broker or a process is started."""
+
+    def start(*_: object, **__: object) -> None:
+        pytest.fail("something is started")
+
+    module = import_module(script)
+    for name in ("find_broker", "staged", "call", "write_texts", "write_lines"):
+        monkeypatch.setattr(module, name, start, raising=False)
+    monkeypatch.setattr(subprocess, "Popen", start)
+    monkeypatch.setattr(sys, "argv", [script])
+    block(*missing.split())
+    with pytest.raises(UserError, match=rf"^.* needs .*, which is not installed: {re.escape(remedy)}$"):
+        (module._run if script == "stream_dedup.dev.live" else module.main)()
+
+
+@pytest.mark.parametrize("missing", ["pyspark", "pyarrow"])
+def test_the_library_for_spark_names_what_it_lacks(block: Block, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the error that an import has anyway."""
+    for name in [name for name in sys.modules if name.startswith("stream_dedup.spark")]:
+        monkeypatch.delitem(sys.modules, name)
+    block(missing)
+    with pytest.raises(
+        ModuleNotFoundError, match=re.escape(f"needs {missing}, which is not installed: {sys.executable}")
+    ):
+        import_module("stream_dedup.spark")
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ModuleNotFoundError("", name="simhash.x"), f"needs simhash, which is not installed: {pip_command('bench')}"),
+        (UserError("change it"), "change it"),
+        (ModuleNotFoundError("", name="stream_dedup.x"), None),
+        (ImportError("", name="simhash"), None),
+        (ValueError("bug"), None),
+    ],
+)
+def test_an_error_of_a_script_is_one_line(
+    error: Exception, line: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bug keeps its traceback."""
+    shown: list[object] = []
+    monkeypatch.setattr(sys, "__excepthook__", lambda *parts: shown.extend(parts))
+    scripts._say(type(error), error, None)
+    if line is None:
+        assert shown[1] is error
+    else:
+        (said,) = capsys.readouterr().err.splitlines()
+        assert said.endswith(line)
+
+
+@pytest.mark.parametrize("package", ["benchmarks", "boards", "tests"])
+def test_the_scripts_of_a_package_end_so(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever of them is run: their package is imported first."""
+    monkeypatch.setattr(sys, "excepthook", None)
+    reload(import_module(package))
+    assert sys.excepthook is scripts._say
+
+
+def test_a_script_whose_imports_fail_is_one_line() -> None:
+    """In a process of its own, without a package that the script imports first."""
+    code = "import runpy, sys; sys.modules['grafana_foundation_sdk'] = None; runpy.run_module('boards', alter_sys=True)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    (line,) = done.stderr.splitlines()
+    assert (done.returncode, line) == (
+        1,
+        f"this script needs grafana-foundation-sdk, which is not installed: {pip_command('dev')}",
+    )
