@@ -20,6 +20,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``records_left``: no defect; ``highwater`` less ``position`` in contract/test_source.py's tests of the lag
 * ``commit_as_member``: test_a_commit_is_made_under_the_membership_that_is_known below
 * ``set_gathering``: no defect, but settings that the client cannot be given anew; test_pauses.py
+* ``look_up_topics``: contract/test_frozen.py
 * ``forget_offset_fetches``: test_a_late_answer_about_offsets_is_forgotten below
 * ``drop_refused_offsets``: contract/test_sink.py::test_refused_offsets_are_not_committed_later
 * ``refuse_unauthorized_topics``: contract/test_refused.py::test_an_article_topic_that_may_not_be_read
@@ -94,6 +95,7 @@ def test_the_version_is_the_one_that_was_verified() -> None:
         workarounds.keep_transaction_requests,
         workarounds.end_sender,
         workarounds.keep_rejoining,
+        lambda consumer: workarounds.look_up_topics(consumer, 1),
         workarounds.drop_fetched,
         lambda consumer: workarounds.drop_fetched_of(consumer, TopicPartition("articles", 0)),
         workarounds.return_set_aside,

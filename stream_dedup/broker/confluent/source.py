@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from stream_dedup.broker.adapter.ends import AskedEnds
 from stream_dedup.broker.adapter.group import UNKNOWN_EPOCH, epoch_of
 from stream_dedup.broker.adapter.source import (
     GATHER_BYTES,
@@ -69,7 +70,7 @@ log = logging.getLogger(__name__)
 REQUEST_S = OFFSET_REQUEST_MS / 1_000
 """One try to read or write an offset, seconds."""
 ASSIGNED_WITHIN_S = 0.5
-"""The client starts an assigned partition within milliseconds, on its own thread; else it is assigned again."""
+"""The client starts assigned partitions within milliseconds, on its own thread; else they are assigned again."""
 START_POLL_S = 0.005
 """Between two looks whether it has, seconds."""
 METADATA_LENGTH = len(offset_metadata(bytes(16)))
@@ -86,6 +87,7 @@ class ConfluentSource:
         """Connect; ``join`` asks for membership."""
         session_ms = int(config.kafka.session_timeout_s * 1_000)
         self._most = config.worker.batch_records
+        self._ends = AskedEnds(config.kafka)
         self._membership: Membership | None = None
         self._positions: dict[Partition, CommittedOffset] = {}
         """Of the partitions that have begun: where the next record is."""
@@ -193,8 +195,10 @@ class ConfluentSource:
     def lag(self) -> dict[str, int]:
         """Return the number of records that were not returned yet, by topic."""
         lags: dict[str, int] = {}
+        ends = self._ends.known(self._positions.keys() & self._paused)
         for partition, position in self._positions.items():
-            left = max(0, self._end(partition) - int(position.offset))
+            end = max(self._fetched_end(partition), ends.get(partition, 0))
+            left = max(0, end - int(position.offset))
             lags[partition.topic] = lags.get(partition.topic, 0) + left
         return lags
 
@@ -202,6 +206,7 @@ class ConfluentSource:
         """Leave the group; a client that does not close in time is abandoned."""
         self._membership = None
         self._drop_positions()
+        self._ends.close()
         closing = threading.Thread(target=self._consumer.close, name="close-source", daemon=True)
         closing.start()
         closing.join(CLOSE_TIMEOUT_S)
@@ -282,22 +287,22 @@ class ConfluentSource:
             return
         with client_errors():
             self._consumer.assign([_position(at, start) for at, start in sorted(self._positions.items())])
+            deadline = time.monotonic() + ASSIGNED_WITHIN_S  # of all: the client starts them together
             for at in sorted(self._starting):
-                if epoch_of(self._positions[at]) > UNKNOWN_EPOCH and not self._sought(at):
+                if epoch_of(self._positions[at]) > UNKNOWN_EPOCH and not self._sought(at, deadline):
                     self._gone[at] = PositionGone(at, "not started")
             self._consumer.resume([TopicPartition(*at) for at in self._positions])
         self._kept.clear()  # the client begins at the positions again
         self._stopped.clear()
         self._starting.clear()
 
-    def _sought(self, partition: Partition) -> bool:
+    def _sought(self, partition: Partition, deadline: float) -> bool:
         """Seek the position, as soon as the client has started the partition; return False if it does not.
 
         It has stopped it again where the first fetch already found that the position is gone.
         """
         at = _position(partition, self._positions[partition])
-        deadline = time.monotonic() + ASSIGNED_WITHIN_S
-        while time.monotonic() < deadline:
+        while True:
             try:
                 self._consumer.seek(at)
             except CLIENT_EXCEPTIONS as error:
@@ -305,11 +310,14 @@ class ConfluentSource:
                     raise
             else:
                 return True
+            if time.monotonic() >= deadline:
+                return False
             time.sleep(START_POLL_S)
-        return False
 
     def _say_what_is_gone(self) -> None:
         """Raise for a partition that the client has stopped, or start it again if its position is there after all.
+
+        A leader that does not answer ends this poll's questions: one that many partitions share takes one time-out.
 
         Raises:
             SourceChangedError, OffsetGoneError: as ``poll``.
@@ -326,8 +334,9 @@ class ConfluentSource:
             try:
                 first, end = self._bounds(partition)
             except PassingError as error:
-                log.debug("bounds of %s: %r", partition, error)  # asked again by the next poll
-                continue
+                log.debug("bounds of %s: %r", partition, error)
+                self._gone[partition] = self._gone.pop(partition)  # asked again when the others were
+                return
             del self._gone[partition]
             if position.offset > end and epoch_of(position) > UNKNOWN_EPOCH:
                 msg = f"{partition}: it ends at offset {end}, before offset {position.offset} that was read up to"
@@ -342,16 +351,14 @@ class ConfluentSource:
             first, end = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=REQUEST_S)
         return int(first), int(end)
 
-    def _end(self, partition: Partition) -> int:
-        """Return where a partition ends as of the last fetch; of a paused one, of which nothing is fetched, now."""
+    def _fetched_end(self, partition: Partition) -> int:
+        """Return where a partition ends as of the last fetch; below 0 before the first one. Asks no broker."""
         try:
-            if partition in self._paused:
-                return self._bounds(partition)[1]
             with client_errors():
                 return int(self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)[1])
         except PassingError as error:
-            log.debug("end of %s: %r", partition, error)
-            return 0
+            log.debug("end of %s: %r", partition, error)  # it has begun, and the client is given it by the next poll
+            return -1
 
     def _check_assigned(self, partition: Partition) -> Membership:
         """Return the membership that assigns the partition."""
