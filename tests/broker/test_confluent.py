@@ -93,6 +93,11 @@ def test_every_client_keeps_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     assert producer["enable.idempotence"] is True
 
 
+def test_added_partitions_are_found_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each client looks its topics up anew every few seconds, in place of every five minutes."""
+    assert {settings["topic.metadata.refresh.interval.ms"] for settings in made(monkeypatch)} == {5_000}
+
+
 def test_keys_reach_the_clients_by_their_other_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Each of the connection's security, the client id, the rack and the compression."""
     files = {name: tmp_path / name for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile")}
@@ -493,7 +498,7 @@ def test_a_start_is_not_committed_under_a_later_generation(group: Group) -> None
     assert isinstance(source, ConfluentSource)
     membership = join(group.world, source, [group.partition])
     source._membership = replace(membership, generation=membership.generation - 1)
-    with pytest.raises(NotAMemberError, match="has ended"):
+    with pytest.raises(NotAMemberError, match="IllegalGeneration"):
         source.commit_start(group.partition, start_at(3))
     assert source.committed(group.partition) is None
 

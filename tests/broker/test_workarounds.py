@@ -19,6 +19,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``seek_with_epoch``: contract/test_truncated.py, where ``seek`` alone would read on
 * ``records_left``: no defect; ``highwater`` less ``position`` in contract/test_source.py's tests of the lag
 * ``commit_as_member``: test_a_commit_is_made_under_the_membership_that_is_known below
+* ``commit_for_member``: contract/test_frozen.py, with confluent-kafka's own commit
 * ``set_gathering``: no defect, but settings that the client cannot be given anew; test_pauses.py
 * ``look_up_topics``: contract/test_frozen.py
 * ``forget_offset_fetches``: test_a_late_answer_about_offsets_is_forgotten below
@@ -102,6 +103,7 @@ def test_the_version_is_the_one_that_was_verified() -> None:
         lambda consumer: workarounds.records_left(consumer, TopicPartition("articles", 0), 0),
         lambda consumer: workarounds.seek_with_epoch(consumer, TopicPartition("articles", 0), 1, 1),
         lambda consumer: workarounds.commit_as_member(consumer, {}, ConsumerGroupMetadata("group", 1, "member"), 1),
+        lambda admin: workarounds.commit_for_member(admin, "group", {}, ConsumerGroupMetadata("group", 1, "member"), 1),
         workarounds.forget_offset_fetches,
         workarounds.refuse_unauthorized_topics,
         workarounds.drop_refused_offsets,

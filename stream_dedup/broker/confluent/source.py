@@ -34,9 +34,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from kafka import TopicPartition as KafkaPartition
+from kafka.structs import ConsumerGroupMetadata
 
 from stream_dedup.broker.adapter.ends import AskedEnds
-from stream_dedup.broker.adapter.group import UNKNOWN_EPOCH, epoch_of
+from stream_dedup.broker.adapter.group import UNKNOWN_EPOCH, AdminConnection, epoch_of, offset_and_metadata
+from stream_dedup.broker.adapter.port_errors import port_errors
 from stream_dedup.broker.adapter.source import (
     GATHER_BYTES,
     GATHER_MS,
@@ -48,6 +51,7 @@ from stream_dedup.broker.client import CLOSE_TIMEOUT_S
 from stream_dedup.broker.confluent.client import make_member
 from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS, client_errors, error_of
 from stream_dedup.broker.confluent.records import ConsumedRecord, PartitionEnd, PositionGone, next_events
+from stream_dedup.broker.workarounds import commit_for_member
 from stream_dedup.core.headers import offset_metadata, topic_id_of_metadata
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.ports import (
@@ -87,6 +91,8 @@ class ConfluentSource:
         """Connect; ``join`` asks for membership."""
         session_ms = int(config.kafka.session_timeout_s * 1_000)
         self._most = config.worker.batch_records
+        self._kafka = config.kafka
+        self._admin = AdminConnection(config.kafka)
         self._ends = AskedEnds(config.kafka)
         self._membership: Membership | None = None
         self._positions: dict[Partition, CommittedOffset] = {}
@@ -177,16 +183,16 @@ class ConfluentSource:
     def commit_start(self, partition: Partition, start: CommittedOffset) -> None:
         """Commit an offset outside any transaction, under the present membership.
 
-        The client commits under its generation of the moment. That is the membership's: only a poll begins another.
+        The client itself would wait without a limit while the coordinator does not answer, and commit under whatever
+        generation it has then. kafka-python's admin client sends one request under this one.
         """
-        membership = self._check_assigned(partition)
+        generation = self._check_assigned(partition).generation
         with client_errors():
-            if generation_of(self._consumer.consumer_group_metadata()) != membership.generation:
-                msg = f"generation {membership.generation} of the group has ended"
-                raise NotAMemberError(msg)
-            for at in self._consumer.commit(offsets=[client_offset(partition, start)], asynchronous=False) or ():
-                if at.error is not None:
-                    raise KafkaException(at.error)
+            member_id = self._consumer.memberid()
+        member = ConsumerGroupMetadata(self._kafka.group, generation, member_id, self._kafka.group_instance_id)
+        offsets = {KafkaPartition(*partition): offset_and_metadata(start)}
+        with port_errors():
+            commit_for_member(self._admin.client(), self._kafka.group, offsets, member, OFFSET_REQUEST_MS)
 
     def beginning(self, partition: Partition) -> SourceOffset:
         """Return the first offset that the partition holds now."""
@@ -207,6 +213,7 @@ class ConfluentSource:
         self._membership = None
         self._drop_positions()
         self._ends.close()
+        self._admin.close()
         closing = threading.Thread(target=self._consumer.close, name="close-source", daemon=True)
         closing.start()
         closing.join(CLOSE_TIMEOUT_S)

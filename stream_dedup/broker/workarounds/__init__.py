@@ -8,6 +8,7 @@ a newer version still needs it.
 
 from stream_dedup.broker.workarounds.admin import (
     alter_offsets,
+    commit_for_member,
     describe_group,
     describe_topic_settings,
     forget_after_errors,
@@ -66,6 +67,7 @@ __all__ = [
     "close_abandoned_sockets",
     "closed_when_not_made",
     "commit_as_member",
+    "commit_for_member",
     "deliver_last_response",
     "describe_group",
     "describe_topic_settings",
