@@ -23,6 +23,7 @@ class FindingCode(StrEnum):
     LOG_WITHOUT_RULES = "log_without_rules"
     TOPIC_ABSENT = "topic_absent"
     TOPIC_PARTITIONS = "topic_partitions"
+    TOPIC_SPARE_PARTITIONS = "topic_spare_partitions"
     TOPIC_SETTINGS = "topic_settings"
     TOPIC_UNWRITABLE = "topic_unwritable"
     TOPIC_ONE_COPY = "topic_one_copy"

@@ -301,6 +301,8 @@ CHINESE = {
     "remedy.topic_absent": "创建它：stream-dedup topics create，或 {command}",
     "finding.topic_partitions": "主题 {topic} 有 {found} 个分区，而唯一的顺序要求恰好一个",
     "remedy.topic_partitions": "分区数不能减少：请用另外的 --group 开始新的日志；如果还没有记入任何文章：{command}",
+    "finding.topic_spare_partitions": "主题 {topic} 有 {found} 个分区；日志是分区 0，其余分区是空的",
+    "remedy.topic_spare_partitions": "worker 继续工作，没有丢失任何内容；请不要让其他程序写入它",
     "finding.topic_settings": "主题 {topic} 的设置不符合要求：{settings}",
     "remedy.topic_settings": "更正：{command}",
     "finding.topic_unwritable": "主题 {topic} 的 min.insync.replicas 是 {found}，但只有 {replicas} 个副本："
