@@ -150,7 +150,7 @@ def test_partitions_that_are_added_are_assigned_and_begin_at_their_beginning(
             assert source.committed(partition) is None
             source.begin(partition, start_at(source.beginning(partition), group.topic_id))
         found += values(read(world, source, len(membership.partitions)))
-    assert sorted(found) == [b"0", b"1", b"2"]
+    assert set(found) == {b"0", b"1", b"2"}
 
 
 # Records.
