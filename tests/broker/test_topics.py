@@ -160,6 +160,7 @@ def test_an_empty_partition_that_was_added_to_the_log_is_ignored(config: Config,
     """Nobody can take it away, and the remedy for it was another log, without what this one knows."""
     create_topics(admin, config)
     admin.create_partitions({config.log_topic: 2})
+    wait_until(lambda: len(admin.describe_topics([config.log_topic])[0]["partitions"]) > 1, LIMIT_S, "it is added")
     ensure_topics(admin, config)
     (problem,) = check_topics(admin, config)
     assert problem.is_warning
