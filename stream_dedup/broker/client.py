@@ -52,6 +52,9 @@ RECONNECT_BACKOFF_MAX_MS = 1_000
 """A broker that is back is found within a second."""
 REQUEST_TIMEOUT_MS = 10_000
 """A request that a frozen broker does not answer is dropped and sent again."""
+METADATA_MS = 5_000
+"""Each client looks up its topics so often, in one small request: partitions that are added, and topics that are made
+later, are found within this time. The clients' default is 5 minutes."""
 BOOTSTRAP_TIMEOUT_MS = 5_000
 """One try of a client to reach a broker."""
 FIRST_TRY_S = 1.0
@@ -286,6 +289,7 @@ def _common(kafka: KafkaConfig) -> dict[str, Any]:
         "client_id": kafka.client_id,
         "request_timeout_ms": REQUEST_TIMEOUT_MS,
         "retry_backoff_ms": RETRY_BACKOFF_MS,
+        "metadata_max_age_ms": METADATA_MS,
         "reconnect_backoff_max_ms": RECONNECT_BACKOFF_MAX_MS,
         "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
         "selector": QuickSelector,

@@ -37,6 +37,14 @@ def offset_bounds(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> 
     return {partition: (begin[partition].offset, end[partition].offset) for partition in partitions}
 
 
+def first_times(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the time of the first record of each partition that has one, ms since 1970; 0 where it has no time."""
+    if not partitions:
+        return {}
+    found = admin.list_partition_offsets(dict.fromkeys(partitions, 0))  # the first record that is not before 1970
+    return {partition: max(0, found[partition].timestamp) for partition in partitions}
+
+
 def partitions_of(admin: KafkaAdminClient, names: list[str]) -> list[TopicPartition]:
     """Return every partition of those topics that exist."""
     counts = partition_counts(admin, names)

@@ -25,6 +25,8 @@ class Member(NamedTuple):
     host: str
     partitions: tuple[Partition, ...]
     instance_id: str | None = None
+    topics: tuple[str, ...] = ()
+    """Topics that it subscribes to; a client may leave out those that do not exist."""
 
 
 def described_group(admin: KafkaAdminClient, group: str) -> tuple[str, tuple[Member, ...]]:
@@ -66,7 +68,11 @@ def _member(member: Mapping[str, Any]) -> Member:
     assigned = assignment.get("assigned_partitions", ()) if isinstance(assignment, Mapping) else ()
     partitions = sorted(Partition(topic["topic"], number) for topic in assigned for number in topic["partitions"])
     host = str(member["client_host"]).removeprefix("/")
-    return Member(str(member["client_id"]), host, tuple(partitions), member.get("group_instance_id"))
+    metadata = member.get("member_metadata")
+    topics = metadata.get("topics", ()) if isinstance(metadata, Mapping) else ()
+    return Member(
+        str(member["client_id"]), host, tuple(partitions), member.get("group_instance_id"), tuple(sorted(topics))
+    )
 
 
 def _bytes_on(broker: Mapping[str, Any], topic: str) -> int:

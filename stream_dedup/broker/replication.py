@@ -7,7 +7,8 @@ An error is a setting by which records that were acknowledged are lost, or by wh
   become unique.
 * ``min.insync.replicas`` above the number of replicas, of the log and the outputs: every write is refused, for ever.
 
-A warning is a setting by which the loss of one disk is enough. It may be meant (a cluster for development, a topic that
+A warning is a setting by which the loss of one disk is enough, or partitions that somebody added to the log, which
+nothing is written to. It may be meant (a cluster for development, a topic that
 is restored from elsewhere), a group that has worked with it for years goes on, and no promise is broken yet:
 
 * one replica of the log, although the cluster has more brokers;
@@ -33,6 +34,7 @@ class TopicFault(StrEnum):
 
     ABSENT = "absent"
     PARTITIONS = "partitions"
+    SPARE_PARTITIONS = "spare_partitions"
     SETTINGS = "settings"
     UNWRITABLE = "unwritable"
     ONE_COPY = "one_copy"
@@ -56,6 +58,10 @@ FAULT_SENTENCES: Mapping[TopicFault, FaultSentences] = {
         "it has {found} partitions, and one order needs exactly one",
         "partitions cannot be taken away: begin a new log with another --group, or, if no article was logged yet: "
         "{command}",
+    ),
+    TopicFault.SPARE_PARTITIONS: FaultSentences(
+        "it has {found} partitions; the log is partition 0, and the others are empty",
+        "workers go on, and nothing is lost; let no other program write to it",
     ),
     TopicFault.SETTINGS: FaultSentences("{reasons}", _MEND),
     TopicFault.UNWRITABLE: FaultSentences(

@@ -4,7 +4,7 @@ Owns which settings a topic must have, and why:
 
 * The log is one partition (Kafka then gives it one total order), its times are set by the broker, and nothing
   in it is deleted by age, size or key, or lost by an unclean election of a leader: every verdict is a function of all
-  of it.
+  of it. Partitions that somebody added are ignored as long as they are empty: they cannot be taken away.
 * An output topic holds the largest source record and its headers, and deletes nothing by key:
   an article's output must not replace another's.
 * The topic of groups is compacted: it has the last record of each group, and none of them is deleted by age.
@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import kafka.errors as kafka_errors
+from kafka import TopicPartition
+from kafka.protocol.consumer import OffsetSpec
 
 from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES
 from stream_dedup.broker.record import MESSAGE_FRAME_BYTES
@@ -138,7 +140,7 @@ def check_topics(admin: KafkaAdminClient, config: Config) -> list[TopicProblem]:
         if topic.name not in found:
             problems.append(_missing(config, topic))
             continue
-        problems += _partition_problems(config, topic, len(found[topic.name]["partitions"]))
+        problems += _partition_problems(admin, config, topic, len(found[topic.name]["partitions"]))
         problems += _setting_problems(config, topic, values[topic.name])
         problems += _replication_problems(config, topic, _replication(found[topic.name], values[topic.name], brokers))
     return problems
@@ -241,9 +243,14 @@ def _missing(config: Config, topic: _Wanted) -> TopicProblem:
     return TopicProblem(topic.name, TopicFault.ABSENT, {"command": command})
 
 
-def _partition_problems(config: Config, topic: _Wanted, found: int) -> list[TopicProblem]:
+def _partition_problems(admin: KafkaAdminClient, config: Config, topic: _Wanted, found: int) -> list[TopicProblem]:
+    """Return what is wrong with the number of partitions of the log: every record of it is in partition 0."""
     if topic.role != "log" or found == topic.partitions:
         return []
+    latest = {TopicPartition(topic.name, number): OffsetSpec.LATEST for number in range(1, found)}
+    ends = _ask(config, lambda: admin.list_partition_offsets(latest), DESCRIBE)
+    if not any(end.offset for end in ends.values()):
+        return [TopicProblem(topic.name, TopicFault.SPARE_PARTITIONS, {"found": found}, is_warning=True)]
     command = f"kafka-topics.sh --bootstrap-server {config.kafka.brokers} --delete --topic {topic.name}"
     return [TopicProblem(topic.name, TopicFault.PARTITIONS, {"found": found, "command": command})]
 

@@ -23,6 +23,7 @@ class FindingCode(StrEnum):
     LOG_WITHOUT_RULES = "log_without_rules"
     TOPIC_ABSENT = "topic_absent"
     TOPIC_PARTITIONS = "topic_partitions"
+    TOPIC_SPARE_PARTITIONS = "topic_spare_partitions"
     TOPIC_SETTINGS = "topic_settings"
     TOPIC_UNWRITABLE = "topic_unwritable"
     TOPIC_ONE_COPY = "topic_one_copy"
@@ -32,6 +33,8 @@ class FindingCode(StrEnum):
     FOREIGN_MEMBER = "foreign_member"
     REBALANCING = "rebalancing"
     UNREAD = "unread"
+    NEW_PARTITIONS = "new_partitions"
+    NOT_TAKEN = "not_taken"
     IDLE_WORKERS = "idle_workers"
     NO_OFFSET = "no_offset"
     DELETED_UNJUDGED = "deleted_unjudged"
@@ -90,6 +93,13 @@ FINDING_SENTENCES: Mapping[FindingCode, FindingSentences] = _TOPIC_SENTENCES | {
     FindingCode.REBALANCING: FindingSentences("the group is sharing out its partitions", "look again in some seconds"),
     FindingCode.UNREAD: FindingSentences(
         "no worker reads {partitions}", "start the workers with all topics: topics.input (--input)"
+    ),
+    FindingCode.NEW_PARTITIONS: FindingSentences(
+        "{partitions}: new, and not read yet", "the group takes new partitions within half a minute by itself"
+    ),
+    FindingCode.NOT_TAKEN: FindingSentences(
+        "{partitions}: no worker reads them, though the group reads their topic",
+        "restart the workers one after the other: each restart assigns all partitions again",
     ),
     FindingCode.IDLE_WORKERS: FindingSentences(
         "{idle} of {workers} workers have no partition, for the topics have {partitions}",

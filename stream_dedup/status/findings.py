@@ -6,7 +6,7 @@ A finding is data, a code and its values; ``finding_texts`` has the sentences.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.rules_text import rule_changes
@@ -20,6 +20,9 @@ STUCK_S = 2.0
 two snapshots that are closer to each other do not show it."""
 LEAST_GROWTH = 1.0
 """Articles a second: by less, the lag of a group that keeps up rises and falls from one snapshot to the next."""
+NEW_S = 30.0
+"""A group takes partitions that are added within so many seconds: its clients look them up every few seconds
+(``broker.client.METADATA_MS``), and then share them out."""
 FindingValues = Mapping[str, str | int | float]
 _REBALANCING = frozenset(("PreparingRebalance", "CompletingRebalance"))
 
@@ -61,7 +64,7 @@ def find(now: Snapshot, before: Snapshot | None, configured: Rules | None) -> li
         *_log(now),
         *_topics(now),
         *_replicas(now),
-        *_members(now),
+        *_members(now, before),
         *_offsets(now),
         *_transactions(now),
         *(_progress(now, before) if before is not None else ()),
@@ -93,7 +96,7 @@ def _replicas(now: Snapshot) -> Iterator[GroupFinding]:
         yield GroupFinding(FindingCode.OUT_OF_SYNC, values)
 
 
-def _members(now: Snapshot) -> Iterator[GroupFinding]:
+def _members(now: Snapshot, before: Snapshot | None) -> Iterator[GroupFinding]:
     if not now.members:
         yield GroupFinding(FindingCode.NO_WORKER, {"group": now.group})
         return
@@ -104,16 +107,36 @@ def _members(now: Snapshot) -> Iterator[GroupFinding]:
         yield GroupFinding(FindingCode.REBALANCING, is_note=True)
         return
     unread = [each for each in now.partitions if each.owner is None]
-    if unread:
-        yield _of_partitions(FindingCode.UNREAD, unread)
+    yield from _unread(now, before, unread)
     idle = sum(not member.partitions for member in now.members)
     if idle and not unread:
         values = {"idle": idle, "workers": len(now.members), "partitions": len(now.partitions)}
         yield GroupFinding(FindingCode.IDLE_WORKERS, values, is_note=True)
 
 
+def _unread(now: Snapshot, before: Snapshot | None, unread: list[PartitionState]) -> Iterator[GroupFinding]:
+    """Say of partitions without a reader whether the group is about to take them, has not, or has no such topic.
+
+    The brokers know no time at which a partition was added: that of its first record stands for it, and an empty one,
+    in which nothing waits, is new as long as it is empty.
+    """
+    subscribed = {topic for member in now.members for topic in member.topics}
+    earlier = None if before is None else {each.partition for each in before.partitions}
+    found: dict[FindingCode, list[PartitionState]] = {}
+    for each in unread:
+        is_read = each.partition.topic in subscribed
+        is_young = is_read if each.first_ms is None else now.at_ms - each.first_ms < 1_000 * NEW_S
+        is_new = is_young or (earlier is not None and each.partition not in earlier)
+        code = FindingCode.NEW_PARTITIONS if is_new else FindingCode.NOT_TAKEN if is_read else FindingCode.UNREAD
+        found.setdefault(code, []).append(each)
+    for code, partitions in found.items():
+        yield _of_partitions(code, partitions, is_note=code is FindingCode.NEW_PARTITIONS)
+
+
 def _offsets(now: Snapshot) -> Iterator[GroupFinding]:
-    missing = [each for each in now.partitions if each.committed is None and each.end > each.first]
+    # Of a partition that no worker of the group has yet, it is said above.
+    own = [each for each in now.partitions if each.owner is not None or not now.members]
+    missing = [each for each in own if each.committed is None and each.end > each.first]
     if missing:
         yield _of_partitions(FindingCode.NO_OFFSET, missing)
     deleted = [each for each in now.partitions if not each.is_stale and (each.committed or each.first) < each.first]
@@ -134,6 +157,7 @@ def _transactions(now: Snapshot) -> Iterator[GroupFinding]:
 
 def _progress(now: Snapshot, before: Snapshot) -> Iterator[GroupFinding]:
     """Return whether workers that have work do none, or too little. A group that is rebalancing is given time."""
+    now, before = _of_workers(now, now), _of_workers(before, now)
     rates = Rates.between(before, now)
     if rates.seconds < STUCK_S or not now.members or now.group_state in _REBALANCING:
         return
@@ -146,6 +170,12 @@ def _progress(now: Snapshot, before: Snapshot) -> Iterator[GroupFinding]:
         yield _of_partitions(FindingCode.STUCK, stuck, seconds=rates.seconds)
     elif _falls_behind(before, now, rates):
         yield GroupFinding(FindingCode.LAG_GROWS, {"lag": now.lag, "growth": rates.lag})
+
+
+def _of_workers(snapshot: Snapshot, now: Snapshot) -> Snapshot:
+    """Return a snapshot of the partitions alone that workers have now: no number of workers reads the others faster."""
+    owned = {each.partition for each in now.partitions if each.owner is not None}
+    return replace(snapshot, partitions=tuple(each for each in snapshot.partitions if each.partition in owned))
 
 
 def _is_stuck(before: PartitionState | None, now: PartitionState) -> bool:

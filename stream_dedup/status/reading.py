@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from stream_dedup.broker.adapter import connect_log
 from stream_dedup.broker.client import make_admin
-from stream_dedup.broker.group_offsets import committed_offsets, offset_bounds, partitions_of
+from stream_dedup.broker.group_offsets import committed_offsets, first_times, offset_bounds, partitions_of
 from stream_dedup.broker.group_state import Member, described_group, out_of_sync, size_of
 from stream_dedup.broker.hanging_transactions import hanging_transactions
 from stream_dedup.broker.lost_log import FoundLog, find_log, offsets_without_log
@@ -87,12 +87,15 @@ class StatusReader:
         ids = topic_ids(self._admin, names)
         bounds = offset_bounds(self._admin, partitions_of(self._admin, [name for name in names if name in ids]))
         owners = {partition: member.client_id for member in members for partition in member.partitions}
+        unread = [at for at, (first, end) in bounds.items() if members and end > first and Partition(*at) not in owners]
+        times = first_times(self._admin, unread)
         states = []
         for at, (first, end) in sorted(bounds.items()):
             offset, topic_id = committed.get(at, (None, None))
             is_stale = topic_id is not None and topic_id != ids[at.topic]
             partition = Partition(*at)
-            states.append(PartitionState(partition, first, end, offset, is_stale, owners.get(partition)))
+            owner, first_ms = owners.get(partition), times.get(at)
+            states.append(PartitionState(partition, first, end, offset, is_stale, owner, first_ms))
         return tuple(states)
 
     def _read_log(self, found: FoundLog) -> LogState:

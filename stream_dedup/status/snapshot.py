@@ -25,6 +25,8 @@ class PartitionState:
     """Whether the committed offset belongs to a deleted topic of this name."""
     owner: str | None = None
     """Client id of the member that reads it."""
+    first_ms: int | None = None
+    """Time of its first record, of a partition that no member reads; None of an empty one."""
 
     @property
     def lag(self) -> int:

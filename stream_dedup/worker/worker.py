@@ -36,6 +36,7 @@ from stream_dedup.worker.trimmer import Trimmer, TrimmerParts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from stream_dedup.config.model import Config
     from stream_dedup.metrics.metrics import Metrics
@@ -181,7 +182,8 @@ class Worker:
         self._start("engine", lambda: self._repeat("engine", self._engine_round))
         self._start("committer", lambda: self._repeat("committer", self._committer.step))
         try:
-            self._source.join()
+            with self._guard_polling():
+                self._source.join()
             while not self._parts.stop.is_set():
                 self._round()
             self._drain()
@@ -213,8 +215,7 @@ class Worker:
             self._committer.submit(judged)
 
     def _round(self) -> None:
-        limit = 2 * call_limit_s(self._parts.config)  # start offsets need the broker and the log, one after the other
-        with self._watchdog.guard("polling the article topics", limit), self._parts.metrics.stage("poll"):
+        with self._guard_polling(), self._parts.metrics.stage("poll"):
             batches = self._source.poll(SOURCE_POLL_S)
         for _ in batches:
             self._parts.on_step(Step.POLLED)
@@ -222,7 +223,12 @@ class Worker:
         self._raise_failure()
         if self._source.begun != self._begun:
             self._after_rebalance()
-        self._set_gauges()
+        with self._guard_polling():
+            self._set_gauges()
+
+    def _guard_polling(self) -> AbstractContextManager[None]:
+        limit = 2 * call_limit_s(self._parts.config)  # start offsets need the broker and the log, one after the other
+        return self._watchdog.guard("polling the article topics", limit)
 
     def _after_rebalance(self) -> None:
         self._parts.metrics.rebalances.inc(self._source.begun - self._begun)

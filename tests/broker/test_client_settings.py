@@ -47,6 +47,11 @@ def test_defaults_are_those_of_the_client(monkeypatch: pytest.MonkeyPatch) -> No
     assert all("sasl_oauth_token_provider" not in settings for settings in seen.values())
 
 
+def test_added_partitions_are_found_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each client looks its topics up anew every few seconds, in place of every five minutes."""
+    assert {settings["metadata_max_age_ms"] for settings in made(monkeypatch).values()} == {5_000}
+
+
 def test_a_token_is_read_each_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A token that was renewed is the next one; a file that cannot be read is an error that passes, with its name."""
     path = tmp_path / "token"

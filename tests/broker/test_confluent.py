@@ -24,7 +24,7 @@ from stream_dedup.broker.confluent import ConfluentLog, ConfluentSink, Confluent
 from stream_dedup.broker.confluent.client import make_member, make_sender, request_timeout_ms
 from stream_dedup.broker.confluent.port_errors import client_errors, error_of, port_error_of
 from stream_dedup.broker.confluent.records import PositionGone, record_of
-from stream_dedup.broker.confluent.source import PROOF_MAGIC, generation_of
+from stream_dedup.broker.confluent.source import ASSIGNED_WITHIN_S, PROOF_MAGIC, generation_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.config.sections import MAX_RECORD_BYTES
@@ -91,6 +91,11 @@ def test_every_client_keeps_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     assert consumer["auto.offset.reset"] == "error"
     assert consumer["isolation.level"] == "read_committed"
     assert producer["enable.idempotence"] is True
+
+
+def test_added_partitions_are_found_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each client looks its topics up anew every few seconds, in place of every five minutes."""
+    assert {settings["topic.metadata.refresh.interval.ms"] for settings in made(monkeypatch)} == {5_000}
 
 
 def test_keys_reach_the_clients_by_their_other_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -493,6 +498,43 @@ def test_a_start_is_not_committed_under_a_later_generation(group: Group) -> None
     assert isinstance(source, ConfluentSource)
     membership = join(group.world, source, [group.partition])
     source._membership = replace(membership, generation=membership.generation - 1)
-    with pytest.raises(NotAMemberError, match="has ended"):
+    with pytest.raises(NotAMemberError, match="IllegalGeneration"):
         source.commit_start(group.partition, start_at(3))
     assert source.committed(group.partition) is None
+
+
+def test_a_leader_that_does_not_answer_is_asked_once_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The polling thread takes one time-out for all partitions whose positions are reported gone, each in its turn."""
+    source, asked = ConfluentSource(config_of(), "worker"), []
+
+    def bounds(at: Partition) -> tuple[int, int]:
+        asked.append(at.number)
+        raise PassingError(str(at))
+
+    monkeypatch.setattr(source, "_bounds", bounds)
+    monkeypatch.setattr(source, "_next_events", lambda _wait_s: [])
+    for at in (Partition("articles", number) for number in range(3)):
+        source._positions[at], source._gone[at] = start_at(0), PositionGone(at, "Broker: Offset out of range")
+    with closing(source):
+        for _ in range(4):
+            source.poll(0)
+    assert asked == [0, 1, 2, 0]
+
+
+def test_partitions_that_the_client_does_not_start_take_one_limit_together() -> None:
+    """Each of them was waited for in turn: 64 partitions held up a poll for half a minute."""
+    source = ConfluentSource(config_of(), "worker")
+    failure = KafkaException(KafkaError(KafkaError._STATE))
+    never = SimpleNamespace(
+        seek=lambda _at: (_ for _ in ()).throw(failure), assign=lambda _at: None, resume=lambda _at: None
+    )
+    with closing(source):
+        consumer, source._consumer = source._consumer, never  # type: ignore[assignment]
+        for at in (Partition("articles", number) for number in range(64)):
+            source._positions[at] = start_at(0, epoch=0)
+            source._starting.add(at)
+        begun = time.monotonic()
+        source._start()
+        assert time.monotonic() - begun < 3 * ASSIGNED_WITHIN_S
+        assert len(source._gone) == 64
+        source._consumer = consumer

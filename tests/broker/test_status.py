@@ -6,6 +6,7 @@ import json
 from contextlib import closing
 
 import pytest
+from kafka import KafkaAdminClient
 
 from stream_dedup.broker.client import make_consumer, make_producer
 from stream_dedup.broker.rules_log import apply_rules
@@ -16,9 +17,9 @@ from stream_dedup.exit_codes import EXIT_FOUND
 
 
 def test_a_group_before_and_while_it_works(
-    config: Config, flags: list[str], capsys: pytest.CaptureFixture[str]
+    config: Config, admin: KafkaAdminClient, flags: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without topics, with a log and articles but no worker, and with a member that has the partition."""
+    """Without topics, with a log and articles but no worker, with a member, and with a partition that is added."""
     source, call = config.topics.input[0], ["status", *flags, "--interval=0.1"]
     assert run(call) == EXIT_FOUND
     out = capsys.readouterr().out
@@ -41,6 +42,15 @@ def test_a_group_before_and_while_it_works(
         capsys.readouterr()
         assert run([*call, "--json"]) == EXIT_FOUND
         values = json.loads(capsys.readouterr().out)
+        admin.create_partitions({source: 2})
+        with closing(make_producer(config.kafka)) as producer:
+            producer.send(source, b"{}", partition=1).get(timeout=60)
+        assert run([*call, "--json"]) == EXIT_FOUND
+        grown = json.loads(capsys.readouterr().out)
+    assert [(one["code"], one["values"]["partitions"], one["is_note"]) for one in grown["findings"]] == [
+        ("new_partitions", f"{source}-1", True),
+        ("no_offset", f"{source}-0", False),
+    ]
     assert values["state"] == "Stable"
     assert [one["partitions"] for one in values["workers"]] == [[f"{source}-0"]]
     assert [(one["end"], one["committed"], one["lag"]) for one in values["partitions"]] == [(1, None, 1)]

@@ -12,7 +12,7 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.client import make_admin, make_producer
 from stream_dedup.broker.replication import MIN_IN_SYNC, UNCLEAN
 from stream_dedup.broker.topics import check_topics, create_topics, ensure_topics, topic_ids
 from stream_dedup.cli import run
@@ -133,11 +133,13 @@ def test_everything_wrong_is_refused_at_once(config: Config, admin: KafkaAdminCl
         },
         wait_for_metadata=True,
     )
+    with closing(make_producer(config.kafka)) as producer:
+        producer.send(config.log_topic, b"value", b"key", partition=1).get(timeout=60)
     with pytest.raises(UserError) as told:
         ensure_topics(admin, config)
     text = str(told.value)
     for part in (
-        "it has 2 partitions",
+        "it has 2 partitions, and one order needs exactly one",
         "message.timestamp.type is CreateTime",
         "cleanup.policy is compact",
         "retention.ms is 1000",
@@ -151,6 +153,17 @@ def test_everything_wrong_is_refused_at_once(config: Config, admin: KafkaAdminCl
     assert config.topics.rejected not in text
     found = settings_of(admin, config.log_topic)
     assert {name: found[name] for name in wrong} == wrong  # a topic that exists is never changed
+
+
+@pytest.mark.expect_log("it has 2 partitions; the log is partition 0, and the others are empty; workers go on")
+def test_an_empty_partition_that_was_added_to_the_log_is_ignored(config: Config, admin: KafkaAdminClient) -> None:
+    """Nobody can take it away, and the remedy for it was another log, without what this one knows."""
+    create_topics(admin, config)
+    admin.create_partitions({config.log_topic: 2})
+    wait_until(lambda: len(admin.describe_topics([config.log_topic])[0]["partitions"]) > 1, LIMIT_S, "it is added")
+    ensure_topics(admin, config)
+    (problem,) = check_topics(admin, config)
+    assert problem.is_warning
 
 
 def test_the_command_mends_what_is_wrong(config: Config, admin: KafkaAdminClient) -> None:

@@ -19,7 +19,9 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``seek_with_epoch``: contract/test_truncated.py, where ``seek`` alone would read on
 * ``records_left``: no defect; ``highwater`` less ``position`` in contract/test_source.py's tests of the lag
 * ``commit_as_member``: test_a_commit_is_made_under_the_membership_that_is_known below
+* ``commit_for_member``: contract/test_frozen.py, with confluent-kafka's own commit
 * ``set_gathering``: no defect, but settings that the client cannot be given anew; test_pauses.py
+* ``look_up_topics``: contract/test_frozen.py
 * ``forget_offset_fetches``: test_a_late_answer_about_offsets_is_forgotten below
 * ``drop_refused_offsets``: contract/test_sink.py::test_refused_offsets_are_not_committed_later
 * ``refuse_unauthorized_topics``: contract/test_refused.py::test_an_article_topic_that_may_not_be_read
@@ -94,12 +96,14 @@ def test_the_version_is_the_one_that_was_verified() -> None:
         workarounds.keep_transaction_requests,
         workarounds.end_sender,
         workarounds.keep_rejoining,
+        lambda consumer: workarounds.look_up_topics(consumer, 1),
         workarounds.drop_fetched,
         lambda consumer: workarounds.drop_fetched_of(consumer, TopicPartition("articles", 0)),
         workarounds.return_set_aside,
         lambda consumer: workarounds.records_left(consumer, TopicPartition("articles", 0), 0),
         lambda consumer: workarounds.seek_with_epoch(consumer, TopicPartition("articles", 0), 1, 1),
         lambda consumer: workarounds.commit_as_member(consumer, {}, ConsumerGroupMetadata("group", 1, "member"), 1),
+        lambda admin: workarounds.commit_for_member(admin, "group", {}, ConsumerGroupMetadata("group", 1, "member"), 1),
         workarounds.forget_offset_fetches,
         workarounds.refuse_unauthorized_topics,
         workarounds.drop_refused_offsets,

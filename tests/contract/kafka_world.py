@@ -127,6 +127,12 @@ class KafkaWorld:
         self._make(topic, partitions, {} if largest_batch is None else {"max.message.bytes": str(largest_batch)})
         return self._ids(topic)[topic]
 
+    def add_partitions(self, topic: str, total: int) -> None:
+        self._admin.create_partitions({topic: total})
+        self.wait_until(
+            lambda: self._admin.describe_topics([topic])[0]["partitions"][total - 1 :] != [], "they are there"
+        )
+
     def make_log(self, group: str) -> None:
         self._make(self.log_topic(group), 1, {"message.timestamp.type": "LogAppendTime"})
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from stream_dedup.broker import client
+from stream_dedup.broker.confluent import client as confluent_client
 from stream_dedup.ports import (
     ArticleSource,
     NotAMemberError,
@@ -50,6 +52,13 @@ def poll_until_error(world: World, source: ArticleSource) -> PortError:
 
     world.wait_until(fails, "poll raises an error")
     return raised[0]
+
+
+@pytest.fixture
+def short_look_ups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that are made look up their topics twice a second, in place of every five seconds."""
+    for module in (client, confluent_client):
+        monkeypatch.setattr(module, "METADATA_MS", 500)
 
 
 # Membership.
@@ -111,6 +120,7 @@ def test_a_revocation_ends_the_membership_before_the_next_begins(
     wait_for_members(world, [one, silent, third], partitions)
 
 
+@pytest.mark.usefixtures("short_look_ups")
 def test_topics_that_are_made_later_are_waited_for(world: World, group: Group) -> None:
     """A member of a topic that does not exist yet is given its partitions once it does."""
     source, topic = group.member().source, world.name("later")
@@ -118,6 +128,29 @@ def test_topics_that_are_made_later_are_waited_for(world: World, group: Group) -
     wait_for_members(world, [source], [group.partition])
     world.make_topic(topic)
     wait_for_members(world, [source], [group.partition, Partition(topic, 0)])
+
+
+@pytest.mark.usefixtures("short_look_ups")
+def test_partitions_that_are_added_are_assigned_and_begin_at_their_beginning(
+    world: World, make_group: Callable[..., Group]
+) -> None:
+    """No member is restarted for it, none waits for the other, and records that were written before are not lost."""
+    group = make_group()
+    one, other = group.member().source, group.member().source
+    for source in (one, other):
+        source.join([group.topic])
+    wait_for_members(world, [one, other], [group.partition])
+    world.add_partitions(group.topic, 3)
+    partitions = [Partition(group.topic, number) for number in range(3)]
+    for partition in partitions:
+        world.write(partition, [str(partition.number).encode()])
+    found = []
+    for source, membership in zip((one, other), wait_for_members(world, [one, other], partitions), strict=True):
+        for partition in membership.partitions:
+            assert source.committed(partition) is None
+            source.begin(partition, start_at(source.beginning(partition), group.topic_id))
+        found += values(read(world, source, len(membership.partitions)))
+    assert set(found) == {b"0", b"1", b"2"}
 
 
 # Records.

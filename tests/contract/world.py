@@ -62,6 +62,9 @@ class World(Protocol):
     def make_topic(self, topic: str, partitions: int = 1, largest_batch: int | None = None) -> bytes:
         """Make a topic; return its id. ``largest_batch`` is ``max.message.bytes``. Its times are its producers'."""
 
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Let a topic have so many partitions; returns when records can be written to each."""
+
     def make_log(self, group: str) -> None:
         """Make the log topic of a group: one partition, append time."""
 

@@ -65,14 +65,20 @@ class Cluster:
         """Make a topic; return its id."""
         self._topics_made += 1
         topic_id = b"topic-id" + self._topics_made.to_bytes(8, "big")
-        logs = [
-            PartitionLog(Partition(name, number), self.nodes[(self._topics_made + number) % len(self.nodes)])
-            for number in range(partitions)
-        ]
+        logs = [self._made_partition(name, number) for number in range(partitions)]
         largest = LARGEST_BATCH_BYTES if largest_batch is None else largest_batch
         self.topics[name] = Topic(name, topic_id, logs, largest, has_append_time)
         self._spread_metadata()
         return topic_id
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Let a topic have so many partitions."""
+        partitions = self.topics[name].partitions
+        partitions += [self._made_partition(name, number) for number in range(len(partitions), total)]
+        self._spread_metadata()
+
+    def _made_partition(self, name: str, number: int) -> PartitionLog:
+        return PartitionLog(Partition(name, number), self.nodes[(self._topics_made + number) % len(self.nodes)])
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic, and the offsets that groups have committed of it."""

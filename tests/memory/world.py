@@ -81,6 +81,9 @@ class MemoryWorld:
     def make_topic(self, topic: str, partitions: int = 1, largest_batch: int | None = None) -> bytes:
         return self._cluster.make_topic(topic, partitions, largest_batch)
 
+    def add_partitions(self, topic: str, total: int) -> None:
+        self._cluster.add_partitions(topic, total)
+
     def make_log(self, group: str) -> None:
         self._cluster.make_topic(self.log_topic(group), has_append_time=True)
 

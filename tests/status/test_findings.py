@@ -74,6 +74,38 @@ def test_each_harm_is_named_with_its_remedy(harm: dict[str, Any], text: str, rem
     assert remedy in finding.remedy
 
 
+@pytest.mark.parametrize(
+    ("topics", "age_s", "told_of"),
+    [
+        (("articles",), None, "note: articles-2: new, and not read yet; the group takes"),
+        (("articles",), 29.0, "note: articles-2: new, and not read yet; the group takes"),
+        (("articles",), 30.0, "wrong: articles-2: no worker reads them, though the group reads their topic; restart"),
+        ((), 29.0, "note: articles-2: new"),  # a client leaves out topics that were not there
+        ((), 30.0, "wrong: no worker reads articles-2; start the workers with all topics"),
+        ((), None, "wrong: no worker reads articles-2; start the workers with all topics"),
+    ],
+)
+def test_a_partition_that_is_added(topics: tuple[str, ...], age_s: float | None, told_of: str) -> None:
+    """The group takes it by itself: nobody starts a worker, or sets an offset, for it. If it does not, that is wrong.
+
+    Its age is that of its first record; its articles, of which more and more wait, are no matter of more workers.
+    """
+    first_ms = None if age_s is None else WELL.at_ms - int(1_000 * age_s)
+    worker = WORKER._replace(topics=topics)
+    added = PartitionState(Partition("articles", 2), 0, 0 if age_s is None else 5_000, None, first_ms=first_ms)
+    before = replace(WELL, at_s=-3.0, members=(worker,), partitions=(FIRST, SECOND, replace(added, end=0)))
+    now = replace(WELL, members=(worker,), partitions=(replace(FIRST, committed=100), SECOND, added))
+    (finding,) = find(now, before, RULES)
+    assert f"{'note' if finding.is_note else 'wrong'}: {finding}".startswith(told_of)
+
+
+def test_a_partition_that_was_not_there_at_the_look_before_is_new() -> None:
+    """Whatever the times of its records say: articles may bring their own."""
+    added = PartitionState(Partition("articles", 2), 0, 5, None, first_ms=0)
+    (finding,) = find(replace(later(), partitions=(*later().partitions, added)), WELL, RULES)
+    assert finding.code is FindingCode.NEW_PARTITIONS
+
+
 def test_progress_is_judged_by_two_looks() -> None:
     """A partition with articles of which none was committed is stuck; a lag that grows is told with its growth."""
     still = replace(WELL, at_s=2.0)

@@ -31,6 +31,7 @@ from kafka.errors import (
     UnsupportedCodecError,
 )
 
+from stream_dedup.broker.adapter.ends import AskedEnds
 from stream_dedup.broker.adapter.group import committed_offset, epoch_of, offset_and_metadata
 from stream_dedup.broker.adapter.port_errors import out_of_range, port_error, port_errors, text_of
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S, FETCH_WAIT_MS, make_consumer
@@ -41,6 +42,7 @@ from stream_dedup.broker.workarounds import (
     drop_fetched_of,
     forget_offset_fetches,
     keep_rejoining,
+    look_up_topics,
     records_left,
     refuse_unauthorized_topics,
     return_set_aside,
@@ -105,6 +107,7 @@ class KafkaSource:
         """
         session_ms = int(config.kafka.session_timeout_s * 1_000)
         self._lock = threading.Lock()
+        self._ends = AskedEnds(config.kafka)
         self._membership: Membership | None = None
         self._begun: set[TopicPartition] = set()
         self._paused: frozenset[Partition] = frozenset()
@@ -126,11 +129,10 @@ class KafkaSource:
         """Ask to become a member of the group."""
         self._consumer.subscribe(list(topics), listener=_Listener(self))
         # With the topics' partitions known beforehand, the first assignment is not an empty one.
-        for topic in topics:
-            try:
-                self._consumer.partitions_for_topic(topic)
-            except KafkaError as error:
-                log.debug("topic %s: %r", topic, error)  # ``poll`` raises it, if it lasts
+        try:
+            look_up_topics(self._consumer, OFFSET_REQUEST_MS)
+        except KafkaError as error:
+            log.debug("topics %s: %r", ", ".join(topics), error)  # ``poll`` raises it, if it lasts
 
     def membership(self) -> Membership | None:
         """Return the present membership."""
@@ -225,30 +227,19 @@ class KafkaSource:
     def lag(self) -> dict[str, int]:
         """Return the number of records that were not returned yet, by topic."""
         lags: dict[str, int] = {}
-        ends = self._ends_of_paused()
         with self._lock:
-            for at in self._begun:
-                lags[at.topic] = lags.get(at.topic, 0) + records_left(self._consumer, at, ends.get(at, 0))
+            begun = {Partition(*at): at for at in self._begun}
+            ends = self._ends.known(begun.keys() & self._paused)
+            for at, client_at in begun.items():
+                lags[at.topic] = lags.get(at.topic, 0) + records_left(self._consumer, client_at, ends.get(at, 0))
         return lags
 
     def close(self) -> None:
         """Leave the group."""
         with self._lock:
             self._membership = None
+        self._ends.close()
         self._consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
-
-    def _ends_of_paused(self) -> dict[TopicPartition, int]:
-        """Ask the brokers where paused partitions end now: the client fetches nothing of them, and learns nothing."""
-        with self._lock:
-            paused = [at for at in self._begun if Partition(*at) in self._paused]
-        if not paused:
-            return {}
-        try:
-            ends: dict[TopicPartition, int] = self._consumer.end_offsets(paused, timeout_ms=OFFSET_REQUEST_MS)
-        except KafkaError as error:
-            log.debug("ends of %s: %r", _names(paused), error)  # the lag of the last fetch is shown
-            return {}
-        return ends
 
     def _poll(self, wait_s: float) -> dict[TopicPartition, list[Any]]:
         try:

@@ -21,6 +21,7 @@ from stream_dedup.broker.client import (
     FETCH_WAIT_MS,
     HEADER_ALLOWANCE_BYTES,
     MAX_RESPONSE_BYTES,
+    METADATA_MS,
     RECONNECT_BACKOFF_MAX_MS,
     REQUEST_TIMEOUT_MS,
     RETRY_BACKOFF_MS,
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-METADATA_MS = 5_000
-"""A topic that a member subscribes to and that is made later is found in this time; the client's default is 5 minutes.
-One small request for each client."""
 RETRY_BACKOFF_MAX_MS = 100
 """A request that fails again and again is tried ten times a second; the client's default is once a second."""
 RECONNECT_BACKOFF_MS = 50

@@ -34,8 +34,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from kafka import TopicPartition as KafkaPartition
+from kafka.structs import ConsumerGroupMetadata
 
-from stream_dedup.broker.adapter.group import UNKNOWN_EPOCH, epoch_of
+from stream_dedup.broker.adapter.ends import AskedEnds
+from stream_dedup.broker.adapter.group import UNKNOWN_EPOCH, AdminConnection, epoch_of, offset_and_metadata
+from stream_dedup.broker.adapter.port_errors import port_errors
 from stream_dedup.broker.adapter.source import (
     GATHER_BYTES,
     GATHER_MS,
@@ -47,6 +51,7 @@ from stream_dedup.broker.client import CLOSE_TIMEOUT_S
 from stream_dedup.broker.confluent.client import make_member
 from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS, client_errors, error_of
 from stream_dedup.broker.confluent.records import ConsumedRecord, PartitionEnd, PositionGone, next_events
+from stream_dedup.broker.workarounds import commit_for_member
 from stream_dedup.core.headers import offset_metadata, topic_id_of_metadata
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.ports import (
@@ -69,7 +74,7 @@ log = logging.getLogger(__name__)
 REQUEST_S = OFFSET_REQUEST_MS / 1_000
 """One try to read or write an offset, seconds."""
 ASSIGNED_WITHIN_S = 0.5
-"""The client starts an assigned partition within milliseconds, on its own thread; else it is assigned again."""
+"""The client starts assigned partitions within milliseconds, on its own thread; else they are assigned again."""
 START_POLL_S = 0.005
 """Between two looks whether it has, seconds."""
 METADATA_LENGTH = len(offset_metadata(bytes(16)))
@@ -86,6 +91,9 @@ class ConfluentSource:
         """Connect; ``join`` asks for membership."""
         session_ms = int(config.kafka.session_timeout_s * 1_000)
         self._most = config.worker.batch_records
+        self._kafka = config.kafka
+        self._admin = AdminConnection(config.kafka)
+        self._ends = AskedEnds(config.kafka)
         self._membership: Membership | None = None
         self._positions: dict[Partition, CommittedOffset] = {}
         """Of the partitions that have begun: where the next record is."""
@@ -175,16 +183,16 @@ class ConfluentSource:
     def commit_start(self, partition: Partition, start: CommittedOffset) -> None:
         """Commit an offset outside any transaction, under the present membership.
 
-        The client commits under its generation of the moment. That is the membership's: only a poll begins another.
+        The client itself would wait without a limit while the coordinator does not answer, and commit under whatever
+        generation it has then. kafka-python's admin client sends one request under this one.
         """
-        membership = self._check_assigned(partition)
+        generation = self._check_assigned(partition).generation
         with client_errors():
-            if generation_of(self._consumer.consumer_group_metadata()) != membership.generation:
-                msg = f"generation {membership.generation} of the group has ended"
-                raise NotAMemberError(msg)
-            for at in self._consumer.commit(offsets=[client_offset(partition, start)], asynchronous=False) or ():
-                if at.error is not None:
-                    raise KafkaException(at.error)
+            member_id = self._consumer.memberid()
+        member = ConsumerGroupMetadata(self._kafka.group, generation, member_id, self._kafka.group_instance_id)
+        offsets = {KafkaPartition(*partition): offset_and_metadata(start)}
+        with port_errors():
+            commit_for_member(self._admin.client(), self._kafka.group, offsets, member, OFFSET_REQUEST_MS)
 
     def beginning(self, partition: Partition) -> SourceOffset:
         """Return the first offset that the partition holds now."""
@@ -193,8 +201,10 @@ class ConfluentSource:
     def lag(self) -> dict[str, int]:
         """Return the number of records that were not returned yet, by topic."""
         lags: dict[str, int] = {}
+        ends = self._ends.known(self._positions.keys() & self._paused)
         for partition, position in self._positions.items():
-            left = max(0, self._end(partition) - int(position.offset))
+            end = max(self._fetched_end(partition), ends.get(partition, 0))
+            left = max(0, end - int(position.offset))
             lags[partition.topic] = lags.get(partition.topic, 0) + left
         return lags
 
@@ -202,6 +212,8 @@ class ConfluentSource:
         """Leave the group; a client that does not close in time is abandoned."""
         self._membership = None
         self._drop_positions()
+        self._ends.close()
+        self._admin.close()
         closing = threading.Thread(target=self._consumer.close, name="close-source", daemon=True)
         closing.start()
         closing.join(CLOSE_TIMEOUT_S)
@@ -282,22 +294,22 @@ class ConfluentSource:
             return
         with client_errors():
             self._consumer.assign([_position(at, start) for at, start in sorted(self._positions.items())])
+            deadline = time.monotonic() + ASSIGNED_WITHIN_S  # of all: the client starts them together
             for at in sorted(self._starting):
-                if epoch_of(self._positions[at]) > UNKNOWN_EPOCH and not self._sought(at):
+                if epoch_of(self._positions[at]) > UNKNOWN_EPOCH and not self._sought(at, deadline):
                     self._gone[at] = PositionGone(at, "not started")
             self._consumer.resume([TopicPartition(*at) for at in self._positions])
         self._kept.clear()  # the client begins at the positions again
         self._stopped.clear()
         self._starting.clear()
 
-    def _sought(self, partition: Partition) -> bool:
+    def _sought(self, partition: Partition, deadline: float) -> bool:
         """Seek the position, as soon as the client has started the partition; return False if it does not.
 
         It has stopped it again where the first fetch already found that the position is gone.
         """
         at = _position(partition, self._positions[partition])
-        deadline = time.monotonic() + ASSIGNED_WITHIN_S
-        while time.monotonic() < deadline:
+        while True:
             try:
                 self._consumer.seek(at)
             except CLIENT_EXCEPTIONS as error:
@@ -305,11 +317,14 @@ class ConfluentSource:
                     raise
             else:
                 return True
+            if time.monotonic() >= deadline:
+                return False
             time.sleep(START_POLL_S)
-        return False
 
     def _say_what_is_gone(self) -> None:
         """Raise for a partition that the client has stopped, or start it again if its position is there after all.
+
+        A leader that does not answer ends this poll's questions: one that many partitions share takes one time-out.
 
         Raises:
             SourceChangedError, OffsetGoneError: as ``poll``.
@@ -326,8 +341,9 @@ class ConfluentSource:
             try:
                 first, end = self._bounds(partition)
             except PassingError as error:
-                log.debug("bounds of %s: %r", partition, error)  # asked again by the next poll
-                continue
+                log.debug("bounds of %s: %r", partition, error)
+                self._gone[partition] = self._gone.pop(partition)  # asked again when the others were
+                return
             del self._gone[partition]
             if position.offset > end and epoch_of(position) > UNKNOWN_EPOCH:
                 msg = f"{partition}: it ends at offset {end}, before offset {position.offset} that was read up to"
@@ -342,16 +358,14 @@ class ConfluentSource:
             first, end = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=REQUEST_S)
         return int(first), int(end)
 
-    def _end(self, partition: Partition) -> int:
-        """Return where a partition ends as of the last fetch; of a paused one, of which nothing is fetched, now."""
+    def _fetched_end(self, partition: Partition) -> int:
+        """Return where a partition ends as of the last fetch; below 0 before the first one. Asks no broker."""
         try:
-            if partition in self._paused:
-                return self._bounds(partition)[1]
             with client_errors():
                 return int(self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)[1])
         except PassingError as error:
-            log.debug("end of %s: %r", partition, error)
-            return 0
+            log.debug("end of %s: %r", partition, error)  # it has begun, and the client is given it by the next poll
+            return -1
 
     def _check_assigned(self, partition: Partition) -> Membership:
         """Return the membership that assigns the partition."""

@@ -8,6 +8,7 @@ a newer version still needs it.
 
 from stream_dedup.broker.workarounds.admin import (
     alter_offsets,
+    commit_for_member,
     describe_group,
     describe_topic_settings,
     forget_after_errors,
@@ -27,6 +28,7 @@ from stream_dedup.broker.workarounds.consumer import (
     fetch_in_one_step,
     forget_offset_fetches,
     keep_rejoining,
+    look_up_topics,
     records_left,
     refuse_unauthorized_topics,
     return_set_aside,
@@ -65,6 +67,7 @@ __all__ = [
     "close_abandoned_sockets",
     "closed_when_not_made",
     "commit_as_member",
+    "commit_for_member",
     "deliver_last_response",
     "describe_group",
     "describe_topic_settings",
@@ -79,6 +82,7 @@ __all__ = [
     "initialise_producer",
     "keep_rejoining",
     "keep_transaction_requests",
+    "look_up_topics",
     "read_any_header_name",
     "read_in_large_pieces",
     "records_left",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import (
     GroupIdNotFoundError,
     KafkaError,
+    KafkaTimeoutError,
     NodeNotReadyError,
     NoError,
     RetriableError,
@@ -20,6 +22,7 @@ from stream_dedup.broker.workarounds.private import private
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
+    from kafka.structs import ConsumerGroupMetadata
 
 
 def forget_after_errors(admin: KafkaAdminClient) -> None:
@@ -101,6 +104,45 @@ def alter_offsets(
         return answer
 
     return private(admin, "_manager", "run")(alter_or_raise)  # type: ignore[no-any-return] # the client is untyped
+
+
+def commit_for_member(
+    admin: KafkaAdminClient,
+    group: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    member: ConsumerGroupMetadata,
+    limit_ms: int,
+) -> None:
+    """Commit offsets under a membership of another client; ``alter_group_offsets`` has no membership.
+
+    One request, which is not sent once the limit is over: if it is late, the broker still refuses it when the group has
+    gone on.
+
+    Raises:
+        KafkaError: not within the limit, or refused.
+    """
+    request, coordinator, answers = (
+        private(admin, name)
+        for name in ("_alter_group_offsets_request", "_find_coordinator_id", "_alter_group_offsets_process_response")
+    )
+    run, send, call_soon, wait_for = (
+        private(admin, "_manager", one) for one in ("run", "send", "call_soon", "wait_for")
+    )
+    deadline = time.monotonic() + limit_ms / 1_000
+
+    async def commit() -> None:
+        asked = request(group, offsets)
+        asked.generation_id_or_member_epoch = member.generation_id
+        asked.member_id, asked.group_instance_id = member.member_id, member.group_instance_id
+        node = await coordinator(group)
+        if time.monotonic() > deadline:
+            raise KafkaTimeoutError
+        for at, error in answers(await send(asked, node_id=node)).items():
+            if error is not NoError:
+                msg = f"{at.topic}-{at.partition}: {error.__name__}"
+                raise error(msg)
+
+    run(wait_for, call_soon(commit), limit_ms)
 
 
 def describe_topic_settings(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:

@@ -127,6 +127,18 @@ def _send_and_wait(fetcher: Any) -> Callable[[bool, float], Awaitable[bool]]:  #
     return send_and_wait
 
 
+def look_up_topics(consumer: KafkaConsumer, limit_ms: int) -> None:
+    """Look up the partitions of the topics that a consumer subscribes to, in one request.
+
+    ``partitions_for_topic`` asks for every topic of the cluster, once for each that does not exist, without a limit.
+
+    Raises:
+        KafkaError: not within the limit.
+    """
+    run, wait_for = private(consumer, "_net", "run"), private(consumer, "_manager", "wait_for")
+    run(wait_for, private(consumer, "_cluster", "request_update")(), limit_ms)
+
+
 def set_gathering(consumer: KafkaConsumer, least_bytes: int, wait_ms: int) -> None:
     """Let the broker answer the next fetches when it has so many bytes, or after so many milliseconds.
 
