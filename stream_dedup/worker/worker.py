@@ -52,8 +52,8 @@ INFLIGHT_BYTES = 64 << 20
 """Bytes in flight before polling pauses: the limit on the memory of both producers."""
 DRAIN_PAUSE_S = 0.01
 """Seconds between two checks of the batches in flight while stopping."""
-WORKER_GAUGES_S = 1.0
-"""Seconds between two updates of the worker's gauges."""
+SECOND_S = 1.0
+"""Seconds between two commits of positions without articles, and between two updates of the worker's gauges."""
 FORCED_EXTRA_S = 10.0
 """The watchdog ends a stop that takes so many seconds longer than ``shutdown_s``."""
 ANSWER_PAUSE_S = 0.005
@@ -108,7 +108,7 @@ class Worker:
         self._committer = self._make_committer()
         self._engine = self._make_engine(wake)
         self._threads: list[Thread] = []
-        self._gauges_at = 0.0
+        self._next_second = 0.0
         self._begun = 0
 
     def _make_committer(self) -> Committer:
@@ -222,7 +222,12 @@ class Worker:
         self._raise_failure()
         if self._source.begun != self._begun:
             self._after_rebalance()
-        self._set_gauges()
+        now = self._clock.monotonic()
+        if now >= self._next_second:
+            self._next_second = now + SECOND_S
+            if passed := self._source.passed():
+                self._committer.submit(passed)
+            self._set_gauges()
 
     def _after_rebalance(self) -> None:
         self._parts.metrics.rebalances.inc(self._source.begun - self._begun)
@@ -301,10 +306,6 @@ class Worker:
         return answer.result()
 
     def _set_gauges(self) -> None:
-        now = self._clock.monotonic()
-        if now < self._gauges_at:
-            return
-        self._gauges_at = now + WORKER_GAUGES_S
         metrics = self._parts.metrics
         metrics.inflight_batches.set(self._assignments.batches)
         metrics.up_to_date.set(1 if self.ready else 0)

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from stream_dedup.config.load import load_config
-from stream_dedup.core.model import Judgement, Verdict
+from stream_dedup.core.model import Judgement, SourceOffset, Verdict
 from stream_dedup.errors import RefusedError, StreamDedupError, UnavailableError, UserError
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.ports import (
@@ -124,7 +124,9 @@ class World:
             SimpleNamespace(offset=offset, timestamp=0, leader_epoch=5, key=None, value=value, headers=[])
             for offset, value in enumerate(values)
         ]
-        polled = PolledBatch(self.assignment, AT, TOPIC_ID, records, np.arange(len(values), dtype=np.int64), 2, 0.0)
+        offsets = np.arange(len(values), dtype=np.int64)
+        behind = CommittedOffset(SourceOffset(len(values)), TOPIC_ID, 5)
+        polled = PolledBatch(self.assignment, AT, TOPIC_ID, records, offsets, 2, 0.0, behind)
         assert self.owner.reserve(polled)
         return polled
 
@@ -159,6 +161,18 @@ def test_a_batch_leaves_with_its_offsets(world: World) -> None:
     assert world.sink.committed == [("unique", b"one", b"unique"), ("unique", b"two", b"unique")]
     assert world.sink.offsets == {AT: CommittedOffset(2, TOPIC_ID, 5)}  # type: ignore[arg-type] # an offset
     assert (world.owner.batches, world.owner.is_working(world.assignment)) == (0, True)
+
+
+def test_a_position_leaves_without_a_record(world: World) -> None:
+    """In a transaction, under the membership, and counted as no article; one of an ended assignment does not leave."""
+    world.hand_in(world.polled())
+    world.committer.step()
+    assert world.sink.calls == ["begin", "send_offsets", "flush", "commit"]
+    assert (world.sink.committed, world.owner.batches) == ([], 0)
+    world.hand_in(world.polled())
+    world.membership = None
+    world.committer.step()
+    assert (len(world.sink.calls), world.over) == (4, True)
 
 
 def test_batches_that_arrive_in_a_transaction_leave_in_the_next_one_together(world: World) -> None:
