@@ -1,5 +1,4 @@
-"""Open transactions, and the hanging ones among them: a worker that was killed leaves its transaction open, and
-another worker aborts it.
+"""Open transactions, and hanging ones: a worker that was killed leaves one open, and another worker aborts it.
 
 An open transaction holds back every read_committed reader, and the worker that takes the partitions over, until
 the broker aborts it at its time-out. After each rebalance a worker therefore looks for open transactions of its
@@ -23,6 +22,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafka import TopicPartition
 from kafka.admin import TransactionState
 from kafka.errors import AuthorizationError, KafkaError, RetriableError, TransactionalIdNotFoundError
 
@@ -31,10 +31,11 @@ from stream_dedup.broker.retry import RETRY_S, while_passing
 from stream_dedup.broker.workarounds import describe_group
 
 if TYPE_CHECKING:
-    from kafka import KafkaAdminClient, TopicPartition
+    from kafka import KafkaAdminClient
     from kafka.admin import TransactionListing
 
     from stream_dedup.config.model import KafkaConfig
+    from stream_dedup.ports import Partition
 
 log = logging.getLogger(__name__)
 
@@ -143,26 +144,26 @@ class Holding:
 
 
 def holding_transactions(
-    admin: KafkaAdminClient, stable: Mapping[TopicPartition, int], opened: OpenTransactions
-) -> dict[TopicPartition, Holding | None]:
+    admin: KafkaAdminClient, stable: Mapping[Partition, int], opened: OpenTransactions
+) -> dict[Partition, Holding | None]:
     """Return the transaction that begins at the last stable offset of each partition; one that has ended is left out.
 
     None stands for one that this client may not see: that needs Read of the topic. Raises what the client raises.
     """
     try:
-        described = admin.describe_producers(list(stable))
+        described = admin.describe_producers([TopicPartition(*at) for at in stable])
     except AuthorizationError as error:
         log.debug("producers of %s: %r", sorted(stable), error)
         return dict.fromkeys(stable)
     holding = {
         at: producer
-        for at, states in described.items()
-        for producer in states.active_producers
-        if producer.current_transaction_start_offset == stable[at]
+        for at, offset in stable.items()
+        for producer in described[TopicPartition(*at)].active_producers
+        if producer.current_transaction_start_offset == offset
     }
     names = {one.producer_id: one.transactional_id for one in opened.listed}
     times = {own: _times(admin, own) for own in {names.get(one.producer_id) for one in holding.values()} if own}
-    found: dict[TopicPartition, Holding | None] = {}
+    found: dict[Partition, Holding | None] = {}
     for at, producer in holding.items():
         own = names.get(producer.producer_id)
         since_ms, until_ms = times.get(own or "") or (producer.last_timestamp, None)

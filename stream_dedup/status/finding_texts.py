@@ -129,8 +129,8 @@ FINDING_SENTENCES: Mapping[FindingCode, FindingSentences] = _TOPIC_SENTENCES | {
     ),
     FindingCode.UNSEEN_TRANSACTION: FindingSentences(
         "{partitions}: an open transaction holds back {held:,} offsets; this client may not see whose it is",
-        "grant it Read of the topic and Describe of the producers' transactional ids; the broker aborts the transaction "
-        "at its time-out",
+        "grant it Read of the topic and Describe of the producers' transactional ids; the broker aborts the "
+        "transaction at its time-out",
     ),
     FindingCode.LOST_TRANSACTION: FindingSentences(
         "{partitions}: a transaction that no coordinator knows, of producer id {producer} since {since}, holds back "

@@ -25,8 +25,8 @@ LEAST_GROWTH = 1.0
 HELD_MS = 300_000
 """An open transaction is worth a look after so long: the alert StreamDedupStuck fires then."""
 LOST_MS = 1_200_000
-"""Brokers abort every transaction after 15 minutes (their ``transaction.max.timeout.ms``) at the latest. With five more,
-one that no coordinator names is lost; before that this client may only lack the right to see its name."""
+"""Brokers abort every transaction after 15 minutes (their ``transaction.max.timeout.ms``) at the latest. With five
+more, one that no coordinator names is lost; before that this client may only lack the right to see its name."""
 FindingValues = Mapping[str, str | int | float]
 _REBALANCING = frozenset(("PreparingRebalance", "CompletingRebalance"))
 

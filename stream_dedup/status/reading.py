@@ -11,8 +11,6 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from kafka import TopicPartition
-
 from stream_dedup.broker.adapter import connect_log
 from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.group_offsets import committed_offsets, last_stable_offsets, offset_bounds, partitions_of
@@ -111,12 +109,14 @@ class StatusReader:
 
     def _with_holding(self, states: list[PartitionState], opened: OpenTransactions) -> tuple[PartitionState, ...]:
         """Return the partitions with the transactions that hold them back; one that has ended meanwhile does not."""
-        held = {TopicPartition(*each.partition): each.stable for each in states if each.is_held}
-        holding = holding_transactions(self._admin, held, opened) if held else {}
+        held = {each.partition: each.stable for each in states if each.is_held}
+        found = holding_transactions(self._admin, held, opened) if held else {}
         return tuple(
-            each
-            if (at := TopicPartition(*each.partition)) not in held
-            else replace(each, open_from=each.open_from if at in holding else None, holding=holding.get(at))
+            replace(
+                each, open_from=each.open_from if each.partition in found else None, holding=found.get(each.partition)
+            )
+            if each.partition in held
+            else each
             for each in states
         )
 

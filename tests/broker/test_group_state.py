@@ -46,7 +46,9 @@ def test_an_error_is_not_a_group_without_members(
 
     async def refused(request: object, **node: int) -> object:
         answer = await send(request, **node)
-        return SimpleNamespace(groups=[SimpleNamespace(error_code=error.errno)]) if hasattr(answer, "groups") else answer
+        return (
+            SimpleNamespace(groups=[SimpleNamespace(error_code=error.errno)]) if hasattr(answer, "groups") else answer
+        )
 
     monkeypatch.setattr(manager, "send", refused)
     assert manager.cluster.get_coordinator(group) is not None

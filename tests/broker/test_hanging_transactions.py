@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import TransactionListing, TransactionState
 from kafka.errors import (
     GroupAuthorizationFailedError,
@@ -33,6 +33,7 @@ from stream_dedup.broker.hanging_transactions import (
 )
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.dev.broker import DevBroker
+from stream_dedup.ports import Partition
 from stream_dedup.worker.steps import Step
 from tests.waiting import wait_until
 from tests.worker.mixture import records
@@ -185,7 +186,7 @@ def test_the_brokers_are_asked_that_are_there_now(monkeypatch: pytest.MonkeyPatc
 
 def test_a_client_without_the_right_sees_that_there_is_a_transaction() -> None:
     """Not whose it is."""
-    at = TopicPartition("articles", 0)
+    at = Partition("articles", 0)
 
     def refuse(_: object) -> object:
         raise TopicAuthorizationFailedError
@@ -197,7 +198,7 @@ def test_a_client_without_the_right_sees_that_there_is_a_transaction() -> None:
 def test_a_transaction_that_no_coordinator_names(made: Pipeline, stack: ExitStack, admin: KafkaAdminClient) -> None:
     """Its producer and its last record are told; one that has ended meanwhile is left out."""
     open_transaction(stack, made, "named")
-    at = TopicPartition(made.config().topics.unique, 0)
+    at = Partition(made.config().topics.unique, 0)
     listed = open_transactions(admin)
     (found,) = holding_transactions(admin, {at: 0}, listed).values()
     assert found is not None

@@ -18,7 +18,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 from tests.waiting import wait_until
-from tests.worker.pipeline import Pipeline, pipeline
+from tests.worker.pipeline import pipeline
 
 LIMIT_S = 60
 TRANSACTION_MS = 600_000
@@ -69,9 +69,7 @@ def test_a_worker_behind_aborted_records_and_before_an_open_transaction(
         call = ["status", "--config", str(tmp_path / "main.toml"), "--json", "--interval=2.1"]
 
         def producer() -> KafkaProducer:
-            made_one = make_producer(
-                made.config().kafka, transactional_id=name, transaction_timeout_ms=TRANSACTION_MS
-            )
+            made_one = make_producer(made.config().kafka, transactional_id=name, transaction_timeout_ms=TRANSACTION_MS)
             made_one.init_transactions()
             return made_one
 

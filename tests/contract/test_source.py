@@ -278,7 +278,7 @@ def test_the_position_is_behind_what_was_returned_and_not_behind_what_was_fetche
 
 
 def test_the_position_passes_markers_and_aborted_records(world: World, group: Group) -> None:
-    """It stops before a transaction that is open. Committed alone, under the membership, it is where reading goes on."""
+    """It stops before an open transaction. Committed alone, under the membership, it is where reading goes on."""
     ports, partition = group.member(), group.partition
     source, sink = ports.source, ports.sink
     membership = join(world, source, [partition])
@@ -287,7 +287,9 @@ def test_the_position_passes_markers_and_aborted_records(world: World, group: Gr
     world.open_transaction(partition, [b"aborted", b"too"]).abort()
     last = world.open_transaction(partition, [b"last"])
     assert values(read(world, source, 1)) == [b"committed"]
-    world.wait_until(lambda: not source.poll(0.1) and source.positions()[partition].offset == 5, "it is at the open one")
+    world.wait_until(
+        lambda: not source.poll(0.1) and source.positions()[partition].offset == 5, "it is at the open one"
+    )
     assert is_quiet(source)
     assert source.positions() == {partition: CommittedOffset(SourceOffset(5), None, 0)}
     sink.renew()

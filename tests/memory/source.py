@@ -111,7 +111,9 @@ class MemorySource:
     def positions(self) -> Mapping[Partition, CommittedOffset]:
         return {
             partition: CommittedOffset(
-                SourceOffset(reading.offset), None, None if reading.log is None else reading.log.epoch_before(reading.offset)
+                SourceOffset(reading.offset),
+                None,
+                None if reading.log is None else reading.log.epoch_before(reading.offset),
             )
             for partition, reading in self._reading.items()
         }

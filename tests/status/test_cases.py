@@ -1,7 +1,7 @@
 """The table of cases: what ``status``, the lag of the metrics and readiness say of a partition, side by side.
 
-docs/operations.md has the same table for operators. A worker runs in virtual time on a cluster in memory; ``status`` sees
-the cluster as its brokers would describe it.
+docs/operations.md has the same table for operators. A worker runs in virtual time on a cluster in memory; ``status``
+sees the cluster as its brokers would describe it.
 """
 
 from __future__ import annotations
@@ -163,8 +163,9 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     with ExitStack() as stack:
         stack.enter_context(stores_in_memory())
         world = SimulatedWorld(plan(), tmp_path)
-        stack.callback(lambda: [process.die() for process in list(world.running())])
         yield Scene(world, shown)
+        for process in list(world.running()):
+            process.die()
 
 
 @dataclass(frozen=True)
@@ -329,7 +330,9 @@ CASES = {
     "open transaction that ended": Case(transaction_that_ended, 0, 0, is_ready=True),
     "open transaction of a dead producer, timed out": Case(timed_out, 0, 0, is_ready=True),
     "open transaction for five minutes": Case(held_for_long, 3, 3, is_ready=True, says=("open_transaction",)),
-    "open transaction that may not be seen": Case(unseen_transaction, 3, 3, is_ready=True, says=("unseen_transaction?",)),
+    "open transaction that may not be seen": Case(
+        unseen_transaction, 3, 3, is_ready=True, says=("unseen_transaction?",)
+    ),
     "open transaction without a name": Case(unnamed_transaction, 3, 3, is_ready=True, says=("unseen_transaction?",)),
     "transaction that no coordinator knows": Case(lost_transaction, 3, 3, is_ready=True, says=("lost_transaction",)),
     "backlog before an open transaction": Case(backlog_before_a_transaction, 22, 20, is_ready=True, says=("stuck",)),

@@ -35,7 +35,9 @@ def owner(group: Group) -> AssignmentOwner:
 def batch(assignment: Assignment, size_bytes: int = 10, at: Partition = AT) -> PolledBatch:
     records: list[Any] = []
     topic_id, none = b"t" * 16, np.empty(0, np.int64)
-    return PolledBatch(assignment, at, topic_id, records, none, size_bytes, 0.0, CommittedOffset(SourceOffset(0), topic_id))
+    return PolledBatch(
+        assignment, at, topic_id, records, none, size_bytes, 0.0, CommittedOffset(SourceOffset(0), topic_id)
+    )
 
 
 def begun(owner: AssignmentOwner, group: Group) -> Assignment:

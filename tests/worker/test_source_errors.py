@@ -76,7 +76,8 @@ class Client:
 
     def positions(self) -> dict[Partition, CommittedOffset]:
         return {
-            at: CommittedOffset(SourceOffset(self.at.get(at, start.offset)), None, 7) for at, start in self.begun.items()
+            at: CommittedOffset(SourceOffset(self.at.get(at, start.offset)), None, 7)
+            for at, start in self.begun.items()
         }
 
     def committed(self, partition: Partition) -> CommittedOffset | None:
@@ -203,7 +204,8 @@ def test_records_of_a_lost_membership_are_dropped(world: World) -> None:
 
 def test_a_position_behind_records_that_nobody_is_given_is_committed_once(world: World) -> None:
     """As soon as nothing of its partition is in flight, with the topic's id; one that goes back is not committed."""
-    (of_at,) = (world.records(10, 11), world.poll())[1]
+    world.records(10, 11)
+    (of_at,) = world.poll()
     world.client.at = {AT: 14, OTHER: 13}
     (other,) = world.source.passed()
     assert (other.polled.partition, other.polled.next) == (OTHER, CommittedOffset(SourceOffset(13), TOPIC_ID, 7))

@@ -28,8 +28,8 @@ RAISED_BARE = {
     "Failed to find active controller id!": NotControllerError,
     "Transport closed for writes": KafkaConnectionError,
 }
-"""What the client raises as a ``RuntimeError`` though it passes: while the controller moves, and on a connection that has
-just been closed."""
+"""What the client raises as a ``RuntimeError`` though it passes: while the controller moves, and on a connection that
+has just been closed."""
 
 
 def forget_after_errors(admin: KafkaAdminClient) -> None:
@@ -38,8 +38,8 @@ def forget_after_errors(admin: KafkaAdminClient) -> None:
     It keeps its first answers: a coordinator and a controller for its life, the brokers for five minutes. Once such a
     broker is away, or another one has its part, every request to it fails, though the error seems to pass: a client
     made in the seconds before a coordinator is replaced is of no use until it is made anew. A broker that it does not
-    know, and a partition that has no leader just now, it reports by an error that does not seem to pass, and some errors
-    that pass by none of its own (``RAISED_BARE``).
+    know, and a partition that has no leader just now, it reports by an error that does not seem to pass, and some
+    errors that pass by none of its own (``RAISED_BARE``).
     """
     manager = private(admin, "_manager")
     cluster, run, connection = (private(manager, name) for name in ("cluster", "run", "get_connection"))
