@@ -76,7 +76,7 @@ class ArticleSource(Protocol):
         """Return how far each partition that has begun was read: where the next record is, or behind it.
 
         Everything before it was returned, or is returned to nobody: markers of transactions and aborted records, as far
-        as they were read. The leader epoch is that of the record before it, None where it is not known. Never blocks.
+        as they were read. The leader epoch is that of the record before it, if it is known. Never blocks.
         """
 
     def committed(self, partition: Partition) -> CommittedOffset | None:

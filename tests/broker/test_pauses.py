@@ -62,7 +62,7 @@ class ClientInPlace:
                 most -= 1
             if most and at not in self._said:
                 self._said.add(at)
-                yield PartitionEnd(at, self._next[at] + MARKERS, 0)
+                yield PartitionEnd(at, self._next[at] + MARKERS)
 
 
 def begun(monkeypatch: pytest.MonkeyPatch, ends: dict[Partition, int]) -> tuple[ConfluentSource, ClientInPlace]:

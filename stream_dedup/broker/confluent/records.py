@@ -41,7 +41,6 @@ class PartitionEnd(NamedTuple):
     at: Partition
     offset: int
     """Behind markers of transactions and aborted records, which are no events."""
-    leader_epoch: int
 
 
 class PositionGone(NamedTuple):
@@ -119,7 +118,7 @@ def _event_of(message: Message) -> ConsumerEvent | None:
         return record_of(message)
     at = Partition(message.topic() or "", -1 if (number := message.partition()) is None else number)
     if error.code() == KafkaError._PARTITION_EOF:
-        return PartitionEnd(at, message.offset() or 0, -1 if (epoch := message.leader_epoch()) is None else epoch)
+        return PartitionEnd(at, message.offset() or 0)
     if error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}:
         return PositionGone(at, error.str())
     failure = port_error_of(error)

@@ -20,8 +20,9 @@ client share a group: every rebalance first takes all partitions away, and the c
   sake of the group.
 * The client stops a partition whose position is gone; only another assignment starts it again. As the report may be
   older than the last assignment, the position is compared with the partition's bounds first.
-* The client's position stays behind at markers of transactions. It says where a partition ends, which is behind them,
-  and under which leader epoch.
+* The client's position stays behind at markers of transactions. It says where a partition ends, which is behind them.
+  There it has the leader epoch of the last record still, and not that of the markers and aborted records: under a later
+  one they would seem to be truncated. A position at an end has no epoch here.
 """
 
 from __future__ import annotations
@@ -256,7 +257,7 @@ class ConfluentSource:
                     self._move(at, event.offset + 1, event.leader_epoch)
                     left -= 1
                 elif event.offset > self._positions[at].offset:
-                    self._move(at, event.offset, event.leader_epoch)
+                    self._move(at, event.offset, UNKNOWN_EPOCH)
             if not kept:
                 del self._kept[at]
         return polled
