@@ -9,6 +9,8 @@ A partition is *settled* when its start offset is known and it has begun (``star
     4  make batches of the records
     5  settle the partitions that are not settled yet: no other partition waits for them
 
+Once a second, ``passed`` says how far partitions were read past records that nobody is given, to be committed.
+
 Only this thread begins assignments (``assignments``), so the committed offsets that it reads when it settles are final.
 """
 

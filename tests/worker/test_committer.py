@@ -204,12 +204,15 @@ def test_a_step_waits_for_the_first_batch_and_for_no_other(world: World) -> None
     assert waits == [BATCH_WAIT_S]
 
 
+@pytest.mark.parametrize("values", [(b"one",), ()])
 @pytest.mark.parametrize(
     ("step", "last"), [(Step.SENT, "abort"), (Step.OFFSETS_SENT, "abort"), (Step.COMMITTED, "commit")]
 )
-def test_an_assignment_that_ends_in_a_transaction(world: World, step: Step, last: str) -> None:
+def test_an_assignment_that_ends_in_a_transaction(
+    world: World, step: Step, last: str, values: tuple[bytes, ...]
+) -> None:
     """Before the commit the transaction is aborted; after it, it counts. The end waits for either."""
-    world.submit(b"one")
+    world.submit(*values)
     world.at = step
     world.committer.step()
     assert world.sink.calls[-1] == last
@@ -217,11 +220,17 @@ def test_an_assignment_that_ends_in_a_transaction(world: World, step: Step, last
 
 
 @pytest.mark.expect_log("outcome of a transaction is unknown")
-@pytest.mark.parametrize("call", ["begin", "send", "send_offsets", "flush", "commit"])
+@pytest.mark.parametrize(
+    ("call", "values"),
+    [(call, (b"one",)) for call in ("begin", "send", "send_offsets", "flush", "commit")]
+    + [(call, ()) for call in ("begin", "send_offsets", "flush", "commit")],
+)
 @pytest.mark.parametrize("error", [PassingError("away"), FencedError("fenced")])
-def test_an_unknown_outcome_is_settled_before_anything_else(world: World, call: str, error: PortError) -> None:
+def test_an_unknown_outcome_is_settled_before_anything_else(
+    world: World, call: str, values: tuple[bytes, ...], error: PortError
+) -> None:
     """Nothing further is sent: the sink is renewed, and only then the assignment is over and another may begin."""
-    world.submit(b"one")
+    world.submit(*values)
     world.sink.errors = {call: error}
     world.committer.step()
     assert world.sink.calls[-2:] == [call, "renew"]
