@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka import TopicPartition
-from kafka.protocol.consumer import OffsetSpec
+from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from stream_dedup.broker.topics import partition_counts
 from stream_dedup.core.headers import topic_id_of_metadata
@@ -43,6 +43,15 @@ def first_times(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> di
         return {}
     found = admin.list_partition_offsets(dict.fromkeys(partitions, 0))  # the first record that is not before 1970
     return {partition: max(0, found[partition].timestamp) for partition in partitions}
+
+
+def last_stable_offsets(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the offset of each partition that readers of committed records get to, before open transactions."""
+    if not partitions:
+        return {}
+    latest = dict.fromkeys(partitions, OffsetSpec.LATEST)
+    found = admin.list_partition_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED)
+    return {partition: found[partition].offset for partition in partitions}
 
 
 def partitions_of(admin: KafkaAdminClient, names: list[str]) -> list[TopicPartition]:

@@ -157,7 +157,8 @@ class Metrics:
         Gauge,
         "articles",
         "articles of this worker's partitions that are not polled yet, by topic",
-        "Growing: articles arrive faster than they are processed; add partitions and workers.",
+        "Growing: articles arrive faster than they are processed; add partitions and workers. Not moving: an open "
+        "transaction holds articles back, or the worker is stuck; stream-dedup status says which.",
         labels={"topic": ()},
     )
     log_lag = Declaration(

@@ -72,6 +72,13 @@ class ArticleSource(Protocol):
         A call replaces the one before. A pause holds for partitions that begin later, too, of a later membership too.
         """
 
+    def positions(self) -> Mapping[Partition, CommittedOffset]:
+        """Return how far each partition that has begun was read: where the next record is, or behind it.
+
+        Everything before it was returned, or is returned to nobody: markers of transactions and aborted records, as far
+        as they were read. The leader epoch is that of the record before it, if it is known. Never blocks.
+        """
+
     def committed(self, partition: Partition) -> CommittedOffset | None:
         """Return the group's committed offset, None of none. May block for some seconds.
 

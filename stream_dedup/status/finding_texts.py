@@ -41,7 +41,10 @@ class FindingCode(StrEnum):
     OFFSET_BEYOND = "offset_beyond"
     OFFSET_STALE = "offset_stale"
     HANGING = "hanging"
-    LAST_OFFSET = "last_offset"
+    SILENT_BROKERS = "silent_brokers"
+    OPEN_TRANSACTION = "open_transaction"
+    UNSEEN_TRANSACTION = "unseen_transaction"
+    LOST_TRANSACTION = "lost_transaction"
     STUCK = "stuck"
     LAG_GROWS = "lag_grows"
     OTHER_SCHEME = "other_scheme"
@@ -125,9 +128,25 @@ FINDING_SENTENCES: Mapping[FindingCode, FindingSentences] = _TOPIC_SENTENCES | {
         "open transactions of workers that ended hold back readers: {transactions}",
         "start a worker, which aborts them; else the brokers do after kafka.transaction_timeout_s",
     ),
-    FindingCode.LAST_OFFSET: FindingSentences(
-        "{partitions}: one offset is not committed",
-        "if the topic's producer is transactional, this is its last marker; else an article waits",
+    FindingCode.SILENT_BROKERS: FindingSentences(
+        "open transactions of which these brokers are the coordinators are not shown: {brokers}",
+        "start the brokers that are down, or look again",
+    ),
+    FindingCode.OPEN_TRANSACTION: FindingSentences(
+        "{partitions}: an open transaction of {transaction} (producer id {producer}) since {since} holds back "
+        "{held:,} offsets",
+        "if its program has ended, start it again, which aborts the transaction; the broker aborts it at {until}",
+    ),
+    FindingCode.UNSEEN_TRANSACTION: FindingSentences(
+        "{partitions}: an open transaction holds back {held:,} offsets; this client may not see whose it is",
+        "grant it Read of the topic and Describe of the producers' transactional ids; the broker aborts the "
+        "transaction at its time-out",
+    ),
+    FindingCode.LOST_TRANSACTION: FindingSentences(
+        "{partitions}: a transaction that no coordinator knows, of producer id {producer} since {since}, holds back "
+        "{held:,} offsets",
+        "abort it: kafka-transactions.sh --bootstrap-server {brokers} abort --topic {topic} --partition {number} "
+        "--start-offset {first}",
     ),
     FindingCode.STUCK: FindingSentences(
         "{partitions}: nothing was committed in {seconds:.0f} s, though there are articles",

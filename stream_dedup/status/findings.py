@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
+from stream_dedup.broker.hanging_transactions import Holding
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.rules_text import rule_changes
 from stream_dedup.status.finding_texts import FINDING_SENTENCES, FindingCode, topic_code
@@ -23,6 +25,11 @@ LEAST_GROWTH = 1.0
 NEW_S = 30.0
 """A group takes partitions that are added within so many seconds: its clients look them up every few seconds
 (``broker.client.METADATA_MS``), and then share them out."""
+HELD_MS = 300_000
+"""An open transaction is worth a look after so long: the alert StreamDedupStuck fires then."""
+LOST_MS = 1_200_000
+"""Brokers abort every transaction after 15 minutes (their ``transaction.max.timeout.ms``) at the latest. With five
+more, one that no coordinator names is lost; before that this client may only lack the right to see its name."""
 FindingValues = Mapping[str, str | int | float]
 _REBALANCING = frozenset(("PreparingRebalance", "CompletingRebalance"))
 
@@ -67,6 +74,7 @@ def find(now: Snapshot, before: Snapshot | None, configured: Rules | None) -> li
         *_members(now, before),
         *_offsets(now),
         *_transactions(now),
+        *(_held(now, before) if before is not None else ()),
         *(_progress(now, before) if before is not None else ()),
         *(_rules(now, configured) if configured is not None else ()),
     ]
@@ -153,6 +161,60 @@ def _offsets(now: Snapshot) -> Iterator[GroupFinding]:
 def _transactions(now: Snapshot) -> Iterator[GroupFinding]:
     if now.hanging:
         yield GroupFinding(FindingCode.HANGING, {"transactions": ", ".join(now.hanging[:SHOWN_NAMES])})
+    if now.silent_brokers:
+        values = {"brokers": ", ".join(map(str, now.silent_brokers))}
+        yield GroupFinding(FindingCode.SILENT_BROKERS, values, is_note=True)
+
+
+def _held(now: Snapshot, before: Snapshot) -> Iterator[GroupFinding]:
+    """Return the transactions that have held partitions back from one look to the other, one finding for each.
+
+    An open transaction is no fault of the group: a note, until the alert on articles that wait would fire.
+    """
+    earlier = {each.partition: each.open_from for each in before.partitions}
+    held = [each for each in now.partitions if each.is_held and each.open_from == earlier.get(each.partition)]
+    unseen: list[PartitionState] = []
+    of_one: dict[Holding, list[PartitionState]] = {}
+    for each in held:
+        if each.holding is None or (each.holding.until_ms is None and now.at_ms - each.holding.since_ms < LOST_MS):
+            unseen.append(each)
+        elif each.holding.until_ms is None:
+            yield _lost(now, each, each.holding)
+        else:
+            of_one.setdefault(each.holding, []).append(each)
+    for holding, partitions in of_one.items():
+        is_note = now.at_ms - holding.since_ms < HELD_MS
+        yield _of_partitions(
+            FindingCode.OPEN_TRANSACTION,
+            partitions,
+            is_note=is_note,
+            transaction=holding.transactional_id or "",
+            producer=holding.producer_id,
+            since=_time(holding.since_ms),
+            until=_time(holding.until_ms or 0),
+            held=sum(each.end - each.stable for each in partitions),
+        )
+    if unseen:
+        count = sum(each.end - each.stable for each in unseen)
+        yield _of_partitions(FindingCode.UNSEEN_TRANSACTION, unseen, is_note=True, held=count)
+
+
+def _lost(now: Snapshot, at: PartitionState, holding: Holding) -> GroupFinding:
+    return _of_partitions(
+        FindingCode.LOST_TRANSACTION,
+        [at],
+        producer=holding.producer_id,
+        since=_time(holding.since_ms),
+        held=at.end - at.stable,
+        brokers=now.brokers,
+        topic=at.partition.topic,
+        number=at.partition.number,
+        first=at.stable,
+    )
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(" ", "seconds")
 
 
 def _progress(now: Snapshot, before: Snapshot) -> Iterator[GroupFinding]:
@@ -162,14 +224,11 @@ def _progress(now: Snapshot, before: Snapshot) -> Iterator[GroupFinding]:
     if rates.seconds < STUCK_S or not now.members or now.group_state in _REBALANCING:
         return
     earlier = {each.partition: each for each in before.partitions}
-    still = [each for each in now.partitions if each.owner is not None and _is_stuck(earlier.get(each.partition), each)]
-    stuck = [each for each in still if each.lag > 1]
-    if last := [each for each in still if each.lag == 1]:
-        yield _of_partitions(FindingCode.LAST_OFFSET, last, is_note=True)
+    stuck = [each for each in now.partitions if each.owner is not None and _is_stuck(earlier.get(each.partition), each)]
     if stuck:
         yield _of_partitions(FindingCode.STUCK, stuck, seconds=rates.seconds)
     elif _falls_behind(before, now, rates):
-        yield GroupFinding(FindingCode.LAG_GROWS, {"lag": now.lag, "growth": rates.lag})
+        yield GroupFinding(FindingCode.LAG_GROWS, {"lag": now.readable, "growth": rates.readable})
 
 
 def _of_workers(snapshot: Snapshot, now: Snapshot) -> Snapshot:
@@ -179,7 +238,11 @@ def _of_workers(snapshot: Snapshot, now: Snapshot) -> Snapshot:
 
 
 def _is_stuck(before: PartitionState | None, now: PartitionState) -> bool:
-    return before is not None and before.lag > 0 and now.lag > 0 and before.committed == now.committed
+    """Return whether there was something to read at both looks, and nothing was committed between them.
+
+    A worker commits what it has read past as well: markers of transactions and aborted records.
+    """
+    return before is not None and min(before.readable, now.readable) > 0 and before.committed == now.committed
 
 
 def _falls_behind(before: Snapshot, now: Snapshot, rates: Rates) -> bool:
@@ -188,7 +251,7 @@ def _falls_behind(before: Snapshot, now: Snapshot, rates: Rates) -> bool:
     What is judged within ``STUCK_S`` is under way, however it rises and falls. At both looks more than that must wait,
     so a burst that has just arrived does not count.
     """
-    return rates.lag >= LEAST_GROWTH and min(before.lag, now.lag) > rates.articles * STUCK_S
+    return rates.readable >= LEAST_GROWTH and min(before.readable, now.readable) > rates.articles * STUCK_S
 
 
 def _rules(now: Snapshot, configured: Rules) -> Iterator[GroupFinding]:
@@ -203,7 +266,7 @@ def _rules(now: Snapshot, configured: Rules) -> Iterator[GroupFinding]:
 
 
 def _of_partitions(
-    code: FindingCode, partitions: list[PartitionState], *, is_note: bool = False, **values: float
+    code: FindingCode, partitions: list[PartitionState], *, is_note: bool = False, **values: str | float
 ) -> GroupFinding:
     """Return a finding that names partitions: the first of them, and how many more there are."""
     names = [str(each.partition) for each in partitions]

@@ -13,9 +13,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 from stream_dedup.broker.adapter import connect_log
 from stream_dedup.broker.client import make_admin
-from stream_dedup.broker.group_offsets import committed_offsets, first_times, offset_bounds, partitions_of
+from stream_dedup.broker.group_offsets import (
+    committed_offsets,
+    first_times,
+    last_stable_offsets,
+    offset_bounds,
+    partitions_of,
+)
 from stream_dedup.broker.group_state import Member, described_group, out_of_sync, size_of
-from stream_dedup.broker.hanging_transactions import hanging_transactions
+from stream_dedup.broker.hanging_transactions import (
+    OpenTransactions,
+    hanging_of,
+    holding_transactions,
+    open_transactions,
+)
 from stream_dedup.broker.lost_log import FoundLog, find_log, offsets_without_log
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.rules_log import RulesHistory
@@ -65,6 +76,8 @@ class StatusReader:
         config, admin = self._config, self._admin
         found = find_log(admin, config)
         log = self._read_log(found)
+        # Before the members: the transaction of a worker that joins meanwhile does not seem to hang.
+        opened = self._ask("transactions", lambda: open_transactions(admin))
         state, members = self._ask("group", lambda: described_group(admin, config.kafka.group))
         return Snapshot(
             at_s=time.monotonic(),
@@ -72,20 +85,24 @@ class StatusReader:
             group=config.kafka.group,
             group_state=state,
             members=members,
-            partitions=self._ask("partitions", lambda: self._partitions(members)),
+            partitions=self._ask("partitions", lambda: self._partitions(members, opened)),
             log=log,
             out_of_sync=self._ask("replicas", lambda: out_of_sync(admin, _topics(config))),
             topic_problems=tuple(check_topics(admin, config)),
-            hanging=self._ask("transactions", lambda: tuple(sorted(hanging_transactions(admin, config.kafka.group)))),
+            hanging=tuple(sorted(hanging_of(config.kafka.group, opened, {member.client_id for member in members}))),
             lost=offsets_without_log(config, found),
+            brokers=config.kafka.brokers,
+            silent_brokers=tuple(sorted({*opened.down, *opened.silent})),
         )
 
-    def _partitions(self, members: tuple[Member, ...]) -> tuple[PartitionState, ...]:
+    def _partitions(self, members: tuple[Member, ...], opened: OpenTransactions) -> tuple[PartitionState, ...]:
         names = list(dict.fromkeys(self._config.topics.input))
         # The committed offsets are read before the ends, which only grow: no lag is below 0.
         committed = committed_offsets(self._admin, self._config.kafka.group)
         ids = topic_ids(self._admin, names)
-        bounds = offset_bounds(self._admin, partitions_of(self._admin, [name for name in names if name in ids]))
+        partitions = partitions_of(self._admin, [name for name in names if name in ids])
+        stable = last_stable_offsets(self._admin, partitions)
+        bounds = offset_bounds(self._admin, partitions)
         owners = {partition: member.client_id for member in members for partition in member.partitions}
         unread = [at for at, (first, end) in bounds.items() if members and end > first and Partition(*at) not in owners]
         times = first_times(self._admin, unread)
@@ -94,9 +111,32 @@ class StatusReader:
             offset, topic_id = committed.get(at, (None, None))
             is_stale = topic_id is not None and topic_id != ids[at.topic]
             partition = Partition(*at)
-            owner, first_ms = owners.get(partition), times.get(at)
-            states.append(PartitionState(partition, first, end, offset, is_stale, owner, first_ms))
-        return tuple(states)
+            states.append(
+                PartitionState(
+                    partition,
+                    first,
+                    end,
+                    offset,
+                    is_stale,
+                    owner=owners.get(partition),
+                    first_ms=times.get(at),
+                    open_from=stable[at] if stable[at] < end else None,
+                )
+            )
+        return self._with_holding(states, opened)
+
+    def _with_holding(self, states: list[PartitionState], opened: OpenTransactions) -> tuple[PartitionState, ...]:
+        """Return the partitions with the transactions that hold them back; one that has ended meanwhile does not."""
+        held = {each.partition: each.stable for each in states if each.is_held}
+        found = holding_transactions(self._admin, held, opened) if held else {}
+        return tuple(
+            replace(
+                each, open_from=each.open_from if each.partition in found else None, holding=found.get(each.partition)
+            )
+            if each.partition in held
+            else each
+            for each in states
+        )
 
     def _read_log(self, found: FoundLog) -> LogState:
         if found.log_id is None:

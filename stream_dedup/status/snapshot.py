@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stream_dedup.broker.group_state import Member
+from stream_dedup.broker.hanging_transactions import Holding
 from stream_dedup.broker.lost_log import LostLog
 from stream_dedup.broker.replication import TopicProblem
 from stream_dedup.core.model import LogOffset
@@ -27,12 +28,35 @@ class PartitionState:
     """Client id of the member that reads it."""
     first_ms: int | None = None
     """Time of its first record, of a partition that no member reads; None of an empty one."""
+    open_from: int | None = None
+    """Last stable offset, where a transaction is open that holds back what follows it; None of none."""
+    holding: Holding | None = None
+    """That transaction; None if this client may not see it, or if articles before it are not committed yet."""
 
     @property
     def lag(self) -> int:
-        """Number of offsets that are not committed, markers of transactions among them."""
+        """Number of offsets that are not committed, of open transactions and what they hold back among them."""
+        return max(0, self.end - self._begun)
+
+    @property
+    def readable(self) -> int:
+        """Number of offsets that are not committed and that a worker can read now."""
+        return max(0, self.stable - self._begun)
+
+    @property
+    def stable(self) -> int:
+        """The last stable offset: how far readers of committed records get."""
+        return self.end if self.open_from is None else self.open_from
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a worker has read everything up to an open transaction."""
+        return self.open_from is not None and self._begun >= self.open_from
+
+    @property
+    def _begun(self) -> int:
         begun = None if self.is_stale else self.committed
-        return max(0, self.end - max(self.first, begun or 0))
+        return max(self.first, begun or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +100,20 @@ class Snapshot:
     """Transactional ids of open transactions of workers that are no members."""
     lost: LostLog | None
     """How the log lost its history; None if it did not."""
+    brokers: str = ""
+    """``kafka.brokers``, for commands."""
+    silent_brokers: tuple[int, ...] = ()
+    """Brokers that were not asked for open transactions: they are down, or did not answer."""
 
     @property
     def lag(self) -> int:
         """Number of offsets of all partitions that are not committed."""
         return sum(partition.lag for partition in self.partitions)
+
+    @property
+    def readable(self) -> int:
+        """Number of offsets that are not committed and that workers can read now."""
+        return sum(partition.readable for partition in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +123,8 @@ class Rates:
     articles: float
     """Source offsets committed."""
     log_records: float
-    lag: float
-    """Growth of the lag; below 0 it shrinks."""
+    readable: float
+    """Growth of what is not committed and can be read; below 0 it shrinks."""
     seconds: float
 
     @classmethod
@@ -105,4 +138,4 @@ class Rates:
             if each.committed is not None and (begun := committed.get(each.partition)) is not None
         )
         appended = max(0, now.log.end - before.log.end)
-        return cls(moved / seconds, appended / seconds, (now.lag - before.lag) / seconds, seconds)
+        return cls(moved / seconds, appended / seconds, (now.readable - before.readable) / seconds, seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -52,16 +53,19 @@ def values_of(now: Snapshot, rates: Rates | None, findings: list[GroupFinding]) 
                 "topic": each.partition.topic,
                 "partition": each.partition.number,
                 "first": each.first,
+                "stable": each.stable,
                 "end": each.end,
                 "committed": each.committed,
                 "of_another_topic": each.is_stale,
                 "lag": each.lag,
                 "worker": each.owner,
+                "transaction": None if each.holding is None else asdict(each.holding),
             }
             for each in now.partitions
         ],
         "log": _log_values(now.log),
         "hanging_transactions": list(now.hanging),
+        "silent_brokers": list(now.silent_brokers),
         "findings": [
             {
                 "code": finding.code,
@@ -92,11 +96,12 @@ def _worker_lines(now: Snapshot) -> list[str]:
 def _partition_lines(now: Snapshot) -> list[str]:
     if not now.partitions:
         return []
-    rows = [("partition", "first", "end", "committed", "lag")]
+    rows = [("partition", "first", "stable", "end", "committed", "lag")]
     for each in now.partitions:
         committed = NONE if each.committed is None else f"{each.committed:,}"
         stale = " (of another topic)" * each.is_stale
-        rows.append((str(each.partition), f"{each.first:,}", f"{each.end:,}", committed + stale, f"{each.lag:,}"))
+        numbers = (f"{each.first:,}", f"{each.stable:,}", f"{each.end:,}", committed + stale, f"{each.lag:,}")
+        rows.append((str(each.partition), *numbers))
     return [*table(rows), ""]
 
 

@@ -121,6 +121,11 @@ class AssignmentOwner:
         """Number of batches in flight."""
         return self._in_flight.batches
 
+    def has_in_flight(self, partition: Partition) -> bool:
+        """Return whether a batch of the partition is in flight."""
+        with self._lock:
+            return partition in self._in_flight_of
+
     def crowded(self, partitions: Collection[Partition]) -> frozenset[Partition]:
         """Return those of all partitions of which nothing should be polled now: all of them at the limit."""
         if not self._in_flight.batches:

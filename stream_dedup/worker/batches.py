@@ -25,13 +25,16 @@ if TYPE_CHECKING:
     from stream_dedup.core.arrays import I64
     from stream_dedup.core.columns import Columns
     from stream_dedup.core.model import Judgement, LogOffset
-    from stream_dedup.ports import Append, Partition, SourceRecord
+    from stream_dedup.ports import Append, CommittedOffset, Partition, SourceRecord
     from stream_dedup.worker.assignments import Assignment
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PolledBatch:
-    """Records of one source partition, in offset order, as they were polled."""
+    """Records of one source partition, in offset order, as they were polled.
+
+    One without records says that reading went on past markers of transactions or aborted records.
+    """
 
     assignment: Assignment
     partition: Partition
@@ -43,6 +46,8 @@ class PolledBatch:
     """Memory of the records, about."""
     polled_at: float
     """Monotonic seconds."""
+    next: CommittedOffset
+    """Where reading goes on behind it: what is committed with its verdicts."""
 
 
 @dataclass(slots=True, eq=False)

@@ -14,6 +14,9 @@ When the outcome of a transaction is unknown (a time-out, a broker that is away,
 renewed: the broker then completes or aborts the open transaction. The assignment ends, and the next one begins at the
 committed offsets: articles before them have left, the others are polled again.
 
+A partition that was read past markers of transactions or aborted records, with nothing in flight, has a batch without
+records: its offset is committed in the same way, under the same membership, and no record is sent for it.
+
 An article at whose log position the rules only observe goes to the topic of unique articles, whatever its verdict.
 """
 
@@ -229,7 +232,8 @@ class Committer:
         times = [record.timestamp for batch in batches for record in batch.polled.records]
         metrics.count_delays((now_ms - np.array(times, np.float64)) / 1000)
         for batch in batches:
-            metrics.passed("end_to_end", max(0.0, (now_ms - batch.polled.records[0].timestamp) / 1000))
+            if batch.polled.records:
+                metrics.passed("end_to_end", max(0.0, (now_ms - batch.polled.records[0].timestamp) / 1000))
             self._parts.assignments.release(batch.polled)
 
     def _failed(self, assignment: Assignment, batches: list[JudgedBatch], error: Exception) -> None:
@@ -321,10 +325,5 @@ class Committer:
 
 
 def _offsets(batches: list[JudgedBatch]) -> dict[Partition, CommittedOffset]:
-    """Return for each partition the offset after the last of its batches."""
-    return {
-        polled.partition: CommittedOffset(
-            SourceOffset(int(polled.offsets[-1]) + 1), polled.topic_id, polled.records[-1].leader_epoch
-        )
-        for polled in (batch.polled for batch in batches)
-    }
+    """Return for each partition the offset behind the last of its batches."""
+    return {batch.polled.partition: batch.polled.next for batch in batches}

@@ -9,6 +9,8 @@ A partition is *settled* when its start offset is known and it has begun (``star
     4  make batches of the records
     5  settle the partitions that are not settled yet: no other partition waits for them
 
+Once a second, ``passed`` says how far partitions were read past records that nobody is given, to be committed.
+
 Only this thread begins assignments (``assignments``), so the committed offsets that it reads when it settles are final.
 """
 
@@ -20,8 +22,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stream_dedup.broker.record import record_bytes
+from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.ports import (
+    CommittedOffset,
     NotAMemberError,
     OffsetGoneError,
     PassingError,
@@ -30,7 +34,7 @@ from stream_dedup.ports import (
     UnreadableError,
 )
 from stream_dedup.worker.assignments import AssignmentState
-from stream_dedup.worker.batches import PolledBatch
+from stream_dedup.worker.batches import JudgedBatch, PolledBatch
 from stream_dedup.worker.start_offsets import LoggedSources, StartOffsets
 
 if TYPE_CHECKING:
@@ -74,7 +78,8 @@ class BatchSource:
         self._watch = watch
         self._assignments = assignments
         self._known = known
-        self._settled: set[Partition] = set()
+        self._settled: dict[Partition, SourceOffset] = {}
+        """With the offset that is committed, or will be once everything in flight has left."""
         self._paused: frozenset[Partition] = frozenset()
         self._warned: set[str] = set()
         self.begun = 0
@@ -101,7 +106,7 @@ class BatchSource:
         # 4
         polled_at = self._clock.monotonic()
         batches = [
-            self._polled_batch(assignment, partition, polled, polled_at)
+            self._polled_batch(assignment, partition, polled, polled_at, _behind(polled[-1]))
             for partition, polled in records.items()
             if partition in self._settled and polled
         ]
@@ -112,7 +117,30 @@ class BatchSource:
             log.debug("settled later: %r", error)
         except RefusedByBrokerError as error:
             raise self._refused(error) from error
-        return [batch for batch in batches if self._assignments.reserve(batch)]
+        return [batch for batch in batches if self._reserve(batch)]
+
+    def passed(self) -> list[JudgedBatch]:
+        """Return a batch without records for each partition that was read past what is returned to nobody.
+
+        Its offset is committed like that of any other batch: else the group's offset would stay before the markers of
+        transactions and aborted records at the end of a partition, as if articles waited there. Only where nothing of
+        the partition is in flight: everything that was returned before the position has left. Each is counted as in
+        flight.
+        """
+        assignment = self._assignments.current
+        if assignment is None:
+            return []
+        passed = [
+            (partition, position)
+            for partition, position in self._client.positions().items()
+            if position.offset > self._settled.get(partition, position.offset)
+            and not self._assignments.has_in_flight(partition)
+        ]
+        batches = [
+            self._polled_batch(assignment, partition, (), self._clock.monotonic(), position)
+            for partition, position in passed
+        ]
+        return [JudgedBatch(batch, (), (), ()) for batch in batches if self._reserve(batch)]
 
     def lag(self) -> dict[str, int]:
         """Return the number of records not polled yet, by topic; see ``ArticleSource.lag``."""
@@ -124,7 +152,7 @@ class BatchSource:
 
     def _pause(self) -> None:
         """Pause the partitions that have enough in flight, and resume the others; the membership continues."""
-        crowded = self._assignments.crowded(self._settled)
+        crowded = self._assignments.crowded(self._settled.keys())
         if crowded != self._paused:
             self._client.pause(crowded)
             self._paused = crowded
@@ -156,7 +184,7 @@ class BatchSource:
         try:
             return self._client.poll(wait_s)
         except OffsetGoneError as error:
-            if self._settled & error.partitions:
+            if self._settled.keys() & error.partitions:
                 self._refuse_unless_ended(self._records_gone(error.partitions))
         except SourceChangedError as error:
             if self._settled:
@@ -252,21 +280,35 @@ class BatchSource:
             # A broker drops the committed offsets of a topic that is deleted: they are not lost.
             self._refuse_unless_ended(str(error))
         else:
-            self._settled.add(partition)
+            self._settled[partition] = start.offset
             log.info("%s: begins at offset %d", partition, start.offset)
 
     def _polled_batch(
-        self, assignment: Assignment, partition: Partition, records: Sequence[SourceRecord], polled_at: float
+        self,
+        assignment: Assignment,
+        partition: Partition,
+        records: Sequence[SourceRecord],
+        polled_at: float,
+        end: CommittedOffset,
     ) -> PolledBatch:
+        topic_id = assignment.topic_ids[partition.topic]
         return PolledBatch(
             assignment=assignment,
             partition=partition,
-            topic_id=assignment.topic_ids[partition.topic],
+            topic_id=topic_id,
             records=records,
             offsets=np.fromiter((record.offset for record in records), np.int64, len(records)),
             size_bytes=sum(map(record_bytes, records)) + RECORD_BYTES * len(records),
             polled_at=polled_at,
+            next=CommittedOffset(end.offset, topic_id, end.leader_epoch),
         )
+
+    def _reserve(self, batch: PolledBatch) -> bool:
+        """Count a batch as in flight; return False, and count nothing, if its assignment has ended."""
+        if not self._assignments.reserve(batch):
+            return False
+        self._settled[batch.partition] = batch.next.offset
+        return True
 
     def _warn_once(self, line: str) -> None:
         if line not in self._warned:
@@ -276,6 +318,10 @@ class BatchSource:
 
 def _differ(assignment: Assignment, seen: Mapping[str, bytes]) -> bool:
     return any(seen.get(topic, known) != known for topic, known in assignment.topic_ids.items())
+
+
+def _behind(record: SourceRecord) -> CommittedOffset:
+    return CommittedOffset(SourceOffset(record.offset + 1), None, record.leader_epoch)
 
 
 def _names(partitions: Iterable[Partition]) -> str:

@@ -53,8 +53,8 @@ INFLIGHT_BYTES = 64 << 20
 """Bytes in flight before polling pauses: the limit on the memory of both producers."""
 DRAIN_PAUSE_S = 0.01
 """Seconds between two checks of the batches in flight while stopping."""
-WORKER_GAUGES_S = 1.0
-"""Seconds between two updates of the worker's gauges."""
+SECOND_S = 1.0
+"""Seconds between two commits of positions without articles, and between two updates of the worker's gauges."""
 FORCED_EXTRA_S = 10.0
 """The watchdog ends a stop that takes so many seconds longer than ``shutdown_s``."""
 ANSWER_PAUSE_S = 0.005
@@ -109,7 +109,7 @@ class Worker:
         self._committer = self._make_committer()
         self._engine = self._make_engine(wake)
         self._threads: list[Thread] = []
-        self._gauges_at = 0.0
+        self._next_second = 0.0
         self._begun = 0
 
     def _make_committer(self) -> Committer:
@@ -223,8 +223,14 @@ class Worker:
         self._raise_failure()
         if self._source.begun != self._begun:
             self._after_rebalance()
-        with self._guard_polling():
-            self._set_gauges()
+        now = self._clock.monotonic()
+        if now >= self._next_second:
+            self._next_second = now + SECOND_S
+            with self._guard_polling():
+                passed = self._source.passed()
+                self._set_gauges()
+            if passed:
+                self._committer.submit(passed)
 
     def _guard_polling(self) -> AbstractContextManager[None]:
         limit = 2 * call_limit_s(self._parts.config)  # start offsets need the broker and the log, one after the other
@@ -307,10 +313,6 @@ class Worker:
         return answer.result()
 
     def _set_gauges(self) -> None:
-        now = self._clock.monotonic()
-        if now < self._gauges_at:
-            return
-        self._gauges_at = now + WORKER_GAUGES_S
         metrics = self._parts.metrics
         metrics.inflight_batches.set(self._assignments.batches)
         metrics.up_to_date.set(1 if self.ready else 0)

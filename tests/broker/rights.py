@@ -99,6 +99,7 @@ RIGHTS: dict[str, tuple[Right, ...]] = {
         _READ_LOG,
         Right(DESCRIBE, GROUP, "read the members and the committed offsets"),
         Right(DESCRIBE, WORKERS, "see open transactions of workers that ended"),
+        Right(READ, INPUT, "see whose open transaction holds a partition back", "their producers are transactional"),
         *_CHECK,
     ),
     "serve": (

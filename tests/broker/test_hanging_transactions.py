@@ -5,17 +5,35 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
-from kafka import KafkaProducer
-from kafka.errors import GroupAuthorizationFailedError, KafkaError, NotCoordinatorError
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import TransactionListing, TransactionState
+from kafka.errors import (
+    GroupAuthorizationFailedError,
+    KafkaError,
+    NodeNotReadyError,
+    NotCoordinatorError,
+    TopicAuthorizationFailedError,
+)
 
 from stream_dedup.broker import hanging_transactions as module
 from stream_dedup.broker.client import discard, make_consumer, make_producer
-from stream_dedup.broker.hanging_transactions import abort_hanging, transactional_ids
+from stream_dedup.broker.hanging_transactions import (
+    OpenTransactions,
+    abort_hanging,
+    hanging_transactions,
+    holding_transactions,
+    open_transactions,
+    transactional_ids,
+)
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.dev.broker import DevBroker
+from stream_dedup.ports import Partition
 from stream_dedup.worker.steps import Step
 from tests.waiting import wait_until
 from tests.worker.mixture import records
@@ -128,3 +146,64 @@ def test_a_coordinator_that_is_being_replaced_is_asked_again(config: Config, mon
     assert abort_hanging(config.kafka, "own") == []
     with pytest.raises(GroupAuthorizationFailedError):
         abort_hanging(config.kafka, "own")
+
+
+class Brokers:
+    """An admin client of a cluster of which brokers are down, or do not answer."""
+
+    def __init__(self, fenced: set[int], silent: set[int]) -> None:
+        self.brokers = {1, 2, 3}
+        self.fenced = fenced
+        self.silent = silent
+
+    def describe_cluster(self) -> dict[str, object]:
+        return {"brokers": [{"broker_id": at, "is_fenced": at in self.fenced} for at in sorted(self.brokers)]}
+
+    def list_transactions(self, brokers: list[int], state_filters: object) -> dict[int, list[TransactionListing]]:
+        assert state_filters
+        if brokers[0] in self.silent:
+            raise NodeNotReadyError(brokers[0])
+        return {at: [TransactionListing(f"id-{at}", at, TransactionState.ONGOING)] for at in brokers}
+
+
+def test_the_brokers_are_asked_that_are_there_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not those that the client knew of when it was made; what is missing from the answer is named."""
+    monkeypatch.setattr(module, "ANSWER_S", 0.0)
+    admin = Brokers(fenced={3}, silent={2})
+
+    def listed() -> tuple[list[str], list[int], tuple[int, ...]]:
+        found = open_transactions(cast("KafkaAdminClient", admin))
+        return [one.transactional_id for one in found.listed], list(found.silent), found.down
+
+    assert listed() == (["id-1"], [2], (3,))
+    with pytest.raises(NodeNotReadyError):
+        hanging_transactions(cast("KafkaAdminClient", admin), "group")
+    admin.fenced, admin.silent = set(), set()
+    assert listed() == (["id-1", "id-2", "id-3"], [], ())
+    admin.brokers.add(4)
+    assert listed() == (["id-1", "id-2", "id-3", "id-4"], [], ())
+
+
+def test_a_client_without_the_right_sees_that_there_is_a_transaction() -> None:
+    """Not whose it is."""
+    at = Partition("articles", 0)
+
+    def refuse(_: object) -> object:
+        raise TopicAuthorizationFailedError
+
+    admin = cast("KafkaAdminClient", SimpleNamespace(describe_producers=refuse))
+    assert holding_transactions(admin, {at: 5}, OpenTransactions((), {}, ())) == {at: None}
+
+
+def test_a_transaction_that_no_coordinator_names(made: Pipeline, stack: ExitStack, admin: KafkaAdminClient) -> None:
+    """Its producer and its last record are told; one that has ended meanwhile is left out."""
+    open_transaction(stack, made, "named")
+    at = Partition(made.config().topics.unique, 0)
+    listed = open_transactions(admin)
+    (found,) = holding_transactions(admin, {at: 0}, listed).values()
+    assert found is not None
+    assert found.transactional_id == "named"
+    (unnamed,) = holding_transactions(admin, {at: 0}, replace(listed, listed=())).values()
+    assert unnamed is not None
+    assert (unnamed.producer_id, unnamed.transactional_id, unnamed.until_ms) == (found.producer_id, None, None)
+    assert holding_transactions(admin, {at: 1}, listed) == {}

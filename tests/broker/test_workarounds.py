@@ -17,6 +17,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``drop_fetched_of``: test_what_is_set_aside_of_a_partition_is_dropped below, which shows what the client keeps
 * ``return_set_aside``: contract/test_source.py::test_what_was_fetched_before_a_pause_comes_after_it
 * ``seek_with_epoch``: contract/test_truncated.py, where ``seek`` alone would read on
+* ``position_of``: no defect, but ``position`` asks the brokers; contract/test_source.py's tests of the position
 * ``records_left``: no defect; ``highwater`` less ``position`` in contract/test_source.py's tests of the lag
 * ``commit_as_member``: test_a_commit_is_made_under_the_membership_that_is_known below
 * ``commit_for_member``: contract/test_frozen.py, with confluent-kafka's own commit
@@ -56,6 +57,7 @@ from kafka.errors import (
     KafkaConnectionError,
     KafkaTimeoutError,
     NodeNotReadyError,
+    NotControllerError,
     TopicAuthorizationFailedError,
     UnknownMemberIdError,
 )
@@ -63,6 +65,7 @@ from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.protocol.admin import CreateTopicsRequest
 from kafka.protocol.metadata import CoordinatorType
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.structs import ConsumerGroupMetadata
@@ -422,6 +425,52 @@ def test_an_admin_client_forgets_after_an_error(config: Config, admin: KafkaAdmi
     admin._controller_id = 98
     patiently(kafka, "topics", lambda: admin.create_topics([topic], wait_for_metadata=True))
     assert topic in topic_ids(admin, [topic])
+
+
+@pytest.mark.parametrize("times", [2, 4])
+def test_a_controller_that_moves_is_waited_for(
+    config: Config, admin: KafkaAdminClient, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """The client asks a second time, and then raises an error that is no Kafka error."""
+    manager, topic = admin._manager, config.topics.unique
+    send = manager.send
+    refused = [NotControllerError.errno] * times
+
+    async def moving(request: object, **node: int) -> object:
+        if isinstance(request, CreateTopicsRequest) and refused:
+            return SimpleNamespace(topics=[SimpleNamespace(error_code=refused.pop())])
+        return await send(request, **node)
+
+    monkeypatch.setattr(manager, "send", moving)
+    with pytest.raises(NotControllerError, match="active controller"):
+        admin.create_topics([topic])
+    patiently(config.kafka, "topics", lambda: admin.create_topics([topic], wait_for_metadata=True))
+    assert (topic in topic_ids(admin, [topic]), refused) == (True, [])
+
+
+def test_a_controller_that_no_broker_knows_is_an_unavailable_broker(
+    config: Config, admin: KafkaAdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After ``broker_wait_s``: a command ends with its exit code for that, not with a traceback."""
+
+    async def nobody(*_: object, **__: object) -> object:
+        return SimpleNamespace(controller_id=1, topics=[SimpleNamespace(error_code=NotControllerError.errno)])
+
+    monkeypatch.setattr(admin._manager, "send", nobody)
+    kafka = config.kafka.model_copy(update={"broker_wait_s": 0.3})
+    with pytest.raises(UnavailableError, match="active controller"):
+        patiently(kafka, "topics", lambda: admin.create_topics(["topic"]))
+
+
+def test_a_connection_that_was_just_closed_is_an_error_that_passes(admin: KafkaAdminClient) -> None:
+    """Any other error of the interpreter's stays what it is: it is a bug."""
+    for raised, expected in (("Transport closed for writes", KafkaConnectionError), ("other", RuntimeError)):
+
+        async def fails(raised: str = raised) -> None:
+            raise RuntimeError(raised)
+
+        with pytest.raises(expected):
+            admin._manager.run(fails)
 
 
 def test_a_broker_that_an_admin_client_does_not_know(admin: KafkaAdminClient) -> None:

@@ -8,8 +8,10 @@ import pytest
 
 from stream_dedup.broker import client
 from stream_dedup.broker.confluent import client as confluent_client
+from stream_dedup.core.model import SourceOffset
 from stream_dedup.ports import (
     ArticleSource,
+    CommittedOffset,
     NotAMemberError,
     OffsetGoneError,
     Partition,
@@ -21,6 +23,7 @@ from tests.contract.conftest import Group
 from tests.contract.members import is_quiet, join, read, start_at, values, wait_for_members
 from tests.contract.world import World
 
+UNKNOWN_EPOCH = -1
 MORE_THAN_A_POLL = 600
 """Records; a poll returns at most ``worker.batch_records``, 500."""
 
@@ -289,6 +292,53 @@ def test_the_end_of_a_transaction_is_no_lag(world: World, group: Group) -> None:
     source = reading(world, group)
     read(world, source, 1)
     world.wait_until(lambda: not source.poll(0.1) and source.lag() == {group.topic: 0}, "the lag is 0")
+
+
+def test_the_position_is_behind_what_was_returned_and_not_behind_what_was_fetched(
+    world: World, make_group: Callable[..., Group]
+) -> None:
+    """None of a held partition. A fetch has more records than a poll returns."""
+    group = make_group(partitions=2)
+    source, other = group.member().source, Partition(group.topic, 1)
+    join(world, source, [group.partition, other])
+    world.write(group.partition, [str(number).encode() for number in range(MORE_THAN_A_POLL)])
+    assert source.positions() == {}
+    source.begin(group.partition, start_at(0, group.topic_id))
+    last = read(world, source, 1)[-1]
+    assert last.offset < MORE_THAN_A_POLL - 1
+    assert source.positions() == {group.partition: CommittedOffset(SourceOffset(last.offset + 1), None, 0)}
+    source.hold()
+    assert source.positions() == {}
+
+
+def test_the_position_passes_markers_and_aborted_records(world: World, group: Group) -> None:
+    """It stops before an open transaction. Committed alone, under the membership, it is where reading goes on."""
+    ports, partition = group.member(), group.partition
+    source, sink = ports.source, ports.sink
+    membership = join(world, source, [partition])
+    source.begin(partition, start_at(0, group.topic_id))
+    world.open_transaction(partition, [b"committed"]).commit()
+    world.open_transaction(partition, [b"aborted", b"too"]).abort()
+    last = world.open_transaction(partition, [b"last"])
+    assert values(read(world, source, 1)) == [b"committed"]
+    world.wait_until(
+        lambda: not source.poll(0.1) and source.positions()[partition].offset == 5, "it is at the open one"
+    )
+    assert is_quiet(source)
+    epoch = source.positions()[partition].leader_epoch
+    assert epoch in {0, UNKNOWN_EPOCH}
+    assert source.positions() == {partition: start_at(5, epoch=epoch)}
+    sink.renew()
+    sink.begin()
+    sink.send_offsets({partition: start_at(5, group.topic_id, epoch)}, membership)
+    sink.flush()
+    sink.commit()
+    known = start_at(5, group.topic_id, None if epoch == UNKNOWN_EPOCH else epoch)
+    world.wait_until(lambda: _committed(source, group) == known, "it is committed")
+    source.hold()
+    source.begin(partition, known)
+    last.commit()
+    assert values(read(world, source, 1)) == [b"last"]
 
 
 def test_deleted_records_that_come_next_are_an_error(world: World, group: Group) -> None:

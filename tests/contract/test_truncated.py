@@ -1,4 +1,7 @@
-"""A source that lost its records and was filled again, on a real broker: only the leader epoch shows it."""
+"""A source that lost its records and was filled again, on a real broker: only the leader epoch shows it.
+
+And one that only seems so: its last record is of an earlier leader epoch than the aborted records behind it.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,11 @@ from tests.contract.world import World
 
 def partition_of(client: str) -> Partition:
     return Partition(f"articles-{client}", 0)
+
+
+def whole_partition_of(client: str) -> Partition:
+    """One that loses nothing."""
+    return Partition(f"whole-{client}", 0)
 
 
 @pytest.fixture
@@ -53,7 +61,10 @@ def outcome(world: World, source: ArticleSource) -> PortError | list[bytes | Non
 
 @pytest.mark.slow
 def test_a_source_that_was_truncated_and_filled_again_between_runs_is_noticed(broker: DevBroker, data: Path) -> None:
-    """By each client: the committed offset exists again, with other records before it, and only the epoch shows it."""
+    """By each client: the committed offset exists again, with other records before it, and only the epoch shows it.
+
+    A topic beside it that lost nothing is read on, from behind aborted records of a later leader epoch, too.
+    """
     found = {client: commit_after_three(broker, client) for client in CLIENTS}
     lose_records(broker, data)
     for client, (topic_id, last) in found.items():
@@ -68,6 +79,8 @@ def commit_after_three(broker: DevBroker, client: str) -> tuple[bytes, SourceRec
         topic_id = world.make_topic(at.topic)
         world.make_log(client)
         world.write(at, [b"0", b"1", b"2"])
+        world.make_topic(whole_partition_of(client).topic)
+        world.write(whole_partition_of(client), [b"0"])
         first = world.ports(client, f"{client}-first").source
         join(world, first, [at])
         first.begin(at, start_at(0, topic_id))
@@ -83,7 +96,7 @@ def notice(broker: DevBroker, client: str, topic_id: bytes, last: SourceRecord) 
         world = KafkaWorld(broker.bootstrap, stack, client=client)
         world.write(at, [b"other"] * 5)
         second = world.ports(client, f"{client}-second").source
-        join(world, second, [at])
+        join(world, second, [at, whole_partition_of(client)])
         committed = second.committed(at)
         assert committed == start_at(3, topic_id, last.leader_epoch)
         second.begin(at, committed)
@@ -91,3 +104,19 @@ def notice(broker: DevBroker, client: str, topic_id: bytes, last: SourceRecord) 
         second.hold()
         second.begin(at, start_at(3, topic_id))
         assert outcome(world, second) == [b"other"] * 2
+        second.hold()
+        read_on_behind_aborted(world, second, whole_partition_of(client))
+
+
+def read_on_behind_aborted(world: World, source: ArticleSource, at: Partition) -> None:
+    """Begin at the position behind an abort, under the leader epoch that the source gives it."""
+    world.open_transaction(at, [b"aborted"]).abort()
+    source.begin(at, start_at(0))
+    (record,) = read(world, source, 1)
+    world.wait_until(lambda: not source.poll(0.1) and source.positions()[at].offset == 3, "the abort is read past")
+    position = source.positions()[at]
+    assert world.write(at, [b"1"]) == [3]
+    source.hold()
+    source.begin(at, position)
+    (behind,) = read(world, source, 1)
+    assert (behind.value, behind.leader_epoch > record.leader_epoch) == (b"1", True)

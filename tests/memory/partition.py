@@ -148,6 +148,10 @@ class PartitionLog:
         """Return the offset after the last record of this leader epoch, or of the one before it."""
         return next((first for known, first in self._epoch_starts if known > epoch), self.end)
 
+    def epoch_before(self, offset: int) -> int | None:
+        """Return the leader epoch of the record before this offset, None where there is none any more."""
+        return self.records[offset - 1 - self.start].leader_epoch if self.start < offset <= self.end else None
+
     def fire(self) -> None:
         """Wake the readers."""
         for signal in self.changed:

@@ -108,6 +108,16 @@ class MemorySource:
     def pause(self, partitions: Collection[Partition]) -> None:
         self._paused = frozenset(partitions)
 
+    def positions(self) -> Mapping[Partition, CommittedOffset]:
+        return {
+            partition: CommittedOffset(
+                SourceOffset(reading.offset),
+                None,
+                None if reading.log is None else reading.log.epoch_before(reading.offset),
+            )
+            for partition, reading in self._reading.items()
+        }
+
     @hooked("source.committed")
     def committed(self, partition: Partition) -> CommittedOffset | None:
         return self._group.settled(partition)

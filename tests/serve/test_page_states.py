@@ -32,7 +32,7 @@ UPLOT = {
     "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
 }
 """Of version 1.6.32."""
-NUMBERS = frozenset(("lag", "growth", "seconds"))
+NUMBERS = frozenset(("lag", "growth", "held", "seconds"))
 """Values of findings whose sentences format them as numbers."""
 PATHS = ("/check", "/groups", "/live", "/system")
 FORM = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "same-origin"}

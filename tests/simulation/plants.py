@@ -34,6 +34,7 @@ from stream_dedup.worker.assignments import Assignment, AssignmentOwner, Assignm
 from stream_dedup.worker.batches import JudgedBatch
 from stream_dedup.worker.committer import Committer
 from stream_dedup.worker.engine import Engine
+from stream_dedup.worker.source import BatchSource
 from stream_dedup.worker.trimmer import Trimmer
 from tests.memory.group import Group
 from tests.memory.sink import MemorySink
@@ -217,6 +218,10 @@ def _no(*_: object, **__: object) -> bool:
     return False
 
 
+def _none(*_: object, **__: object) -> list[JudgedBatch]:
+    return []
+
+
 def _end_in_any_order(self: Group, transaction: Transaction, *, committed: bool) -> None:
     """Commit or drop the offsets, whatever was committed since they were written."""
     offsets = self._pending.pop(transaction)
@@ -305,6 +310,16 @@ PLANTS = (
         "beginning not committed",
         "a worker that dies before its first commit makes its successor believe that the group lost its offsets",
         _patched((MemorySource, "commit_start", _nothing)),
+    ),
+    Plant(
+        "position before what is in flight",
+        "a position behind aborted records is committed while articles before it have not left",
+        _patched((AssignmentOwner, "has_in_flight", _no)),
+    ),
+    Plant(
+        "position not committed",
+        "articles seem to wait where only markers and aborted records are left",
+        _patched((BatchSource, "passed", _none)),
     ),
     Plant(
         "offset of another topic",

@@ -235,7 +235,7 @@ class SimulatedWorld:
         return False
 
     def is_quiet(self) -> bool:
-        """Whether every article has left, every transaction has ended, and nothing is in flight."""
+        """Whether every article has left, every transaction has ended, and nothing is in flight or uncommitted."""
         if any(self.cluster.transactions.ongoing()):
             return False
         if any(process.worker is None or process.worker._assignments.batches for process in self.running()):
@@ -250,7 +250,7 @@ class SimulatedWorld:
         committed = self.cluster.group(GROUP).committed.get(log.name)
         if committed is None or committed.topic_id != self.cluster.topics[log.name.topic].id:
             return False
-        return not log.read(max(committed.offset, log.start), 1)[0]
+        return committed.offset >= log.end
 
     def heal(self) -> None:
         """End every fault; start every worker."""

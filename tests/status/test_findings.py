@@ -163,14 +163,6 @@ def test_no_growth_is_told_as_none(growth: float, seconds: float) -> None:
     assert all(float(one.values["growth"]) >= 1 for one in found)
 
 
-def test_the_marker_of_a_transaction_is_no_article_that_waits() -> None:
-    """One offset that stays uncommitted may be the marker of a topic's last transaction, which no one commits."""
-    behind = replace(WELL, partitions=(replace(FIRST, committed=99), SECOND))
-    (finding,) = find(replace(behind, at_s=2.0), behind, RULES)
-    assert finding.is_note
-    assert str(finding).startswith("articles-0: one offset is not committed; if the topic's producer is transactional")
-
-
 def test_notes_do_not_count() -> None:
     """A worker without a partition, a topic made again, other rules in the configuration: the group works."""
     idle = replace(WELL, members=(WORKER, Member("news-2", "h", ())))
@@ -186,7 +178,7 @@ def test_notes_do_not_count() -> None:
 def test_rates_are_changes_a_second() -> None:
     """Committed source offsets and log records; an offset that was set back counts for nothing."""
     now = later(log=replace(LOG, end=LogOffset(17)))
-    assert Rates.between(WELL, now) == Rates(articles=5.0, log_records=5.0, lag=-5.0, seconds=2.0)
+    assert Rates.between(WELL, now) == Rates(articles=5.0, log_records=5.0, readable=-5.0, seconds=2.0)
     assert Rates.between(now, replace(WELL, at_s=4.0)).articles == 0
 
 

@@ -18,11 +18,13 @@ from stream_dedup.config.load import load_config
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, LogRecord
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.model import SourceOffset
 from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.index import LogIndex
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.ports import (
+    CommittedOffset,
     Membership,
     Partition,
     PassingError,
@@ -127,7 +129,8 @@ class World:
         offsets = np.arange(first, first + len(values))
         records: Any = [SimpleNamespace(value=value, offset=first + at) for at, value in enumerate(values)]
         at = Partition("articles", partition)
-        batch = PolledBatch(assignment, at, TOPIC_ID, records, offsets, 100, float(self.polls))
+        behind = CommittedOffset(SourceOffset(first + len(values)), TOPIC_ID)
+        batch = PolledBatch(assignment, at, TOPIC_ID, records, offsets, 100, float(self.polls), behind)
         assert self.assignments.reserve(batch)
         self.engine.submit(batch)
         self.step()

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_dedup.ports import Membership, Partition
+from stream_dedup.core.model import SourceOffset
+from stream_dedup.ports import CommittedOffset, Membership, Partition
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState
 from stream_dedup.worker.batches import PolledBatch
 
@@ -33,7 +34,10 @@ def owner(group: Group) -> AssignmentOwner:
 
 def batch(assignment: Assignment, size_bytes: int = 10, at: Partition = AT) -> PolledBatch:
     records: list[Any] = []
-    return PolledBatch(assignment, at, b"t" * 16, records, np.empty(0, np.int64), size_bytes, 0.0)
+    topic_id, none = b"t" * 16, np.empty(0, np.int64)
+    return PolledBatch(
+        assignment, at, topic_id, records, none, size_bytes, 0.0, CommittedOffset(SourceOffset(0), topic_id)
+    )
 
 
 def begun(owner: AssignmentOwner, group: Group) -> Assignment:

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from stream_dedup.config.load import load_config
-from stream_dedup.core.model import Judgement, Verdict
+from stream_dedup.core.model import Judgement, SourceOffset, Verdict
 from stream_dedup.errors import RefusedError, StreamDedupError, UnavailableError, UserError
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.ports import (
@@ -124,7 +124,9 @@ class World:
             SimpleNamespace(offset=offset, timestamp=0, leader_epoch=5, key=None, value=value, headers=[])
             for offset, value in enumerate(values)
         ]
-        polled = PolledBatch(self.assignment, AT, TOPIC_ID, records, np.arange(len(values), dtype=np.int64), 2, 0.0)
+        offsets = np.arange(len(values), dtype=np.int64)
+        behind = CommittedOffset(SourceOffset(len(values)), TOPIC_ID, 5)
+        polled = PolledBatch(self.assignment, AT, TOPIC_ID, records, offsets, 2, 0.0, behind)
         assert self.owner.reserve(polled)
         return polled
 
@@ -161,6 +163,18 @@ def test_a_batch_leaves_with_its_offsets(world: World) -> None:
     assert (world.owner.batches, world.owner.is_working(world.assignment)) == (0, True)
 
 
+def test_a_position_leaves_without_a_record(world: World) -> None:
+    """In a transaction, under the membership, and counted as no article; one of an ended assignment does not leave."""
+    world.hand_in(world.polled())
+    world.committer.step()
+    assert world.sink.calls == ["begin", "send_offsets", "flush", "commit"]
+    assert (world.sink.committed, world.owner.batches) == ([], 0)
+    world.hand_in(world.polled())
+    world.membership = None
+    world.committer.step()
+    assert (len(world.sink.calls), world.over) == (4, True)
+
+
 def test_batches_that_arrive_in_a_transaction_leave_in_the_next_one_together(world: World) -> None:
     """The first leaves without them: nothing waits for what may come."""
     others = [world.polled(b"two"), world.polled(b"three")]
@@ -190,12 +204,15 @@ def test_a_step_waits_for_the_first_batch_and_for_no_other(world: World) -> None
     assert waits == [BATCH_WAIT_S]
 
 
+@pytest.mark.parametrize("values", [(b"one",), ()])
 @pytest.mark.parametrize(
     ("step", "last"), [(Step.SENT, "abort"), (Step.OFFSETS_SENT, "abort"), (Step.COMMITTED, "commit")]
 )
-def test_an_assignment_that_ends_in_a_transaction(world: World, step: Step, last: str) -> None:
+def test_an_assignment_that_ends_in_a_transaction(
+    world: World, step: Step, last: str, values: tuple[bytes, ...]
+) -> None:
     """Before the commit the transaction is aborted; after it, it counts. The end waits for either."""
-    world.submit(b"one")
+    world.submit(*values)
     world.at = step
     world.committer.step()
     assert world.sink.calls[-1] == last
@@ -203,11 +220,17 @@ def test_an_assignment_that_ends_in_a_transaction(world: World, step: Step, last
 
 
 @pytest.mark.expect_log("outcome of a transaction is unknown")
-@pytest.mark.parametrize("call", ["begin", "send", "send_offsets", "flush", "commit"])
+@pytest.mark.parametrize(
+    ("call", "values"),
+    [(call, (b"one",)) for call in ("begin", "send", "send_offsets", "flush", "commit")]
+    + [(call, ()) for call in ("begin", "send_offsets", "flush", "commit")],
+)
 @pytest.mark.parametrize("error", [PassingError("away"), FencedError("fenced")])
-def test_an_unknown_outcome_is_settled_before_anything_else(world: World, call: str, error: PortError) -> None:
+def test_an_unknown_outcome_is_settled_before_anything_else(
+    world: World, call: str, values: tuple[bytes, ...], error: PortError
+) -> None:
     """Nothing further is sent: the sink is renewed, and only then the assignment is over and another may begin."""
-    world.submit(b"one")
+    world.submit(*values)
     world.sink.errors = {call: error}
     world.committer.step()
     assert world.sink.calls[-2:] == [call, "renew"]

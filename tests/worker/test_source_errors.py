@@ -48,6 +48,8 @@ class Client:
         self.begun: dict[Partition, CommittedOffset] = {}
         self.records: dict[Partition, Sequence[SourceRecord]] = {}
         self.committed_starts: dict[Partition, CommittedOffset] = {}
+        self.at: dict[Partition, int] = {}
+        """How far a partition was read; without it, to where it began."""
 
     def join(self, topics: Sequence[str]) -> None:
         assert topics == ["articles"]
@@ -71,6 +73,12 @@ class Client:
 
     def pause(self, partitions: Collection[Partition]) -> None:
         raise AssertionError(partitions)
+
+    def positions(self) -> dict[Partition, CommittedOffset]:
+        return {
+            at: CommittedOffset(SourceOffset(self.at.get(at, start.offset)), None, 7)
+            for at, start in self.begun.items()
+        }
 
     def committed(self, partition: Partition) -> CommittedOffset | None:
         found = self.offsets.get(partition)
@@ -122,7 +130,8 @@ class World:
 
     def records(self, *offsets: int) -> None:
         records: Any = [
-            SimpleNamespace(offset=offset, key=None, value=b"{}", headers=[], timestamp=0) for offset in offsets
+            SimpleNamespace(offset=offset, leader_epoch=0, key=None, value=b"{}", headers=[], timestamp=0)
+            for offset in offsets
         ]
         self.client.records = {AT: records}
 
@@ -191,6 +200,37 @@ def test_records_of_a_lost_membership_are_dropped(world: World) -> None:
     assert world.owner.state is AssignmentState.IDLE
     world.poll()
     assert set(world.client.begun) == {AT}
+
+
+def test_a_position_behind_records_that_nobody_is_given_is_committed_once(world: World) -> None:
+    """As soon as nothing of its partition is in flight, with the topic's id; one that goes back is not committed."""
+    world.records(10, 11)
+    (of_at,) = world.poll()
+    world.client.at = {AT: 14, OTHER: 13}
+    (other,) = world.source.passed()
+    assert (other.polled.partition, other.polled.next) == (OTHER, CommittedOffset(SourceOffset(13), TOPIC_ID, 7))
+    assert (len(other.polled.records), len(other.judgements)) == (0, 0)
+    assert world.source.passed() == []
+    world.owner.release(of_at)
+    (passed,) = world.source.passed()
+    assert (passed.polled.partition, passed.polled.next.offset) == (AT, 14)
+    for batch in (other, passed):
+        world.owner.release(batch.polled)
+    assert world.source.passed() == []
+    world.client.at = {AT: 13, OTHER: 12}
+    assert world.source.passed() == []
+
+
+def test_no_position_is_committed_of_an_assignment_that_has_ended(world: World) -> None:
+    """Nor before the first has begun, nor of a membership that the assignment does not know yet."""
+    world.client.at = {AT: 14}
+    assert world.owner.current is not None
+    (passed,) = world.source.passed()
+    world.owner.end(world.owner.current, "for this test")
+    world.client.at = {AT: 15, OTHER: 15}
+    assert world.source.passed() == []
+    world.owner.release(passed.polled)
+    assert world.source.passed() == []
 
 
 def test_nothing_begins_before_every_batch_is_released(world: World) -> None:

@@ -43,6 +43,7 @@ from stream_dedup.broker.workarounds import (
     forget_offset_fetches,
     keep_rejoining,
     look_up_topics,
+    position_of,
     records_left,
     refuse_unauthorized_topics,
     return_set_aside,
@@ -198,6 +199,12 @@ class KafkaSource:
             begun = [at for at in self._consumer.assignment() if at in self._begun]
             self._consumer.pause(*(at for at in begun if Partition(*at) in self._paused - before))
             self._consumer.resume(*(at for at in begun if Partition(*at) in before - self._paused))
+
+    def positions(self) -> dict[Partition, CommittedOffset]:
+        """Return how far each partition that has begun was read."""
+        with self._lock:
+            found = {Partition(*at): position_of(self._consumer, at) for at in self._begun}
+        return {at: committed_offset(position) for at, position in found.items() if position is not None}
 
     def committed(self, partition: Partition) -> CommittedOffset | None:
         """Return the group's committed offset, None of none."""

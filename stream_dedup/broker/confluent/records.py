@@ -40,6 +40,7 @@ class PartitionEnd(NamedTuple):
 
     at: Partition
     offset: int
+    """Behind markers of transactions and aborted records, which are no events."""
 
 
 class PositionGone(NamedTuple):

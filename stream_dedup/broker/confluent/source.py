@@ -21,6 +21,8 @@ client share a group: every rebalance first takes all partitions away, and the c
 * The client stops a partition whose position is gone; only another assignment starts it again. As the report may be
   older than the last assignment, the position is compared with the partition's bounds first.
 * The client's position stays behind at markers of transactions. It says where a partition ends, which is behind them.
+  There it has the leader epoch of the last record still, and not that of the markers and aborted records: under a later
+  one they would seem to be truncated. A position at an end has no epoch here.
 """
 
 from __future__ import annotations
@@ -169,6 +171,10 @@ class ConfluentSource:
             with client_errors():
                 self._consumer.resume([TopicPartition(*at) for at in going])
 
+    def positions(self) -> dict[Partition, CommittedOffset]:
+        """Return how far each partition that has begun was read."""
+        return dict(self._positions)
+
     def committed(self, partition: Partition) -> CommittedOffset | None:
         """Return the group's committed offset, None of none."""
         with client_errors():
@@ -262,8 +268,8 @@ class ConfluentSource:
                     polled.setdefault(at, []).append(event)
                     self._move(at, event.offset + 1, event.leader_epoch)
                     left -= 1
-                else:
-                    self._move(at, event.offset, self._positions[at].leader_epoch)
+                elif event.offset > self._positions[at].offset:
+                    self._move(at, event.offset, UNKNOWN_EPOCH)
             if not kept:
                 del self._kept[at]
         return polled
@@ -278,7 +284,7 @@ class ConfluentSource:
 
     # Positions.
 
-    def _move(self, at: Partition, offset: int, epoch: int | None) -> None:
+    def _move(self, at: Partition, offset: int, epoch: int) -> None:
         self._positions[at] = CommittedOffset(SourceOffset(offset), None, epoch)
 
     def _drop_positions(self) -> None:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import (
     GroupIdNotFoundError,
+    KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
     NodeNotReadyError,
     NoError,
+    NotControllerError,
     RetriableError,
     UnknownBrokerIdError,
     for_code,
@@ -25,13 +27,22 @@ if TYPE_CHECKING:
     from kafka.structs import ConsumerGroupMetadata
 
 
+RAISED_BARE = {
+    "Failed to find active controller id!": NotControllerError,
+    "Transport closed for writes": KafkaConnectionError,
+}
+"""What the client raises as a ``RuntimeError`` though it passes: while the controller moves, and on a connection that
+has just been closed."""
+
+
 def forget_after_errors(admin: KafkaAdminClient) -> None:
     """After a request that failed, let the client ask anew for coordinators, the controller, and the brokers.
 
     It keeps its first answers: a coordinator and a controller for its life, the brokers for five minutes. Once such a
     broker is away, or another one has its part, every request to it fails, though the error seems to pass: a client
     made in the seconds before a coordinator is replaced is of no use until it is made anew. A broker that it does not
-    know, and a partition that has no leader just now, it reports by an error that does not seem to pass.
+    know, and a partition that has no leader just now, it reports by an error that does not seem to pass, and some
+    errors that pass by none of its own (``RAISED_BARE``).
     """
     manager = private(admin, "_manager")
     cluster, run, connection = (private(manager, name) for name in ("cluster", "run", "get_connection"))
@@ -40,11 +51,20 @@ def forget_after_errors(admin: KafkaAdminClient) -> None:
 
     def run_or_forget(ask: Callable[..., Awaitable[Any]], *args: Any) -> Any:  # noqa: ANN401 - the client is untyped
         try:
-            return run(ask, *args)
+            return run_or_fail(ask, *args)
         except KafkaError:
             coordinators.clear()
             admin._controller_id = None  # noqa: SLF001 - no public place to forget it
             raise
+
+    def run_or_fail(ask: Callable[..., Awaitable[Any]], *args: Any) -> Any:  # noqa: ANN401 - the same
+        try:
+            return run(ask, *args)
+        except RuntimeError as error:
+            kind = RAISED_BARE.get(str(error))
+            if kind is None:
+                raise
+            raise kind(str(error)) from error
 
     def connection_of_known(node_id: int | None, *args: Any, **named: Any) -> Any:  # noqa: ANN401 - the same
         try:

@@ -203,12 +203,22 @@ def return_set_aside(consumer: KafkaConsumer) -> None:
         fetcher._next_partition_records = None  # noqa: SLF001 - no public place to change this
 
 
+def position_of(consumer: KafkaConsumer, partition: TopicPartition) -> OffsetAndMetadata | None:
+    """Return how far a partition was read, None where the client has just lost it.
+
+    The client moves it past markers of transactions and aborted records, which are returned to nobody, with the leader
+    epoch of the last batch before it. ``position`` may ask the brokers first, and raises what it finds out about other
+    partitions.
+    """
+    state = private(consumer, "_subscription", "assignment").get(partition)
+    return None if state is None else state.position
+
+
 def records_left(consumer: KafkaConsumer, partition: TopicPartition, end: int) -> int:
     """Return the offsets of a partition that were not returned yet, up to its end as of the last fetch or to ``end``.
 
-    Behind markers of transactions, which are returned to nobody, nothing is left. ``position`` may ask the brokers
-    first and raises what it finds out about other partitions; ``highwater`` raises where the client has just lost the
-    partition, of which nothing is left.
+    Behind markers of transactions, which are returned to nobody, nothing is left. ``highwater`` raises where the client
+    has just lost the partition, of which nothing is left.
     """
     state = private(consumer, "_subscription", "assignment").get(partition)
     if state is None or state.position is None:

@@ -338,8 +338,25 @@ CHINESE = {
     "remedy.offset_stale": "worker 会从头读取现在的主题",
     "finding.hanging": "已结束的 worker 留下未完成的事务，阻挡了读取者：{transactions}",
     "remedy.hanging": "启动一个 worker，它会中止这些事务；否则 broker 会在 kafka.transaction_timeout_s 之后中止",
-    "finding.last_offset": "{partitions}：有一个偏移量没有提交",
-    "remedy.last_offset": "如果该主题的生产者使用事务，这是最后一个事务标记；否则有一篇文章在等待",
+    "finding.silent_brokers": "没有显示由这些 broker 协调的未完成事务：{brokers}",
+    "remedy.silent_brokers": "启动停止的 broker，或者稍后再看",
+    "finding.open_transaction": (
+        "{partitions}：{transaction}（producer id {producer}）自 {since} 起未完成的事务阻挡了 {held:,} 个偏移量"
+    ),
+    "remedy.open_transaction": "如果它的程序已经结束，请重新启动它，这会中止该事务；broker 会在 {until} 中止它",
+    "finding.unseen_transaction": (
+        "{partitions}：一个未完成的事务阻挡了 {held:,} 个偏移量；这个客户端无权查看它属于谁"
+    ),
+    "remedy.unseen_transaction": (
+        "授予它对该主题的 Read 权限和对生产者 transactional id 的 Describe 权限；broker 会在事务超时后中止它"
+    ),
+    "finding.lost_transaction": (
+        "{partitions}：producer id {producer} 自 {since} 起的一个事务没有任何协调者认识，阻挡了 {held:,} 个偏移量"
+    ),
+    "remedy.lost_transaction": (
+        "中止它：kafka-transactions.sh --bootstrap-server {brokers} abort --topic {topic} --partition {number} "
+        "--start-offset {first}"
+    ),
     "finding.stuck": "{partitions}：有文章等待，但 {seconds:.0f} 秒内没有任何提交",
     "remedy.stuck": "请看负责它的 worker 的日志和它的 /healthz",
     "finding.lag_grows": "积压的 {lag:,} 篇文章每秒增长 {growth:,.0f} 篇",
