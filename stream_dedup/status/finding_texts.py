@@ -24,6 +24,7 @@ class FindingCode(StrEnum):
     TOPIC_ABSENT = "topic_absent"
     TOPIC_PARTITIONS = "topic_partitions"
     TOPIC_SETTINGS = "topic_settings"
+    TOPIC_TOO_SMALL = "topic_too_small"
     TOPIC_UNWRITABLE = "topic_unwritable"
     TOPIC_ONE_COPY = "topic_one_copy"
     TOPIC_ONE_DISK = "topic_one_disk"

@@ -86,6 +86,8 @@ class CommitterParts:
     assignments: AssignmentOwner
     transactional_id: str
     scheme_id: str
+    record_bytes: int
+    """Largest record that the output topics take with our headers; of a larger one only where it is, is sent."""
     watchdog: Watchdog
     metrics: Metrics
     on_step: Callable[[Step], None]
@@ -198,7 +200,7 @@ class Committer:
     def _output(self, batch: JudgedBatch, row: int, judgement: Judgement, now_ms: int) -> Output:
         polled = batch.polled
         record = polled.records[row]
-        fits = record_bytes(record) <= self._parts.config.kafka.max_record_bytes
+        fits = record_bytes(record) <= self._parts.record_bytes
         empty = record.value is None and record.key is None
         omitted = None if fits else OmittedValue(len(record.value or b""), checksum(record.value))
         headers = output_headers(

@@ -12,7 +12,7 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES, make_admin
 from stream_dedup.broker.replication import MIN_IN_SYNC, UNCLEAN
 from stream_dedup.broker.topics import check_topics, create_topics, ensure_topics, topic_ids
 from stream_dedup.cli import run
@@ -54,7 +54,7 @@ def test_missing_topics_are_made_with_the_right_settings(
     log = settings_of(admin, config.log_topic)
     names = ("message.timestamp.type", "cleanup.policy", "retention.ms", "retention.bytes", UNCLEAN)
     assert [log[name] for name in names] == ["LogAppendTime", "delete", "-1", "-1", "false"]
-    assert int(settings_of(admin, config.topics.unique)["max.message.bytes"]) > config.kafka.max_record_bytes
+    assert int(settings_of(admin, config.topics.unique)["max.message.bytes"]) == (1 << 20) + 12 + HEADER_ALLOWANCE_BYTES
     described = admin.describe_topics([config.log_topic, config.topics.input[0], config.topics.rejected])
     assert {topic["name"]: len(topic["partitions"]) for topic in described} == {
         config.log_topic: 1,

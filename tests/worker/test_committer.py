@@ -101,7 +101,8 @@ class World:
         self.at: Step | None = None
         self.committer = Committer(
             CommitterParts(
-                config=load_config(None, {"kafka": {"max_record_bytes": 1024}}, {}),
+                config=load_config(None, {}, {}),
+                record_bytes=1024,
                 sink=self.sink,
                 clock=self.clock,
                 assignments=self.owner,

@@ -28,6 +28,7 @@ from stream_dedup.exit_codes import EXIT_REFUSED
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.ports import FingerprintLog
 from stream_dedup.worker import opening
+from stream_dedup.worker.log_topic import PreparedLog
 from stream_dedup.worker.steps import Step
 from stream_dedup.worker.worker_id import worker_id
 from tests.broker.deleting import delete_topic
@@ -58,7 +59,10 @@ class Topics:
     def find(self) -> FoundLog:
         raise AssertionError
 
-    def prepare(self) -> bytes:
+    def check(self) -> None:
+        raise AssertionError
+
+    def prepare(self) -> PreparedLog:
         raise AssertionError
 
     def exists(self, topic_id: uuid.UUID) -> bool:
