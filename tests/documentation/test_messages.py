@@ -22,7 +22,7 @@ BROKEN = re.compile(r"\b(?:or|and|but)(?:[;:.]|$)|[;:,]\s*[;:,]|[;:,]\s*\.(?!\.)
 
 def sentences(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """The strings of a module that have a space, but docstrings and patterns; a value is an X."""
-    inner = set()
+    inner: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             inner.update(id(part) for part in ast.walk(node) if part is not node)
