@@ -333,9 +333,9 @@ def _no_room(polled: PolledBatch, record: SourceRecord, verdict: Verdict) -> Ref
     size = record_bytes(record)
     needed = size + MESSAGE_FRAME_BYTES + HEADER_ALLOWANCE_BYTES
     return RefusedError(
-        f"{polled.partition.topic}-{polled.partition.number}-{record.offset}: this record of {size} bytes is {verdict}, "
-        f"but the output topics took less when this worker started; see that each has {MESSAGE_BYTES} of {needed} or "
-        "more, then start the worker again"
+        f"{polled.partition.topic}-{polled.partition.number}-{record.offset}: this record of {size} bytes is "
+        f"{verdict}, but the output topics took less when this worker started; see that each has "
+        f"{MESSAGE_BYTES} of {needed} or more, then start the worker again"
     )
 
 
