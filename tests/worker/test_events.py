@@ -223,7 +223,7 @@ def test_records_at_the_size_limit(make_pipeline: MakePipeline, client: str) -> 
         wait_until(lambda: record_limit(admin, made) == limit, 60, "the broker has applied the change")
     text = "城市地铁新线路今天上午正式开通运营。"
     empty = json.dumps({"id": "fits", "text": ""}).encode()
-    around = record_bytes(SimpleNamespace(key=b"fits", value=bytes(limit // 2), headers=[])) - limit // 2
+    around = record_bytes(SimpleNamespace(key=b"fits", value=bytes(limit), headers=[])) - limit
     fits = json.dumps({"id": "fits", "text": "x" * (limit - around - len(empty))}).encode()
     assert record_bytes(SimpleNamespace(key=b"fits", value=fits, headers=[])) == limit
     # Compressed, all pass the source topic's limit: that is how a record too large for the outputs comes about.
