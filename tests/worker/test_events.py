@@ -208,7 +208,7 @@ def test_records_at_the_size_limit(make_pipeline: MakePipeline, client: str) -> 
 
     One that no topic can hold leaves as where it was, why, and its hash.
     """
-    limit = 1_500_000
+    limit = 1_100_000
     made = make_pipeline(input={"max_bytes": limit}, kafka={"client": client})
     topics = made.config().topics
     sizes = dict.fromkeys((topics.unique, topics.duplicate, topics.rejected), limit + HEADER_ALLOWANCE_BYTES)
