@@ -11,6 +11,7 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
+from stream_dedup.broker import topics
 from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES, make_admin
 from stream_dedup.broker.record import MESSAGE_FRAME_BYTES
 from stream_dedup.broker.replication import MESSAGE_BYTES, MIN_IN_SYNC, UNCLEAN
@@ -90,6 +91,18 @@ def test_the_topic_of_groups_is_made_compacted_and_nothing_else(config: Config, 
     problem = str(check_topics(admin, named)[0])
     assert "cleanup.policy is compact,delete" in problem
     assert "cleanup.policy=compact" in problem
+
+
+@pytest.mark.parametrize(("replicas", "default", "made"), [(1, 2, "1"), (2, 3, "1"), (3, 2, None)])
+def test_a_topic_is_made_so_that_it_can_be_written(
+    config: Config, replicas: int, default: int, made: str | None
+) -> None:
+    """Where the brokers' default of in-sync replicas is larger than their number, it is given a smaller one."""
+    validated = topics._State(
+        exists=False, partitions=1, replicas=replicas, values={MESSAGE_BYTES: "1048588", MIN_IN_SYNC: str(default)}
+    )
+    wanted = topics._wanted(config, {})[0]
+    assert topics._options(config, wanted, validated)["configs"].get(MIN_IN_SYNC) == made
 
 
 def test_several_workers_make_the_topics_at_once(config: Config, admin: KafkaAdminClient) -> None:
