@@ -35,6 +35,7 @@ from stream_dedup.broker.workarounds import (
     trust_known_coordinator,
     write_at_once,
 )
+from stream_dedup.config.sections import MAX_RECORD_BYTES
 from stream_dedup.errors import UnavailableError, reason_of
 
 if TYPE_CHECKING:
@@ -65,8 +66,13 @@ CLOSE_TIMEOUT_S = 5.0
 """A client that does not close in this time is abandoned."""
 FETCH_WAIT_MS = 100
 """How long the broker may hold a fetch: other requests of the same connection wait for it."""
-MAX_RESPONSE_BYTES = 100_000_000
-"""The client's own limit on one response of the broker; raised for larger records."""
+FETCH_BYTES = 1 << 20
+"""What a fetch asks for of one partition. The broker sends the first batch of a response whole, however large it is."""
+MAX_RESPONSE_BYTES = MAX_RECORD_BYTES + (50 << 20)
+"""The client's own limit on one response of the broker: 50 MiB, the client's limit of a fetch, and one batch of the
+largest record. The first bytes of a TLS alert, read as a size, are beyond it."""
+DEFAULT_RECORD_BYTES = 1 << 20
+"""Largest record that a topic takes by Kafka's default, as ``record.record_bytes`` counts it."""
 HEADER_ALLOWANCE_BYTES = 16_384
 """Room for the ``dedup.*`` headers beside the record as it came: at most some 2,500 bytes."""
 # A connection that ends in the middle (EOF) means that the broker went away, not that it refuses.
@@ -96,8 +102,8 @@ def make_consumer(kafka: KafkaConfig, **settings: Any) -> KafkaConsumer:  # noqa
             "auto_offset_reset": "none",
             "allow_auto_create_topics": False,
             "fetch_max_wait_ms": FETCH_WAIT_MS,
-            "max_partition_fetch_bytes": max(kafka.max_record_bytes + HEADER_ALLOWANCE_BYTES, 1 << 20),
-            "receive_message_max_bytes": max(MAX_RESPONSE_BYTES, 2 * kafka.max_record_bytes),
+            "max_partition_fetch_bytes": FETCH_BYTES,
+            "receive_message_max_bytes": MAX_RESPONSE_BYTES,
             "metrics_enabled": False,
             "client_rack": kafka.client_rack or "",
         }
@@ -117,7 +123,7 @@ def make_producer(kafka: KafkaConfig, **settings: Any) -> KafkaProducer:  # noqa
         | {
             "enable_idempotence": True,
             "allow_auto_create_topics": False,
-            "max_request_size": kafka.max_record_bytes + HEADER_ALLOWANCE_BYTES,
+            "max_request_size": DEFAULT_RECORD_BYTES + HEADER_ALLOWANCE_BYTES,
             "delivery_timeout_ms": max(int(kafka.broker_wait_s * 1_000), REQUEST_TIMEOUT_MS + 1_000),
             "max_block_ms": int(kafka.broker_wait_s * 1_000),
             "compression_type": None if kafka.compression == "none" else kafka.compression,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stream_dedup.broker.adapter import AlternatingSink, KafkaLog, KafkaOffsets, KafkaSink, KafkaSource, SystemClock
+from stream_dedup.broker.client import DEFAULT_RECORD_BYTES
 from stream_dedup.broker.hanging_transactions import transactional_ids
 from stream_dedup.extras import need_packages
 from stream_dedup.ports import WorkerPorts
@@ -32,16 +33,19 @@ def worker_log(config: Config) -> FingerprintLog:
     return ConfluentLog(config.kafka, config.log_topic)
 
 
-def worker_ports(config: Config, member_id: str, log: FingerprintLog) -> WorkerPorts:
+def worker_ports(
+    config: Config, member_id: str, log: FingerprintLog, record_bytes: int = DEFAULT_RECORD_BYTES
+) -> WorkerPorts:
     """Connect the ports of a worker; ``member_id`` is its client id in the group and its first transactional id.
 
-    ``log`` is the one that the index was opened with.
+    ``log`` is the one that the index was opened with, ``record_bytes`` the size of the largest record that the output
+    topics take with our headers.
 
     Raises:
         UserError: the client is not installed.
         UnavailableError: no broker can be reached, or it refuses this client.
     """
-    source, sink = _source_and_sink(config, member_id)
+    source, sink = _source_and_sink(config, member_id, record_bytes)
     return WorkerPorts(
         source=source,
         log=log,
@@ -61,13 +65,13 @@ def check_client(config: Config) -> None:
     _is_confluent(config)
 
 
-def _source_and_sink(config: Config, member_id: str) -> tuple[ArticleSource, VerdictSink]:
+def _source_and_sink(config: Config, member_id: str, record_bytes: int) -> tuple[ArticleSource, VerdictSink]:
     if not _is_confluent(config):
-        one, other = (KafkaSink(config, own) for own in transactional_ids(member_id))
+        one, other = (KafkaSink(config, own, record_bytes) for own in transactional_ids(member_id))
         return KafkaSource(config, member_id), AlternatingSink(one, other)
     from stream_dedup.broker.confluent import ConfluentSink, ConfluentSource  # noqa: PLC0415 - an extra
 
-    first, second = (ConfluentSink(config, own) for own in transactional_ids(member_id))
+    first, second = (ConfluentSink(config, own, record_bytes) for own in transactional_ids(member_id))
     return ConfluentSource(config, member_id), AlternatingSink(first, second)
 
 

@@ -88,7 +88,8 @@ def plan_offsets(
     """
     found = [row for row in read_offsets(config, progress) if _chosen(row, topic, partition)]
     if not found:
-        msg = f"no partition {'' if partition is None else partition} of {topic or 'the input topics'}: check the names"
+        wanted = "no partition" if partition is None else f"no partition {partition}"
+        msg = f"{wanted} of {topic or 'the input topics'}: check the names"
         raise UserError(msg)
     return [Move(row, _target(row, to)) for row in found]
 

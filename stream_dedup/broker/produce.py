@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 import orjson
 from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, RecordListTooLargeError
 
-from stream_dedup.broker.client import CLOSE_TIMEOUT_S, make_admin, make_producer
+from stream_dedup.broker.client import CLOSE_TIMEOUT_S, HEADER_ALLOWANCE_BYTES, make_admin, make_producer
+from stream_dedup.broker.replication import MESSAGE_BYTES, mend_command
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
+from stream_dedup.config.sections import MAX_RECORD_BYTES
 from stream_dedup.core.text.decode import is_blank
 from stream_dedup.errors import UnavailableError, UserError
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from kafka import KafkaProducer
     from kafka.future import Future
 
-    from stream_dedup.config.model import Config
+    from stream_dedup.config.model import Config, KafkaConfig
 
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 UNACKNOWLEDGED_RECORDS = 2_000
@@ -51,8 +53,9 @@ def produce_lines(
             remedy = "make it: stream-dedup topics create" if topic in inputs else others
             msg = f"topic {topic} does not exist: {remedy}"
             raise UserError(msg)
-    producer = make_producer(config.kafka, acks="all", linger_ms=LINGER_MS)
-    window = _Window(config.kafka.broker_wait_s)
+    # How large a record may be is up to the topic.
+    producer = make_producer(config.kafka, acks="all", linger_ms=LINGER_MS, max_request_size=MAX_RECORD_BYTES)
+    window = _Window(config.kafka, topic)
     try:
         for line in lines:
             value = line.rstrip(b"\r\n")
@@ -77,8 +80,10 @@ def _send(producer: KafkaProducer, topic: str, value: bytes, key_field: str | No
 class _Window:
     """Records that are not acknowledged yet, oldest first."""
 
-    def __init__(self, wait_s: float) -> None:
-        self._wait_s = wait_s
+    def __init__(self, kafka: KafkaConfig, topic: str) -> None:
+        self._brokers = kafka.brokers
+        self._wait_s = kafka.broker_wait_s
+        self._topic = topic
         self._open: deque[tuple[Future, int]] = deque()
         self._bytes = 0
         self.count = 0
@@ -95,9 +100,10 @@ class _Window:
             self._wait()
 
     def too_large(self, number: int, size: int, error: KafkaError) -> UserError:
+        changes = {MESSAGE_BYTES: str(size + HEADER_ALLOWANCE_BYTES)}
         return UserError(
-            f"record {number} of {size} bytes is larger than the client or the topic takes ({error}); "
-            "raise kafka.max_record_bytes and the topic's max.message.bytes, or leave it out"
+            f"record {number} of {size} bytes is larger than topic {self._topic} takes ({error}); raise its "
+            f"{MESSAGE_BYTES}: {mend_command(self._brokers, self._topic, changes)}"
         )
 
     def unavailable(self, error: KafkaError) -> UnavailableError:

@@ -3,7 +3,7 @@
 The size of a record is that of a batch that holds this record alone, in version 2 of Kafka's record format. Every
 number in the record is a varint, so framing takes 2 bytes or more of each header:
 
-    61 bytes   the batch; ``max.message.bytes`` counts all of them, ``kafka.max_record_bytes`` all but the first 12
+    61 bytes   the batch; ``max.message.bytes`` counts all of them, ``record_bytes`` all but the first 12
     varint     length of the rest
     1 byte     attributes
     1 byte     time after the first record of the batch: 0
@@ -68,7 +68,7 @@ class Sized(Protocol):
 
 
 def record_bytes(record: Sized) -> int:
-    """Return the size of a record in bytes, as ``kafka.max_record_bytes`` limits it."""
+    """Return the size of a record in bytes, without the first 12 of its batch."""
     headers = record.headers
     body = _FIXED_BYTES_OF_NONE if not headers else FIXED_BYTES + headers_bytes(headers)
     for content in (record.key, record.value):

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 UNCLEAN = "unclean.leader.election.enable"
 MIN_IN_SYNC = "min.insync.replicas"
+MESSAGE_BYTES = "max.message.bytes"
 SAFE_REPLICAS = 3
 """Replicas from which on two of them can be required without stopping when one is away."""
 
@@ -36,6 +37,7 @@ class TopicFault(StrEnum):
     PARTITIONS = "partitions"
     SPARE_PARTITIONS = "spare_partitions"
     SETTINGS = "settings"
+    TOO_SMALL = "too_small"
     UNWRITABLE = "unwritable"
     ONE_COPY = "one_copy"
     ONE_DISK = "one_disk"
@@ -64,6 +66,11 @@ FAULT_SENTENCES: Mapping[TopicFault, FaultSentences] = {
         "workers go on, and nothing is lost; let no other program write to it",
     ),
     TopicFault.SETTINGS: FaultSentences("{reasons}", _MEND),
+    TopicFault.TOO_SMALL: FaultSentences(
+        f"{MESSAGE_BYTES} is {{found}}, but topic {{source}} takes records of up to {{largest}} bytes, which need "
+        "{needed} with the headers of an output",
+        "raise it, then start the workers again: {command}",
+    ),
     TopicFault.UNWRITABLE: FaultSentences(
         f"{MIN_IN_SYNC} is {{found}}, but it has {{replicas}} replicas: every write is refused", _MEND
     ),

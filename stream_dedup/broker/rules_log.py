@@ -15,7 +15,7 @@ from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.log import WaitingLog
 from stream_dedup.broker.lost_log import refuse_lost_log
 from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.topics import ensure_topics, topic_ids
+from stream_dedup.broker.topics import ensure_topics, refuse_wrong_topics, topic_ids
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import LogOffset
@@ -104,24 +104,29 @@ def read_rules(config: Config, progress: ReportProgress = lambda _done, _all: No
 def apply_rules(config: Config, progress: ReportProgress = lambda _done, _all: None) -> Change:
     """Put the configuration's rules in force in the log; does nothing if they already are.
 
-    Missing topics are made first, so that a new log can begin with its rules.
+    Missing topics are made, so that a new log can begin with its rules.
 
     Raises:
         RefusedError: the scheme differs, another change was made at the same time, or the log lost its history.
+        UserError: a topic has a wrong setting, or cannot be made.
     """
+    # 1  check the topics, and read the rules in force
+    history = _checked_rules(config, progress)
+    _next(config, history.in_force)
+    # 2  make missing topics
     with closing(make_admin(config.kafka)) as admin:
-        refuse_lost_log(admin, config)
         ensure_topics(admin, config)
-    # 1  read the rules in force
-    history = read_rules(config, progress)
-    before = history.in_force
-    change = _next(config, before)
-    if change == before:
-        return Change(before, change, None)
     with closing(connect_log(config)) as log:
-        # 2  append the change
+        # 3  read on: another program may have begun the log
+        start, history.end = history.end, log.bounds()[1]
+        read_rules_on(log, history, start, lambda _done, _all: None)
+        before = history.in_force
+        change = _next(config, before)
+        if change == before:
+            return Change(before, change, None)
+        # 4  append the change
         offset = log.append_now(change)
-        # 3  read it back, with everything that was appended in between
+        # 5  read it back, with everything that was appended in between
         start, history.end = history.end, LogOffset(offset + 1)
         read_rules_on(log, history, start, lambda _done, _all: None)
     record = history.records[-1]
@@ -150,7 +155,7 @@ def refuse_other_rules(config: Config, in_force: Rules | None) -> None:
     """
     wanted = rules_of(config)
     if in_force is not None:
-        _refuse_other_scheme(config, wanted, in_force)
+        refuse_other_scheme(config, in_force)
     differences = ["the log has no rules"] if in_force is None else wanted.differences(in_force)
     if differences:
         msg = (
@@ -162,16 +167,19 @@ def refuse_other_rules(config: Config, in_force: Rules | None) -> None:
 
 
 def plan_rules(config: Config, progress: ReportProgress = lambda _done, _all: None) -> Change:
-    """Return what ``apply_rules`` would do. No topic is made and nothing is appended.
+    """Return what ``apply_rules`` would do. No topic is made and nothing is appended; raises as ``apply_rules``."""
+    before = _checked_rules(config, progress).in_force
+    return Change(before, _next(config, before), None)
 
-    Raises:
-        RefusedError: the scheme differs, or the log lost its history.
-    """
+
+def _checked_rules(config: Config, progress: ReportProgress) -> RulesHistory:
+    """Check the topics, and read the rules of the log; without a log the history is empty."""
     with closing(make_admin(config.kafka)) as admin:
         refuse_lost_log(admin, config)
-        exists = config.log_topic in patiently(config.kafka, "topics", lambda: topic_ids(admin, [config.log_topic]))
-    before = read_rules(config, progress).in_force if exists else None
-    return Change(before, _next(config, before), None)
+        checked = refuse_wrong_topics(admin, config)
+    if config.log_topic in checked.missing:
+        return RulesHistory(LogOffset(0), LogOffset(0))
+    return read_rules(config, progress)
 
 
 def _next(config: Config, current: Rules | None) -> Rules:
@@ -179,11 +187,17 @@ def _next(config: Config, current: Rules | None) -> Rules:
     wanted = rules_of(config)
     if current is None:
         return replace(wanted, revision=1)
-    _refuse_other_scheme(config, wanted, current)
+    refuse_other_scheme(config, current)
     return wanted.next_revision(current) if wanted.differences(current) else current
 
 
-def _refuse_other_scheme(config: Config, wanted: Rules, current: Rules) -> None:
+def refuse_other_scheme(config: Config, current: Rules) -> None:
+    """Refuse a configuration with another scheme than the log's.
+
+    Raises:
+        RefusedError: the message names the difference.
+    """
+    wanted = rules_of(config)
     if wanted.scheme != current.scheme:
         remedy = "configure the log's scheme, or begin a new log with another --group and another --index"
         raise RefusedError(scheme_mismatch(current.scheme, wanted.scheme, f"log {config.log_topic}", remedy))

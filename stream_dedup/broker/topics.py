@@ -5,14 +5,24 @@ Owns which settings a topic must have, and why:
 * The log is one partition (Kafka then gives it one total order), its times are set by the broker, and nothing
   in it is deleted by age, size or key, or lost by an unclean election of a leader: every verdict is a function of all
   of it. Partitions that somebody added are ignored as long as they are empty: they cannot be taken away.
-* An output topic holds the largest source record and its headers, and deletes nothing by key:
-  an article's output must not replace another's.
+* An output topic deletes nothing by key: an article's output must not replace another's.
+* An output topic takes the largest record of the input topics with our headers. The size is derived from
+  ``max.message.bytes`` of the input topics, and topics that are made here have it.
 * The topic of groups is compacted: it has the last record of each group, and none of them is deleted by age.
-* An input topic takes no record larger than ``kafka.max_record_bytes``, else outputs could not hold it.
 
 The program never changes a topic that exists: the error for a wrong setting names the command that corrects it.
 Replication is ``topics.replication``, or the broker's default (``replication`` owns what is checked). Several workers
 may make the topics at once: a topic that another worker made in the meantime is no error.
+
+``create_topics``, in order:
+
+    1  read the topics that exist; let the broker validate the others, without making them
+    2  refuse everything that is wrong with either
+    3  make the missing ones
+    4  do 1 and 2 again, if any was made: what another program made meanwhile may be wrong
+
+So a call that is refused has made nothing. Commands that check more than the topics call ``refuse_wrong_topics`` (1 and
+2) first, then check the rest, and make the topics then.
 """
 
 from __future__ import annotations
@@ -30,9 +40,11 @@ from kafka.protocol.consumer import OffsetSpec
 from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES
 from stream_dedup.broker.record import MESSAGE_FRAME_BYTES
 from stream_dedup.broker.replication import (
+    MESSAGE_BYTES,
     MIN_IN_SYNC,
     SAFE_REPLICAS,
     UNCLEAN,
+    FaultValues,
     Replication,
     TopicFault,
     TopicProblem,
@@ -42,6 +54,7 @@ from stream_dedup.broker.replication import (
 )
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.workarounds import describe_topic_settings
+from stream_dedup.config.sections import MAX_RECORD_BYTES
 from stream_dedup.errors import UserError
 
 if TYPE_CHECKING:
@@ -56,8 +69,14 @@ _T = TypeVar("_T")
 LOG_MESSAGE_BYTES = 8 << 20
 """Largest record of the log: 10,000 entries, the most that one batch can be set to, of 193 bytes each (with 16 tables),
 an id of up to 512 and a reason."""
+DEFAULT_MESSAGE_BYTES = (1 << 20) + MESSAGE_FRAME_BYTES
+"""Kafka's default of ``max.message.bytes``: what an input topic is taken to have that is not there."""
+MOST_MESSAGE_BYTES = (1 << 31) - 1
+"""Largest value of ``max.message.bytes``."""
 DESCRIBE = "Describe of the topic"
 """The right to see whether a topic exists."""
+DESCRIBE_CONFIGS = "DescribeConfigs of the topic"
+"""The right to read the settings of a topic."""
 READY_MS = 30_000
 """A new topic has leaders within milliseconds; a busy cluster is given half a minute."""
 
@@ -82,67 +101,181 @@ class _Wanted:
     settings: tuple[_Setting, ...]
 
 
-def ensure_topics(admin: KafkaAdminClient, config: Config) -> None:
-    """Make the missing topics, if ``topics.create`` is on, and check all topics.
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A topic as it is, or as the broker would make it."""
+
+    exists: bool
+    partitions: int
+    replicas: int
+    """The least number of replicas of a partition."""
+    values: Mapping[str, str]
+    """Its settings, defaults included."""
+
+    @property
+    def message_bytes(self) -> int:
+        return int(self.values[MESSAGE_BYTES])
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTopics:
+    """Topics without a fault that stops a worker."""
+
+    missing: Mapping[str, Mapping[str, Any]]
+    """Those that are to be made, with the client's options for each."""
+    warnings: tuple[TopicProblem, ...]
+    record_bytes: int
+    """Largest record that every output topic takes with our headers, as ``record.record_bytes`` counts it."""
+
+
+def ensure_topics(admin: KafkaAdminClient, config: Config) -> CheckedTopics:
+    """Check all topics, and make the missing ones, if ``topics.create`` is on; log what was made, and warnings.
 
     Raises:
-        UserError: names every problem.
+        UserError: names every problem; no topic was made, unless another program made one meanwhile.
         UnavailableError: the broker did not make a topic, or did not answer.
     """
-    if config.topics.create:
-        for name in create_topics(admin, config):
-            log.info("topic %s did not exist, and was created", name)
-    found = check_topics(admin, config)
-    for warning in (problem for problem in found if problem.is_warning):
-        log.warning("%s", warning)
-    problems = [problem for problem in found if not problem.is_warning]
-    if problems:
-        raise UserError("\n  ".join(["the topics are not as they must be:", *map(str, problems)]))
+    made, checked = _make(admin, config)
+    for name in made:
+        log.info("topic %s did not exist, and was created", name)
+    return checked
 
 
 def create_topics(admin: KafkaAdminClient, config: Config) -> list[str]:
-    """Make the topics that are missing; return the names of those that this call made.
-
-    Raises:
-        UnavailableError: the broker did not make a topic, or did not answer.
-    """
-    wanted = {topic.name: topic for topic in _wanted(config)}
-    present = _ask(config, lambda: topic_ids(admin, wanted), DESCRIBE)
-    missing = [topic for name, topic in wanted.items() if name not in present]
-    if not missing:
-        return []
-    request = {
-        topic.name: {
-            "num_partitions": topic.partitions,
-            "replication_factor": -1 if config.topics.replication is None else config.topics.replication,
-            "configs": _configs(config, topic),
-        }
-        for topic in missing
-    }
-    answer = _ask(config, lambda: admin.create_topics(request, raise_errors=False))
-    made = [topic["name"] for topic in answer["topics"] if _made(topic)]
-    _ask(config, lambda: admin.wait_for_topics([topic.name for topic in missing], timeout_ms=READY_MS))
+    """Check all topics and make the missing ones; return the names of those that this call made. Raises as above."""
+    made, _ = _make(admin, config.model_copy(update={"topics": config.topics.model_copy(update={"create": True})}))
     return made
+
+
+def refuse_wrong_topics(admin: KafkaAdminClient, config: Config) -> CheckedTopics:
+    """Do the checks of ``ensure_topics``; nothing is made. Raises as ``ensure_topics``."""
+    states = _present(admin, config)
+    if config.topics.create:
+        states = _with_validated(admin, config, states)
+    wanted = _wanted(config, states)
+    problems = _problems(admin, config, states)
+    wrong = [problem for problem in problems if not problem.is_warning]
+    if wrong:
+        raise UserError("\n  ".join(["the topics are not as they must be:", *map(str, wrong)]))
+    least = min(states[topic.name].message_bytes for topic in wanted if topic.role == "output")
+    return CheckedTopics(
+        missing={
+            topic.name: _options(config, topic, states[topic.name]) for topic in wanted if not states[topic.name].exists
+        },
+        warnings=tuple(problems),
+        record_bytes=min(least - HEADER_ALLOWANCE_BYTES - MESSAGE_FRAME_BYTES, MAX_RECORD_BYTES),
+    )
 
 
 def check_topics(admin: KafkaAdminClient, config: Config) -> list[TopicProblem]:
     """Return every problem of the topics as they are."""
-    wanted = _wanted(config)
-    found = {topic["name"]: topic for topic in _described(admin, config, [topic.name for topic in wanted])}
-    present = [topic for topic in wanted if topic.name in found]
-    names = [topic.name for topic in present]
-    values = _ask(
-        config, lambda: describe_topic_settings(admin, names) if names else {}, "DescribeConfigs of the topic"
-    )
-    brokers = _ask(config, lambda: [int(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]])
-    problems = []
-    for topic in wanted:
-        if topic.name not in found:
+    return _problems(admin, config, _present(admin, config))
+
+
+def _make(admin: KafkaAdminClient, config: Config) -> tuple[list[str], CheckedTopics]:
+    """Return the names of the topics that this call made, and all topics as they are then."""
+    # 1, 2
+    checked = refuse_wrong_topics(admin, config)
+    made = []
+    if checked.missing:
+        # 3
+        answer = _create(admin, config, checked.missing, validate_only=False)
+        made = [topic["name"] for topic in answer if _made(topic)]
+        _ask(config, lambda: admin.wait_for_topics(list(checked.missing), timeout_ms=READY_MS))
+        # 4
+        checked = refuse_wrong_topics(admin, config)
+    for warning in checked.warnings:
+        log.warning("%s", warning)
+    return made, checked
+
+
+def _present(admin: KafkaAdminClient, config: Config) -> dict[str, _State]:
+    """Return the topics of the configuration that exist."""
+    described = _described(admin, config, [topic.name for topic in _wanted(config, {})])
+    names = [topic["name"] for topic in described]
+    values = _ask(config, lambda: describe_topic_settings(admin, names) if names else {}, DESCRIBE_CONFIGS)
+    return {
+        topic["name"]: _State(
+            exists=True,
+            partitions=len(topic["partitions"]),
+            replicas=min(len(partition["replica_nodes"]) for partition in topic["partitions"]),
+            values=values[topic["name"]],
+        )
+        for topic in described
+    }
+
+
+def _with_validated(admin: KafkaAdminClient, config: Config, states: Mapping[str, _State]) -> dict[str, _State]:
+    """Return the states with those of the missing topics as the broker would make them.
+
+    The input topics come first: the size of the outputs is derived from theirs.
+
+    Raises:
+        UserError: the broker would not make a topic.
+    """
+    found = dict(states)
+    for roles in (("input",), ("log", "output", "groups")):
+        missing = [topic for topic in _wanted(config, found) if topic.name not in found and topic.role in roles]
+        options = {topic.name: _options(config, topic) for topic in missing}
+        for topic in _create(admin, config, options, validate_only=True) if options else ():
+            if _made(topic):
+                found[topic["name"]] = _validated(topic)
+    # Another program made the others since they were looked for.
+    if late := [topic.name for topic in _wanted(config, found) if topic.name not in found]:
+        _ask(config, lambda: admin.wait_for_topics(late, timeout_ms=READY_MS))
+        return _with_validated(admin, config, _present(admin, config))
+    return found
+
+
+def _validated(topic: Mapping[str, Any]) -> _State:
+    if topic["topic_config_error_code"]:
+        error = kafka_errors.for_code(topic["topic_config_error_code"])
+        msg = f"topic {topic['name']}: its settings cannot be read: {error.__name__}; grant {DESCRIBE_CONFIGS}"
+        raise UserError(msg)
+    values = {name: one["value"] for name, one in topic["configs"].items()}
+    return _State(exists=False, partitions=topic["num_partitions"], replicas=topic["replication_factor"], values=values)
+
+
+def _create(
+    admin: KafkaAdminClient, config: Config, topics: Mapping[str, Mapping[str, Any]], *, validate_only: bool
+) -> list[dict[str, Any]]:
+    answer = _ask(config, lambda: admin.create_topics(topics, validate_only=validate_only, raise_errors=False))
+    return list(answer["topics"])
+
+
+def _options(config: Config, topic: _Wanted, validated: _State | None = None) -> dict[str, Any]:
+    """Return the client's options for a topic that is to be made; ``validated`` is what the broker would make of it."""
+    configs = _configs(config, topic)
+    if validated is not None and int(validated.values[MIN_IN_SYNC]) > validated.replicas:
+        # The broker's default, with which nothing could be written.
+        configs[MIN_IN_SYNC] = str(max(1, validated.replicas - 1))
+    return {
+        "num_partitions": topic.partitions,
+        "replication_factor": -1 if config.topics.replication is None else config.topics.replication,
+        "configs": configs,
+    }
+
+
+def _brokers(admin: KafkaAdminClient, config: Config) -> list[int]:
+    return _ask(config, lambda: [int(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]])
+
+
+def _problems(admin: KafkaAdminClient, config: Config, states: Mapping[str, _State]) -> list[TopicProblem]:
+    """Return every problem of these topics; a topic without a state is missing."""
+    problems, brokers = [], _brokers(admin, config)
+    source, largest = _largest_input(config, states)
+    for topic in _wanted(config, states):
+        state = states.get(topic.name)
+        if state is None:
             problems.append(_missing(config, topic))
             continue
-        problems += _partition_problems(admin, config, topic, len(found[topic.name]["partitions"]))
-        problems += _setting_problems(config, topic, values[topic.name])
-        problems += _replication_problems(config, topic, _replication(found[topic.name], values[topic.name], brokers))
+        problems += _partition_problems(admin, config, topic, state)
+        problems += _setting_problems(config, topic, state.values)
+        if topic.role == "output" and state.message_bytes < _output_bytes(largest):
+            problems.append(_too_small(config, topic.name, state.message_bytes, source, largest))
+        if state.exists:
+            found = Replication(topic.name, state.replicas, int(state.values[MIN_IN_SYNC]), brokers)
+            problems += _replication_problems(config, topic, found)
     return problems
 
 
@@ -173,24 +306,36 @@ def partition_counts(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str,
     return {topic["name"]: len(topic["partitions"]) for topic in described if _exists(topic)}
 
 
-def _wanted(config: Config) -> list[_Wanted]:
-    """Return every topic of a configuration as it should be."""
-    largest = config.kafka.max_record_bytes
-    log = _Wanted(config.log_topic, 1, "log", _log_settings())
-    outputs = dict.fromkeys((config.topics.unique, config.topics.duplicate, config.topics.rejected))
-    output_settings: tuple[_Setting, ...] = (
+def _wanted(config: Config, states: Mapping[str, _State]) -> list[_Wanted]:
+    """Return every topic of a configuration as it should be; ``states`` are those that are known."""
+    topics, partitions = config.topics, config.topics.partitions
+    _, largest = _largest_input(config, states)
+    output_settings = (
         _not_compacted("outputs of one key must not replace each other"),
-        _at_least(largest + HEADER_ALLOWANCE_BYTES),
+        # Whether it is large enough is a fault of its own: ``TOO_SMALL``.
+        _Setting(MESSAGE_BYTES, str(_output_bytes(largest)), lambda _found: True, ""),
     )
-    input_settings: tuple[_Setting, ...] = (_at_most(largest + MESSAGE_FRAME_BYTES),)
-    partitions = config.topics.partitions
-    inputs = [_Wanted(name, partitions, "input", input_settings) for name in dict.fromkeys(config.topics.input)]
-    groups = (
-        []
-        if config.topics.groups is None
-        else [_Wanted(config.topics.groups, partitions, "groups", _groups_settings())]
-    )
-    return [log, *inputs, *(_Wanted(name, partitions, "output", output_settings) for name in outputs), *groups]
+    outputs = dict.fromkeys((topics.unique, topics.duplicate, topics.rejected))
+    groups = [] if topics.groups is None else [_Wanted(topics.groups, partitions, "groups", _groups_settings())]
+    return [
+        _Wanted(config.log_topic, 1, "log", _log_settings()),
+        *(_Wanted(name, partitions, "input", ()) for name in dict.fromkeys(topics.input)),
+        *(_Wanted(name, partitions, "output", output_settings) for name in outputs),
+        *groups,
+    ]
+
+
+def _largest_input(config: Config, states: Mapping[str, _State]) -> tuple[str, int]:
+    """Return the input topic that takes the largest records, and its ``max.message.bytes``."""
+    sizes = {
+        name: states[name].message_bytes if name in states else DEFAULT_MESSAGE_BYTES for name in config.topics.input
+    }
+    return max(sizes.items(), key=lambda item: item[1])
+
+
+def _output_bytes(largest_input: int) -> int:
+    """Return the least ``max.message.bytes`` of an output topic."""
+    return min(largest_input + HEADER_ALLOWANCE_BYTES, MOST_MESSAGE_BYTES)
 
 
 def _log_settings() -> tuple[_Setting, ...]:
@@ -219,17 +364,8 @@ def _not_compacted(reason: str) -> _Setting:
 
 
 def _at_least(size: int) -> _Setting:
-    reason = f"it must hold {size} bytes, the largest record with its headers"
-    return _Setting("max.message.bytes", str(size), lambda found: int(found) >= size, reason)
-
-
-def _at_most(size: int) -> _Setting:
-    record_bytes = size - MESSAGE_FRAME_BYTES
-    reason = (
-        f"it takes larger records than kafka.max_record_bytes ({record_bytes}), which the output topics are made for: "
-        "raise that key, or"
-    )
-    return _Setting("max.message.bytes", str(size), lambda found: int(found) <= size, reason)
+    reason = f"it must hold {size} bytes, the largest record of the log"
+    return _Setting(MESSAGE_BYTES, str(size), lambda found: int(found) >= size, reason)
 
 
 def _missing(config: Config, topic: _Wanted) -> TopicProblem:
@@ -243,8 +379,9 @@ def _missing(config: Config, topic: _Wanted) -> TopicProblem:
     return TopicProblem(topic.name, TopicFault.ABSENT, {"command": command})
 
 
-def _partition_problems(admin: KafkaAdminClient, config: Config, topic: _Wanted, found: int) -> list[TopicProblem]:
+def _partition_problems(admin: KafkaAdminClient, config: Config, topic: _Wanted, state: _State) -> list[TopicProblem]:
     """Return what is wrong with the number of partitions of the log: every record of it is in partition 0."""
+    found = state.partitions
     if topic.role != "log" or found == topic.partitions:
         return []
     latest = {TopicPartition(topic.name, number): OffsetSpec.LATEST for number in range(1, found)}
@@ -268,6 +405,18 @@ def _setting_problems(config: Config, topic: _Wanted, values: Mapping[str, str])
     return [TopicProblem(topic.name, TopicFault.SETTINGS, found)]
 
 
+def _too_small(config: Config, topic: str, found: int, source: str, largest: int) -> TopicProblem:
+    needed = _output_bytes(largest)
+    values: FaultValues = {
+        "found": found,
+        "source": source,
+        "largest": largest,
+        "needed": needed,
+        "command": mend_command(config.kafka.brokers, topic, {MESSAGE_BYTES: str(needed)}),
+    }
+    return TopicProblem(topic, TopicFault.TOO_SMALL, values)
+
+
 def _configs(config: Config, topic: _Wanted) -> dict[str, str]:
     """Return the settings that a topic is made with."""
     made = {setting.name: setting.made for setting in topic.settings}
@@ -277,11 +426,6 @@ def _configs(config: Config, topic: _Wanted) -> dict[str, str]:
     elif replicas is not None and replicas >= SAFE_REPLICAS and topic.role == "log":
         made[MIN_IN_SYNC] = "2"
     return made
-
-
-def _replication(topic: Mapping[str, Any], values: Mapping[str, str], brokers: list[int]) -> Replication:
-    replicas = min(len(partition["replica_nodes"]) for partition in topic["partitions"])
-    return Replication(topic["name"], replicas, int(values[MIN_IN_SYNC]), brokers)
 
 
 def _replication_problems(config: Config, topic: _Wanted, found: Replication) -> list[TopicProblem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.cli.signals import terminable
 from stream_dedup.config.model import Config
 from stream_dedup.errors import UserError
-from stream_dedup.files.output_file import STDOUT, is_standard_output, write_whole
+from stream_dedup.files.output_file import STDOUT, is_standard_output, whole_output
 from stream_dedup.files.same_file import refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
@@ -72,10 +73,12 @@ def command(
     from stream_dedup.calibrate.report import Options, calibrate  # noqa: PLC0415 - loads numpy
 
     _check_outputs(config, files, html, as_json=as_json)
-    with terminable(), ProgressLine() as line:
+    with terminable(), ExitStack() as stack, ProgressLine() as line:
+        # A page that cannot be written is refused before the articles are compared.
+        write_page = None if html is None else stack.enter_context(whole_output(html))
         report = calibrate(config, Options(files, original, pairs), _CalibrationProgress(line))
-        if html is not None:
-            _write_page(report, html)
+        if write_page is not None:
+            write_page(_page(report))
     if as_json:
         write_json(report, indented=True)
     elif str(html) != STDOUT:
@@ -114,10 +117,10 @@ class _CalibrationProgress:
         self._line.show(lambda _: f"comparing: {done / max(whole, 1):.0%} of {whole:,} comparisons")
 
 
-def _write_page(report: CalibrationReport, path: Path) -> None:
+def _page(report: CalibrationReport) -> bytes:
     from stream_dedup.calibrate.page import page  # noqa: PLC0415 - only where it is asked for
 
-    write_whole(path, page(report).encode("utf-8", "backslashreplace"))
+    return page(report).encode("utf-8", "backslashreplace")
 
 
 def _write_text(report: CalibrationReport) -> None:

@@ -39,7 +39,6 @@ def create(config: Config) -> None:
         refuse_lost_log(admin, config)
         for name in topics.create_topics(admin, config):
             write_lines(f"created {name}")
-        topics.ensure_topics(admin, config)
     write_lines("all topics have the correct settings")
 
 

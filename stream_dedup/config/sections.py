@@ -112,13 +112,6 @@ class KafkaConfig(Section):
     broker_wait_s: _Seconds = key(
         60, "time for which the worker waits for an unreachable broker before it stops", form="seconds"
     )
-    max_record_bytes: int = key(
-        1_048_576,
-        "size of the largest source record; output topics must accept it with its headers",
-        form="bytes",
-        ge=1024,
-        le=MAX_RECORD_BYTES,
-    )
 
     def sasl_secret(self) -> str | None:
         """Return the SASL password, from the key or from its file."""

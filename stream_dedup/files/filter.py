@@ -125,7 +125,8 @@ def filter_files(
 ) -> Tally:
     """Write every line of every input with its verdict.
 
-    1. Check the inputs and the outputs, open the index and the outputs: their errors come before the first line.
+    1. Check the inputs and the outputs, open the outputs, then the index: their errors come before the first line, and
+       outputs that cannot be written before an index folder is made.
     2. Read, fingerprint, log, judge and write the lines, in order; of an error, after the lines that came before it.
     3. Finish the outputs: after this step they cannot fail.
     4. Commit the index. After a crash between 3 and 4, the same call writes the same outputs again.
@@ -146,10 +147,10 @@ def filter_files(
     tally.progress.total = total_bytes(options.inputs)
     processes = fingerprinting_processes(config.worker.processes, tally.progress.total)
     with ExitStack() as stack:
-        index = stack.enter_context(_index(config, options.index))
         outputs = Outputs(options.destinations())
         stack.callback(outputs.discard)
         outputs.open()
+        index = stack.enter_context(_index(config, options.index))
         pool = FingerprintPool(
             processes,
             fingerprint_settings_of(config),

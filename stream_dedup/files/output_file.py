@@ -26,7 +26,8 @@ import secrets
 import select
 import stat
 import sys
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
@@ -128,8 +129,9 @@ def output_to(path: Path) -> OutputTarget:
     return ReplacedFile(path) if regular else Stream(path)
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file with this content, completely or not at all (``-``: to standard output).
+@contextmanager
+def whole_output(path: Path) -> Iterator[Callable[[bytes], None]]:
+    """Open an output (``-``: standard output), and yield what writes its content: completely or not at all.
 
     Raises:
         UserError: the file cannot be opened.
@@ -137,13 +139,18 @@ def write_whole(path: Path, content: bytes) -> None:
         BrokenPipeError: the reader closed the pipe.
     """
     output = output_to(path)
+
+    def write(content: bytes) -> None:
+        try:
+            output.stream.write(content)
+            output.sync()
+            output.publish()
+        except OSError as error:
+            raise unwritten(output.name, error) from error
+
     try:
         output.open()
-        output.stream.write(content)
-        output.sync()
-        output.publish()
-    except OSError as error:
-        raise unwritten(output.name, error) from error
+        yield write
     finally:
         output.discard()
 

@@ -12,14 +12,14 @@ from stream_dedup.broker.adapter import KafkaOffsets, KafkaTopicReader, connect_
 from stream_dedup.broker.client import make_admin, unavailable_on_kafka_error
 from stream_dedup.broker.lost_log import refuse_lost_log
 from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.topics import ensure_topics, topic_ids
+from stream_dedup.broker.topics import ensure_topics, refuse_wrong_topics, topic_ids
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.files.inputs import Progress, check_inputs, fingerprinting_processes, printable, total_bytes
 from stream_dedup.pool import FingerprintPool
 from stream_dedup.seed.files import LinesArchive, lines_archive
 from stream_dedup.seed.parquet import ParquetArchive, is_parquet, parquet_archive
-from stream_dedup.seed.seeding import Seeding, SeedTally, read_log
+from stream_dedup.seed.seeding import ReadLog, Seeding, SeedTally, begin, read_log
 from stream_dedup.seed.topic import TopicArchive
 
 if TYPE_CHECKING:
@@ -109,8 +109,10 @@ def _checked_name(name: str) -> str:
 
 def seed_topic(config: Config, topic: str, report: Report, stage: ReportStage) -> SeedTally:
     """Enter the articles of a topic, from its beginning to its present end; raises as ``seed_files``."""
+    with closing(make_admin(config.kafka)) as admin:
+        record_bytes = refuse_wrong_topics(admin, config).record_bytes
     with closing(KafkaTopicReader(config.kafka)) as reader, closing(KafkaOffsets(config.kafka)) as offsets:
-        archive = TopicArchive(config, topic, reader, offsets)
+        archive = TopicArchive(config, topic, reader, offsets, record_bytes)
         progress = SeedProgress(total=archive.total)
 
         def report_offsets() -> None:
@@ -163,18 +165,38 @@ class SameLogTopic:
 
 
 def _seed(call: _SeedCall, tally: SeedTally, report: Callable[[], None], stage: ReportStage) -> None:
-    """Make missing topics, read the log, and enter the archives; the pool loads while the log is read."""
-    config = call.config
+    """Enter the archives; the pool loads while the log is read.
+
+    In order:
+
+        1  check the topics
+        2  read the log, if there is one, and compare its rules with the configuration's
+        3  make missing topics; read the log, if it was one of them
+        4  begin an empty log with the configuration's rules
+        5  enter the archives
+    """
+    config, topic = call.config, call.config.log_topic
     with ExitStack() as stack:
         stack.enter_context(unavailable_on_kafka_error(config.kafka))
         admin = stack.enter_context(closing(make_admin(config.kafka)))
+        # 1
         refuse_lost_log(admin, config)
-        ensure_topics(admin, config)
-        topic = config.log_topic
-        same_log = SameLogTopic(config, lambda: topic_ids(admin, [topic]).get(topic))
+        is_there = topic not in refuse_wrong_topics(admin, config).missing
         settings, fmt = fingerprint_settings_of(config), input_format_of(config)
         pool = stack.enter_context(FingerprintPool(call.processes, settings, fmt, config.worker.article_limit_s))
-        log = stack.enter_context(closing(connect_log(config)))
-        read = read_log(config, log, call.sources, stage)
+
+        def read_it() -> tuple[SameLogTopic, ReadLog]:
+            same_log = SameLogTopic(config, lambda: topic_ids(admin, [topic]).get(topic))
+            log = stack.enter_context(closing(connect_log(config)))
+            return same_log, read_log(config, log, call.sources, stage)
+
+        # 2
+        found = read_it() if is_there else None
+        # 3
+        ensure_topics(admin, config)
+        same_log, read = found or read_it()
+        # 4
+        begin(config, read)
+        # 5
         most_submitted = SUBMITTED_PER_PROCESS * max(1, call.processes)
         Seeding(read, same_log, pool, most_submitted, tally).enter(call.archives, report)

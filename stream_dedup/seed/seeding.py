@@ -79,6 +79,7 @@ class ReadLog:
     log: WaitingLog
     logged: LoggedArticles
     end: LogOffset
+    history: RulesHistory
 
 
 class SameLog(Protocol):
@@ -97,7 +98,7 @@ class SameLog(Protocol):
 
 
 def read_log(config: Config, log: WaitingLog, wanted: Collection[tuple[bytes, int]], progress: ReportStage) -> ReadLog:
-    """Read the log, and begin it if it is empty (step 1).
+    """Read the log (step 1); ``begin`` follows, where it is empty.
 
     Raises:
         RefusedError: the rules in force are not the configuration's.
@@ -114,9 +115,15 @@ def read_log(config: Config, log: WaitingLog, wanted: Collection[tuple[bytes, in
                 history.append(record.offset, int(record.time), record.payload)
         if records:
             progress("log records read", records[-1].offset + 1 - first, end - first)
-    begin_with_rules(config, log, history)
-    refuse_other_rules(config, history.in_force)
-    return ReadLog(log, logged, end)
+    if history.in_force is not None:
+        refuse_other_rules(config, history.in_force)
+    return ReadLog(log, logged, end, history)
+
+
+def begin(config: Config, read: ReadLog) -> None:
+    """Begin a log that is empty with the rules of the configuration; raises as ``read_log``."""
+    begin_with_rules(config, read.log, read.history)
+    refuse_other_rules(config, read.history.in_force)
 
 
 class Seeding:

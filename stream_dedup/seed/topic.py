@@ -37,8 +37,10 @@ class TopicArchive:
 
     remedy = "the topic lost records, and others have their offsets. Restore it, or begin a new group with --group"
 
-    def __init__(self, config: Config, topic: str, reader: TopicReader, offsets: GroupOffsets) -> None:
-        """Ask for the topic's id and its bounds.
+    def __init__(
+        self, config: Config, topic: str, reader: TopicReader, offsets: GroupOffsets, record_bytes: int
+    ) -> None:
+        """Ask for the topic's id and its bounds; records larger than ``record_bytes`` are rejected.
 
         Raises:
             UserError: there is no such topic, it is the group's log, or a right is missing.
@@ -50,7 +52,7 @@ class TopicArchive:
         self._reader = reader
         self._offsets = offsets
         self._topic = topic
-        self._largest = config.kafka.max_record_bytes
+        self._largest = record_bytes
         self.read = 0
         with self._reading():
             topic_id = offsets.topic_ids([topic]).get(topic)

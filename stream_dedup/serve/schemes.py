@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
+from stream_dedup.config.sections import MAX_RECORD_BYTES
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.core.scheme import scheme_of
@@ -77,7 +78,7 @@ class SchemeFingerprinter:
         config, processes = self._config, self._config.serve.processes
         self._pool = FingerprintPool(processes, settings, input_format_of(config), config.worker.article_limit_s)
         self._pool.warm()
-        fingerprinter = BatchFingerprinter(self._pool, processes, config.kafka.max_record_bytes, settings.widths)
+        fingerprinter = BatchFingerprinter(self._pool, processes, MAX_RECORD_BYTES, settings.widths)
         return StartedFingerprinter(scheme, fingerprinter)
 
     @property

@@ -25,6 +25,7 @@ class FindingCode(StrEnum):
     TOPIC_PARTITIONS = "topic_partitions"
     TOPIC_SPARE_PARTITIONS = "topic_spare_partitions"
     TOPIC_SETTINGS = "topic_settings"
+    TOPIC_TOO_SMALL = "topic_too_small"
     TOPIC_UNWRITABLE = "topic_unwritable"
     TOPIC_ONE_COPY = "topic_one_copy"
     TOPIC_ONE_DISK = "topic_one_disk"

@@ -140,7 +140,7 @@ def _start(
     metrics.pool_processes.set(max(processes, 1))
     metrics.identify(_version(), opened.scheme_id)
     transactional_id = worker_id(config.index.path, config.kafka.group)
-    ports = worker_ports(config, transactional_id, opened.log)
+    ports = worker_ports(config, transactional_id, opened.log, opened.record_bytes)
     stack.callback(ports.offsets.close)
     stack.callback(ports.watch_offsets.close)
     worker = Worker(
@@ -149,7 +149,7 @@ def _start(
             ports=ports,
             opened=opened,
             transactional_id=transactional_id,
-            fingerprinter=BatchFingerprinter(pool, processes, config.kafka.max_record_bytes, settings.widths),
+            fingerprinter=BatchFingerprinter(pool, processes, opened.record_bytes, settings.widths),
             watchdog=Watchdog(ports.clock),
             metrics=metrics,
             stop=stop,

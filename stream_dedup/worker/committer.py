@@ -29,8 +29,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stream_dedup.broker.client import call_limit_s
-from stream_dedup.broker.record import record_bytes
+from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES, call_limit_s
+from stream_dedup.broker.record import MESSAGE_FRAME_BYTES, record_bytes
+from stream_dedup.broker.replication import MESSAGE_BYTES
 from stream_dedup.core.fingerprint.entry_maker import checksum
 from stream_dedup.core.headers import OmittedValue, output_headers, without_ours
 from stream_dedup.core.model import Coordinates, Judgement, SourceOffset, Verdict
@@ -53,9 +54,9 @@ if TYPE_CHECKING:
 
     from stream_dedup.config.model import Config
     from stream_dedup.metrics.metrics import Metrics
-    from stream_dedup.ports import Clock, Partition, VerdictSink
+    from stream_dedup.ports import Clock, Partition, SourceRecord, VerdictSink
     from stream_dedup.worker.assignments import Assignment, AssignmentOwner
-    from stream_dedup.worker.batches import JudgedBatch
+    from stream_dedup.worker.batches import JudgedBatch, PolledBatch
     from stream_dedup.worker.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
@@ -89,6 +90,8 @@ class CommitterParts:
     assignments: AssignmentOwner
     transactional_id: str
     scheme_id: str
+    record_bytes: int
+    """Largest record that the output topics take with our headers; of a larger one only where it is, is sent."""
     watchdog: Watchdog
     metrics: Metrics
     on_step: Callable[[Step], None]
@@ -201,7 +204,9 @@ class Committer:
     def _output(self, batch: JudgedBatch, row: int, judgement: Judgement, now_ms: int) -> Output:
         polled = batch.polled
         record = polled.records[row]
-        fits = record_bytes(record) <= self._parts.config.kafka.max_record_bytes
+        fits = record_bytes(record) <= self._parts.record_bytes
+        if not fits and judgement.verdict is not Verdict.REJECTED:
+            raise _no_room(polled, record, judgement.verdict)
         empty = record.value is None and record.key is None
         omitted = None if fits else OmittedValue(len(record.value or b""), checksum(record.value))
         headers = output_headers(
@@ -322,6 +327,20 @@ class Committer:
         return self._parts.watchdog.guard(
             f"{what} ({self._parts.config.kafka.brokers})", calls * call_limit_s(self._parts.config)
         )
+
+
+def _no_room(polled: PolledBatch, record: SourceRecord, verdict: Verdict) -> RefusedError:
+    """Return the error for a record without room in the outputs that was judged by its text: the text must not be lost.
+
+    Another worker logged it, when or where more fitted.
+    """
+    size = record_bytes(record)
+    needed = size + MESSAGE_FRAME_BYTES + HEADER_ALLOWANCE_BYTES
+    return RefusedError(
+        f"{polled.partition.topic}-{polled.partition.number}-{record.offset}: this record of {size} bytes is "
+        f"{verdict}, but the output topics took less when this worker started; see that each has "
+        f"{MESSAGE_BYTES} of {needed} or more, then start the worker again"
+    )
 
 
 def _offsets(batches: list[JudgedBatch]) -> dict[Partition, CommittedOffset]:

@@ -29,11 +29,11 @@ LEAST_SHARE_RECORDS = 24
 class BatchFingerprinter:
     """Shares records out among the processes of the pool."""
 
-    def __init__(self, pool: FingerprintPool, processes: int, max_record_bytes: int, widths: Widths) -> None:
-        """Reject records larger than ``max_record_bytes``; ``widths`` are those of their columns."""
+    def __init__(self, pool: FingerprintPool, processes: int, record_bytes: int, widths: Widths) -> None:
+        """Reject records larger than ``record_bytes``; ``widths`` are those of their columns."""
         self._pool = pool
         self._processes = max(processes, 1)
-        self._max_record_bytes = max_record_bytes
+        self._record_bytes = record_bytes
         self._widths = widths
 
     def submit(self, records: Sequence[SourceRecord], lane: Hashable = None) -> list[Future[Columns]]:
@@ -63,7 +63,7 @@ class BatchFingerprinter:
         """Yield the parts of a chunk: a record that no output topic can hold is rejected here."""
         fitting: list[RawRecord] = []
         for record in records:
-            reason = too_large_reason(record, self._max_record_bytes)
+            reason = too_large_reason(record, self._record_bytes)
             raw = _raw(record)
             if reason is None:
                 fitting.append(raw)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.clients import worker_log
 from stream_dedup.broker.lost_log import FoundLog, find_log
 from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.topics import ensure_topics, topic_ids, topic_of_id
+from stream_dedup.broker.topics import ensure_topics, refuse_wrong_topics, topic_ids, topic_of_id
 from stream_dedup.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -19,14 +20,26 @@ if TYPE_CHECKING:
     from stream_dedup.ports import FingerprintLog
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedLog:
+    """The log's topic, when all topics of the group are there."""
+
+    log_id: bytes
+    record_bytes: int
+    """Largest record that every output topic takes with our headers."""
+
+
 class LogTopic(Protocol):
     """The topic of a group's log, while nothing of it has been read. May block, and raises ``UnavailableError``."""
 
     def find(self) -> FoundLog:
         """Return the group's offsets and what is there of the log."""
 
-    def prepare(self) -> bytes:
-        """Check the topics, make the missing ones, and return the id of the log; UserError for a wrong setting."""
+    def check(self) -> None:
+        """Check the topics that exist, and whether the missing ones can be made; UserError for what is wrong."""
+
+    def prepare(self) -> PreparedLog:
+        """Do as ``check``, and make the missing topics."""
 
     def exists(self, topic_id: uuid.UUID) -> bool:
         """Return whether a topic of this id exists, under any name."""
@@ -47,16 +60,21 @@ class KafkaLogTopic:
         with closing(make_admin(self._config.kafka)) as admin:
             return find_log(admin, self._config)
 
-    def prepare(self) -> bytes:
-        """Check the topics, make the missing ones, and return the id of the log."""
+    def check(self) -> None:
+        """Check the topics; nothing is made."""
+        with closing(make_admin(self._config.kafka)) as admin:
+            refuse_wrong_topics(admin, self._config)
+
+    def prepare(self) -> PreparedLog:
+        """Check the topics, and make the missing ones."""
         kafka, topic = self._config.kafka, self._config.log_topic
         with closing(make_admin(kafka)) as admin:
-            ensure_topics(admin, self._config)
+            record_bytes = ensure_topics(admin, self._config).record_bytes
             ids = patiently(kafka, topic, lambda: topic_ids(admin, [topic]))
         if topic not in ids:
             msg = f"topic {topic} was there a moment ago and is gone; start again"
             raise UnavailableError(msg)
-        return ids[topic]
+        return PreparedLog(ids[topic], record_bytes)
 
     def exists(self, topic_id: uuid.UUID) -> bool:
         """Return whether a topic of this id exists."""

@@ -3,21 +3,28 @@
 In order:
 
     1  read the group's committed offsets, then look for its log
-    2  open the index and load its image
-    3  refuse to begin a log where offsets or index show that there was one
-    4  check the topics and their settings; make the missing ones
-    5  refuse an index that is the last copy of a history, or of a part of it; empty one that is only a cache and does
+    2  refuse to begin a log where offsets show that there was one
+    3  check the topics and their settings; let the broker check those that are missing
+    4  compare the scheme of the log's first rules with the configuration's
+    5  open the index and load its image
+    6  refuse to begin a log where the index shows that there was one
+    7  refuse an index that is the last copy of a history, or of a part of it; empty one that is only a cache and does
        not agree with the log
-    6  read the log to its end
-    7  begin an empty log with the configuration's rules
-    8  compare the rules in force with the configuration's: if they differ, stop and name the difference
+    8  read the log to its end
+    9  compare the rules in force with the configuration's: if they differ, stop and name the difference
+    10 make the missing topics
+    11 begin an empty log with the configuration's rules
 
-Steps 3 and 5 refuse what would lose the history (``broker.lost_log``). With ``new_log`` they accept the log as it is:
+Steps 7 to 9 need a log: where there is none, they come after step 10. Nothing is made in Kafka before step 10, and no
+index before step 5: a start that is refused has made no topic, and no index but a cache of a log that was read.
+
+Steps 2, 6 and 7 refuse what would lose the history (``broker.lost_log``). With ``new_log`` they accept
+the log as it is:
 
     a  the index is kept aside (``index.kept``)
     b  an empty index becomes current in its place
 
-and step 4 makes the topic, 5 binds the index to it, 7 begins it. The group's committed offsets stay. If the process
+and step 10 makes the topic, 7 binds the index to it, 11 begins it. The group's committed offsets stay. If the process
 ends between any two of these, the group's offsets still show a history, and the same call goes on; a second index is
 not kept, because an empty one is the last copy of nothing.
 """
@@ -31,10 +38,11 @@ from typing import TYPE_CHECKING
 
 from stream_dedup.broker.log import WaitingLog
 from stream_dedup.broker.lost_log import FoundLog, LostLog, lost_log_error, offsets_without_log
-from stream_dedup.broker.rules_log import RulesHistory, read_rules_on, refuse_other_rules
+from stream_dedup.broker.rules_log import RulesHistory, read_rules_on, refuse_other_rules, refuse_other_scheme
 from stream_dedup.config.effective import index_settings_of, rules_of
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportProgress
+from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, keep_aside, only_copy_in
 from stream_dedup.worker.agreement import Disagreement, disagreement_of, is_last_copy
@@ -43,10 +51,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stream_dedup.config.model import Config
-    from stream_dedup.core.rules import Rules
     from stream_dedup.index.stats import IndexStats
     from stream_dedup.ports import FingerprintLog
-    from stream_dedup.worker.log_topic import LogTopic
+    from stream_dedup.worker.log_topic import LogTopic, PreparedLog
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +67,8 @@ class OpenedLog:
     log_id: bytes
     first_offset: LogOffset
     scheme_id: str
+    record_bytes: int
+    """Largest record that every output topic takes with our headers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,24 +106,34 @@ def open_log(
         # 1
         found = topic.find()
         # 2
-        opening.open_index(image)
+        opening.refuse_offsets_without_log(found)
         # 3
-        opening.refuse_without_log(found)
+        topic.check()
         # 4
-        log_id = topic.prepare()
+        if found.log_id is not None:
+            opening.connect()
+            opening.check_scheme(found)
         # 5
-        opening.agree(log_id)
+        opening.open_index(image)
         # 6
-        first = opening.read_to_end(progress)
-        # 7
+        opening.refuse_without_log(found)
+        # 7, 8, 9
+        if found.log_id is not None:
+            first = opening.follow(found.log_id, progress)
+        # 10
+        prepared = opening.prepare(found)
+        if found.log_id is None:
+            # 7, 8, 9: another worker may have begun it meanwhile.
+            opening.connect()
+            first = opening.follow(prepared.log_id, progress)
+        # 11
         if opening.index.rules is None:
             opening.begin_log()
-        # 8
-        opening.check_rules(opening.index.rules)
+            opening.check_rules(opening.index.rules)
     except BaseException:
         opening.close()
         raise
-    return OpenedLog(opening.index, opening.log, log_id, first, opening.rules.scheme.id)
+    return OpenedLog(opening.index, opening.log, prepared.log_id, first, opening.rules.scheme.id, prepared.record_bytes)
 
 
 def plan_rebuild(config: Config, topic: LogTopic, progress: ReportProgress) -> RebuildPlan:
@@ -130,6 +149,7 @@ def plan_rebuild(config: Config, topic: LogTopic, progress: ReportProgress) -> R
     opening = _Opening(config, topic, rebuild=True, new_log=False)
     try:
         found = topic.find()
+        opening.refuse_offsets_without_log(found)
         opening.read_index()
         opening.refuse_without_log(found)
         if found.log_id is None:
@@ -162,19 +182,19 @@ class _Opening:
 
     @property
     def index(self) -> LogIndex:
-        """The index, from step 2 on if it is not damaged, else from step 5 on."""
+        """The index, from step 5 on if it is not damaged, else from step 7 on."""
         assert self._index is not None  # noqa: S101 - an order of our own, for the type checker
         return self._index
 
     @property
     def log(self) -> FingerprintLog:
-        """The log, from step 5 on."""
+        """The log, from step 4 on if there is one, else from step 10 on."""
         assert self._log is not None  # noqa: S101 - as above
         return self._log
 
     @property
     def waiting(self) -> WaitingLog:
-        """The log, with the errors that end a start, from step 5 on."""
+        """The log, with the errors that end a start; as ``log``."""
         assert self._waiting is not None  # noqa: S101 - as above
         return self._waiting
 
@@ -186,7 +206,7 @@ class _Opening:
             self._log.close()
 
     def open_index(self, image: ReportProgress | None) -> None:
-        """Open the index, or keep the reason why it cannot be read (step 2)."""
+        """Open the index, or keep the reason why it cannot be read (step 5)."""
         path, settings = self._config.index.path, index_settings_of(self._config)
         if only_copy_in(path):
             raise _files_index(path)
@@ -210,8 +230,21 @@ class _Opening:
         """Return the figures of the index; None if it is damaged."""
         return None if self._index is None else self._index.stats()
 
+    def refuse_offsets_without_log(self, found: FoundLog) -> None:
+        """Refuse to begin a log if the group's offsets show that there was one (step 2)."""
+        reason = offsets_without_log(self._config, found)
+        if reason is not None and not self._new_log:
+            raise lost_log_error(reason)
+
+    def check_scheme(self, found: FoundLog) -> None:
+        """Refuse a log of another scheme, by its first record, which is a rules record (step 4)."""
+        for records in self.waiting.read(found.first, min(found.end, LogOffset(found.first + 1))):
+            for record in records:
+                if isinstance(record.payload, Rules):
+                    refuse_other_scheme(self._config, record.payload)
+
     def refuse_without_log(self, found: FoundLog) -> None:
-        """Refuse to begin a log if offsets or index show that there was one (step 3)."""
+        """Refuse to begin a log if the index shows that there was one (step 6)."""
         if found.absence is None:
             return
         reason = offsets_without_log(self._config, found)
@@ -219,8 +252,6 @@ class _Opening:
             self._lose(reason or f"{self._damage}, and {found.absence}")
         elif is_last_copy(self.index, found.log_id, self._topic):
             self._lose(reason or f"{self._read_so_far()}, but {found.absence}")
-        elif reason is not None and not self._new_log:
-            raise lost_log_error(reason)
 
     def connect(self) -> None:
         """Connect to the log."""
@@ -233,9 +264,19 @@ class _Opening:
         if found is not None and found.lost:
             self._lose(f"{self._read_so_far()}, but {found.reason}")
 
+    def follow(self, log_id: bytes, progress: ReportProgress) -> LogOffset:
+        """Read a log to its end, and refuse other rules than the configuration's; return its first offset."""
+        # 7
+        self.agree(log_id)
+        # 8
+        first = self.read_to_end(progress)
+        # 9
+        if self.index.rules is not None:
+            self.check_rules(self.index.rules)
+        return first
+
     def agree(self, log_id: bytes) -> None:
-        """Connect to the log, and make the index one of this log (step 5)."""
-        self.connect()
+        """Make the index one of this log (step 7)."""
         if self._damage is not None:
             self._empty(None if self._rebuild else self._damage)
         elif (found := self._disagreement(log_id)) is not None and found.lost:
@@ -248,7 +289,7 @@ class _Opening:
             self.index.begin(str(uuid.UUID(bytes=log_id)))
 
     def read_to_end(self, progress: ReportProgress) -> LogOffset:
-        """Apply the log up to its end (step 6); return its first offset."""
+        """Apply the log up to its end (step 8); return its first offset."""
         first, end = self.waiting.bounds()
         start = max(self.index.next_offset, first)
         for records in self.waiting.read(start, end):
@@ -258,8 +299,16 @@ class _Opening:
         self.log.seek(max(self.index.next_offset, first))
         return first
 
+    def prepare(self, found: FoundLog) -> PreparedLog:
+        """Make the missing topics (step 10)."""
+        prepared = self._topic.prepare()
+        if found.log_id not in {None, prepared.log_id}:
+            msg = f"topic {self._config.log_topic} was deleted and made again while it was read; start again"
+            raise UnavailableError(msg)
+        return prepared
+
     def begin_log(self) -> None:
-        """Append the first rules to an empty log (step 7); if two workers do so at once, the first record wins."""
+        """Append the first rules to an empty log (step 11); if two workers do so at once, the first record wins."""
         offset = self.waiting.append_now(replace(self.rules, revision=1))
         for records in self.waiting.read(self.index.next_offset, LogOffset(offset + 1)):
             self.index.apply(records)
@@ -269,7 +318,7 @@ class _Opening:
         self.log.seek(self.index.next_offset)
 
     def check_rules(self, in_force: Rules | None) -> None:
-        """Refuse a configuration that differs from the rules in force (step 8)."""
+        """Refuse a configuration that differs from the rules in force (step 9)."""
         refuse_other_rules(self._config, in_force)
 
     def _disagreement(self, log_id: bytes) -> Disagreement | None:

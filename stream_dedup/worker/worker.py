@@ -116,6 +116,7 @@ class Worker:
         parts = self._parts
         return Committer(
             CommitterParts(
+                record_bytes=parts.opened.record_bytes,
                 config=parts.config,
                 sink=parts.ports.sink,
                 clock=parts.ports.clock,

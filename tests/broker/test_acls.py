@@ -189,6 +189,24 @@ def test_a_command_without_a_right(
     assert time.thread_time() - began < BUSY_S
 
 
+@pytest.mark.parametrize("operation", ["CREATE", "DESCRIBE_CONFIGS"])
+def test_topics_of_which_some_cannot_be_made(
+    group: SecuredGroup, operation: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a right on the outputs the log is not made either."""
+    config = group.made.config()
+    kept = (one for one in RIGHTS["topics create"] if (one.resource, one.operation.name) != (OUTPUT, operation))
+    group.allow(DENIED, tuple(kept))
+    names = [config.log_topic, group.made.topic, *outputs(group.made)]
+    with closing(make_admin(config.kafka)) as admin:
+        admin.delete_topics(names)
+        wait_until(lambda: not topic_ids(admin, names), REFUSED_S, "the topics are gone")
+        assert group.run(DENIED, "topics", "create") == EXIT_USER
+        said = capsys.readouterr().err
+        assert any(name in said for name in outputs(group.made))
+        assert topic_ids(admin, names) == {}
+
+
 def worker_without(group: SecuredGroup, resource: str, operation: str) -> tuple[int, str]:
     """Start a worker without a right; return its exit code and its last line."""
     missing = [one for one in RIGHTS["run"] if (one.resource, one.operation.name) == (resource, operation)]

@@ -252,11 +252,10 @@ def test_calls_share_a_thread_until_one_is_late() -> None:
 
 
 @pytest.mark.parametrize("largest", [1024, 1 << 20, MAX_RECORD_BYTES])
-def test_the_clients_are_made_for_records_of_any_size(largest: int) -> None:
-    """Their own limits depend on each other."""
-    kafka = config_of(max_record_bytes=largest).kafka
-    make_member(kafka).close()
-    make_sender(kafka)
+def test_a_producer_is_made_for_records_of_any_size(largest: int) -> None:
+    """The client's own limits depend on each other."""
+    kafka = config_of().kafka
+    make_sender(kafka, record_bytes=largest)
 
 
 # Errors.
@@ -429,11 +428,12 @@ def test_many_records_for_a_topic_of_small_batches(broker: DevBroker) -> None:
     """The client does not divide a batch that the topic refuses: none is larger than what each output topic takes."""
     largest = 1_024
     with ExitStack() as stack:
-        world = KafkaWorld(broker.bootstrap, stack, client="confluent", max_record_bytes=largest)
+        world = KafkaWorld(broker.bootstrap, stack, client="confluent")
         topic, group = world.name("unique"), world.name("group")
         world.make_topic(topic, largest_batch=largest + HEADER_ALLOWANCE_BYTES)
         world.make_log(group)
-        sink = world.ports(group, f"{group}-writer").sink
+        config = config_of(brokers=broker.bootstrap, group=group)
+        sink = stack.enter_context(closing(ConfluentSink(config, f"{group}-writer", largest)))
         sink.renew()
         sink.begin()
         for _ in range(100):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from threading import Barrier
@@ -12,15 +11,26 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from stream_dedup.broker.client import make_admin, make_producer
-from stream_dedup.broker.replication import MIN_IN_SYNC, UNCLEAN
-from stream_dedup.broker.topics import check_topics, create_topics, ensure_topics, topic_ids
+from stream_dedup.broker import topics
+from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES, make_admin, make_producer
+from stream_dedup.broker.record import MESSAGE_FRAME_BYTES
+from stream_dedup.broker.replication import MESSAGE_BYTES, MIN_IN_SYNC, UNCLEAN
+from stream_dedup.broker.topics import (
+    DEFAULT_MESSAGE_BYTES,
+    MOST_MESSAGE_BYTES,
+    check_topics,
+    create_topics,
+    ensure_topics,
+    topic_ids,
+)
 from stream_dedup.cli import run
 from stream_dedup.config.model import Config
+from stream_dedup.config.sections import MAX_RECORD_BYTES
 from stream_dedup.dev.broker import DevCluster
 from stream_dedup.errors import UserError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
 from tests.broker.deleting import delete_topic
+from tests.broker.following import follow
 from tests.waiting import wait_until
 
 WORKERS = 4
@@ -54,7 +64,10 @@ def test_missing_topics_are_made_with_the_right_settings(
     log = settings_of(admin, config.log_topic)
     names = ("message.timestamp.type", "cleanup.policy", "retention.ms", "retention.bytes", UNCLEAN)
     assert [log[name] for name in names] == ["LogAppendTime", "delete", "-1", "-1", "false"]
-    assert int(settings_of(admin, config.topics.unique)["max.message.bytes"]) > config.kafka.max_record_bytes
+    assert (
+        int(settings_of(admin, config.topics.unique)["max.message.bytes"])
+        == DEFAULT_MESSAGE_BYTES + HEADER_ALLOWANCE_BYTES
+    )
     described = admin.describe_topics([config.log_topic, config.topics.input[0], config.topics.rejected])
     assert {topic["name"]: len(topic["partitions"]) for topic in described} == {
         config.log_topic: 1,
@@ -78,6 +91,18 @@ def test_the_topic_of_groups_is_made_compacted_and_nothing_else(config: Config, 
     problem = str(check_topics(admin, named)[0])
     assert "cleanup.policy is compact,delete" in problem
     assert "cleanup.policy=compact" in problem
+
+
+@pytest.mark.parametrize(("replicas", "default", "made"), [(1, 2, "1"), (2, 3, "1"), (3, 2, None)])
+def test_a_topic_is_made_so_that_it_can_be_written(
+    config: Config, replicas: int, default: int, made: str | None
+) -> None:
+    """Where the brokers' default of in-sync replicas is larger than their number, it is given a smaller one."""
+    validated = topics._State(
+        exists=False, partitions=1, replicas=replicas, values={MESSAGE_BYTES: "1048588", MIN_IN_SYNC: str(default)}
+    )
+    wanted = topics._wanted(config, {})[0]
+    assert topics._options(config, wanted, validated)["configs"].get(MIN_IN_SYNC) == made
 
 
 def test_several_workers_make_the_topics_at_once(config: Config, admin: KafkaAdminClient) -> None:
@@ -145,12 +170,13 @@ def test_everything_wrong_is_refused_at_once(config: Config, admin: KafkaAdminCl
         "retention.ms is 1000",
         "retention.bytes is 1",
         "max.message.bytes is 1000",
-        "larger records than kafka.max_record_bytes",
+        f"topic {config.topics.input[0]} takes records of up to 2000000 bytes, which need 2016384 with",
         "unclean.leader.election.enable is true",
         "min.insync.replicas is 2, but it has 1 replicas",
     ):
         assert part in text
     assert config.topics.rejected not in text
+    assert topic_ids(admin, [config.topics.rejected]) == {}  # nothing is made beside wrong topics
     found = settings_of(admin, config.log_topic)
     assert {name: found[name] for name in wrong} == wrong  # a topic that exists is never changed
 
@@ -166,19 +192,55 @@ def test_an_empty_partition_that_was_added_to_the_log_is_ignored(config: Config,
     assert problem.is_warning
 
 
+def test_outputs_hold_what_the_inputs_take(config: Config, admin: KafkaAdminClient) -> None:
+    """Whatever that is: topics that are made fit from the start, and the limit of records is that of the outputs."""
+    big = 20_000_000
+    admin.create_topics({config.topics.input[0]: {"configs": {MESSAGE_BYTES: str(big)}}}, wait_for_metadata=True)
+    checked = ensure_topics(admin, config)
+    for name in (config.topics.unique, config.topics.duplicate, config.topics.rejected):
+        assert settings_of(admin, name)[MESSAGE_BYTES] == str(big + HEADER_ALLOWANCE_BYTES)
+    assert checked.record_bytes == big - MESSAGE_FRAME_BYTES
+    assert check_topics(admin, config) == []
+
+
+def test_an_input_topic_that_is_made_has_the_limit_of_the_broker(config: Config, admin: KafkaAdminClient) -> None:
+    """And an input topic without a limit gives outputs without one, the largest number that Kafka takes."""
+    free = with_topics(config, input=[*config.topics.input, f"{config.topics.input[0]}-free"])
+    no_limit = {free.topics.input[1]: {"configs": {MESSAGE_BYTES: str(MOST_MESSAGE_BYTES)}}}
+    admin.create_topics(no_limit, wait_for_metadata=True)
+    assert ensure_topics(admin, free).record_bytes == MAX_RECORD_BYTES
+    assert settings_of(admin, free.topics.input[0])[MESSAGE_BYTES] == str(DEFAULT_MESSAGE_BYTES)
+    assert settings_of(admin, free.topics.unique)[MESSAGE_BYTES] == str(MOST_MESSAGE_BYTES)
+
+
+@pytest.mark.parametrize("role", ["unique", "rejected"])
+def test_an_output_that_is_too_small_is_refused_once(
+    config: Config, admin: KafkaAdminClient, flags: list[str], role: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``topics create`` and ``topics check`` print the same line; when its command is done, the topics are right."""
+    small = getattr(config.topics, role)
+    big = {config.topics.input[0]: {"configs": {MESSAGE_BYTES: "20000000"}}}
+    admin.create_topics(big | {small: {}}, wait_for_metadata=True)
+    assert run(["topics", "create", *flags]) == EXIT_USER
+    message = capsys.readouterr().err
+    assert run(["topics", "check", *flags]) == EXIT_FOUND
+    found = [line for line in capsys.readouterr().out.splitlines() if "it is not there" not in line]
+    assert message.splitlines()[1:] == [f"  {line}" for line in found]
+    assert follow(admin, message) == [small]
+    wait_until(lambda: all(one.topic != small for one in check_topics(admin, config)), LIMIT_S, "it is applied")
+    assert run(["topics", "create", *flags]) == EXIT_OK
+    assert check_topics(admin, config) == []
+
+
 def test_the_command_mends_what_is_wrong(config: Config, admin: KafkaAdminClient) -> None:
     """After the changes that the message names, the topics are right."""
     names = {config.log_topic, config.topics.unique, config.topics.duplicate, config.topics.rejected}
     admin.create_topics({name: {"configs": {"max.message.bytes": "1000"}} for name in names}, wait_for_metadata=True)
-    create_topics(admin, config)
+    admin.create_topics(config.topics.input, wait_for_metadata=True)
     problems = check_topics(admin, config)
     assert {problem.topic for problem in problems} == names
     for problem in problems:
-        words = shlex.split(problem.remedy.partition(": ")[2])
-        assert words[:3] == ["kafka-configs.sh", "--bootstrap-server", config.kafka.brokers]
-        topic = words[words.index("--entity-name") + 1]
-        changes = dict(pair.split("=") for pair in words[words.index("--add-config") + 1].split(","))
-        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, changes)])
+        follow(admin, str(problem))
     # The broker answers before it has applied the change to itself.
     wait_until(lambda: not check_topics(admin, config), 30.0, "the topics are right")
 

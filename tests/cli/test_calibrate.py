@@ -250,12 +250,13 @@ def test_too_few_articles_are_told(content: str, said: str, tmp_path: Path, caps
 
 
 def test_what_cannot_be_used_is_told(long_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A label that no line has, a missing file, a page that cannot be written, two reports in one place."""
+    """A label that no line has, a missing file, two reports in one place; a page that cannot be written, at once."""
+    (tmp_path / "few").write_text('{"text":"ferry and bridge"}\n', "utf-8")
     for args, said in (
         (["--original", "copied", str(long_texts)], "--original copied: no article has an id in that field"),
         ([str(tmp_path / "none")], "cannot be read"),
         (["--html", "-", "--json", str(long_texts)], "both write to standard output"),
-        (["--html", str(tmp_path / "no" / "page.html"), str(long_texts)], "cannot be written"),
+        (["--html", str(tmp_path / "no" / "page.html"), str(tmp_path / "few")], "cannot be written"),
         (["--profile", "simhash", "--probes", "8", str(long_texts)], "probes"),
     ):
         assert run(["calibrate", *args]) == 2

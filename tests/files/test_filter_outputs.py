@@ -17,6 +17,7 @@ from typing import IO, Any
 import pytest
 
 from stream_dedup.cli import run
+from stream_dedup.exit_codes import EXIT_USER
 from stream_dedup.index import LogIndex
 from tests.forks import ForkedProcess
 from tests.waiting import wait_until
@@ -317,3 +318,12 @@ def test_a_named_pipe_is_read_once(tmp_path: Path, source: Path, fork: Fork) -> 
 def _waiting_bytes(reader: int) -> int:
     """Bytes in a pipe."""
     return int.from_bytes(fcntl.ioctl(reader, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+@pytest.mark.parametrize("name", ["absent/out.jsonl", "folder"])
+def test_outputs_that_cannot_be_written_leave_no_index(tmp_path: Path, source: Path, name: str) -> None:
+    """They are refused before the folder of the index is made."""
+    (tmp_path / "folder").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    assert run([*map(str, flags(tmp_path, indexed=True)), "--unique", str(tmp_path / name), str(source)]) == EXIT_USER
+    assert sorted(tmp_path.rglob("*")) == before

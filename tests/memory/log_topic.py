@@ -6,10 +6,12 @@ import uuid
 
 from kafka import TopicPartition
 
+from stream_dedup.broker.client import DEFAULT_RECORD_BYTES
 from stream_dedup.broker.lost_log import FoundLog
 from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import UnavailableError
 from stream_dedup.ports import FingerprintLog
+from stream_dedup.worker.log_topic import PreparedLog
 from tests.memory.broker import Cluster
 from tests.memory.log import MemoryLog
 from tests.memory.runtime import Connection, hooked
@@ -34,12 +36,15 @@ class MemoryLogTopic:
         log = topic.partitions[0]
         return FoundLog(self._topic, topic.id, LogOffset(log.start), LogOffset(log.end), committed)
 
+    def check(self) -> None:
+        """Topics in memory are as they must be."""
+
     @hooked("log-topic.prepare")
-    def prepare(self) -> bytes:
+    def prepare(self) -> PreparedLog:
         if self._topic not in self._cluster.topics:
             msg = f"topic {self._topic} is gone"
             raise UnavailableError(msg)
-        return self._cluster.topics[self._topic].id
+        return PreparedLog(self._cluster.topics[self._topic].id, DEFAULT_RECORD_BYTES)
 
     @hooked("log-topic.exists")
     def exists(self, topic_id: uuid.UUID) -> bool:

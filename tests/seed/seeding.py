@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from stream_dedup.broker.client import DEFAULT_RECORD_BYTES
 from stream_dedup.broker.log import WaitingLog
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.config.load import load_config
@@ -19,7 +20,7 @@ from stream_dedup.pool import FingerprintPool
 from stream_dedup.ports import Append, FingerprintLog
 from stream_dedup.seed.articles import Archive
 from stream_dedup.seed.run import archives_in
-from stream_dedup.seed.seeding import Seeding, SeedTally, read_log
+from stream_dedup.seed.seeding import Seeding, SeedTally, begin, read_log
 from stream_dedup.seed.topic import TopicArchive
 from tests.memory.world import MemoryWorld
 
@@ -80,6 +81,7 @@ class SeedWorld:
         wanted = sources or [archive.source[:2] for archive in archives]  # type: ignore[attr-defined]
         with FingerprintPool(0, fingerprint_settings_of(config), input_format_of(config)) as pool:
             read = read_log(config, self.waiting(config), wanted, lambda *_: None)
+            begin(config, read)
             Seeding(read, self.same_log, pool, MOST_SUBMITTED, tally).enter(archives, lambda: None)
         return tally
 
@@ -90,7 +92,7 @@ class SeedWorld:
     def seed_topic(self, topic: str, config: Config | None = None) -> SeedTally:
         config = config or self.config()
         offsets = self.world.ports(self.group, "reader").offsets
-        archive = TopicArchive(config, topic, self.world.topic_reader(), offsets)
+        archive = TopicArchive(config, topic, self.world.topic_reader(), offsets, DEFAULT_RECORD_BYTES)
         return self.seed(archive, config=config, sources=[source[:2] for source in archive.sources.values()])
 
     def records(self) -> list[LogRecord]:

@@ -10,6 +10,7 @@ import pytest
 
 from stream_dedup.audit.authors import author_faults
 from stream_dedup.audit.reference import PlainLog
+from stream_dedup.broker.client import DEFAULT_RECORD_BYTES
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.model import Status
 from stream_dedup.core.rules import Rules
@@ -277,7 +278,7 @@ def test_a_topic_that_is_made_anew_while_it_is_read(world: SeedWorld) -> None:
     world.world.make_topic(topic)
     world.world.write(Partition(topic, 0), [LINES[0].encode()])
     remade = RemadeTopic(world.world.ports(world.group, "reader").offsets)
-    archive = TopicArchive(world.config(), topic, world.world.topic_reader(), remade)  # type: ignore[arg-type]
+    archive = TopicArchive(world.config(), topic, world.world.topic_reader(), remade, DEFAULT_RECORD_BYTES)  # type: ignore[arg-type]
     with pytest.raises(UnavailableError, match="made anew while it was read"):
         world.seed(archive, sources=[source[:2] for source in archive.sources.values()])
     assert world.batches() == []
@@ -299,8 +300,7 @@ def test_a_record_that_no_output_topic_holds_is_rejected(world: SeedWorld) -> No
     """As a worker rejects it, so that both log the same entry."""
     topic = world.world.name("articles")
     world.world.make_topic(topic, largest_batch=2 << 20)
-    config = world.config()
-    large = line(1, "ferry " * (config.kafka.max_record_bytes // 6))
+    large = line(1, "ferry " * (DEFAULT_RECORD_BYTES // 6))
     world.world.write(Partition(topic, 0), [LINES[0].encode(), large.encode()])
     tally = world.seed_topic(topic)
     assert (tally.entered, tally.rejected) == (1, 1)

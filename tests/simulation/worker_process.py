@@ -103,7 +103,7 @@ class WorkerProcess:
                 ports=self._ports(name, opened.log),
                 opened=opened,
                 transactional_id=name,
-                fingerprinter=BatchFingerprinter(pool, 1, config.kafka.max_record_bytes, widths),
+                fingerprinter=BatchFingerprinter(pool, 1, opened.record_bytes, widths),
                 watchdog=Watchdog(self._clock, self._end_by_watchdog),
                 metrics=metrics(),
                 stop=self.stop,

@@ -21,6 +21,7 @@ from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
+from stream_dedup.config.sections import MAX_RECORD_BYTES
 from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.worker.steps import Step, TrimStep
 from tests.forks import ForkedProcess, forks
@@ -95,7 +96,9 @@ class Pipeline:
     # articles in
 
     def produce(self, records: Iterable[tuple[bytes | None, bytes | None]], compression: str | None = None) -> None:
-        producer = make_producer(self.config().kafka, acks="all", linger_ms=5, compression_type=compression)
+        # How large a record may be is up to the topic.
+        settings = {"acks": "all", "linger_ms": 5, "max_request_size": MAX_RECORD_BYTES}
+        producer = make_producer(self.config().kafka, compression_type=compression, **settings)
         sent = [
             producer.send(self.topic, key=key, value=value, partition=number % self._partitions)
             for number, (key, value) in enumerate(records)

@@ -101,7 +101,8 @@ class World:
         self.at: Step | None = None
         self.committer = Committer(
             CommitterParts(
-                config=load_config(None, {"kafka": {"max_record_bytes": 1024}}, {}),
+                config=load_config(None, {}, {}),
+                record_bytes=1024,
                 sink=self.sink,
                 clock=self.clock,
                 assignments=self.owner,
@@ -173,6 +174,18 @@ def test_a_position_leaves_without_a_record(world: World) -> None:
     world.membership = None
     world.committer.step()
     assert (len(world.sink.calls), world.over) == (4, True)
+
+
+def test_a_judged_text_is_never_left_out(world: World) -> None:
+    """A record that another worker had room for stops this one; a rejected one leaves as where it is."""
+    large = bytes(2_000)
+    world.submit(large, judgements=[Judgement(Verdict.REJECTED, reason="record too large: 2 bytes")])
+    world.committer.step()
+    assert [value for _, value, _ in world.sink.committed] == [b""]
+    world.submit(large)
+    with pytest.raises(RefusedError, match=r"articles-0-0: this record of 2058 bytes is unique.* of 18454 or more"):
+        world.committer.step()
+    assert world.sink.calls.count("commit") == 1
 
 
 def test_batches_that_arrive_in_a_transaction_leave_in_the_next_one_together(world: World) -> None:

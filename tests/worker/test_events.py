@@ -9,17 +9,19 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from kafka import OffsetAndMetadata
-from kafka.admin import NewTopic
+from kafka import KafkaAdminClient, OffsetAndMetadata
+from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 
 from stream_dedup.broker.adapter import connect_log
-from stream_dedup.broker.client import make_admin, make_producer
-from stream_dedup.broker.record import record_bytes
-from stream_dedup.broker.topics import topic_ids
+from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES, make_admin, make_producer
+from stream_dedup.broker.record import MESSAGE_FRAME_BYTES, record_bytes
+from stream_dedup.broker.replication import MESSAGE_BYTES
+from stream_dedup.broker.topics import refuse_wrong_topics, topic_ids
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict
 from stream_dedup.worker.steps import Step
+from tests.contract.kafka_world import CLIENTS
 from tests.waiting import wait_until
 from tests.worker.conftest import MakePipeline
 from tests.worker.mixture import records
@@ -196,19 +198,38 @@ def test_worker_thrown_out_of_its_group_cannot_commit(make_pipeline: MakePipelin
     assert len(made.stamps()) == sum(made.ends().values())
 
 
-def test_records_at_the_size_limit(make_pipeline: MakePipeline) -> None:
-    """A record at the limit leaves whole; one that no topic can hold leaves as where it was, why, and its hash."""
-    limit = 60_000
-    made = make_pipeline(kafka={"max_record_bytes": limit}, input={"max_bytes": limit})
+def record_limit(admin: KafkaAdminClient, made: Pipeline) -> int:
+    return refuse_wrong_topics(admin, made.config()).record_bytes
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_records_at_the_size_limit(make_pipeline: MakePipeline, client: str) -> None:
+    """A record at the limit of the outputs leaves whole, though Kafka's default is less.
+
+    One that no topic can hold leaves as where it was, why, and its hash.
+    """
+    limit = 1_100_000
+    made = make_pipeline(input={"max_bytes": limit}, kafka={"client": client})
+    topics = made.config().topics
+    sizes = dict.fromkeys((topics.unique, topics.duplicate, topics.rejected), limit + HEADER_ALLOWANCE_BYTES)
+    sizes[made.topic] = limit
+    with closing(make_admin(made.config().kafka)) as admin:
+        admin.alter_configs(
+            [
+                ConfigResource(ConfigResourceType.TOPIC, name, {MESSAGE_BYTES: str(size + MESSAGE_FRAME_BYTES)})
+                for name, size in sizes.items()
+            ]
+        )
+        wait_until(lambda: record_limit(admin, made) == limit, 60, "the broker has applied the change")
     text = "城市地铁新线路今天上午正式开通运营。"
     empty = json.dumps({"id": "fits", "text": ""}).encode()
-    around = record_bytes(SimpleNamespace(key=b"fits", value=bytes(limit // 2), headers=[])) - limit // 2
+    around = record_bytes(SimpleNamespace(key=b"fits", value=bytes(limit), headers=[])) - limit
     fits = json.dumps({"id": "fits", "text": "x" * (limit - around - len(empty))}).encode()
     assert record_bytes(SimpleNamespace(key=b"fits", value=fits, headers=[])) == limit
     # Compressed, all pass the source topic's limit: that is how a record too large for the outputs comes about.
     made.produce([(b"fits", fits), (b"over", fits + b" "), article("small", text * 10)], compression="gzip")
-    with closing(make_producer(made.config().kafka, compression_type="gzip", max_request_size=1 << 20)) as producer:
-        tiny = producer.send(made.topic, value=fits[:1000], headers=[("a", b"b")] * 20_000)
+    with closing(make_producer(made.config().kafka, compression_type="gzip", max_request_size=2 * limit)) as producer:
+        tiny = producer.send(made.topic, value=fits[:1000], headers=[("a", bytes(100))] * 20_000)
         tiny.get(timeout=60)
     judge_all(made)
     by_offset = {int(stamp.coordinates.offset): (record, stamp) for _, record, stamp in made.outputs()}

@@ -28,6 +28,7 @@ from stream_dedup.exit_codes import EXIT_REFUSED
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.ports import FingerprintLog
 from stream_dedup.worker import opening
+from stream_dedup.worker.log_topic import PreparedLog
 from stream_dedup.worker.steps import Step
 from stream_dedup.worker.worker_id import worker_id
 from tests.broker.deleting import delete_topic
@@ -58,7 +59,10 @@ class Topics:
     def find(self) -> FoundLog:
         raise AssertionError
 
-    def prepare(self) -> bytes:
+    def check(self) -> None:
+        raise AssertionError
+
+    def prepare(self) -> PreparedLog:
         raise AssertionError
 
     def exists(self, topic_id: uuid.UUID) -> bool:
@@ -124,11 +128,12 @@ def test_no_log_is_begun_over_a_history(
         fill_index(config)
     if shown_by == "damaged index":
         mark_corrupt(config.index.path)
+    found = no_log(log_id, committed=shown_by == "offsets")
     with (
         closing(steps(config, topics)) as made,
         pytest.raises(RefusedError, match=r"accept the log.*--new-log") as told,
     ):
-        made.refuse_without_log(no_log(log_id, committed=shown_by == "offsets"))
+        (made.refuse_offsets_without_log if shown_by == "offsets" else made.refuse_without_log)(found)
     assert ("does not exist" if log_id is None else "has no records") in str(told.value)
     assert ("articles-0: 1234" if shown_by == "offsets" else str(config.index.path)) in str(told.value)
     expected = (None, 0) if shown_by == "offsets" else (str(LOG_ID), history(config)[-1].offset + 1)
@@ -204,6 +209,7 @@ def agree(config: Config, topics: Topics, log: FakeLog, log_id: uuid.UUID = LOG_
     topics.log = log
     made = steps(config, topics, **flags)
     try:
+        made.connect()
         made.agree(log_id.bytes)
     except BaseException:
         made.close()

@@ -24,6 +24,7 @@ from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.index.store import Store
 from stream_dedup.ports import CommittedOffset, Partition
+from stream_dedup.worker.log_topic import PreparedLog
 from stream_dedup.worker.opening import OpenedLog, open_log
 from stream_dedup.worker.worker_id import worker_id
 from tests.amount import FULL
@@ -49,7 +50,7 @@ class _Interrupted(BaseException):
 class MadeTopic(MemoryLogTopic):
     """A log topic that the opening makes where it is missing, as the broker's adapter does."""
 
-    def prepare(self) -> bytes:
+    def prepare(self) -> PreparedLog:
         if self._topic not in self._cluster.topics:
             self._cluster.make_topic(self._topic, has_append_time=True)
         return super().prepare()

@@ -1,19 +1,32 @@
 """A worker's index folder: which indexes are emptied, and the id that stays in the folder."""
 
 import os
+import shutil
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from stream_dedup.cli import run
+from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
-from stream_dedup.errors import CorruptError, UserError
+from stream_dedup.core.entry import encode
+from stream_dedup.core.rules import Rules
+from stream_dedup.errors import CorruptError, RefusedError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
+from stream_dedup.ports import Partition
 from stream_dedup.worker import opening
-from stream_dedup.worker.log_topic import KafkaLogTopic
+from stream_dedup.worker.log_topic import KafkaLogTopic, PreparedLog
 from stream_dedup.worker.worker_id import worker_id
 from tests.index.trees import tree
+from tests.memory.broker import Cluster
+from tests.memory.log_topic import MemoryLogTopic
+from tests.memory.partition import Message
+from tests.memory.runtime import Connection
+from tests.simulation.scheduler import Scheduler
 
 
 @pytest.fixture
@@ -125,3 +138,30 @@ def test_a_transactional_id_is_on_disk_before_it_is_used(config: Config, monkeyp
     (name, text, named), *rest = synced
     assert (name, text.split("\n")[0], named) == ("worker-id.new", made, False)
     assert rest == [(folder.name, "", True)]
+
+
+class BegunMeanwhile(MemoryLogTopic):
+    """A log that was not there at the first look; another worker begins it before this one makes it."""
+
+    def __init__(self, cluster: Cluster, config: Config, rules: Rules) -> None:
+        super().__init__(cluster, Connection(), config.kafka.group, config.log_topic)
+        self._rules = rules
+
+    def prepare(self) -> PreparedLog:
+        self._cluster.make_topic(self._topic, has_append_time=True)
+        self._cluster.append(self._cluster.partition(Partition(self._topic, 0)), Message(None, encode(self._rules)))
+        return super().prepare()
+
+
+def test_a_log_that_another_worker_begins_meanwhile(config: Config) -> None:
+    """Its rules count: they are not written again, and other ones are refused."""
+    rules = rules_of(config)
+    topic = BegunMeanwhile(Cluster(Scheduler(Random(0))), config, rules)
+    opened = opening.open_log(config, topic, lambda _done, _whole: None)
+    with closing(opened.log), opened.index as index:
+        assert (index.rules, index.next_offset) == (rules, 1)
+        assert opened.log.bounds() == (0, 1)
+    shutil.rmtree(config.index.path)
+    other = BegunMeanwhile(Cluster(Scheduler(Random(0))), config, replace(rules, limit=5))
+    with pytest.raises(RefusedError, match="limit"):
+        opening.open_log(config, other, lambda _done, _whole: None)

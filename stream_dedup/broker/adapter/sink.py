@@ -22,7 +22,13 @@ from kafka.errors import KafkaError
 
 from stream_dedup.broker.adapter.group import offset_and_metadata
 from stream_dedup.broker.adapter.port_errors import port_error, port_errors
-from stream_dedup.broker.client import REQUEST_TIMEOUT_MS, discard, make_producer
+from stream_dedup.broker.client import (
+    DEFAULT_RECORD_BYTES,
+    HEADER_ALLOWANCE_BYTES,
+    REQUEST_TIMEOUT_MS,
+    discard,
+    make_producer,
+)
 from stream_dedup.broker.hanging_transactions import abort_hanging
 from stream_dedup.broker.workarounds import (
     HeldSender,
@@ -69,9 +75,10 @@ REFUSALS = (NotAMemberError, RecordTooLargeError, RefusedByBrokerError)
 class KafkaSink:
     """Implements ``ports.VerdictSink``."""
 
-    def __init__(self, config: Config, transactional_id: str) -> None:
-        """Connect with the first ``renew``."""
+    def __init__(self, config: Config, transactional_id: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
+        """Connect with the first ``renew``; ``record_bytes``: the largest record without our headers."""
         self._kafka = config.kafka
+        self._record_bytes = record_bytes
         self._id = transactional_id
         self._producer: KafkaProducer | None = None
         self._held: HeldSender | None = None
@@ -159,6 +166,7 @@ class KafkaSink:
                 transactional_id=self._id,
                 transaction_timeout_ms=int(self._kafka.transaction_timeout_s * 1_000),
                 batch_size=PRODUCER_BATCH_BYTES,
+                max_request_size=self._record_bytes + HEADER_ALLOWANCE_BYTES,
                 delivery_timeout_ms=DELIVERY_MS,
                 client_id=self._id,
             )

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, KafkaError, Producer
 
 from stream_dedup.broker.client import (
+    DEFAULT_RECORD_BYTES,
+    FETCH_BYTES,
     FETCH_WAIT_MS,
     HEADER_ALLOWANCE_BYTES,
     MAX_RESPONSE_BYTES,
@@ -62,7 +64,6 @@ def make_member(kafka: KafkaConfig, **settings: Any) -> Consumer:  # noqa: ANN40
     transactions. It belongs to the group ``kafka.group`` if it subscribes to topics; this client wants a group in any
     case.
     """
-    fetch_bytes = max(kafka.max_record_bytes + HEADER_ALLOWANCE_BYTES, 1 << 20)
     return Consumer(
         _common(kafka)
         | {
@@ -74,9 +75,9 @@ def make_member(kafka: KafkaConfig, **settings: Any) -> Consumer:  # noqa: ANN40
             "enable.partition.eof": True,
             "check.crcs": True,
             "fetch.wait.max.ms": FETCH_WAIT_MS,
-            "max.partition.fetch.bytes": fetch_bytes,
-            "receive.message.max.bytes": max(MAX_RESPONSE_BYTES, 2 * kafka.max_record_bytes),
-            "queued.max.messages.kbytes": max(QUEUE_KIB, 2 * fetch_bytes >> 10),
+            "max.partition.fetch.bytes": FETCH_BYTES,
+            "receive.message.max.bytes": MAX_RESPONSE_BYTES,
+            "queued.max.messages.kbytes": QUEUE_KIB,
             "fetch.queue.backoff.ms": QUEUE_FULL_MS,
             "client.rack": kafka.client_rack or "",
         }
@@ -87,14 +88,17 @@ def make_member(kafka: KafkaConfig, **settings: Any) -> Consumer:  # noqa: ANN40
 def make_sender(
     kafka: KafkaConfig,
     on_failure: Callable[[KafkaError | None, Message], None] | None = None,
+    record_bytes: int = DEFAULT_RECORD_BYTES,
     **settings: Any,  # noqa: ANN401 - the client's own settings
 ) -> Producer:
     """Make an idempotent producer; ``settings`` are the client's, with underscores for dots.
 
+    ``record_bytes`` is the size of the largest record without our headers.
+
     With ``on_failure`` it reports failures of deliveries, and nothing else, in ``poll`` and ``flush``. A record with a
     key goes to the partition that kafka-python and the Java client would choose for it.
     """
-    largest = kafka.max_record_bytes + HEADER_ALLOWANCE_BYTES
+    largest = record_bytes + HEADER_ALLOWANCE_BYTES
     reports = {} if on_failure is None else {"on_delivery": on_failure, "delivery.report.only.error": True}
     return Producer(
         _common(kafka)

@@ -24,6 +24,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from stream_dedup.broker.adapter.port_errors import port_errors
 from stream_dedup.broker.adapter.sink import DELIVERY_MS, LEAST_START_S, REFUSALS
+from stream_dedup.broker.client import DEFAULT_RECORD_BYTES
 from stream_dedup.broker.confluent.client import LimitedCalls, drop_unsent, make_sender, request_timeout_ms
 from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS, error_of, port_error_of
 from stream_dedup.broker.confluent.source import client_offset
@@ -57,9 +58,10 @@ FULL_WAIT_S = 0.1
 class ConfluentSink:
     """Implements ``ports.VerdictSink``."""
 
-    def __init__(self, config: Config, transactional_id: str) -> None:
-        """Connect with the first ``renew``."""
+    def __init__(self, config: Config, transactional_id: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
+        """Connect with the first ``renew``; ``record_bytes``: the largest record without our headers."""
         self._kafka = config.kafka
+        self._record_bytes = record_bytes
         self._id = transactional_id
         self._transaction_ms = max(int(config.kafka.transaction_timeout_s * 1_000), LEAST_TRANSACTION_MS)
         self._delivery_s = min(DELIVERY_MS, self._transaction_ms) / 1_000
@@ -157,6 +159,7 @@ class ConfluentSink:
         return make_sender(
             self._kafka,
             self._note_failure,
+            self._record_bytes,
             client_id=self._id,
             transactional_id=self._id,
             transaction_timeout_ms=self._transaction_ms,

@@ -305,6 +305,9 @@ CHINESE = {
     "remedy.topic_spare_partitions": "worker 继续工作，没有丢失任何内容；请不要让其他程序写入它",
     "finding.topic_settings": "主题 {topic} 的设置不符合要求：{settings}",
     "remedy.topic_settings": "更正：{command}",
+    "finding.topic_too_small": "主题 {topic} 的 max.message.bytes 是 {found}，但主题 {source} 接受最大 {largest} "
+    "字节的记录，加上输出的消息头需要 {needed}",
+    "remedy.topic_too_small": "调大它，然后重新启动各 worker：{command}",
     "finding.topic_unwritable": "主题 {topic} 的 min.insync.replicas 是 {found}，但只有 {replicas} 个副本："
     "所有写入都会被拒绝",
     "remedy.topic_unwritable": "更正：{command}",
