@@ -66,8 +66,8 @@ FETCH_WAIT_MS = 100
 """How long the broker may hold a fetch: other requests of the same connection wait for it."""
 MAX_RESPONSE_BYTES = 256 << 20
 """The most of one response of the broker; raised for larger records. A batch comes whole: it has up to 100 MiB where
-``socket.request.max.bytes`` of the brokers is their default. A response beyond the limit would be asked for again without
-an end. The first bytes of what is no Kafka (TLS, HTTP) are larger as a length, and are refused."""
+``socket.request.max.bytes`` of the brokers is their default. A response beyond the limit would be asked for again
+without an end. The first bytes of TLS and HTTP are larger as a length, and are refused."""
 HEADER_ALLOWANCE_BYTES = 16_384
 """Room for the ``dedup.*`` headers beside the record as it came: at most some 2,500 bytes."""
 CODEC_PACKAGES = {"snappy": "python-snappy", "lz4": "lz4", "zstd": "zstandard"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -133,7 +134,7 @@ def test_another_answer_of_the_broker_is_left_as_it_is() -> None:
 @pytest.mark.parametrize("make", [make_admin, make_consumer, make_producer, wait_for_broker])
 @pytest.mark.parametrize(("module", "package"), [("snappy", "python-snappy"), ("lz4", "lz4"), ("zstd", "zstandard")])
 def test_a_missing_codec_is_refused_before_anything_else(
-    monkeypatch: pytest.MonkeyPatch, make: Any, module: str, package: str
+    monkeypatch: pytest.MonkeyPatch, make: Callable[[KafkaConfig], object], module: str, package: str
 ) -> None:
     """Before a broker is asked, and so before a topic is made."""
     monkeypatch.setattr(codec, module, None)

@@ -27,7 +27,6 @@ from stream_dedup.broker.adapter.group import offset_and_metadata
 from stream_dedup.broker.client import make_admin, make_consumer, make_producer
 from stream_dedup.broker.clients import worker_log, worker_ports
 from stream_dedup.broker.confluent import ConfluentSink
-from stream_dedup.broker.confluent.client import make_sender
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
 from stream_dedup.config.load import load_config
@@ -153,7 +152,8 @@ class KafkaWorld:
 
     def write_by_librdkafka(self, partition: Partition, values: Sequence[bytes], codec: str) -> None:
         """Append records as one batch."""
-        producer = make_sender(self._config("world", compression=codec).kafka, linger_ms=LINGER_MS)
+        settings = {"bootstrap.servers": self._bootstrap, "compression.type": codec, "linger.ms": LINGER_MS}
+        producer = ConfluentProducer(settings)
         for value in values:
             producer.produce(partition.topic, value, partition=partition.number)
         assert producer.flush(ACKNOWLEDGED_S) == 0

@@ -145,7 +145,7 @@ def world() -> World:
         (
             UnreadableError(AT, 7, "bad checksum", "Mend it"),
             CorruptError,
-            "articles, partition 0: .*offset 7 .*checksum",
+            "articles, partition 0: .*offset 7 .*sum",
         ),
         (RefusedByBrokerError("no right to read"), UserError, "refuses this client: no right to read"),
     ],

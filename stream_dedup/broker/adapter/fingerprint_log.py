@@ -248,5 +248,5 @@ def _log_record(
     try:
         return LogRecord(LogOffset(offset), timestamp, decode(raw) if batch is None else batch, raw)
     except CorruptError as error:
-        msg = f"topic {topic}, offset {offset}: {error}"
+        msg = f"topic {topic}, offset {offset}: {error}; use the release that wrote it, then start again"
         raise CorruptError(msg) from error

@@ -93,9 +93,10 @@ def port_error(error: BaseException) -> PortError:
     if isinstance(error, kafka_errors.OffsetOutOfRangeError):
         return OffsetGoneError(out_of_range(error))
     if isinstance(error, UndecodedError):
-        cause = error.__cause__
+        cause, kind = error.__cause__, type(error.__cause__).__name__
+        reason = str(cause) if kind in str(cause) else f"{kind}: {cause}"
         remedy = BY_ANOTHER_RELEASE if isinstance(cause, kafka_errors.UnsupportedCodecError) else FROM_ANOTHER_REPLICA
-        return UnreadableError(Partition(*error.partition), error.offset, f"{type(cause).__name__}: {cause}", remedy)
+        return UnreadableError(Partition(*error.partition), error.offset, reason, remedy)
     named = _named(error)
     for kind, clients in _KINDS:
         if issubclass(named, clients):
