@@ -308,7 +308,7 @@ def test_outputs_that_cannot_be_decoded_end_it(
 
     with closing(group.open()) as process:
         monkeypatch.setattr(process.ports.follower, "poll", fail)
-        with pytest.raises(UnreadableError, match="topic unique, partition 0: .*a wrong checksum.*Mend it"):
+        with pytest.raises(UnreadableError, match=r"topic unique, partition 0: .*a wrong checksum.*Mend it"):
             process.follower.step(0)
 
 

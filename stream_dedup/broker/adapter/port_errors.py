@@ -75,13 +75,10 @@ _KINDS: tuple[tuple[type[PortError], tuple[type[KafkaError], ...]], ...] = (
     ),
 )
 FROM_ANOTHER_REPLICA = (
-    "No record was skipped: make another in-sync replica the leader of the partition "
-    '(docs/runbook.md, "Records that cannot be read")'
+    "No record was skipped: make another in-sync replica the leader of the partition (docs/operations.md)"
 )
 """What to do about records that are damaged."""
-BY_ANOTHER_RELEASE = (
-    'No record was skipped: install a release that knows this format (docs/runbook.md, "Records that cannot be read")'
-)
+BY_ANOTHER_RELEASE = "No record was skipped: install a release that knows this format"
 """What to do about records of a codec or a format that the client does not know."""
 _NUMBER = re.compile(r"\[Error (\d+)\]")
 
