@@ -90,10 +90,7 @@ def port_error(error: BaseException) -> PortError:
     if isinstance(error, kafka_errors.OffsetOutOfRangeError):
         return OffsetGoneError(out_of_range(error))
     if isinstance(error, UndecodedError):
-        cause, kind = error.__cause__, type(error.__cause__).__name__
-        reason = str(cause) if kind in str(cause) else f"{kind}: {cause}"
-        remedy = BY_ANOTHER_RELEASE if isinstance(cause, kafka_errors.UnsupportedCodecError) else FROM_ANOTHER_REPLICA
-        return UnreadableError(Partition(*error.partition), error.offset, reason, remedy)
+        return _unreadable(error)
     named = _named(error)
     for kind, clients in _KINDS:
         if issubclass(named, clients):
@@ -118,6 +115,13 @@ def out_of_range(error: KafkaError) -> list[Partition]:
     """Return the partitions that an ``OffsetOutOfRangeError`` of the consumer names."""
     found = error.args[0] if error.args else ()
     return [Partition(*partition) for partition in found if isinstance(partition, TopicPartition)]
+
+
+def _unreadable(error: UndecodedError) -> UnreadableError:
+    cause, kind = error.__cause__, type(error.__cause__).__name__
+    reason = str(cause) if kind in str(cause) else f"{kind}: {cause}"
+    remedy = BY_ANOTHER_RELEASE if isinstance(cause, kafka_errors.UnsupportedCodecError) else FROM_ANOTHER_REPLICA
+    return UnreadableError(Partition(*error.partition), error.offset, reason, remedy)
 
 
 def text_of(error: BaseException) -> str:
