@@ -133,6 +133,22 @@ def make_producer(kafka: KafkaConfig, **settings: Any) -> KafkaProducer:  # noqa
     return producer
 
 
+def check_codecs() -> None:
+    """Refuse an installation that cannot read every codec of Kafka.
+
+    Raises:
+        UserError: names the codecs and their packages.
+    """
+    missing = {name: package for name, package in CODEC_PACKAGES.items() if not getattr(codec, f"has_{name}")()}
+    if missing:
+        packages = " ".join(missing.values())
+        msg = (
+            f"records compressed with {' and '.join(missing)} could not be read, because a package cannot be imported: "
+            f"pip install --force-reinstall {packages}"
+        )
+        raise UserError(msg)
+
+
 def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: False) -> None:
     """Return as soon as the broker answers an admin request, or ``stopped`` returns true.
 
@@ -211,24 +227,8 @@ def _made(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) 
         raise UnavailableError(msg) from error
 
 
-def _check_codecs() -> None:
-    """Refuse an installation that cannot read every codec of Kafka.
-
-    Raises:
-        UserError: names the codecs and their packages.
-    """
-    missing = {name: package for name, package in CODEC_PACKAGES.items() if not getattr(codec, f"has_{name}")()}
-    if missing:
-        packages = " ".join(missing.values())
-        msg = (
-            f"records compressed with {' and '.join(missing)} could not be read, because a package cannot be imported: "
-            f"pip install --force-reinstall {packages}"
-        )
-        raise UserError(msg)
-
-
 def _constructed(kind: Callable[..., T], settings: dict[str, Any]) -> T:
-    _check_codecs()
+    check_codecs()
     close_abandoned_sockets()
     deliver_last_response()
     read_in_large_pieces()

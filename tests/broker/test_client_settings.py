@@ -20,6 +20,7 @@ def made(monkeypatch: pytest.MonkeyPatch, **keys: object) -> dict[str, dict[str,
     seen: dict[str, dict[str, Any]] = {}
     for workaround in (
         "keep_transaction_requests",
+        "name_undecoded",
         "fetch_in_one_step",
         "trust_known_coordinator",
         "forget_after_errors",
