@@ -99,6 +99,7 @@ def test_every_client_keeps_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     assert consumer["auto.offset.reset"] == "error"
     assert consumer["isolation.level"] == "read_committed"
     assert producer["enable.idempotence"] is True
+    assert consumer["receive.message.max.bytes"] > 2 * (100 << 20)  # the largest batch of a broker, by default
 
 
 def test_keys_reach_the_clients_by_their_other_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
