@@ -42,6 +42,7 @@ from stream_dedup.ports import (
     Partition,
     PassingError,
     RefusedByBrokerError,
+    SourceChangedError,
     TopicReader,
 )
 
@@ -117,7 +118,7 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
     Raises:
         UserError: there is no log; with ``texts``, it has another scheme than the configuration; or a right is missing.
         RefusedError: the log lost its beginning, or was cut while it was read.
-        CorruptError: a log record cannot be read.
+        CorruptError: a record cannot be read.
         UnavailableError: the broker did not answer; an output stayed in an open transaction; or retention
             deleted outputs while they were read.
     """
@@ -125,9 +126,10 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
     snapshot = _snapshot(config, ports)
     # 5
     log, faults = PlainLog(), list[tuple[str, str]]()
-    for record in _log_records(config, ports, snapshot.log, progress):
-        faults += author_faults(log, record)
-        log.append_record(record)
+    with _reading(config):
+        for record in _log_records(config, ports, snapshot.log, progress):
+            faults += author_faults(log, record)
+            log.append_record(record)
     if options.texts:
         _refuse_another_scheme(config, log)
     audit = Audit(log, _scope(config, options, snapshot))
@@ -274,6 +276,9 @@ def _reading(config: Config) -> Iterator[None]:
         yield
     except OffsetGoneError as error:
         msg = f"retention deleted records of {error} while the audit read them: start the audit again"
+        raise UnavailableError(msg) from error
+    except SourceChangedError as error:
+        msg = f"a topic lost records, and others have their offsets ({error}): start the audit again"
         raise UnavailableError(msg) from error
     except PassingError as error:
         msg = f"the broker at {config.kafka.brokers} did not deliver what the audit reads: {error}"

@@ -1,7 +1,8 @@
 """Makes the Kafka clients: admin clients, consumers and producers. Only this module knows their settings.
 
 A client connects to the broker when it is made. A caller whose broker may be away calls ``wait_for_broker`` first,
-which waits for a limited time.
+which waits for a limited time. No client is made where a codec of Kafka cannot be read: what other producers will write
+is not known, and a command that ended at the first such batch would have made topics by then.
 
 No client made here creates a topic by using it (``allow_auto_create_topics`` is off). No consumer commits or resets an
 offset by itself, and every consumer reads committed records only.
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, codec
 from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
@@ -29,6 +30,7 @@ from stream_dedup.broker.workarounds import (
     fetch_in_one_step,
     forget_after_errors,
     keep_transaction_requests,
+    name_undecoded,
     read_any_header_name,
     read_in_large_pieces,
     take_finished_joins,
@@ -36,7 +38,7 @@ from stream_dedup.broker.workarounds import (
     write_at_once,
 )
 from stream_dedup.config.sections import MAX_RECORD_BYTES
-from stream_dedup.errors import UnavailableError, reason_of
+from stream_dedup.errors import UnavailableError, UserError, reason_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,11 +72,14 @@ FETCH_BYTES = 1 << 20
 """What a fetch asks for of one partition. The broker sends the first batch of a response whole, however large it is."""
 MAX_RESPONSE_BYTES = MAX_RECORD_BYTES + (50 << 20)
 """The client's own limit on one response of the broker: 50 MiB, the client's limit of a fetch, and one batch of the
-largest record. The first bytes of a TLS alert, read as a size, are beyond it."""
+largest record. A response beyond it would be asked for again without an end. The first bytes of TLS and HTTP, read as a
+size, are beyond it, and are refused."""
 DEFAULT_RECORD_BYTES = 1 << 20
 """Largest record that a topic takes by Kafka's default, as ``record.record_bytes`` counts it."""
 HEADER_ALLOWANCE_BYTES = 16_384
 """Room for the ``dedup.*`` headers beside the record as it came: at most some 2,500 bytes."""
+CODEC_PACKAGES = {"snappy": "python-snappy", "lz4": "lz4", "zstd": "zstandard"}
+"""Packages by which the client reads Kafka's codecs; gzip comes with Python."""
 # A connection that ends in the middle (EOF) means that the broker went away, not that it refuses.
 _REFUSAL = re.compile(
     r"(?:Authentication failed|(?<=SaslAuthenticationFailedError: )\{"
@@ -109,6 +114,7 @@ def make_consumer(kafka: KafkaConfig, **settings: Any) -> KafkaConsumer:  # noqa
         }
         | settings,
     )
+    name_undecoded(consumer)
     fetch_in_one_step(consumer)
     trust_known_coordinator(consumer)
     return consumer
@@ -133,6 +139,22 @@ def make_producer(kafka: KafkaConfig, **settings: Any) -> KafkaProducer:  # noqa
     )
     keep_transaction_requests(producer)
     return producer
+
+
+def check_codecs() -> None:
+    """Refuse an installation that cannot read every codec of Kafka.
+
+    Raises:
+        UserError: names the codecs and their packages.
+    """
+    missing = {name: package for name, package in CODEC_PACKAGES.items() if not getattr(codec, f"has_{name}")()}
+    if missing:
+        packages = " ".join(missing.values())
+        msg = (
+            f"records compressed with {' and '.join(missing)} could not be read, because a package cannot be imported: "
+            f"pip install --force-reinstall {packages}"
+        )
+        raise UserError(msg)
 
 
 def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: False) -> None:
@@ -214,6 +236,7 @@ def _made(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) 
 
 
 def _constructed(kind: Callable[..., T], settings: dict[str, Any]) -> T:
+    check_codecs()
     close_abandoned_sockets()
     deliver_last_response()
     read_in_large_pieces()

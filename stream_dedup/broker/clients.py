@@ -57,12 +57,15 @@ def worker_ports(
 
 
 def check_client(config: Config) -> None:
-    """Refuse a client that is not installed.
+    """Refuse a client that is not installed, or that cannot read every codec of Kafka.
 
     Raises:
         UserError: names the package.
     """
-    _is_confluent(config)
+    if _is_confluent(config):
+        from stream_dedup.broker.confluent import check_codecs  # noqa: PLC0415 - an extra
+
+        check_codecs()
 
 
 def _source_and_sink(config: Config, member_id: str, record_bytes: int) -> tuple[ArticleSource, VerdictSink]:

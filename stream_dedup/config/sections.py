@@ -75,7 +75,9 @@ class KafkaConfig(Section):
         note="partitions of a worker that stopped wait for session_timeout_s",
         min_length=1,
     )
-    compression: Literal["none", "gzip", "lz4", "zstd"] = key("none", "compression of the records that are written")
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = key(
+        "none", "compression of the records that are written"
+    )
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = key(
         "PLAINTEXT", "protocol of the connection"
     )

@@ -38,6 +38,7 @@ from stream_dedup.ports import (
     PassingError,
     PortError,
     Thread,
+    UnreadableError,
 )
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class GroupFollower:
             raise PassingError(msg) from error
         except FencedError as error:
             raise self._fenced(error) from error
-        except PassingError:
+        except (PassingError, UnreadableError):
             raise
         except PortError as error:
             brokers = self._config.kafka.brokers

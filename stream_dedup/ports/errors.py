@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stream_dedup.errors import CorruptError
 from stream_dedup.ports.records import Partition
 
 
@@ -44,5 +45,15 @@ class SourceChangedError(PortError):
     """A partition was truncated below the offset that was read, or its topic was made again: offsets denote others."""
 
 
-class UnreadableError(PortError):
-    """The broker has the record at the next offset and it is damaged."""
+class UnreadableError(PortError, CorruptError):
+    """The broker has the records at the next offset, and the client cannot decode them.
+
+    It ends every command that reads, with this message: whoever does not handle it lets it pass.
+    """
+
+    def __init__(self, partition: Partition, offset: int, reason: str, remedy: str) -> None:
+        """``remedy`` is a sentence without its full stop: what to do, so that no record is lost."""
+        super().__init__(
+            f"topic {partition.topic}, partition {partition.number}: the records from offset {offset} on cannot be "
+            f"read: {reason}. {remedy}, then start again"
+        )

@@ -25,7 +25,7 @@ class TopicFollower(Protocol):
 
         Raises:
             OffsetGoneError: the next offset of these partitions is deleted, or past their end. Call ``follow`` again.
-            UnreadableError: the next record is damaged.
+            UnreadableError: the next records cannot be decoded.
             RefusedByBrokerError: this client may not read a topic.
         """
 

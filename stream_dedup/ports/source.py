@@ -49,7 +49,7 @@ class ArticleSource(Protocol):
         Raises:
             OffsetGoneError: a begun partition has lost its next records, or its offset is past its end.
             SourceChangedError: the records before the next offset are not those that were read or committed.
-            UnreadableError: the next record is damaged.
+            UnreadableError: the next records cannot be decoded.
             RefusedByBrokerError: this client may not read the topics, or not join the group.
         """
 

@@ -16,7 +16,7 @@ from stream_dedup.broker.record import too_large_reason
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.ports import Partition, PassingError, PortError, RefusedByBrokerError
+from stream_dedup.ports import OffsetGoneError, Partition, PassingError, RefusedByBrokerError, SourceChangedError
 from stream_dedup.seed.articles import RawBatch, SeedSource
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class TopicArchive:
         except PassingError as error:
             msg = f"topic {self._topic}: the broker did not answer in time: {error}; start the command again"
             raise UnavailableError(msg) from error
-        except PortError as error:
+        except (OffsetGoneError, SourceChangedError) as error:
             msg = f"topic {self._topic} changed while it was read ({error}): start the command again"
             raise UnavailableError(msg) from error
 

@@ -79,8 +79,7 @@ FINDING_SENTENCES: Mapping[FindingCode, FindingSentences] = _TOPIC_SENTENCES | {
     FindingCode.LOST_LOG_EMPTY: FindingSentences(HAS_OFFSETS + EMPTY_LOG, _RESTORE),
     FindingCode.LOG_ABSENT: FindingSentences("log {topic} does not exist", "start a worker: stream-dedup run"),
     FindingCode.LOG_DAMAGED: FindingSentences(
-        "a record of the log cannot be read, and no worker can read on: {damage}",
-        "use the release that wrote it, or begin a new log with another --group and --index",
+        "no worker can read on in the log: {damage}", "start the workers again when it can be read"
     ),
     FindingCode.LOG_WITHOUT_RULES: FindingSentences(
         "log {topic} has records and no rules, and no worker can read it",

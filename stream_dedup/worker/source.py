@@ -31,7 +31,6 @@ from stream_dedup.ports import (
     PassingError,
     RefusedByBrokerError,
     SourceChangedError,
-    UnreadableError,
 )
 from stream_dedup.worker.assignments import AssignmentState
 from stream_dedup.worker.batches import JudgedBatch, PolledBatch
@@ -189,8 +188,6 @@ class BatchSource:
         except SourceChangedError as error:
             if self._settled:
                 self._refuse_unless_ended(self._truncated(error))
-        except UnreadableError as error:
-            raise RefusedError(self._unreadable(error)) from error
         except RefusedByBrokerError as error:
             raise self._refused(error) from error
         self._clock.sleep(ERROR_PAUSE_S)
@@ -235,13 +232,6 @@ class BatchSource:
             f"offsets ({error}). Restore the topic, or begin a new group (a new log) with --group; to go on behind "
             f"what is there: stream-dedup offsets set --brokers {self._kafka.brokers} --group {self._kafka.group} "
             "--topic TOPIC --partition NUMBER --to OFFSET"
-        )
-
-    def _unreadable(self, error: UnreadableError) -> str:
-        return (
-            f"group {self._kafka.group}: an article topic cannot be read on: {error}. When it is mended, or to "
-            f"leave out what cannot be read: stream-dedup offsets set --brokers {self._kafka.brokers} "
-            f"--group {self._kafka.group} --topic TOPIC --partition NUMBER --to OFFSET"
         )
 
     # settling

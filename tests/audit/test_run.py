@@ -15,8 +15,15 @@ from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.headers import output_headers
 from stream_dedup.core.model import Coordinates, Judgement, LogOffset, SourceOffset, Verdict
 from stream_dedup.core.text.decode import RawRecord
-from stream_dedup.errors import RefusedError, UnavailableError, UserError
-from stream_dedup.ports import Partition, PassingError, RefusedByBrokerError
+from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError
+from stream_dedup.ports import (
+    Partition,
+    PassingError,
+    PortError,
+    RefusedByBrokerError,
+    SourceChangedError,
+    UnreadableError,
+)
 from tests.audit.comparing import FAR, A, counts
 from tests.audit.run_world import KEYS, REJECTED_TOPIC, SOURCE, UNIQUE, World
 from tests.logs import REJECTED
@@ -242,6 +249,27 @@ def test_a_broker_that_is_away_for_a_moment(call: str) -> None:
     assert calls.count(call) > 2
     refused = fail(RefusedByBrokerError("no right"))
     with world.at(call, Phase.BEGIN, refused), pytest.raises(UserError, match="no right"):
+        world.audit()
+
+
+@pytest.mark.parametrize("call", ["log.poll", "reader.read"])
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (UnreadableError(SOURCE, 2, "a wrong checksum", "Mend it"), CorruptError),
+        (RefusedByBrokerError("a wrong password"), UserError),
+        (SourceChangedError("a wrong epoch"), UnavailableError),
+    ],
+)
+def test_records_that_cannot_be_read_end_an_audit(call: str, error: PortError, raised: type[StreamDedupError]) -> None:
+    """With what the port says, of the log as of the other topics."""
+    world = three_logged()
+    world.write(3)
+
+    def fail() -> None:
+        raise error
+
+    with world.at(call, Phase.BEGIN, fail), pytest.raises(raised, match="a wrong"):
         world.audit()
 
 

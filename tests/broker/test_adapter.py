@@ -28,7 +28,6 @@ from stream_dedup.ports import (
     RecordTooLargeError,
     RefusedByBrokerError,
     SourceChangedError,
-    UnreadableError,
 )
 from tests.logs import rules
 
@@ -38,8 +37,7 @@ KINDS: list[tuple[KafkaError, type[PortError]]] = [
     (kafka_errors.RebalanceInProgressError(), NotAMemberError),
     (kafka_errors.MessageSizeTooLargeError(), RecordTooLargeError),
     (kafka_errors.LogTruncationError({}), SourceChangedError),
-    (kafka_errors.CorruptRecordError(), UnreadableError),
-    (kafka_errors.UnsupportedCodecError(), UnreadableError),
+    (kafka_errors.CorruptRecordError(), PassingError),
     (kafka_errors.TopicAuthorizationFailedError({"articles"}), RefusedByBrokerError),
     (kafka_errors.GroupAuthorizationFailedError("group"), RefusedByBrokerError),
     (kafka_errors.TransactionalIdAuthorizationFailedError(), RefusedByBrokerError),

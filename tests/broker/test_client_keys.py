@@ -21,7 +21,7 @@ from tests.waiting import wait_until
 
 POLL_S = 0.05
 LIMIT_S = 60
-CODECS = {"none": 0, "gzip": 1, "lz4": 3, "zstd": 4}
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 """Their numbers in the attributes of a batch of records."""
 
 

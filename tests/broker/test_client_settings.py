@@ -13,6 +13,9 @@ from stream_dedup.broker.client import TokenFile, make_admin, make_consumer, mak
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import KafkaConfig
 
+REQUEST_BYTES = 100 << 20
+"""``socket.request.max.bytes`` of a broker, by default."""
+
 
 def made(monkeypatch: pytest.MonkeyPatch, **keys: object) -> dict[str, dict[str, Any]]:
     """The settings of each kind of client with these keys of the configuration."""
@@ -20,6 +23,7 @@ def made(monkeypatch: pytest.MonkeyPatch, **keys: object) -> dict[str, dict[str,
     seen: dict[str, dict[str, Any]] = {}
     for workaround in (
         "keep_transaction_requests",
+        "name_undecoded",
         "fetch_in_one_step",
         "trust_known_coordinator",
         "forget_after_errors",
@@ -37,6 +41,11 @@ def test_keys_reach_the_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {settings["client_id"] for settings in seen.values()} == {"news"}
     assert seen["KafkaConsumer"]["client_rack"] == "zone-b"
     assert seen["KafkaProducer"]["compression_type"] == "zstd"
+
+
+def test_the_largest_batch_that_a_broker_takes_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A response beyond the limit ends the connection, and is asked for again, without an end."""
+    assert made(monkeypatch)["KafkaConsumer"]["receive_message_max_bytes"] > 2 * REQUEST_BYTES
 
 
 def test_defaults_are_those_of_the_client(monkeypatch: pytest.MonkeyPatch) -> None:

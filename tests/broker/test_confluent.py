@@ -23,7 +23,7 @@ from stream_dedup.broker.clients import check_client
 from stream_dedup.broker.confluent import ConfluentLog, ConfluentSink, ConfluentSource, client
 from stream_dedup.broker.confluent.client import make_member, make_sender, request_timeout_ms
 from stream_dedup.broker.confluent.port_errors import client_errors, error_of, port_error_of
-from stream_dedup.broker.confluent.records import PositionGone, record_of
+from stream_dedup.broker.confluent.records import PositionGone, next_events, record_of
 from stream_dedup.broker.confluent.source import ASSIGNED_WITHIN_S, PROOF_MAGIC, generation_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config, KafkaConfig
@@ -80,6 +80,14 @@ def test_a_client_that_is_not_installed_is_an_error_that_names_the_package(monke
     check_client(config_of(client="kafka-python"))
 
 
+def test_a_client_without_a_codec_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What producers will write is not known."""
+    check_client(config_of())
+    monkeypatch.setattr(client, "CODECS", (*client.CODECS, "brotli"))
+    with pytest.raises(UserError, match=r"every codec of Kafka .*brotli.* pip install"):
+        check_client(config_of())
+
+
 # Settings.
 
 
@@ -91,6 +99,7 @@ def test_every_client_keeps_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     assert consumer["auto.offset.reset"] == "error"
     assert consumer["isolation.level"] == "read_committed"
     assert producer["enable.idempotence"] is True
+    assert consumer["receive.message.max.bytes"] > 2 * (100 << 20)  # the largest batch of a broker, by default
 
 
 def test_added_partitions_are_found_soon(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,7 +281,7 @@ def test_a_producer_is_made_for_records_of_any_size(largest: int) -> None:
         (KafkaError.MSG_SIZE_TOO_LARGE, RecordTooLargeError),
         (KafkaError.GROUP_AUTHORIZATION_FAILED, RefusedByBrokerError),
         (KafkaError.FENCED_INSTANCE_ID, RefusedByBrokerError),
-        (KafkaError._BAD_MSG, UnreadableError),
+        (KafkaError._BAD_MSG, PassingError),
         (KafkaError._TIMED_OUT, PassingError),
         (KafkaError._TRANSPORT, PassingError),
         (KafkaError.UNSTABLE_OFFSET_COMMIT, PassingError),
@@ -345,8 +354,27 @@ def test_a_header_name_that_is_not_utf_8_is_named() -> None:
     message: Any = SimpleNamespace(
         **{name: lambda value=value: value for name, value in parts.items()}, leader_epoch=lambda: 0, headers=headers
     )
-    with pytest.raises(UnreadableError, match=r'articles-0, offset 7: .* kafka\.client = "kafka-python"'):
+    with pytest.raises(UnreadableError, match=r'articles, partition 0: .* offset 7 .* kafka\.client = "kafka-python"'):
         record_of(message)
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (KafkaError._BAD_MSG, "another in-sync replica the leader"),
+        (KafkaError._BAD_COMPRESSION, "another in-sync replica the leader"),
+        (KafkaError.INVALID_MSG, "another in-sync replica the leader"),
+        (KafkaError._NOT_IMPLEMENTED, "a release that knows this format"),
+    ],
+)
+def test_records_that_cannot_be_decoded_are_named(code: int, remedy: str) -> None:
+    """Topic, partition, offset, the client's reason and what to do; the client would go on behind them."""
+    failed = Message("articles", 3, 41, error=KafkaError(code, "failed CRC32C check"))
+    consumer: Any = SimpleNamespace(poll=lambda _wait_s: failed, consume=lambda _count, _wait_s: [])
+    with pytest.raises(UnreadableError) as raised:
+        next_events(consumer, 1, 10)
+    for part in ("topic articles, partition 3", "offset 41", "failed CRC32C check", "No record was skipped", remedy):
+        assert part in str(raised.value)
 
 
 def test_a_time_says_who_set_it() -> None:

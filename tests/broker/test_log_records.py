@@ -53,7 +53,10 @@ def test_the_first_record_that_cannot_be_read_is_named(at: int, value: bytes | N
         decode(value or b"")
     with pytest.raises(CorruptError) as error:
         log_records("a.log", records)
-    assert str(error.value) == f"topic a.log, offset {3 * at}: {known.value}"
+    assert (
+        str(error.value)
+        == f"topic a.log, offset {3 * at}: {known.value}; use the release that wrote it, then start again"
+    )
 
 
 def test_a_record_with_a_time_of_its_producer_is_refused_before_it_is_read() -> None:

@@ -18,6 +18,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``return_set_aside``: contract/test_source.py::test_what_was_fetched_before_a_pause_comes_after_it
 * ``seek_with_epoch``: contract/test_truncated.py, where ``seek`` alone would read on
 * ``position_of``: no defect, but ``position`` asks the brokers; contract/test_source.py's tests of the position
+* ``name_undecoded``: test_undecoded.py, and contract/test_damaged.py, whose second read would not end
 * ``records_left``: no defect; ``highwater`` less ``position`` in contract/test_source.py's tests of the lag
 * ``commit_as_member``: test_a_commit_is_made_under_the_membership_that_is_known below
 * ``commit_for_member``: contract/test_frozen.py, with confluent-kafka's own commit

@@ -44,7 +44,7 @@ def message(capsys: pytest.CaptureFixture[str], *args: str) -> str:
         ("kafka.client_id = ''", "kafka.client_id = '' (file FILE): must not be empty; give text"),
         ("kafka.group = 1979-05-27", "kafka.group = 1979-05-27 (file FILE): must be text; give letters"),
         ("kafka.ssl_cafile = 7", "kafka.ssl_cafile = 7 (file FILE): must be a path; give a PEM file"),
-        ("kafka.compression = 'snappy'", "kafka.compression = 'snappy' (file FILE): unknown value; give none, gzip"),
+        ("kafka.compression = 'brotli'", "kafka.compression = 'brotli' (file FILE): unknown value; give none, gzip"),
         ("kafka.session_timeout_s = 'x'", "kafka.session_timeout_s = 'x' (file FILE): must be a number; give seconds"),
         ("kafka.session_timeout_s = nan", "kafka.session_timeout_s = nan (file FILE): must be a finite number; give"),
         ("topics.partitions = 1.5", "topics.partitions = 1.5 (file FILE): must be a whole number; give 1 to 10000"),

@@ -53,6 +53,8 @@ CLIENTS = ("kafka-python", "confluent")
 WAIT_LIMIT_S = 60.0
 """A busy machine takes seconds for what takes milliseconds otherwise."""
 ACKNOWLEDGED_S = 60.0
+LINGER_MS = 100
+"""A batch waits so long for its further records."""
 
 
 class KafkaTransaction:
@@ -123,8 +125,12 @@ class KafkaWorld:
     def time_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    def make_topic(self, topic: str, partitions: int = 1, largest_batch: int | None = None) -> bytes:
-        self._make(topic, partitions, {} if largest_batch is None else {"max.message.bytes": str(largest_batch)})
+    def make_topic(
+        self, topic: str, partitions: int = 1, largest_batch: int | None = None, codec: str = "producer"
+    ) -> bytes:
+        """With another ``codec`` than the producer's the broker compresses every batch anew."""
+        limit = {} if largest_batch is None else {"max.message.bytes": str(largest_batch)}
+        self._make(topic, partitions, {"compression.type": codec, **limit})
         return self._ids(topic)[topic]
 
     def add_partitions(self, topic: str, total: int) -> None:
@@ -133,8 +139,9 @@ class KafkaWorld:
             lambda: self._admin.describe_topics([topic])[0]["partitions"][total - 1 :] != [], "they are there"
         )
 
-    def make_log(self, group: str) -> None:
-        self._make(self.log_topic(group), 1, {"message.timestamp.type": "LogAppendTime"})
+    def make_log(self, group: str, codec: str = "producer") -> None:
+        configs = {"message.timestamp.type": "LogAppendTime", "compression.type": codec}
+        self._make(self.log_topic(group), 1, configs)
 
     def log_topic(self, group: str) -> str:
         return f"{group}{LOG_SUFFIX}"
@@ -145,9 +152,17 @@ class KafkaWorld:
     def delete_records(self, partition: Partition, before: int) -> None:
         self._admin.delete_records({TopicPartition(*partition): before})
 
-    def write(self, partition: Partition, values: Sequence[bytes]) -> list[int]:
-        with closing(make_producer(self._config("world").kafka, acks="all")) as producer:
+    def write(self, partition: Partition, values: Sequence[bytes], codec: str = "none") -> list[int]:
+        with closing(make_producer(self._config("world", compression=codec).kafka, acks="all")) as producer:
             return _send(producer, partition, values)
+
+    def write_by_librdkafka(self, partition: Partition, values: Sequence[bytes], codec: str) -> None:
+        """Append records as one batch."""
+        settings = {"bootstrap.servers": self._bootstrap, "compression.type": codec, "linger.ms": LINGER_MS}
+        producer = ConfluentProducer(settings)
+        for value in values:
+            producer.produce(partition.topic, value, partition=partition.number)
+        assert producer.flush(ACKNOWLEDGED_S) == 0
 
     def open_transaction(self, partition: Partition, values: Sequence[bytes]) -> KafkaTransaction:
         kafka, transactional_id = self._config("world").kafka, f"world-{uuid.uuid4()}"

@@ -16,7 +16,7 @@ from stream_dedup.groups import GroupStore, MissingOutputs, Window
 from stream_dedup.groups.counting import counted_begins
 from stream_dedup.groups.model import COUNTED_WINDOWS
 from stream_dedup.groups.publish import PUBLISHED_AT_ONCE
-from stream_dedup.ports import Partition, PassingError, SourceRecord
+from stream_dedup.ports import Partition, PassingError, SourceRecord, UnreadableError
 from tests.contract.world import World
 from tests.groups.checking import refuse_other_groups, totals_of
 from tests.groups.following import Following, GroupWorld, refuse_other_values, refuse_repeated
@@ -295,6 +295,21 @@ def test_the_metrics_show_what_is_left(memory_world: World, tmp_path: Path, monk
             unpublished.append(process.metric("groups_unpublished"))
         assert (max(unpublished), unpublished[-1]) == (2, 0)
         assert process.metric("groups_lag") == 0
+
+
+def test_outputs_that_cannot_be_decoded_end_it(
+    memory_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what the port says: the broker refuses nothing."""
+    group = GroupWorld(memory_world, tmp_path)
+
+    def fail(_wait_s: float) -> None:
+        raise UnreadableError(Partition("unique", 0), 0, "a wrong checksum", "Mend it")
+
+    with closing(group.open()) as process:
+        monkeypatch.setattr(process.ports.follower, "poll", fail)
+        with pytest.raises(UnreadableError, match=r"topic unique, partition 0: .*a wrong checksum.*Mend it"):
+            process.follower.step(0)
 
 
 @pytest.mark.expect_log("groups wait for the broker", "groups are not followed any more")

@@ -14,13 +14,14 @@ from stream_dedup.broker.client import DEFAULT_RECORD_BYTES
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.model import Status
 from stream_dedup.core.rules import Rules
-from stream_dedup.errors import RefusedError, UnavailableError, UserError
+from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
 from stream_dedup.files import inputs
 from stream_dedup.files.inputs import Progress
-from stream_dedup.ports import GroupOffsets, Partition
+from stream_dedup.ports import GroupOffsets, Partition, UnreadableError
 from stream_dedup.seed import topic as seed_topic
 from stream_dedup.seed.run import archives_in
 from stream_dedup.seed.topic import TopicArchive
+from tests.memory.offsets import MemoryTopicReader
 from tests.seed.seeding import BreakingLog, SameLogAsLong, SeedWorld, line, offsets_of, write_lines
 
 BATCH_LINES = 4
@@ -281,6 +282,21 @@ def test_a_topic_that_is_made_anew_while_it_is_read(world: SeedWorld) -> None:
     archive = TopicArchive(world.config(), topic, world.world.topic_reader(), remade, DEFAULT_RECORD_BYTES)  # type: ignore[arg-type]
     with pytest.raises(UnavailableError, match="made anew while it was read"):
         world.seed(archive, sources=[source[:2] for source in archive.sources.values()])
+    assert world.batches() == []
+
+
+def test_a_topic_that_cannot_be_decoded_has_not_changed(world: SeedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what it is and what to do: starting the command again changes nothing."""
+    topic = world.world.name("articles")
+    world.world.make_topic(topic)
+    world.world.write(Partition(topic, 0), [LINES[0].encode()])
+
+    def fail(*_: object) -> None:
+        raise UnreadableError(Partition(topic, 0), 0, "a wrong checksum", "Mend it")
+
+    monkeypatch.setattr(MemoryTopicReader, "read", fail)
+    with pytest.raises(CorruptError, match=f"^topic {topic}, partition 0: .*a wrong checksum.*Mend it"):
+        world.seed_topic(topic)
     assert world.batches() == []
 
 

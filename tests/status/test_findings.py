@@ -47,7 +47,11 @@ def test_nothing_is_said_of_a_group_that_works() -> None:
 HARMS: list[tuple[dict[str, Any], str, str]] = [
     ({"members": (), "group_state": "Empty"}, "no worker is in group news", "stream-dedup run"),
     ({"log": LogState("l", exists=False)}, "log l does not exist", "start a worker"),
-    ({"log": replace(LOG, damage="topic l, offset 5: bytes")}, "no worker can read on: topic l, offset 5", "release"),
+    (
+        {"log": replace(LOG, damage="topic l, offset 5: bytes")},
+        "no worker can read on in the log: topic l, offset 5",
+        "start the workers again",
+    ),
     ({"log": replace(LOG, rules=None)}, "has records and no rules", "another --group"),
     ({"lost": LostLog("news", "a-0: 5", "l", exists=False)}, "offsets (a-0: 5), but its log l does not", "--new-log"),
     ({"lost": LostLog("news", "a-0: 5", "l", exists=True)}, "but its log l has no records", "run --new-log"),

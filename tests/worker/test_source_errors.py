@@ -11,7 +11,7 @@ import pytest
 
 from stream_dedup.config.load import load_config
 from stream_dedup.core.model import SourceOffset
-from stream_dedup.errors import RefusedError, StreamDedupError, UserError
+from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UserError
 from stream_dedup.ports import (
     ArticleSource,
     CommittedOffset,
@@ -151,7 +151,11 @@ def world() -> World:
     [
         (OffsetGoneError([AT]), RefusedError, "articles-0: the source no longer has the articles that come next"),
         (SourceChangedError("articles-0"), RefusedError, "lost records that were read"),
-        (UnreadableError("bad checksum"), RefusedError, "cannot be read on: bad checksum"),
+        (
+            UnreadableError(AT, 7, "bad checksum", "Mend it"),
+            CorruptError,
+            "articles, partition 0: .*offset 7 .*sum",
+        ),
         (RefusedByBrokerError("no right to read"), UserError, "refuses this client: no right to read"),
     ],
 )

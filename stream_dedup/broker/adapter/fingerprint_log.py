@@ -11,14 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
 from kafka import KafkaProducer, TopicPartition
-from kafka.errors import (
-    CorruptRecordError,
-    KafkaConnectionError,
-    KafkaError,
-    OffsetOutOfRangeError,
-    RetriableError,
-    UnsupportedCodecError,
-)
+from kafka.errors import KafkaConnectionError, KafkaError, OffsetOutOfRangeError, RetriableError
 
 from stream_dedup.broker.adapter.group import AdminConnection
 from stream_dedup.broker.adapter.port_errors import port_error, port_errors
@@ -163,9 +156,6 @@ class KafkaLog:
             polled = self._consumer.poll(timeout_ms=int(wait_s * 1_000))
         except OffsetOutOfRangeError as error:
             raise OffsetGoneError([Partition(*self._partition)]) from error
-        except (CorruptRecordError, UnsupportedCodecError) as error:
-            msg = f"topic {self._topic}, from offset {self.position()} on: {error}"
-            raise CorruptError(msg) from error
         except (RetriableError, KafkaConnectionError) as error:
             log.debug("log: %r", error)
             return []
@@ -258,5 +248,5 @@ def _log_record(
     try:
         return LogRecord(LogOffset(offset), timestamp, decode(raw) if batch is None else batch, raw)
     except CorruptError as error:
-        msg = f"topic {topic}, offset {offset}: {error}"
+        msg = f"topic {topic}, offset {offset}: {error}; use the release that wrote it, then start again"
         raise CorruptError(msg) from error

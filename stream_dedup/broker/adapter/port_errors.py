@@ -15,6 +15,7 @@ import kafka.errors as kafka_errors
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
+from stream_dedup.broker.workarounds import UndecodedError
 from stream_dedup.errors import UnavailableError
 from stream_dedup.ports import (
     FencedError,
@@ -49,7 +50,6 @@ _KINDS: tuple[tuple[type[PortError], tuple[type[KafkaError], ...]], ...] = (
     ),
     (RecordTooLargeError, (kafka_errors.MessageSizeTooLargeError, kafka_errors.RecordListTooLargeError)),
     (SourceChangedError, (kafka_errors.LogTruncationError,)),
-    (UnreadableError, (kafka_errors.CorruptRecordError, kafka_errors.UnsupportedCodecError)),
     (
         RefusedByBrokerError,
         (
@@ -74,6 +74,12 @@ _KINDS: tuple[tuple[type[PortError], tuple[type[KafkaError], ...]], ...] = (
         ),
     ),
 )
+FROM_ANOTHER_REPLICA = (
+    "No record was skipped: make another in-sync replica the leader of the partition (docs/operations.md)"
+)
+"""What to do about records that are damaged."""
+BY_ANOTHER_RELEASE = "No record was skipped: install a release that knows this format"
+"""What to do about records of a codec or a format that the client does not know."""
 _NUMBER = re.compile(r"\[Error (\d+)\]")
 
 
@@ -83,6 +89,8 @@ def port_error(error: BaseException) -> PortError:
         return error
     if isinstance(error, kafka_errors.OffsetOutOfRangeError):
         return OffsetGoneError(out_of_range(error))
+    if isinstance(error, UndecodedError):
+        return _unreadable(error)
     named = _named(error)
     for kind, clients in _KINDS:
         if issubclass(named, clients):
@@ -107,6 +115,13 @@ def out_of_range(error: KafkaError) -> list[Partition]:
     """Return the partitions that an ``OffsetOutOfRangeError`` of the consumer names."""
     found = error.args[0] if error.args else ()
     return [Partition(*partition) for partition in found if isinstance(partition, TopicPartition)]
+
+
+def _unreadable(error: UndecodedError) -> UnreadableError:
+    cause, kind = error.__cause__, type(error.__cause__).__name__
+    reason = str(cause) if kind in str(cause) else f"{kind}: {cause}"
+    remedy = BY_ANOTHER_RELEASE if isinstance(cause, kafka_errors.UnsupportedCodecError) else FROM_ANOTHER_REPLICA
+    return UnreadableError(Partition(*error.partition), error.offset, reason, remedy)
 
 
 def text_of(error: BaseException) -> str:

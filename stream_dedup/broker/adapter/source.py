@@ -22,18 +22,16 @@ from typing import TYPE_CHECKING, Any
 
 from kafka import ConsumerRebalanceListener, TopicPartition
 from kafka.errors import (
-    CorruptRecordError,
     IllegalStateError,
     KafkaError,
     LogTruncationError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
-    UnsupportedCodecError,
 )
 
 from stream_dedup.broker.adapter.ends import AskedEnds
 from stream_dedup.broker.adapter.group import committed_offset, epoch_of, offset_and_metadata
-from stream_dedup.broker.adapter.port_errors import out_of_range, port_error, port_errors, text_of
+from stream_dedup.broker.adapter.port_errors import out_of_range, port_error, port_errors
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S, FETCH_WAIT_MS, make_consumer
 from stream_dedup.broker.workarounds import (
     RoundRobinAssignor,
@@ -60,7 +58,6 @@ from stream_dedup.ports import (
     PassingError,
     SourceChangedError,
     SourceRecord,
-    UnreadableError,
 )
 
 if TYPE_CHECKING:
@@ -260,8 +257,6 @@ class KafkaSource:
         except LogTruncationError as error:
             if begun := self._begun_of(Partition(*at) for at in error.divergent_offsets):
                 raise _changed(begun) from error
-        except (CorruptRecordError, UnsupportedCodecError) as error:
-            raise UnreadableError(text_of(error)) from error
         except KafkaError as error:
             failure = port_error(error)
             if not isinstance(failure, PassingError | NotAMemberError):

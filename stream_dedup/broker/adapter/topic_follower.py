@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafka import TopicPartition
-from kafka.errors import CorruptRecordError, KafkaError, OffsetOutOfRangeError, UnsupportedCodecError
+from kafka.errors import KafkaError, OffsetOutOfRangeError
 
-from stream_dedup.broker.adapter.port_errors import out_of_range, port_error, port_errors, text_of
+from stream_dedup.broker.adapter.port_errors import out_of_range, port_error, port_errors
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S, make_consumer
-from stream_dedup.ports import OffsetGoneError, Partition, PassingError, SourceRecord, UnreadableError
+from stream_dedup.ports import OffsetGoneError, Partition, PassingError, SourceRecord
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer
@@ -55,8 +55,6 @@ class KafkaTopicFollower:
             polled: dict[TopicPartition, list[Any]] = self._connected().poll(timeout_ms=int(wait_s * 1_000))
         except OffsetOutOfRangeError as error:
             raise OffsetGoneError(out_of_range(error)) from error
-        except (CorruptRecordError, UnsupportedCodecError) as error:
-            raise UnreadableError(text_of(error)) from error
         except KafkaError as error:
             failure = port_error(error)
             if not isinstance(failure, PassingError):

@@ -7,8 +7,9 @@ topics, groups and hanging transactions, it asks with kafka-python whatever the 
 What was found out about confluent-kafka 2.16 (librdkafka 2.16) is said where it matters, in the module of each port.
 """
 
+from stream_dedup.broker.confluent.client import check_codecs
 from stream_dedup.broker.confluent.fingerprint_log import ConfluentLog
 from stream_dedup.broker.confluent.sink import ConfluentSink
 from stream_dedup.broker.confluent.source import ConfluentSource
 
-__all__ = ["ConfluentLog", "ConfluentSink", "ConfluentSource"]
+__all__ = ["ConfluentLog", "ConfluentSink", "ConfluentSource", "check_codecs"]

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from stream_dedup.broker.client import (
     DEFAULT_RECORD_BYTES,
@@ -29,7 +29,8 @@ from stream_dedup.broker.client import (
     RETRY_BACKOFF_MS,
     TokenFile,
 )
-from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS
+from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS, error_of
+from stream_dedup.errors import UserError
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -52,9 +53,28 @@ TOKEN_S = 60.0
 """A token is read again before it is so old: what it says of its own end is not looked at."""
 TIMEOUT_MARGIN_MS = 100
 """The client demands that a request ends so long before its transaction does."""
+CODECS = ("gzip", "snappy", "lz4", "zstd")
+"""Kafka's codecs, as the client's library names what it was built with."""
 REFUSALS_TO_CONNECT = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 """Somebody has to do something about a password or a certificate. The client tries again."""
 client_log = logging.getLogger("confluent_kafka")
+
+
+def check_codecs() -> None:
+    """Refuse a client whose library was built without one of Kafka's codecs, as that of a distribution may be.
+
+    Raises:
+        UserError: names the codec.
+    """
+    try:
+        Producer({"builtin.features": ",".join(CODECS), "log_level": 0})  # connects to nothing
+    except KafkaException as error:
+        msg = (
+            f"the installed librdkafka cannot read every codec of Kafka ({error_of(error).str()}): install "
+            "confluent-kafka with the library that it brings: "
+            "pip install --force-reinstall --only-binary confluent-kafka confluent-kafka"
+        )
+        raise UserError(msg) from error
 
 
 def make_member(kafka: KafkaConfig, **settings: Any) -> Consumer:  # noqa: ANN401 - the client's own settings

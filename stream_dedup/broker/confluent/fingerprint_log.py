@@ -27,8 +27,7 @@ from stream_dedup.broker.confluent.records import ConsumedRecord, PartitionEnd, 
 from stream_dedup.broker.topics import LOG_MESSAGE_BYTES
 from stream_dedup.core.entry import LogRecord, Payload, encode
 from stream_dedup.core.model import LogOffset
-from stream_dedup.errors import CorruptError
-from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError, SourceChangedError, UnreadableError
+from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError, SourceChangedError
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
@@ -226,9 +225,6 @@ class ConfluentLog:
     def _events(self, wait_s: float) -> list[ConsumedRecord | PartitionEnd | PositionGone]:
         try:
             return next_events(self._consumer, wait_s, READ_RECORDS)
-        except UnreadableError as error:
-            msg = f"topic {self._topic}, from offset {self._position} on: {error}"
-            raise CorruptError(msg) from error
         except PassingError as error:
             log.debug("log: %r", error)
             return []

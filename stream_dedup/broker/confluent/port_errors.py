@@ -24,16 +24,12 @@ from stream_dedup.ports import (
     PortError,
     RefusedByBrokerError,
     SourceChangedError,
-    UnreadableError,
 )
 
 _LOCAL: dict[int, type[PortError]] = {
     KafkaError._FENCED: FencedError,
     KafkaError._ASSIGNMENT_LOST: NotAMemberError,
     KafkaError._LOG_TRUNCATION: SourceChangedError,
-    KafkaError._BAD_MSG: UnreadableError,
-    KafkaError._BAD_COMPRESSION: UnreadableError,
-    KafkaError._NOT_IMPLEMENTED: UnreadableError,
     KafkaError._AUTHENTICATION: RefusedByBrokerError,
     KafkaError._INVALID_ARG: RefusedByBrokerError,
 }

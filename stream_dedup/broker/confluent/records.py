@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import KafkaError
 
+from stream_dedup.broker.adapter.port_errors import BY_ANOTHER_RELEASE, FROM_ANOTHER_REPLICA
 from stream_dedup.broker.confluent.port_errors import client_errors, port_error_of
 from stream_dedup.ports import Partition, PassingError, UnreadableError
 
@@ -18,6 +19,14 @@ TRUNCATED = KafkaError(KafkaError._LOG_TRUNCATION).str()
 """The client reports a truncation as a position that is gone, with these words in the reason."""
 PASSING_CODES = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 """A topic that is not there yet, or not any more, is waited for."""
+UNREADABLE_CODES = {
+    KafkaError._BAD_MSG: FROM_ANOTHER_REPLICA,
+    KafkaError._BAD_COMPRESSION: FROM_ANOTHER_REPLICA,
+    KafkaError.INVALID_MSG: FROM_ANOTHER_REPLICA,
+    KafkaError._NOT_IMPLEMENTED: BY_ANOTHER_RELEASE,
+}
+"""What the client says of records that it cannot decode, or the broker not read, and what to do about it. The client
+goes on with the records after them: whoever polls again loses these."""
 
 
 class ConsumedRecord(NamedTuple):
@@ -90,11 +99,8 @@ def record_of(message: Message) -> ConsumedRecord:
     try:
         headers = message.headers()
     except (UnicodeDecodeError, SystemError) as error:
-        msg = (
-            f"{message.topic()}-{message.partition()}, offset {message.offset()}: the name of a header is not UTF-8, "
-            'which confluent-kafka cannot read: set kafka.client = "kafka-python"'
-        )
-        raise UnreadableError(msg) from error
+        reason = "the name of a header is not UTF-8, which confluent-kafka cannot read"
+        raise UnreadableError(*_where(message), reason, 'Set kafka.client = "kafka-python"') from error
     return ConsumedRecord(
         message.topic() or "",
         -1 if (number := message.partition()) is None else number,
@@ -116,12 +122,19 @@ def _event_of(message: Message) -> ConsumerEvent | None:
     error = message.error()
     if error is None:
         return record_of(message)
-    at = Partition(message.topic() or "", -1 if (number := message.partition()) is None else number)
+    at, offset = _where(message)
     if error.code() == KafkaError._PARTITION_EOF:
-        return PartitionEnd(at, message.offset() or 0)
+        return PartitionEnd(at, offset)
+    if error.code() in UNREADABLE_CODES:
+        raise UnreadableError(at, offset, error.str(), UNREADABLE_CODES[error.code()])
     if error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}:
         return PositionGone(at, error.str())
     failure = port_error_of(error)
     if error.code() in PASSING_CODES or isinstance(failure, PassingError):
         return None
     raise failure
+
+
+def _where(message: Message) -> tuple[Partition, int]:
+    number = message.partition()
+    return Partition(message.topic() or "", -1 if number is None else number), message.offset() or 0

@@ -22,6 +22,7 @@ from stream_dedup.broker.workarounds.connections import (
     write_at_once,
 )
 from stream_dedup.broker.workarounds.consumer import (
+    UndecodedError,
     commit_as_member,
     drop_fetched,
     drop_fetched_of,
@@ -29,6 +30,7 @@ from stream_dedup.broker.workarounds.consumer import (
     forget_offset_fetches,
     keep_rejoining,
     look_up_topics,
+    name_undecoded,
     position_of,
     records_left,
     refuse_unauthorized_topics,
@@ -62,6 +64,7 @@ __all__ = [
     "QuickSelector",
     "RawName",
     "RoundRobinAssignor",
+    "UndecodedError",
     "add_partitions_first",
     "alter_offsets",
     "asleep",
@@ -84,6 +87,7 @@ __all__ = [
     "keep_rejoining",
     "keep_transaction_requests",
     "look_up_topics",
+    "name_undecoded",
     "position_of",
     "read_any_header_name",
     "read_in_large_pieces",

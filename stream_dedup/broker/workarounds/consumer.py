@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kafka import OffsetAndMetadata
+from kafka.consumer.fetcher import Fetcher
 from kafka.coordinator.base import BaseCoordinator
-from kafka.errors import CommitFailedError, KafkaTimeoutError, TopicAuthorizationFailedError
+from kafka.errors import (
+    CommitFailedError,
+    CorruptRecordError,
+    KafkaError,
+    KafkaTimeoutError,
+    TopicAuthorizationFailedError,
+)
 from kafka.future import Future
 
 from stream_dedup.broker.workarounds.private import private
@@ -137,6 +144,51 @@ def look_up_topics(consumer: KafkaConsumer, limit_ms: int) -> None:
     """
     run, wait_for = private(consumer, "_net", "run"), private(consumer, "_manager", "wait_for")
     run(wait_for, private(consumer, "_cluster", "request_update")(), limit_ms)
+
+
+class UndecodedError(KafkaError):  # type: ignore[misc] # the client has no types
+    """The client cannot decode the records of a partition from an offset on; ``__cause__`` says why."""
+
+    def __init__(self, partition: TopicPartition, offset: int) -> None:
+        """Name the partition, and the offset of the first record that is not decoded."""
+        super().__init__(partition, offset)
+        self.partition = partition
+        self.offset = offset
+
+
+class _NamedRecords(Fetcher.PartitionRecords):  # type: ignore[misc] # the client has no types
+    """The records of one response for a partition, which name the partition and the offset that cannot be decoded."""
+
+    def _unpack_records(self, *given: Any) -> Iterator[Any]:  # noqa: ANN401 - the client is untyped
+        try:
+            yield from super()._unpack_records(*given)
+        except Exception as error:
+            self.drain()  # fetched again by the next poll
+            raise UndecodedError(self.topic_partition, self.next_fetch_offset) from error
+
+
+def name_undecoded(consumer: KafkaConsumer) -> None:
+    """Let a poll raise ``UndecodedError`` for records that cannot be decoded, and raise it again when polled again.
+
+    The client raises whatever its decoders do, mostly without a partition: an error of a compression library, for one.
+    It keeps what it could not decode, too, and a further poll would take no record of it, again and again, for ever.
+    """
+    fetcher = private(consumer, "_fetcher")
+    private(fetcher, "PartitionRecords")
+    private(_NamedRecords, "_unpack_records")
+    fetcher.PartitionRecords = _NamedRecords
+    parse = private(fetcher, "_parse_fetched_data")
+
+    def parse_fetched(fetched: Any) -> Any:  # noqa: ANN401 - the client is untyped
+        try:
+            return parse(fetched)
+        except KafkaError as error:
+            # The broker cannot read its log, or has sent no whole batch: of the latter the client has no class.
+            if type(error) not in {CorruptRecordError, KafkaError}:
+                raise
+            raise UndecodedError(fetched.topic_partition, fetched.fetched_offset) from error
+
+    fetcher._parse_fetched_data = parse_fetched  # noqa: SLF001 - no public place to change this
 
 
 def set_gathering(consumer: KafkaConsumer, least_bytes: int, wait_ms: int) -> None:
