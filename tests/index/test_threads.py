@@ -18,23 +18,27 @@ AT_THE_END = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("case", "said"),
+    "cases",
     [
-        ("handlers", "True"),
-        ("if_new", "True True 40"),
-        ("closing", f"True {[CLOSED]}"),
-        ("signals", "True 150"),
-        ("handler", f"1 1 9 {[WITHIN, CLOSED]}"),
-        ("fork", "[4, 4] 1"),
-        ("daemons", "ends"),
-        ("late", AT_THE_END),
-        ("at_exit", "ends"),
+        {
+            "handlers": "True",
+            "if_new": "True True 40",
+            "closing": f"True {[CLOSED]}",
+            "signals": "True 150",
+            "handler": f"1 1 9 {[WITHIN, CLOSED]}",
+            "fork": "[4, 4] 1",
+            "daemons": "ends",
+        },
+        {"late": AT_THE_END},
+        {"at_exit": "ends"},
     ],
+    ids=" ".join,
 )
-def test_an_index_stays_whole_whatever_its_calls_meet(tmp_path: Path, case: str, said: str) -> None:
+def test_an_index_stays_whole_whatever_its_calls_meet(tmp_path: Path, cases: dict[str, str]) -> None:
     """``threading_cases`` says what each case does; afterwards the whole index is read and compared with itself."""
-    command = [sys.executable, "-m", "tests.index.threading_cases", case, str(tmp_path / "index")]
+    command = [sys.executable, "-m", "tests.index.threading_cases", str(tmp_path), *cases]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"{said}\n", "")
-    with LogIndex.read(tmp_path / "index", scheme=None) as index:
-        assert index.verify() == []
+    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, list(cases.values()), "")
+    for case in cases:
+        with LogIndex.read(tmp_path / case, scheme=None) as index:
+            assert index.verify() == []

@@ -269,4 +269,5 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]](Path(sys.argv[2]))
+    for case in sys.argv[2:]:
+        globals()[case](Path(sys.argv[1]) / case)
