@@ -1,6 +1,8 @@
 """Programs that use one index from several threads, run as processes of their own: what they do wrong ends them.
 
-python -m tests.index.threading_cases CASE FOLDER
+    python -m tests.index.threading_cases FOLDER CASE ...
+
+Each case has a folder of its own in FOLDER. One that uses the end of the interpreter is the last one.
 """
 
 from __future__ import annotations
