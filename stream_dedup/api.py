@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import contextlib
 import operator
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self, SupportsIndex
+from typing import NamedTuple, Self, SupportsIndex, TypeVar
 
 import numpy as np
 
@@ -30,9 +29,12 @@ from stream_dedup.core.probes import words
 from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES, Profile
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
+from stream_dedup.index.calls import Calls
 from stream_dedup.index.library import PORTION, article_ids, open_library, records_of, signatures_of
 from stream_dedup.index.temporary import TemporaryFolder
 from stream_dedup.startup import keep_tables
+
+_T = TypeVar("_T")
 
 _FINGERPRINT_VALUES = 1 << 64
 _DISTANCE = 3
@@ -56,13 +58,21 @@ class _Article(NamedTuple):
     scope: str | None
 
 
+class _Made(NamedTuple):
+    """Which of some articles have features, their fingerprints and groups."""
+
+    kept: I64
+    fingerprints: Fingerprints
+    groups: U64
+
+
 def fingerprint(text: str, profile: str | Profile = DEFAULT_PROFILE) -> int:
     """Return the 64-bit SimHash of a text; 0 of a text without any feature. Any thread.
 
     Raises:
         TypeError: ``text`` is no string.
     """
-    made = _fingerprinter(_profile(profile).settings).fingerprint([_string("text", text)])
+    made = _fingerprints(_profile(profile).settings, [_string("text", text)])
     return int.from_bytes(made.signatures[0, :8].tobytes(), "big")
 
 
@@ -80,8 +90,8 @@ class Index:
     """Finds near articles among those added, as a profile defines near.
 
     An index with a path is kept between programs; without a path it is in a temporary folder. ``profile`` is a
-    ``Profile``, or the name of one. Only articles of one scope and one kind (long, short, exact) can be near. An index
-    is for one process and one thread. Text without any feature is near nothing and is not kept.
+    ``Profile``, or the name of one. Only articles of one scope and one kind (long, short, exact) can be near. Text
+    without any feature is near nothing and is not kept.
 
     What was added is durable after ``flush`` or ``close``. After an error of the disk the index refuses every call but
     ``close``; opened again it holds at least what was durable.
@@ -89,8 +99,21 @@ class Index:
     A fingerprint can be added and searched for by its number too: as a long text, within k bits (exact search). Whole
     numbers of NumPy are accepted, bools are not.
 
-    A forked child cannot use its parent's index, nor open another; a process started anew can. The parent writes the
-    articles that it added.
+    Threads: any number of threads may use an index at once. Calls take effect one after the other, each of them whole:
+    a search finds every article whose ``add`` had returned before the search began. Another thread may add an article
+    between a search and the ``add`` that follows it; ``add_if_new`` does both in one step. The text of a search is
+    fingerprinted while other calls run. A signal does not cut off a call half-way: what its handler raises is raised
+    when the index is whole. A handler, or a finalizer, that runs in the middle of a call of its own thread cannot make
+    another one (RefusedError); ``close`` is carried out when that call has ended.
+
+    Processes: the folder of an index belongs to one process, and to one ``Index`` of it; a second one is refused
+    (UserError). A forked child cannot use its parent's index, nor open another; a process started anew can. The parent
+    writes the articles that it added. Where the folder is removed or replaced while it is open, the index refuses every
+    call but ``close``, and writes nothing more.
+
+    An index that was never closed loses what was not flushed, and nothing else. Opening checks that the state, the last
+    log record and the rows agree; ``stream-dedup index verify --index FOLDER`` reads everything. A damaged folder is
+    refused (CorruptError); ``stream-dedup index rebuild --index FOLDER`` saves what can be read.
     """
 
     def __init__(self, path: Path | str | None = None, profile: str | Profile = DEFAULT_PROFILE) -> None:
@@ -102,10 +125,12 @@ class Index:
             self._temporary = TemporaryFolder()
             path = self._temporary.path
         try:
-            self._index = open_library(Path(path), self._scheme)
+            path = Path(path).absolute()  # the program may change its folder
+            self._index = open_library(path, self._scheme)
         except BaseException:
             self._remove_temporary()
             raise
+        self._calls = Calls(f"index {path}")
         self._pending: list[_Article] = []
         self._closed = False
 
@@ -119,9 +144,7 @@ class Index:
 
     def __len__(self) -> int:
         """Articles held."""
-        self._check_open()
-        self._settle()
-        return self._index.next_doc_number
+        return self._alone(self._count)
 
     def add(self, id: str, content: str | SupportsIndex, scope: str | None = None) -> None:  # noqa: A002 - the word for it
         """Add an article by its text or its fingerprint.
@@ -130,10 +153,28 @@ class Index:
             TypeError: an argument of another type; nothing is added.
             ValueError: a fingerprint not in 0 to 2**64 - 1, or the index is closed.
         """
-        self._check_open()
-        self._pending.append(_Article(_string("id", id), _content(content), _scope(scope)))
-        if len(self._pending) >= PORTION:
-            self._settle()
+        article = _Article(_string("id", id), _content(content), _scope(scope))
+        self._alone(lambda: self._add(article))
+
+    def add_if_new(
+        self,
+        id: str,  # noqa: A002 - the word for it
+        content: str | SupportsIndex,
+        scope: str | None = None,
+        *,
+        probes: int | None = None,
+        limit: int | None = None,
+        k: int | None = None,
+    ) -> list[Found]:
+        """Add an article unless there are near ones; return those, as ``search`` does: none where it was added.
+
+        One step: of several threads that give near articles at once, one adds its article, and the others find it.
+
+        Raises:
+            TypeError, ValueError: as ``add`` and ``search``; nothing is added.
+        """
+        article = _Article(_string("id", id), _content(content), _scope(scope))
+        return self._searched(article, probes, limit, k, adds=True)
 
     def search(
         self,
@@ -154,36 +195,78 @@ class Index:
             TypeError: an argument of another type.
             ValueError: an argument that this search does not take, or out of its range; or the index is closed.
         """
-        self._check_open()
-        article = _Article("", _content(content), _scope(scope))
-        rules = self._rules(
-            isinstance(article.content, int), _count("probes", probes), _count("limit", limit), _count("k", k)
-        )
-        self._settle()
-        kept, made, groups = self._made([article])
-        if not len(kept):
-            return []
-        near = self._index.near(made, groups, rules)
-        rows = self._index.rows(near.doc_numbers)
-        own = words(made.signatures)[0]
-        likeness = [_similarity(own, other) for other in rows["signature"]]
-        return list(map(Found, article_ids(self._index, rows), near.distances.tolist(), likeness))
+        return self._searched(_Article("", _content(content), _scope(scope)), probes, limit, k, adds=False)
 
     def flush(self) -> None:
         """Make everything added durable."""
-        self._check_open()
-        self._settle()
-        self._index.flush()
+        self._alone(self._flush)
 
     def close(self) -> None:
-        """Make everything added durable and close; nothing the second time, nor in a forked child."""
-        if self._closed or not self._index.here:
+        """Make everything added durable and close; nothing the second time, nor in a forked child.
+
+        Calls of other threads end before; those that come later raise ValueError.
+        """
+        if self._index.here:
+            self._calls.run_or_defer(lambda: self._calls.uncut(self._close))
+
+    def _alone(self, call: Callable[[], _T]) -> _T:
+        """Return what a call returns that no other call runs beside; refuse it before it waits, and after."""
+        self._check_open()
+
+        def checked() -> _T:
+            self._check_open()
+            return call()
+
+        return self._calls.run(checked)
+
+    def _count(self) -> int:
+        self._settle()
+        return self._index.next_doc_number
+
+    def _add(self, article: _Article) -> None:
+        self._pending.append(article)
+        if len(self._pending) >= PORTION:
+            self._settle()
+
+    def _flush(self) -> None:
+        self._settle()
+        self._calls.uncut(self._index.flush)
+
+    def _searched(
+        self, article: _Article, probes: int | None, limit: int | None, k: int | None, *, adds: bool
+    ) -> list[Found]:
+        """Search for an article, and with ``adds`` add it if nothing is near."""
+        self._check_open()
+        rules = self._rules(
+            isinstance(article.content, int), _count("probes", probes), _count("limit", limit), _count("k", k)
+        )
+        made = self._made([article])  # beside the calls of other threads
+        return self._alone(lambda: self._found(article, made, rules, adds=adds))
+
+    def _found(self, article: _Article, made: _Made, rules: Rules, *, adds: bool) -> list[Found]:
+        self._settle()
+        if not len(made.kept):
+            return []
+        near = self._index.near(made.fingerprints, made.groups, rules)
+        if adds and not len(near.doc_numbers):
+            self._append([article], made)
+            return []
+        rows = self._index.rows(near.doc_numbers)
+        own = words(made.fingerprints.signatures)[0]
+        likeness = [_similarity(own, other) for other in rows["signature"]]
+        return list(map(Found, article_ids(self._index, rows), near.distances.tolist(), likeness))
+
+    def _close(self) -> None:
+        if self._closed:
             return
         self._closed = True
         try:
             self._settle()
         finally:
-            self._close_index()
+            try:
+                self._index.close()
+            finally:
+                self._remove_temporary()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -218,29 +301,29 @@ class Index:
 
     def _settle(self) -> None:
         """Append the articles that wait."""
-        if not self._pending:
-            return
-        kept, made, groups = self._made(self._pending)
-        records = records_of(self._index, made, groups, [self._pending[at].id for at in kept.tolist()])
-        # Until here an error leaves them waiting. Where applying fails the index refuses every later call, so nothing
-        # may wait for one.
-        self._pending = []
-        self._index.apply(records)
+        if self._pending:
+            self._append(self._pending, self._made(self._pending))
 
-    def _close_index(self) -> None:
-        try:
-            self._index.close()
-        finally:
-            self._remove_temporary()
+    def _append(self, articles: Sequence[_Article], made: _Made) -> None:
+        """Append articles; those that wait are these, or none."""
+        ids = [articles[at].id for at in made.kept.tolist()]
+        records = records_of(self._index, made.fingerprints, made.groups, ids)
+
+        def apply() -> None:
+            # Until here an error leaves them waiting. Where applying fails the index refuses every later call, so
+            # nothing may wait for one.
+            self._pending = []
+            self._index.apply(records)
+
+        self._calls.uncut(apply)
 
     def _remove_temporary(self) -> None:
         if self._temporary is not None:
             self._temporary.remove()
 
-    def _made(self, articles: Sequence[_Article]) -> tuple[I64, Fingerprints, U64]:
-        """Which articles have features, their fingerprints and groups."""
+    def _made(self, articles: Sequence[_Article]) -> _Made:
         texts = [article.content if isinstance(article.content, str) else "" for article in articles]
-        made = _fingerprinter(self._profile.settings).fingerprint(texts)
+        made = _fingerprints(self._profile.settings, texts)
         statuses, signatures, margins = made.statuses.copy(), made.signatures.copy(), made.margins
         for at, article in enumerate(articles):
             if isinstance(article.content, int):
@@ -248,7 +331,7 @@ class Index:
                 signatures[at] = signatures_of(np.array([article.content], np.uint64))[0]
         kept = np.flatnonzero(statuses != Status.FEATURELESS)
         groups = [group_of(Status(statuses[at]), articles[at].scope) for at in kept.tolist()]
-        return (
+        return _Made(
             kept,
             Fingerprints(signatures[kept], margins[kept], statuses[kept], made.sketches[kept]),
             np.array(groups, np.uint64),
@@ -317,20 +400,21 @@ def _profile(profile: str | Profile) -> Profile:
     return PROFILES[profile]
 
 
-class _Fingerprinters(threading.local):
-    """The fingerprinters of one thread: compiled code of two threads in one would write beyond its tables."""
-
-    def __init__(self) -> None:
-        self.made: dict[FingerprintSettings, Fingerprinter] = {}
+_idle: dict[FingerprintSettings, list[Fingerprinter]] = {}
+"""Fingerprinters that no call uses. One has scratch memory: two calls in one would write beyond its tables."""
 
 
-_fingerprinters = _Fingerprinters()
+def _fingerprints(settings: FingerprintSettings, texts: Sequence[str]) -> Fingerprints:
+    """Fingerprint texts, in any thread, and in a signal handler too: a call has a fingerprinter for itself.
 
-
-def _fingerprinter(settings: FingerprintSettings) -> Fingerprinter:
-    """Return the fingerprinter of this thread, made at its first call."""
-    made = _fingerprinters.made
-    if settings not in made:
-        keep_tables()  # every fingerprint of the library is made by what this function returns
-        made[settings] = Fingerprinter(settings)
-    return made[settings]
+    One whose call was interrupted is not used again.
+    """
+    idle = _idle.setdefault(settings, [])
+    try:
+        taken = idle.pop()
+    except IndexError:
+        keep_tables()  # every fingerprint of the library is made by what this function makes
+        taken = Fingerprinter(settings)
+    made = taken.fingerprint(texts)
+    idle.append(taken)
+    return made

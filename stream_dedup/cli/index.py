@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -19,13 +20,16 @@ if TYPE_CHECKING:
     from stream_dedup.index import LogIndex
     from stream_dedup.worker.opening import RebuildPlan
 
+_SHOWN = 5
+"""Most log records named that cannot be read."""
+
 
 @click.group()
 def command() -> None:
     """Inspect an index, verify it, or rebuild it from its log.
 
-    The worker of the index must be stopped. An index is a cache: if its folder is deleted, the worker
-    reads the log again. The index of `filter --index` has no log: do not delete it.
+    What has the index open must be stopped. A worker's index is a cache: if its folder is deleted, the worker
+    reads the log again. That of `filter --index` or of the Python API has the only copy of its log: do not delete it.
     `stats` and `verify` change nothing, and work on a read-only file system.
     """
 
@@ -57,7 +61,7 @@ def verify(config: Config) -> int:
     for problem in problems:
         write_lines(problem)
     if problems:
-        write_lines("the index is damaged; rebuild it with: stream-dedup index rebuild", err=True)
+        write_lines(f"the index is damaged; {_remedy(config)}", err=True)
         return EXIT_FOUND
     write_lines(f"index {config.index.path} is intact")
     return EXIT_OK
@@ -70,10 +74,16 @@ def rebuild(config: Config, *, dry_run: bool) -> None:
     """Delete the content of the index and read the log from its beginning.
 
     A worker does the same when the folder is empty; this command does it in advance. The index of
-    `filter` is refused, because no log contains its articles. Other files in the folder are not touched.
+    `filter --index` or of the Python API has its log in itself: a new one is made of everything that can be read of it,
+    and the old data are kept beside it. No broker is asked then. Other files in the folder are not touched.
 
     --dry-run reads the log for its rules, and ends with an error where a rebuild would.
     """
+    from stream_dedup.index import only_copy_in  # noqa: PLC0415 - loads RocksDB
+
+    if only_copy_in(config.index.path):
+        _save(config, dry_run=dry_run)
+        return
     from stream_dedup.worker.app import rebuild_index, rebuild_plan  # noqa: PLC0415 - loads the Kafka client
 
     if dry_run:
@@ -84,6 +94,36 @@ def rebuild(config: Config, *, dry_run: bool) -> None:
     with ProgressLine() as line:
         rebuild_index(config, line.count)
     write_lines(f"index {config.index.path} has read the log {config.log_topic} to its end")
+
+
+def _remedy(config: Config) -> str:
+    from stream_dedup.index import only_copy_in  # noqa: PLC0415 - loads RocksDB
+
+    command = f"stream-dedup index rebuild --index {shlex.quote(str(config.index.path))}"
+    if only_copy_in(config.index.path):
+        return f"save what can be read of it with: {command}"
+    return f"rebuild it from its log, with the worker's --config: {command}"
+
+
+def _save(config: Config, *, dry_run: bool) -> None:
+    """Save what can be read of an index that is the only copy of its content."""
+    from stream_dedup.index import save  # noqa: PLC0415 - loads RocksDB
+
+    path = config.index.path
+    with ProgressLine() as line:
+        saved = save(path, line.count, dry_run=dry_run)
+    articles = f"{saved.articles:,} articles of the {saved.counted:,} that it counted"
+    lost = [f"log record {offset} cannot be read" for offset in saved.lost[:_SHOWN]]
+    if len(saved.lost) > _SHOWN:
+        lost.append(f"and {len(saved.lost) - _SHOWN:,} more")
+    if dry_run:
+        write_lines(f"index {path} would have {articles}", *lost, "dry run: nothing was changed")
+        return
+    write_lines(
+        f"index {path} has {articles}",
+        *lost,
+        f"the data that were read are kept in {saved.kept}: delete them when nothing is missed",
+    )
 
 
 def _plan_lines(config: Config, plan: RebuildPlan) -> list[str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -48,6 +49,26 @@ _ALONE: dict[str, Any] = {"nopython": True, "boundscheck": None, "forceinline": 
 _INLINED_OPTIONS = _OPTIONS | _UNCOUNTED | _ALONE
 
 compiled_for()  # before the first function
+
+
+def _intern_alone() -> None:
+    """Let one thread at a time make types of numba.
+
+    It keeps one object of each type, with a number. Two threads whose first calls make a type at once would make two of
+    them, and a call with the number of one finds no function that takes the other (TypeError).
+    """
+    kinds: Any = type(types.Type)
+    alone = threading.RLock()
+    intern = kinds._intern  # noqa: SLF001 - there is no other way
+
+    def intern_alone(kind: Any, made: Any) -> Any:  # noqa: ANN401 - numba's types are untyped
+        with alone:
+            return intern(kind, made)
+
+    kinds._intern = intern_alone  # noqa: SLF001 - as above
+
+
+_intern_alone()
 
 
 def read(kind: Any, dimensions: int = 1) -> Any:  # noqa: ANN401 - numba's types are untyped

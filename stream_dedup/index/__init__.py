@@ -7,6 +7,17 @@ from stream_dedup.index.folder import mark_corrupt
 from stream_dedup.index.kept import keep_aside
 from stream_dedup.index.log_index import FORGOTTEN, UNLOGGED, LogIndex
 from stream_dedup.index.only_copy import only_copy_in
+from stream_dedup.index.saving import save
 from stream_dedup.index.settings import IndexSettings
 
-__all__ = ["FORGOTTEN", "UNLOGGED", "IndexSettings", "LogIndex", "keep_aside", "mark_corrupt", "only_copy_in"]
+__all__ = [
+    "FORGOTTEN",
+    "UNLOGGED",
+    "IndexSettings",
+    "LogIndex",
+    "Saved",
+    "keep_aside",
+    "mark_corrupt",
+    "only_copy_in",
+    "save",
+]

@@ -55,9 +55,16 @@ class Applied:
     """The state of an index: what follows from the log up to the applied position."""
 
     def __init__(
-        self, store: Store, settings: IndexSettings, scheme: Scheme | None, progress: ReportProgress | None = None
+        self,
+        store: Store,
+        settings: IndexSettings,
+        scheme: Scheme | None,
+        progress: ReportProgress | None = None,
+        refuse: Callable[[], None] = lambda: None,
     ) -> None:
+        """``refuse`` raises where nothing may be written any more."""
         self.store = store
+        self._refuse = refuse
         self.settings = settings
         self.scheme = scheme
         self.state = State.read(store)
@@ -76,6 +83,7 @@ class Applied:
         self._widths = Widths() if current is None else current.scheme.widths
         self._block_bits = BLOCK_BITS if current is None else current.scheme.block_bits
         self.tables = self._open_tables(progress)
+        self._check_last()
 
     def _check_state(self) -> None:
         """Compare the state with the first and the last record, which were written with it."""
@@ -91,6 +99,33 @@ class Applied:
         if last >= self.state.next_offset:
             reason = f"it holds log record {last}, its state ends before {self.state.next_offset}"
             raise self.store.corrupt(reason)
+        if self.state.articles < self.state.next_doc_number - self.state.first_doc_number:
+            numbers = f"{self.state.first_doc_number} to {self.state.next_doc_number}"
+            reason = f"its entries are numbered from {numbers}, its state says that there are {self.state.articles}"
+            raise self.store.corrupt(reason)
+
+    def _check_last(self) -> None:
+        """Compare the last record with the state, its rows and its source range: they were written with it.
+
+        As much is read in an index of any size. What lies before is compared by ``verify``.
+        """
+        offset = self.rows.last_offset()
+        if offset < self.state.low_watermark:
+            return
+        last = self.rows.get(offset)
+        rows = table_rows([last])
+        if last.head.first + len(rows) != self.state.next_doc_number:
+            end = last.head.first + len(rows)
+            reason = f"its last log record ends at number {end}, its state says {self.state.next_doc_number}"
+        elif offset + 1 == self.state.next_offset and xxhash.xxh3_64_intdigest(last.raw) != self.state.last_checksum:
+            reason = f"log record {offset}, the last one, is not that of its state"
+        elif not np.array_equal(self.tables.rows.fetch(np.arange(last.head.first, last.head.first + len(rows))), rows):
+            reason = f"log record {offset}, the last one: the rows of its entries are not those of the log"
+        elif self.state.horizon is None and self.coverage.last.get(last.batch.source, -1) < last.batch.offset(-1):
+            reason = f"log record {offset}, the last one: no source range has its entries"
+        else:
+            return
+        raise self.store.corrupt(reason)
 
     def begin(self, log_id: str) -> None:
         """Bind an empty index to a log."""
@@ -121,7 +156,8 @@ class Applied:
             raise
 
     def refuse_doubt(self) -> None:
-        """Raise RefusedError where an earlier effect failed."""
+        """Raise RefusedError where an earlier effect failed, or nothing may be written any more."""
+        self._refuse()
         if self.doubt is not None:
             msg = f"the index {self.store.name} stopped after an error ({self.doubt}): close it and open it again"
             raise RefusedError(msg)

@@ -72,7 +72,14 @@ _REASON_CHARACTERS = 500
 _UNREADABLE = (ValueError, TypeError, KeyError, RecursionError, CorruptError)
 """Errors raised where the content of ``current`` is not what this program wrote."""
 
-_OTHER_FORMAT = f"open it with the release that wrote it; else: {REBUILD}"
+_OTHER_FORMAT = (
+    "open it with the release that wrote it; a worker's index is read from its log again by "
+    "`stream-dedup index rebuild`"
+)
+_MISSING = (
+    "put it back from a backup; without one, a worker's index is read from its log again by "
+    "`stream-dedup index rebuild`, and of one that `filter` or `Index` keeps nothing is left: name another folder"
+)
 _CONVERT = (
     "an earlier release kept it for stream_dedup.Index, which converts it when it opens it; "
     "for anything else name another folder"
@@ -152,6 +159,16 @@ class Folder:
         """Whether this process opened it; False in a child that was forked since."""
         return self._lock.here
 
+    @property
+    def is_replaced(self) -> bool:
+        """Whether this process writes to the folder, and it was removed, moved or replaced since."""
+        return self.writable and self._lock.is_replaced
+
+    def refuse_replaced(self) -> None:
+        """Raise RefusedError where it was."""
+        if self.writable:
+            self._lock.refuse_replaced()
+
     def make_data(self) -> Path:
         """Make an empty data folder; the next opening removes it unless ``make_current`` was called."""
         with writing(self.path):
@@ -177,7 +194,7 @@ class Folder:
 
     def mark_corrupt(self, reason: str) -> None:
         """Write the file ``corrupt``; the next opening raises its reason. A reader writes none."""
-        if self.writable and self.here:
+        if self.writable and self.here and not self.is_replaced:
             mark_corrupt(self.path, reason)
 
     def release(self) -> None:
@@ -186,7 +203,7 @@ class Folder:
 
     def _take(self, *, emptied: bool) -> None:
         if emptied:
-            self._replaced = _data_of(self.path)
+            self._replaced = data_of(self.path)
             # What cannot be marked or removed takes space and does no other harm.
             with contextlib.suppress(OSError):
                 self._prepare_replacing()
@@ -229,21 +246,10 @@ class Folder:
             raise CorruptError(msg) from error
         if pointer is None:
             return None
-        if pointer.version != INDEX_FORMAT_VERSION:
-            version = reprlib.repr(pointer.version)
-            msg = (
-                f"index {self.path} has format version {version}, this program knows {INDEX_FORMAT_VERSION}: "
-                f"{_OTHER_FORMAT}"
-            )
-            raise CorruptError(msg)
-        if pointer.kind != self._kind:
-            msg = f"index {self.path} is of kind {reprlib.repr(pointer.kind)}, not {self._kind!r}: " + (
-                _CONVERT if pointer.kind == TABLES_KIND else "name another folder"
-            )
-            raise UserError(msg)
+        _refuse_format(self.path, pointer, self._kind)
         if not is_data_name(pointer.data) or not is_folder(self.path / pointer.data):
             data = reprlib.repr(pointer.data)
-            msg = f"index {self.path}: its data folder {data} is missing, or is none of its own: {REBUILD}"
+            msg = f"index {self.path}: its data folder {data} is missing, or is none of its own: {_MISSING}"
             raise CorruptError(msg)
         return pointer.data
 
@@ -273,6 +279,19 @@ def mark_corrupt(path: Path, reason: str = "damage was found") -> None:
         replace_text(path / CORRUPT, reason + "\n")
 
 
+def refuse_format(path: Path, kind: str) -> None:
+    """Raise the error of an index of another kind or of another format version; none where ``current`` cannot be read.
+
+    Raises:
+        UserError, CorruptError: as ``Folder.read``.
+    """
+    pointer = None
+    with contextlib.suppress(*_UNREADABLE):
+        pointer = _read_pointer(path)
+    if pointer is not None:
+        _refuse_format(path, pointer, kind)
+
+
 def kind_of(path: Path) -> object:
     """Return the kind of index in a folder, None where none can be read."""
     try:
@@ -280,6 +299,18 @@ def kind_of(path: Path) -> object:
     except (*_UNREADABLE, OSError):
         return None
     return None if pointer is None else pointer.kind
+
+
+def _refuse_format(path: Path, pointer: _Pointer, kind: str) -> None:
+    if pointer.version != INDEX_FORMAT_VERSION:
+        version = reprlib.repr(pointer.version)
+        msg = f"index {path} has format version {version}, this program knows {INDEX_FORMAT_VERSION}: {_OTHER_FORMAT}"
+        raise CorruptError(msg)
+    if pointer.kind != kind:
+        msg = f"index {path} is of kind {reprlib.repr(pointer.kind)}, not {kind!r}: " + (
+            _CONVERT if pointer.kind == TABLES_KIND else "name another folder"
+        )
+        raise UserError(msg)
 
 
 def _refuse_others_folder(path: Path) -> None:
@@ -304,7 +335,7 @@ def _refuse_others_folder(path: Path) -> None:
 def _holds_index(path: Path) -> bool:
     """Whether a folder holds an index, whole or damaged."""
     try:
-        return _data_of(path) is not None or any(holds_data(data) for data in data_folders(path))
+        return data_of(path) is not None or any(holds_data(data) for data in data_folders(path))
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
@@ -312,8 +343,8 @@ def _holds_index(path: Path) -> bool:
         raise UserError(msg) from error
 
 
-def _data_of(path: Path) -> str | None:
-    """Return the name in ``current``, whether that folder exists or not; None where it cannot be read."""
+def data_of(path: Path) -> str | None:
+    """Return the name of the data folder in ``current``, whether it exists or not; None where that cannot be read."""
     try:
         pointer = _read_pointer(path)
     except _UNREADABLE:

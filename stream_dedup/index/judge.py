@@ -196,16 +196,16 @@ class Judge:
         is_other = self._is_other(own)
 
         def accept(query: int, position: LogPosition) -> bool:
-            same = own.id(query) == self._listed(position).batch.id(row_of(position))
+            same = own.id(query) == self.listed(position).batch.id(row_of(position))
             return same and (is_other is None or is_other(query, position))
 
         return accept
 
     def _coordinates(self, position: LogPosition) -> Coordinates:
-        return self._listed(position).batch.coordinates(row_of(position))
+        return self.listed(position).batch.coordinates(row_of(position))
 
     def _match(self, signature: int, found: _NearEntry) -> Match:
-        row, at = self._listed(found.position), row_of(found.position)
+        row, at = self.listed(found.position), row_of(found.position)
         differing = signature ^ int.from_bytes(row.batch.signatures[at])
         bits = differing.bit_count()
         if found.distance not in {bits, (differing >> _REST_BITS).bit_count()}:
@@ -221,7 +221,7 @@ class Judge:
             similarity=similarity(bits),
         )
 
-    def _listed(self, position: LogPosition) -> StoredRecord:
+    def listed(self, position: LogPosition) -> StoredRecord:
         """Return the record of an entry that was found; a missing record is damage."""
         try:
             row = self._applied.rows.get(log_offset_of(position)) if position >= 0 else None

@@ -51,9 +51,9 @@ def _moved(path: Path) -> Path | None:
     if not data:
         return None
     # 1
-    kept = _kept_folder(path)
+    kept = kept_folder(path)
     for name in (CURRENT, CORRUPT):
-        _copy(path / name, kept / name)
+        copy_text(path / name, kept / name)
     # 2
     for each in data:
         each.rename(kept / each.name)
@@ -66,7 +66,7 @@ def _moved(path: Path) -> Path | None:
     return kept
 
 
-def _kept_folder(path: Path) -> Path:
+def kept_folder(path: Path) -> Path:
     """Return a folder without data: the last one, if a crash came before its step 2, or a new one."""
     last = max((number for each in path.iterdir() if (number := kept_number(each))), default=0)
     kept = path / f"kept-{last}"
@@ -77,7 +77,8 @@ def _kept_folder(path: Path) -> Path:
     return kept
 
 
-def _copy(file: Path, copy: Path) -> None:
+def copy_text(file: Path, copy: Path) -> None:
+    """Copy a small file, if it can be read."""
     try:
         text = read_text(file)
     except CorruptError:

@@ -47,10 +47,10 @@ from stream_dedup.errors import CorruptError
 
 INDEX_FORMAT_VERSION = 2
 REBUILD = (
-    "a worker's index is a cache of its log: delete the folder or run `stream-dedup index rebuild`; one that `filter` "
-    "or `Index` keeps is the only copy of its content: put it back from a backup, or name another folder"
+    "run `stream-dedup index rebuild --index FOLDER`, for a worker's index with its --config: that is read from its "
+    "log again; of one that `filter` or `Index` keeps, everything that can be read is saved"
 )
-"""The remedy for an index that cannot be read."""
+"""The remedy for an index that is damaged."""
 
 STATE, IDENTITY = b"M", b"G"
 IDENTITY_BYTES = 16

@@ -23,7 +23,7 @@ import numpy as np
 
 from stream_dedup.core.arrays import U8, U64
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.entry import Batch, LogRecord, Payload, encode, make_batch
+from stream_dedup.core.entry import LogRecord, Payload, encode, make_batch
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import LIBRARY_LOG_PREFIX, SIGNATURE_BYTES, DocNumber, Status, Widths
@@ -92,9 +92,7 @@ def article_ids(index: LogIndex, rows: RowArray) -> list[str]:
     ids = [""] * len(rows)
     positions = rows["position"].tolist()
     for at in np.argsort(rows["position"]).tolist():
-        record, row = index.entry(positions[at])
-        if isinstance(record.payload, Batch):
-            ids[at] = _read_id(record.payload.id(row))
+        ids[at] = read_id(index.id_of(positions[at]))
     return ids
 
 
@@ -130,7 +128,8 @@ def _stored_id(article_id: str) -> str:
     return _ESCAPE + raw.hex() if escaped else article_id
 
 
-def _read_id(stored: str) -> str:
+def read_id(stored: str) -> str:
+    """Return the id that was given to the API."""
     if stored.startswith(_ESCAPE):
         return bytes.fromhex(stored[len(_ESCAPE) :]).decode("utf-8", "surrogatepass")
     return stored

@@ -6,7 +6,7 @@ one write. Their keys then join the entries in memory, which are merged into the
 posting lists in steps. If the process is killed RocksDB keeps a prefix of these writes: every record up to the applied
 position is there, and entries that were not merged are read into memory again.
 
-One thread uses an index; one process owns its folder.
+One thread at a time uses an index (``calls`` sees to that for the Python API); one process owns its folder.
 
 After any error that leaves a write in doubt the index refuses every call: close it and open it again.
 """
@@ -123,7 +123,8 @@ class LogIndex:
             folder.release()
             raise
         try:
-            return cls(folder, Applied(store, settings, scheme, progress), data if staged else None)
+            applied = Applied(store, settings, scheme, progress, folder.refuse_replaced)
+            return cls(folder, applied, data if staged else None)
         except BaseException:
             store.close()
             folder.release()
@@ -215,6 +216,10 @@ class LogIndex:
         """Return the record and the row of an entry; RefusedError where it is not held."""
         return self._applied.rows.get(log_offset_of(position)).record, row_of(position)
 
+    def id_of(self, position: LogPosition) -> str:
+        """Return the article id of an entry that a search found; CorruptError where the log has none there."""
+        return self._judge.listed(position).batch.id(row_of(position))
+
     def withdrawn_at(self, position: LogPosition) -> LogOffset | None:
         """Return the log offset of the withdrawal of an entry, None where it matches; raises as ``entry``."""
         record = self._applied.rows.get(log_offset_of(position))
@@ -305,10 +310,21 @@ class LogIndex:
 
         After an error that left a write in doubt, an error while closing is not raised: it has the same cause. In a
         forked child, and the second time, this does nothing.
+
+        Raises:
+            RefusedError: the folder was removed, moved or replaced. What was not durable is lost; the rest is where the
+                folder is.
         """
         if self._closed or not self._folder.here:
             return
         self._closed = True
+        if self._folder.is_replaced:
+            # Closing would write and remove files by their names.
+            self._applied.store.abandon()
+            try:
+                self._folder.refuse_replaced()
+            finally:
+                self._folder.release()
         try:
             self._applied.close(durable=self._staged is None)
         except StreamDedupError:

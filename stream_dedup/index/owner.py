@@ -3,6 +3,10 @@
 The lock is on the file ``owner``. A writer makes that file and leaves its process id in it; a reader locks the file
 that is there and changes nothing. A copied folder may be without it: a reader then locks the folder, and a writer locks
 both. It cuts files that a reader has mapped, which would kill the reader.
+
+A lock is on a file, not on a name: where the folder is removed or replaced while it is open, another process can own
+what has its name then. RocksDB goes on to make files by their names, so the owner asks before each effect whether the
+folder is still its own (``refuse_replaced``).
 """
 
 from __future__ import annotations
@@ -11,9 +15,10 @@ import contextlib
 import fcntl
 import os
 import re
+import weakref
 from pathlib import Path
 
-from stream_dedup.errors import CorruptError, StreamDedupError, UnavailableError, UserError
+from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError
 from stream_dedup.index.small_files import open_file, writing
 
 FILE = "owner"
@@ -25,13 +30,15 @@ _PID = re.compile(rb"[0-9]{0,19}\n?")
 
 
 class Owner:
-    """A lock on an index folder, or on another folder of this program, held until ``release``."""
+    """A lock on an index folder, or on another folder of this program, held until ``release`` or until it is let go."""
 
     def __init__(self, path: Path, handle: int, kind: str = "index") -> None:
         self._path = path
         self._handles = [handle]
         self._name = f"{kind} {path}"
         self._pid = os.getpid()
+        self._release = weakref.finalize(self, _release, self._handles, self._pid)
+        self._release.atexit = False
 
     @classmethod
     def write(cls, path: Path, kind: str = "index") -> Owner:
@@ -82,14 +89,28 @@ class Owner:
         """Whether this process took the lock; False in a child that was forked since."""
         return os.getpid() == self._pid
 
+    @property
+    def is_replaced(self) -> bool:
+        """Whether a folder that this process writes to was removed, moved or replaced since."""
+        held = os.fstat(self._handles[-1])
+        try:
+            there = self._path.stat()
+        except OSError:
+            return True
+        return (there.st_dev, there.st_ino) != (held.st_dev, held.st_ino)
+
+    def refuse_replaced(self) -> None:
+        """Raise RefusedError where it was."""
+        if self.is_replaced:
+            msg = (
+                f"{self._name} was removed, moved or replaced while this process had it open: nothing more is written "
+                "to it; end this process, then open the folder that holds your data"
+            )
+            raise RefusedError(msg)
+
     def release(self) -> None:
         """Let others open the folder. In a forked child the parent keeps its lock."""
-        for handle in self._handles:
-            if self.here:
-                # Closing is not enough: a forked child has the same lock open.
-                fcntl.flock(handle, fcntl.LOCK_UN)
-            os.close(handle)
-        self._handles = []
+        self._release()
 
     def _lock_folder(self) -> None:
         """Lock the folder too, against readers that found no file to lock."""
@@ -111,6 +132,10 @@ class Owner:
         if kind == fcntl.LOCK_EX and _is_only_read(handle):
             return UserError(f"{self._name} is in use by a process that reads it: wait for it to end")
         pid = _pid_in(self._path)
+        if pid == str(os.getpid()):
+            return UserError(
+                f"{self._name} is open in this process already: share it between the threads, or close it first"
+            )
         return UserError(
             f"{self._name} is in use by process {pid if pid.isdigit() else '?'}: "
             "stop that process or name another folder"
@@ -122,6 +147,14 @@ class Owner:
             raise CorruptError(msg)
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+
+
+def _release(handles: list[int], pid: int) -> None:
+    for handle in handles:
+        if os.getpid() == pid:
+            # Closing is not enough: a forked child has the same lock open.
+            fcntl.flock(handle, fcntl.LOCK_UN)
+        os.close(handle)
 
 
 def _open_to_read(path: Path) -> int:

@@ -109,14 +109,30 @@ class RowColumn:
         return self.fetch(distinct).take(at)
 
     def scan(self, start: DocNumber) -> Iterator[tuple[DocNumber, RowArray]]:
-        """Yield rows from a document number on, in portions, each with its first document number."""
-        start = max(start, self.first)
+        """Yield rows from a document number on, in portions, each with its first document number.
+
+        Raises:
+            CorruptError: their log positions do not rise.
+        """
+        start, last = max(start, self.first), -1
         while start < self.after:
             chunk = start // ROW_CHUNK
             end = min(DocNumber((chunk + _READ_CHUNKS) * ROW_CHUNK), self.after)
             whole = self._read(np.arange(chunk, -(-end // ROW_CHUNK)))
-            yield start, whole[start - chunk * ROW_CHUNK : end - chunk * ROW_CHUNK]
-            start = end
+            rows = whole[start - chunk * ROW_CHUNK : end - chunk * ROW_CHUNK]
+            self._refuse_disorder(start, rows["position"], last)
+            yield start, rows
+            start, last = end, int(rows["position"][-1])
+
+    def _refuse_disorder(self, first: DocNumber, positions: I64, last: int) -> None:
+        """Raise CorruptError where the log positions of rows do not rise; ``last`` is that before them, -1 of none."""
+        wrong = np.flatnonzero(np.diff(positions, prepend=last) <= 0)
+        if len(wrong):
+            position = positions[wrong[0]]
+            reason = (
+                f"row {first + int(wrong[0])} is of log position {position}, which is not after that of the row before"
+            )
+            raise self._store.corrupt(reason)
 
     def _check_end(self) -> None:
         """Check that the last chunk on disk ends at the last document number: both are written in one batch."""

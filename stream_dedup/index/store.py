@@ -12,7 +12,8 @@ Rules:
   of links to the files, for it and its binding write small files wherever they open.
 * A forked child has no store: RocksDB's threads and locks are not forked with it. The child's copy of an open store
   refuses every call, and is released without closing, which would write to the parent's files. A child whose parent
-  has ever opened a store cannot open one of its own: RocksDB would wait for threads that are not there.
+  has ever opened a store cannot open one of its own: RocksDB would wait for threads that are not there. For the same
+  reason it ends without the exit handlers of C; those of Python run.
 
 It must not interpret a key or a value.
 """
@@ -69,6 +70,9 @@ _NOT_READ = frozenset({"LOCK", "LOG", "rocksdict-config.json"})
 
 _DAMAGE = ("Corruption", "checksum mismatch", "Not implemented", "does not exist", "No such file")
 
+_HELD = "lock hold by current process"
+"""What RocksDB says of a path where a store was abandoned; ``owner`` has refused every other one."""
+
 
 _rocksdb_pid: int | None = None
 """The first process, among this one and those it was forked from, that opened a store: RocksDB's threads are there."""
@@ -104,8 +108,12 @@ class Store:
 
     def __del__(self) -> None:
         if os.getpid() != self._pid and hasattr(self, "_db"):
-            # This reference is never released: on release RocksDB would flush, and wait for its threads.
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
+            # On release RocksDB would flush, and wait for its threads.
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Never release RocksDB's object: closing it would write files."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
 
     def _claim_rocksdb(self) -> None:
         """Note that RocksDB's threads belong to this process.
@@ -121,6 +129,8 @@ class Store:
                 "(multiprocessing: the start method spawn)"
             )
             raise RefusedError(msg)
+        if _rocksdb_pid is None:
+            os.register_at_fork(after_in_child=_end_without_rocksdb)
         _rocksdb_pid = self._pid
 
     @property
@@ -273,6 +283,11 @@ class Store:
             raise self._error(doing, text) from error
 
     def _error(self, doing: str, text: str) -> StreamDedupError:
+        if _HELD in text:
+            return RefusedError(
+                f"index {self.name}: this process had a folder of this name open that was removed, moved or replaced; "
+                "end the process, then open this one"
+            )
         if any(sign in text for sign in _DAMAGE):
             return self.corrupt(f"RocksDB could not {doing}: {text}")
         msg = (
@@ -280,6 +295,15 @@ class Store:
             "see that the disk has space and can be written, then start again"
         )
         return UnavailableError(msg)
+
+
+def _end_without_rocksdb() -> None:
+    """Let a forked child end without the exit handlers of C: RocksDB's would join threads that were not forked.
+
+    That crashes where memory of their stacks was given back, as it is in a program of many threads.
+    """
+    libc = ctypes.CDLL(None)
+    libc.on_exit(libc._exit, None)  # noqa: SLF001 - its name in C; registered last, it runs first, and with the exit code
 
 
 def _options(settings: IndexSettings, *, create: bool) -> Options:

@@ -177,6 +177,7 @@ class LogFollower:
         except _ServiceEndsError:
             return
         finally:
+            self._stopped.set()  # what is asked from now on is refused by who asks
             self._set(ready=False, up_to_date=False)
             self._refuse_all("the service ends")
 

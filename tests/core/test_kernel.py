@@ -3,13 +3,15 @@
 import importlib
 import linecache
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numba import int64, njit
+from numba import int64, njit, types
 from numba.core.errors import NumbaError
+from numba.core.types import abstract
 
 from stream_dedup.core import kernel
 from stream_dedup.core.fingerprint import short_kernel, words_kernel
@@ -84,3 +86,23 @@ def test_a_function_that_makes_arrays_must_not_say_that_it_makes_none() -> None:
 
 def _sum_of_zeros(count: int) -> int:
     return int(np.zeros(count, np.int64).sum())
+
+
+def test_threads_that_make_a_type_at_once_make_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two of one type, a first call in one of them would find no function for its arguments."""
+    made: list[object] = []
+    number = getattr(abstract, "_autoincr")  # noqa: B009 - its stubs have no such name
+    new: Any = types.UniTuple
+    other = threading.Thread(target=lambda: made.append(new(types.int8, 77)))
+
+    def meanwhile() -> int:
+        monkeypatch.undo()
+        other.start()
+        other.join(0.1)  # it cannot end before this thread has made the type
+        return int(number())
+
+    monkeypatch.setattr(abstract, "_autoincr", meanwhile)
+    own = new(types.int8, 77)
+    other.join()
+    assert made == [own]
+    assert made[0] is own

@@ -44,7 +44,7 @@ def test_the_store_of_another_log_is_refused(tmp_path: Path) -> None:
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
     with (
         closing(GroupStore.open(tmp_path, LOG_ID)),
-        pytest.raises(UserError, match=r"groups store .* is in use by process"),
+        pytest.raises(UserError, match=r"groups store .* is open in this process already"),
     ):
         GroupStore.open(tmp_path, LOG_ID)
 

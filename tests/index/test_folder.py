@@ -1,7 +1,6 @@
 """The folder: one owner, staged work, formats, what killed processes leave."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,7 +45,10 @@ def test_a_second_process_is_refused_and_told_who_owns_the_index(tmp_path: Path)
 
 def test_a_second_opening_in_the_same_process_is_refused(tmp_path: Path) -> None:
     """The owner is the one that opened it, not the process alone."""
-    with LogIndex.open(tmp_path, scheme=SCHEME), pytest.raises(UserError, match=f"in use by process {os.getpid()}"):
+    with (
+        LogIndex.open(tmp_path, scheme=SCHEME),
+        pytest.raises(UserError, match="open in this process already"),
+    ):
         LogIndex.open(tmp_path, scheme=SCHEME)
     LogIndex.open(tmp_path, scheme=SCHEME).close()
 
@@ -128,7 +130,7 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     build(LogIndex.open(tmp_path, scheme=SCHEME), RECORDS).close()
     pointer = json.loads((tmp_path / "current").read_text())
     (tmp_path / "current").write_text(json.dumps(pointer | {"format": 99}))
-    with pytest.raises(CorruptError, match=r"format version 99, this program knows 2: .*index rebuild"):
+    with pytest.raises(CorruptError, match=r"format version 99, this program knows 2: open it with the release"):
         LogIndex.open(tmp_path, scheme=SCHEME)
     (tmp_path / "current").write_text("{")
     with pytest.raises(CorruptError, match="`current` cannot be read"):

@@ -16,7 +16,7 @@ from tests.index.make_fixture import FIXTURES
 from tests.index.trees import tree
 from tests.logs import SCHEME
 
-REMEDY = "a worker.*run `stream-dedup index rebuild`; one that `filter` .* is the only copy"
+REMEDY = "put it back from a backup; .* by `stream-dedup index rebuild`, and of one that `filter` .* nothing is left"
 
 pytestmark = pytest.mark.usefixtures("no_image")
 

@@ -272,6 +272,23 @@ def test_a_service_that_cannot_fingerprint_any_more_ends(made: MemoryService, mo
             running.raise_failure()
 
 
+def test_what_is_asked_of_a_follower_that_has_failed_is_refused(
+    made: MemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread asks before the service is told to stop: its request would wait for ever."""
+    with made.serve() as running:
+        monkeypatch.setattr("stream_dedup.serve.follower.LogFollower._step", _failing)
+        running._thread.join(WAIT_S)
+        with pytest.raises(NotReadyError, match="the service ends"):
+            running.follower.ask(lambda index: index.next_offset).result(WAIT_S)
+        running._failures.clear()
+
+
+def _failing(*_: object) -> None:
+    msg = "a bug"
+    raise ValueError(msg)
+
+
 def stat_of(pid: int) -> str:
     """The state of a process, as the kernel names it."""
     try:

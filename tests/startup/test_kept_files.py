@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import xxhash
 
-from stream_dedup import api
+from stream_dedup import api, fingerprint
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.table_store import keep_tables_in, table_store
 from stream_dedup.core.text.decode import InputFormat
@@ -238,8 +238,8 @@ def test_programs_register_the_files(start: str) -> None:
 def test_the_python_api_registers_the_files() -> None:
     """What makes its fingerprints has registered them."""
     keep_tables_in(None)
-    api._fingerprinters.made.clear()
-    api._fingerprinter(PROFILES["simhash"].settings)
+    api._idle.clear()
+    fingerprint("the cat", "simhash")
     assert isinstance(table_store(), KeptFiles)
 
 

@@ -1,0 +1,231 @@
+"""An index whose content does not agree is refused at opening, and what can be read of it is saved."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stream_dedup import Index
+from stream_dedup.cli import run
+from stream_dedup.errors import CorruptError, StreamDedupError
+from stream_dedup.index import LogIndex, only_copy_in, saving
+from stream_dedup.index.folder import Folder
+from stream_dedup.index.layout import ROW_BYTES, STATE, chunk_key, offset_key
+from stream_dedup.index.settings import IndexSettings
+from stream_dedup.index.store import Store
+
+ARTICLES = 700
+"""More than a portion: two log records, at the offsets 1 and 2."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A kept index."""
+    with Index(tmp_path / "index") as index:
+        for number in range(ARTICLES):
+            index.add(f"id {number}", number << 20)
+    return tmp_path / "index"
+
+
+def _change(folder: Path, change: Callable[[Store], dict[bytes, bytes | None]]) -> None:
+    store = Store(folder / "data-1", IndexSettings(), create=False, on_corrupt=lambda _: None)
+    batch = store.batch()
+    for key, value in change(store).items():
+        if value is None:
+            batch.delete(key)
+        else:
+            batch.put(key, value)
+    store.write(batch)
+    store.flush(wait=True)
+    store.close()
+
+
+def _state(**values: object) -> Callable[[Store], dict[bytes, bytes | None]]:
+    return lambda store: {STATE: json.dumps(json.loads(store.get([STATE])[0]) | values).encode()}
+
+
+def _row(number: int, field: int, value: int) -> Callable[[Store], dict[bytes, bytes | None]]:
+    """Change a word of a row: 4 is the group, 6 the log position."""
+
+    def change(store: Store) -> dict[bytes, bytes | None]:
+        key = chunk_key(number // 64)
+        size = len(store.get([chunk_key(0)])[0]) // 64
+        raw = bytearray(store.get([key])[0])
+        at = number % 64 * size + field * 8
+        raw[at : at + 8] = value.to_bytes(8, "little")
+        return {key: bytes(raw)}
+
+    return change
+
+
+def _last_head(store: Store) -> dict[bytes, bytes | None]:
+    key = offset_key(b"R", 2)
+    head = bytearray(store.get([key])[0])
+    head[9:13] = (ARTICLES - 1).to_bytes(4, "little")
+    return {key: bytes(head)}
+
+
+def _no_ranges(store: Store) -> dict[bytes, bytes | None]:
+    return dict.fromkeys((key for key, _ in store.scan(b"S", b"T")), None)
+
+
+DAMAGE: dict[str, tuple[Callable[[Store], dict[bytes, bytes | None]], str, int]] = {
+    "rows out of order": (_row(40, 6, 1), "row 40 is of log position 1, which is not after", ARTICLES),
+    "fewer articles": (_state(articles=3), "its state says that there are 3", ARTICLES),
+    "another last record": (_state(last_checksum=3), "log record 2, the last one, is not that of its state", ARTICLES),
+    "the number of the last record": (_last_head, "its last log record ends at number", ARTICLES),
+    "the rows of the last record": (_row(ARTICLES - 2, 4, 9), "are not those of the log", ARTICLES),
+    "no source range": (_no_ranges, "no source range has its entries", ARTICLES),
+    "no first record": (lambda _: {offset_key(b"E", 1): None, offset_key(b"R", 1): None}, "its entries begin at", 188),
+    "no last record": (lambda _: {offset_key(b"E", 2): b"\1"}, "log record 2 cannot be read", 512),
+}
+
+
+@pytest.mark.parametrize("kind", list(DAMAGE))
+def test_a_damaged_index_is_refused_and_what_can_be_read_is_saved(
+    folder: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The advice of the refusal works: afterwards the index opens, is intact, and finds every article that was read."""
+    change, reason, left = DAMAGE[kind]
+    _change(folder, change)
+    with pytest.raises(CorruptError, match=rf"{reason}.*`stream-dedup index rebuild --index FOLDER`"):
+        Index(folder)
+    command = ["index", "rebuild", "--index", str(folder)]
+    counted = 3 if kind == "fewer articles" else ARTICLES
+    assert run([*command, "--dry-run"]) == 0
+    assert f"index {folder} would have {left} articles of the {counted} that it counted\n" in capsys.readouterr().out
+    assert run(command) == 0
+    assert f"{folder / 'kept-1'}: delete them" in capsys.readouterr().out
+    with Index(folder) as index:
+        assert len(index) == left
+        number = ARTICLES - 1 if kind == "no first record" else 5
+        assert [found.id for found in index.search(number << 20, k=0)] == [f"id {number}"]
+    assert run(["index", "verify", "--index", str(folder)]) == 0
+    assert capsys.readouterr().out == f"index {folder} is intact\n"
+
+
+def test_what_only_verify_finds_is_saved_by_its_advice(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row in the middle is compared by nothing at opening; the command that verify names mends it."""
+    _change(folder, _row(100, 4, 9))
+    Index(folder).close()
+    assert run(["index", "verify", "--index", str(folder)]) == 3
+    command = f"stream-dedup index rebuild --index {folder}"
+    assert f"save what can be read of it with: {command}\n" in capsys.readouterr().err
+    assert run(command.split()[1:]) == 0
+    with LogIndex.read(folder, scheme=None) as index:
+        assert index.verify() == []
+        assert index.next_doc_number == ARTICLES
+
+
+def test_records_that_two_threads_numbered_alike_are_both_saved(folder: Path) -> None:
+    """An earlier release let threads number articles twice: the second record would count as a copy of the first."""
+    _change(folder, lambda store: {offset_key(b"E", 2): store.get([offset_key(b"E", 1)])[0], **_same_head(store)})
+    with pytest.raises(CorruptError):
+        Index(folder)
+    saved = saving.save(folder, lambda _done, _whole: None)
+    assert saved[:3] == (1024, ARTICLES, [])
+    with Index(folder) as index:
+        assert [found.id for found in index.search(5 << 20, k=0)] == ["id 5", "id 5"]
+
+
+def _same_head(store: Store) -> dict[bytes, bytes | None]:
+    return {offset_key(b"R", 2): store.get([offset_key(b"R", 1)])[0]}
+
+
+@pytest.mark.parametrize("step", ["kept", "filled", "current"])
+def test_a_rebuild_that_ends_between_two_steps_loses_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """The next call saves the same."""
+
+    class KilledError(Exception):
+        pass
+
+    def killed(*_arguments: object, **_named: object) -> None:
+        raise KilledError
+
+    made_current = Folder.make_current
+
+    def after(one: Folder, data: Path) -> None:
+        made_current(one, data)
+        killed()
+
+    _change(folder, _row(40, 6, 1))
+    with monkeypatch.context() as patch:
+        where = {"kept": (saving, "append_articles", killed), "filled": (Folder, "make_current", killed)}
+        patch.setattr(*where.get(step, (Folder, "make_current", after)))
+        with pytest.raises(KilledError):
+            saving.save(folder, lambda _done, _whole: None)
+    assert only_copy_in(folder)
+    if step != "current":
+        assert saving.save(folder, lambda _done, _whole: None).articles == ARTICLES
+    with Index(folder) as index:
+        assert len(index) == ARTICLES
+
+
+def test_an_index_that_is_open_is_not_rebuilt(folder: Path) -> None:
+    """Nor planned; nothing is changed."""
+    with Index(folder):
+        for dry_run in (False, True):
+            with pytest.raises(StreamDedupError, match="is open in this process already"):
+                saving.save(folder, lambda _done, _whole: None, dry_run=dry_run)
+    assert sorted(each.name for each in folder.iterdir()) == ["current", "data-1", "owner"]
+
+
+def test_a_folder_that_is_replaced_while_it_is_open_is_left_alone(folder: Path) -> None:
+    """The new one is another's: RocksDB would write into it, by the names of its files."""
+    other = folder.with_name("other")
+    shutil.copytree(folder, other)
+    index = Index(folder)
+    index.add("late", 3)
+    folder.rename(folder.with_name("moved"))
+    other.rename(folder)
+    before = {each: each.read_bytes() for each in sorted(folder.rglob("*")) if each.is_file()}
+    for call in (index.flush, lambda: index.search(3), lambda: index.add("later", 4), lambda: len(index), index.close):
+        with pytest.raises(StreamDedupError, match=r"was removed, moved or replaced .* end this process"):
+            call()
+    index.close()
+    assert {each: each.read_bytes() for each in before} == before
+    with pytest.raises(StreamDedupError, match="end the process, then open this one"):
+        Index(folder)
+    with Index(folder.with_name("moved")) as moved:
+        assert len(moved) == ARTICLES
+
+
+def test_an_index_that_is_let_go_leaves_its_folder(folder: Path) -> None:
+    """Without ``close``; a copy of an open folder has an owner of its own, and a process that was killed none."""
+    index = Index(folder)
+    copy = Path(shutil.copytree(folder, folder.with_name("copy")))
+    del index
+    for each in (folder, copy):
+        (each / "owner").write_text("4194305\n")
+        with Index(each) as again:
+            assert len(again) == ARTICLES
+
+
+def test_an_index_of_filter_is_saved_with_its_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The next call finds what the calls before logged."""
+    lines, folder = tmp_path / "lines", tmp_path / "index"
+    lines.write_text('{"id":"a","text":"the ferry and the bridge and the river in the evening"}\n', "utf-8")
+    command = ["filter", "--index", str(folder), str(lines)]
+    assert run(command) == 0
+    (data,) = folder.glob("data-*")
+    data.rename(folder / "data-1")
+    (folder / "current").write_text((folder / "current").read_text().replace(data.name, "data-1"))
+    _change(folder, _state(articles=0))
+    capsys.readouterr()
+    assert run(command) == 6
+    assert "`stream-dedup index rebuild --index FOLDER`" in capsys.readouterr().err
+    assert run(["index", "rebuild", "--index", str(folder)]) == 0
+    capsys.readouterr()
+    assert run(command) == 0
+    assert '"verdict":"duplicate"' in capsys.readouterr().out.replace(" ", "")
+
+
+def test_rows_are_as_this_file_draws_them() -> None:
+    """The words that the tests change."""
+    assert ROW_BYTES == 64
+    assert np.dtype("<u8").itemsize * 6 == 48
