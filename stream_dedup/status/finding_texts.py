@@ -145,8 +145,8 @@ FINDING_SENTENCES: Mapping[FindingCode, FindingSentences] = _TOPIC_SENTENCES | {
     FindingCode.LOST_TRANSACTION: FindingSentences(
         "{partitions}: a transaction that no coordinator knows, of producer id {producer} since {since}, holds back "
         "{held:,} offsets",
-        "abort it: kafka-transactions.sh --bootstrap-server {brokers} abort --topic {topic} --partition {number} "
-        "--start-offset {first}",
+        "if a user who may describe every transactional id is told the same, abort it: kafka-transactions.sh "
+        "--bootstrap-server {brokers} abort --topic {topic} --partition {number} --start-offset {first}",
     ),
     FindingCode.STUCK: FindingSentences(
         "{partitions}: nothing was committed in {seconds:.0f} s, though there are articles",
