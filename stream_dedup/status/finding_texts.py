@@ -102,7 +102,8 @@ FINDING_SENTENCES: Mapping[FindingCode, FindingSentences] = _TOPIC_SENTENCES | {
     ),
     FindingCode.NOT_TAKEN: FindingSentences(
         "{partitions}: no worker reads them, though the group reads their topic",
-        "restart the workers one after the other: each restart assigns all partitions again",
+        "if they are not taken within half a minute, restart the workers one after the other: each restart assigns all "
+        "partitions again",
     ),
     FindingCode.IDLE_WORKERS: FindingSentences(
         "{idle} of {workers} workers have no partition, for the topics have {partitions}",

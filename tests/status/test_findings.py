@@ -93,7 +93,11 @@ def test_each_harm_is_named_with_its_remedy(harm: dict[str, Any], text: str, rem
     [
         (("articles",), None, "note: articles-2: new, and not read yet; the group takes"),
         (("articles",), 29.0, "note: articles-2: new, and not read yet; the group takes"),
-        (("articles",), 30.0, "wrong: articles-2: no worker reads them, though the group reads their topic; restart"),
+        (
+            ("articles",),
+            30.0,
+            "wrong: articles-2: no worker reads them, though the group reads their topic; if they are not",
+        ),
         ((), 29.0, "note: articles-2: new"),  # a client leaves out topics that were not there
         ((), 30.0, "wrong: no worker reads articles-2; start the workers with all topics"),
         ((), None, "wrong: no worker reads articles-2; start the workers with all topics"),
