@@ -100,10 +100,13 @@ class _Window:
             self._wait()
 
     def too_large(self, number: int, size: int, error: KafkaError) -> UserError:
-        changes = {MESSAGE_BYTES: str(size + HEADER_ALLOWANCE_BYTES)}
+        needed = size + HEADER_ALLOWANCE_BYTES
+        command = mend_command(self._brokers, self._topic, {MESSAGE_BYTES: str(needed)})
         return UserError(
-            f"record {number} of {size} bytes is larger than topic {self._topic} takes ({error}); raise its "
-            f"{MESSAGE_BYTES}: {mend_command(self._brokers, self._topic, changes)}"
+            f"record {number} of {size} bytes is larger than topic {self._topic} takes ({error}). If workers read it, "
+            f"first see that each of their output topics has {MESSAGE_BYTES} of {needed + HEADER_ALLOWANCE_BYTES} or "
+            f"more, and start them again: else they reject the record, without its value. Then raise that of the "
+            f"topic: {command}"
         )
 
     def unavailable(self, error: KafkaError) -> UnavailableError:

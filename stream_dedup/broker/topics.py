@@ -239,8 +239,16 @@ def _validated(topic: Mapping[str, Any]) -> _State:
 def _create(
     admin: KafkaAdminClient, config: Config, topics: Mapping[str, Mapping[str, Any]], *, validate_only: bool
 ) -> list[dict[str, Any]]:
-    answer = _ask(config, lambda: admin.create_topics(topics, validate_only=validate_only, raise_errors=False))
-    return list(answer["topics"])
+    def create() -> list[dict[str, Any]]:
+        answer = list(admin.create_topics(topics, validate_only=validate_only, raise_errors=False)["topics"])
+        for topic in answer:
+            error = kafka_errors.for_code(topic["error_code"])
+            if issubclass(error, kafka_errors.RetriableError):
+                msg = f"topic {topic['name']}: {topic.get('error_message') or error.__name__}"
+                raise error(msg)
+        return answer
+
+    return _ask(config, create)
 
 
 def _options(config: Config, topic: _Wanted, validated: _State | None = None) -> dict[str, Any]:

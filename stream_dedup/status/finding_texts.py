@@ -102,7 +102,8 @@ FINDING_SENTENCES: Mapping[FindingCode, FindingSentences] = _TOPIC_SENTENCES | {
     ),
     FindingCode.NOT_TAKEN: FindingSentences(
         "{partitions}: no worker reads them, though the group reads their topic",
-        "restart the workers one after the other: each restart assigns all partitions again",
+        "if they are not taken within half a minute, restart the workers one after the other: each restart assigns all "
+        "partitions again",
     ),
     FindingCode.IDLE_WORKERS: FindingSentences(
         "{idle} of {workers} workers have no partition, for the topics have {partitions}",
@@ -145,8 +146,8 @@ FINDING_SENTENCES: Mapping[FindingCode, FindingSentences] = _TOPIC_SENTENCES | {
     FindingCode.LOST_TRANSACTION: FindingSentences(
         "{partitions}: a transaction that no coordinator knows, of producer id {producer} since {since}, holds back "
         "{held:,} offsets",
-        "abort it: kafka-transactions.sh --bootstrap-server {brokers} abort --topic {topic} --partition {number} "
-        "--start-offset {first}",
+        "if a user who may describe every transactional id is told the same, abort it: kafka-transactions.sh "
+        "--bootstrap-server {brokers} abort --topic {topic} --partition {number} --start-offset {first}",
     ),
     FindingCode.STUCK: FindingSentences(
         "{partitions}: nothing was committed in {seconds:.0f} s, though there are articles",

@@ -28,8 +28,8 @@ NEW_S = 30.0
 HELD_MS = 300_000
 """An open transaction is worth a look after so long: the alert StreamDedupStuck fires then."""
 LOST_MS = 1_200_000
-"""Brokers abort every transaction after 15 minutes (their ``transaction.max.timeout.ms``) at the latest. With five
-more, one that no coordinator names is lost; before that this client may only lack the right to see its name."""
+"""Brokers abort every transaction after 15 minutes at the latest, where ``transaction.max.timeout.ms`` is the default.
+With five more, one that none of all coordinators names is lost, or this client lacks the right to see its name."""
 FindingValues = Mapping[str, str | int | float]
 _REBALANCING = frozenset(("PreparingRebalance", "CompletingRebalance"))
 
@@ -176,7 +176,7 @@ def _held(now: Snapshot, before: Snapshot) -> Iterator[GroupFinding]:
     unseen: list[PartitionState] = []
     of_one: dict[Holding, list[PartitionState]] = {}
     for each in held:
-        if each.holding is None or (each.holding.until_ms is None and now.at_ms - each.holding.since_ms < LOST_MS):
+        if each.holding is None or (each.holding.until_ms is None and not _is_lost(now, each.holding)):
             unseen.append(each)
         elif each.holding.until_ms is None:
             yield _lost(now, each, each.holding)
@@ -197,6 +197,11 @@ def _held(now: Snapshot, before: Snapshot) -> Iterator[GroupFinding]:
     if unseen:
         count = sum(each.end - each.stable for each in unseen)
         yield _of_partitions(FindingCode.UNSEEN_TRANSACTION, unseen, is_note=True, held=count)
+
+
+def _is_lost(now: Snapshot, holding: Holding) -> bool:
+    """Return whether a transaction without a name has none: its coordinator is not one of those that were not asked."""
+    return not now.silent_brokers and now.at_ms - holding.since_ms >= LOST_MS
 
 
 def _lost(now: Snapshot, at: PartitionState, holding: Holding) -> GroupFinding:

@@ -112,7 +112,7 @@ def open_log(
         # 4
         if found.log_id is not None:
             opening.connect()
-            opening.check_scheme(found)
+            opening.check_scheme()
         # 5
         opening.open_index(image)
         # 6
@@ -236,9 +236,10 @@ class _Opening:
         if reason is not None and not self._new_log:
             raise lost_log_error(reason)
 
-    def check_scheme(self, found: FoundLog) -> None:
+    def check_scheme(self) -> None:
         """Refuse a log of another scheme, by its first record, which is a rules record (step 4)."""
-        for records in self.waiting.read(found.first, min(found.end, LogOffset(found.first + 1))):
+        first, end = self.waiting.bounds()  # as they are now: another worker may have trimmed the log since step 1
+        for records in self.waiting.read(first, min(end, LogOffset(first + 1))):
             for record in records:
                 if isinstance(record.payload, Rules):
                     refuse_other_scheme(self._config, record.payload)

@@ -18,6 +18,9 @@ INPUT, OUTPUT, LOG, GROUP, WORKERS = "input topics", "output topics", "GROUP.fin
 GROUPS, MARK = "topic of groups", "GROUP.groups"
 """Resources of ``topics.groups``: the topic, and the consumer group that says how far it is written."""
 GROUPS_SET = "`topics.groups` is set"
+PRODUCERS = "those of the producers"
+"""Transactional ids of the programs that write the input topics; this program knows none of them."""
+TRANSACTIONAL = "their producers are transactional"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,8 @@ class Right:
     @property
     def kind(self) -> ResourceType:
         """Type of the resource."""
-        kinds = {GROUP: ResourceType.GROUP, MARK: ResourceType.GROUP, WORKERS: ResourceType.TRANSACTIONAL_ID}
+        kinds = dict.fromkeys((GROUP, MARK), ResourceType.GROUP)
+        kinds |= dict.fromkeys((WORKERS, PRODUCERS), ResourceType.TRANSACTIONAL_ID)
         return kinds.get(self.resource, ResourceType.TOPIC)
 
     def acls(self, principal: str, config: Config) -> list[ACL]:
@@ -47,6 +51,7 @@ class Right:
             WORKERS: [f"{config.kafka.group}-"],
             GROUPS: [] if topics.groups is None else [topics.groups],
             MARK: [config.mark_group],
+            PRODUCERS: [],
         }[self.resource]
         pattern = PatternType.PREFIXED if self.resource == WORKERS else PatternType.LITERAL
         return [
@@ -99,7 +104,8 @@ RIGHTS: dict[str, tuple[Right, ...]] = {
         _READ_LOG,
         Right(DESCRIBE, GROUP, "read the members and the committed offsets"),
         Right(DESCRIBE, WORKERS, "see open transactions of workers that ended"),
-        Right(READ, INPUT, "see whose open transaction holds a partition back", "their producers are transactional"),
+        Right(READ, INPUT, "see whose open transaction holds a partition back", TRANSACTIONAL),
+        Right(DESCRIBE, PRODUCERS, "see whose open transaction holds a partition back", TRANSACTIONAL),
         *_CHECK,
     ),
     "serve": (
@@ -169,7 +175,7 @@ def _table(rights: tuple[Right, ...]) -> str:
     lines = ["| operation | resource | name | for | needed if |", "| --- | --- | --- | --- | --- |"]
     for right in rights:
         operation = right.operation.name.title().replace("_", "")
-        kind = {"TOPIC": "topic", "GROUP": "group"}.get(right.kind.name, "transactional id, by prefix")
+        kind = right.kind.name.lower().replace("_", " ") + ", by prefix" * (right.resource == WORKERS)
         name = right.resource.replace("-*", "-") if right.resource == WORKERS else right.resource
         lines.append(f"| {operation} | {kind} | {name} | {right.why} | {right.condition} |")
     return "\n".join(lines)

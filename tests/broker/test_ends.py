@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from threading import Semaphore
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,12 +30,15 @@ class Broker:
         self.error: Exception | None = None
         self.asked: list[set[Partition]] = []
         self.is_closed = False
+        self.answers: Semaphore | None = None
+        """So many questions are answered, None for all."""
 
     def client(self) -> Broker:
         return self
 
     def list_partition_offsets(self, specs: Mapping[TopicPartition, Any], _level: object) -> dict[TopicPartition, Any]:
         self.asked.append({Partition(*at) for at in specs})
+        assert self.answers is None or self.answers.acquire(timeout=LIMIT_S)
         if self.error is not None:
             raise self.error
         return {at: SimpleNamespace(offset=self.ends[Partition(*at)]) for at in specs}
@@ -73,3 +77,17 @@ def test_what_was_known_stays_while_nobody_answers(broker: Broker, error: Except
     assert ONE not in asked.known([OTHER])
     asked.close()
     wait_until(lambda: broker.is_closed, LIMIT_S, "its connections are closed")
+
+
+def test_a_late_answer_about_what_was_let_go_is_dropped(broker: Broker) -> None:
+    """The partition may have been made again, or have ended elsewhere, until it is asked about the next time."""
+    asked = AskedEnds(load_config(None, {}, {}).kafka)
+    broker.answers = Semaphore(0)
+    asked.known([ONE])
+    wait_until(lambda: broker.asked == [{ONE}], LIMIT_S, "it is asked")
+    asked.known([OTHER])
+    broker.answers.release()
+    wait_until(lambda: broker.asked[1:] == [{OTHER}], LIMIT_S, "the answer has come")
+    assert asked.known([ONE, OTHER]) == {}
+    asked.close()
+    broker.answers.release()

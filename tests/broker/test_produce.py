@@ -120,14 +120,20 @@ def test_too_large(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    """A line that the topic does not take is named, with the command after which it does."""
+    """A line that the topic does not take is named, with the command after which it does: the outputs come first.
+
+    A worker that met it before its outputs take it would reject it, without its value, for good.
+    """
     create_topics(admin, config)
     name, size = config.topics.input[0], 2_000_000
     (tmp_path / "lines").write_bytes(b"x\n" + b"y" * size + b"\n")
     assert run(["produce", flags[0], f"--topic={name}", str(tmp_path / "lines")]) == EXIT_USER
     message = capsys.readouterr().err
     assert f"of {size} bytes is larger" in message
-    follow(admin, message)
+    assert message.index(f"each of their output topics has max.message.bytes of {size + 2 * 16_384}") < message.index(
+        "kafka-configs.sh"
+    )
+    assert follow(admin, message) == [name]
 
     def works() -> bool:
         return run(["produce", flags[0], f"--topic={name}", str(tmp_path / "lines")]) == EXIT_OK

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from threading import Barrier
+from typing import Any, cast
 
 import pytest
 from kafka import KafkaAdminClient
@@ -119,6 +121,25 @@ def test_several_workers_make_the_topics_at_once(config: Config, admin: KafkaAdm
     topics = config.topics
     assert sorted(made) == sorted([config.log_topic, *topics.input, topics.unique, topics.duplicate, topics.rejected])
     assert check_topics(admin, config) == []
+
+
+class Busy:
+    """An admin client whose first answer about a topic is an error that passes."""
+
+    def __init__(self, code: int) -> None:
+        self.codes = [code, 0]
+
+    def create_topics(self, names: Mapping[str, object], **_options: object) -> dict[str, Any]:
+        code = self.codes.pop(0)
+        return {"topics": [{"name": name, "error_code": code, "error_message": None} for name in names]}
+
+
+@pytest.mark.parametrize("code", [7, 89])
+def test_a_controller_that_is_busy_is_asked_again(config: Config, code: int) -> None:
+    """A request whose time was over, or whose quota, is no fault of the configuration."""
+    busy = Busy(code)
+    (answer,) = topics._create(cast("KafkaAdminClient", busy), config, {"articles": {}}, validate_only=False)
+    assert (answer["error_code"], busy.codes) == (0, [])
 
 
 def test_making_again_makes_nothing(config: Config, admin: KafkaAdminClient) -> None:

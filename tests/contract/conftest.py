@@ -6,14 +6,31 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
-from stream_dedup.dev.broker import DevBroker
+from stream_dedup.dev.broker import BrokerSettings, DevBroker
+from stream_dedup.dev.broker.settings import SMALL_HEAP_MIB
 from stream_dedup.ports import Partition, WorkerPorts
+from tests.conftest import found_broker
 from tests.contract.kafka_world import KafkaWorld
 from tests.contract.world import World
 from tests.memory.world import MemoryWorld
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The folder of ``disk_broker``."""
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def disk_broker(data: Path) -> Iterator[DevBroker]:
+    """A broker of the test's own, with its files."""
+    settings = BrokerSettings(heap_mib=SMALL_HEAP_MIB, short_lived=True, data=data)
+    with found_broker(settings, own=True) as started:
+        yield started
 
 
 @pytest.fixture

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from stream_dedup.core.model import LogOffset
-from stream_dedup.dev.broker import BrokerSettings, DevBroker
-from stream_dedup.dev.broker.settings import SMALL_HEAP_MIB
+from stream_dedup.dev.broker import DevBroker
 from stream_dedup.ports import Partition, UnreadableError
-from tests.conftest import found_broker
 from tests.contract.kafka_world import CLIENTS, KafkaWorld
 from tests.contract.members import join, read, start_at, values
 from tests.contract.test_following import POLL_S, follow
@@ -27,18 +25,6 @@ OFFSET_AND_LENGTH = struct.Struct(">qi")
 VALUE_AT = 67
 """A byte of the value of a record, behind the header of its batch."""
 LIMIT_S = 60
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def broker(data: Path) -> Iterator[DevBroker]:
-    settings = BrokerSettings(heap_mib=SMALL_HEAP_MIB, short_lived=True, data=data)
-    with found_broker(settings, own=True) as started:
-        yield started
 
 
 def damage(data: Path, partition: Partition, offset: int) -> None:
@@ -61,10 +47,10 @@ def refuse(act: Callable[[], object], partition: Partition) -> None:
             act()
 
 
-def test_records_that_are_damaged_on_a_disk(broker: DevBroker, data: Path) -> None:
+def test_records_that_are_damaged_on_a_disk(disk_broker: DevBroker, data: Path) -> None:
     """By the sources and logs of both clients, by a reader and by a follower."""
     with ExitStack() as stack:
-        worlds = [KafkaWorld(broker.bootstrap, stack, client=client) for client in CLIENTS]
+        worlds = [KafkaWorld(disk_broker.bootstrap, stack, client=client) for client in CLIENTS]
         at = Partition(worlds[0].name("articles"), 0)
         worlds[0].make_topic(at.topic)
         for value in (b"0", b"1", b"2"):

@@ -5,16 +5,13 @@ And one that only seems so: its last record is of an earlier leader epoch than t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from stream_dedup.dev.broker import BrokerSettings, DevBroker
-from stream_dedup.dev.broker.settings import SMALL_HEAP_MIB
+from stream_dedup.dev.broker import DevBroker
 from stream_dedup.ports import ArticleSource, Partition, PortError, SourceChangedError, SourceRecord
-from tests.conftest import found_broker
 from tests.contract.kafka_world import CLIENTS, KafkaWorld
 from tests.contract.members import join, read, start_at, values
 from tests.contract.world import World
@@ -27,18 +24,6 @@ def partition_of(client: str) -> Partition:
 def whole_partition_of(client: str) -> Partition:
     """One that loses nothing."""
     return Partition(f"whole-{client}", 0)
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def broker(data: Path) -> Iterator[DevBroker]:
-    settings = BrokerSettings(heap_mib=SMALL_HEAP_MIB, short_lived=True, data=data)
-    with found_broker(settings, own=True) as started:
-        yield started
 
 
 def lose_records(broker: DevBroker, data: Path) -> None:
@@ -60,15 +45,17 @@ def outcome(world: World, source: ArticleSource) -> PortError | list[bytes | Non
 
 
 @pytest.mark.slow
-def test_a_source_that_was_truncated_and_filled_again_between_runs_is_noticed(broker: DevBroker, data: Path) -> None:
+def test_a_source_that_was_truncated_and_filled_again_between_runs_is_noticed(
+    disk_broker: DevBroker, data: Path
+) -> None:
     """By each client: the committed offset exists again, with other records before it, and only the epoch shows it.
 
     A topic beside it that lost nothing is read on, from behind aborted records of a later leader epoch, too.
     """
-    found = {client: commit_after_three(broker, client) for client in CLIENTS}
-    lose_records(broker, data)
+    found = {client: commit_after_three(disk_broker, client) for client in CLIENTS}
+    lose_records(disk_broker, data)
     for client, (topic_id, last) in found.items():
-        notice(broker, client, topic_id, last)
+        notice(disk_broker, client, topic_id, last)
 
 
 def commit_after_three(broker: DevBroker, client: str) -> tuple[bytes, SourceRecord]:

@@ -64,6 +64,8 @@ class Scene:
     metrics: Metrics
     holding: Holding | None = None
     """What the brokers tell of the open transaction; None: this client may not see it."""
+    silent: tuple[int, ...] = ()
+    """Brokers that were not asked for transactions."""
     serial: int = 0
     _session: Session | None = field(default=None, init=False)
 
@@ -146,6 +148,7 @@ class Scene:
             topic_problems=(),
             hanging=(),
             lost=None,
+            silent_brokers=self.silent,
         )
 
     def _state(self, log: PartitionLog, members: tuple[Member, ...]) -> PartitionState:
@@ -280,6 +283,12 @@ def lost_transaction(scene: Scene) -> None:
     scene.holding = replace(scene.holding, transactional_id=None, since_ms=since_ms, until_ms=None)
 
 
+def transaction_of_a_silent_coordinator(scene: Scene) -> None:
+    """It may still decide to commit: nobody is told to abort it."""
+    lost_transaction(scene)
+    scene.silent = (2,)
+
+
 def backlog_before_a_transaction(scene: Scene) -> None:
     scene.start()
     scene.freeze_committer()
@@ -357,6 +366,9 @@ CASES = {
     ),
     "open transaction without a name": Case(unnamed_transaction, 3, 3, is_ready=True, says=("unseen_transaction?",)),
     "transaction that no coordinator knows": Case(lost_transaction, 3, 3, is_ready=True, says=("lost_transaction",)),
+    "transaction whose coordinator does not answer": Case(
+        transaction_of_a_silent_coordinator, 3, 3, is_ready=True, says=("silent_brokers?", "unseen_transaction?")
+    ),
     "backlog before an open transaction": Case(backlog_before_a_transaction, 22, 20, is_ready=True, says=("stuck",)),
     "everything deleted that was read": Case(read_and_deleted, 0, 0, is_ready=True),
     "aborted records deleted before the start": Case(deleted_after_an_abort, 0, 0, is_ready=True),

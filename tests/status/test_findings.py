@@ -44,6 +44,16 @@ def test_nothing_is_said_of_a_group_that_works() -> None:
     assert lines_of(WELL, None, [])[-1] == "nothing is wrong"
 
 
+def test_transactions_that_follow_one_another_hold_nothing_back() -> None:
+    """One that is open at both looks does; of a busy producer, each look sees another one."""
+    held = replace(FIRST, committed=100, end=105, open_from=100)
+    before = replace(WELL, partitions=(held, SECOND))
+    moved = replace(held, committed=110, end=115, open_from=110)
+    assert told(replace(before, at_s=2.0, partitions=(moved, SECOND)), before) == []
+    (said,) = told(replace(before, at_s=2.0), before)
+    assert "an open transaction holds back 5 offsets" in said
+
+
 HARMS: list[tuple[dict[str, Any], str, str]] = [
     ({"members": (), "group_state": "Empty"}, "no worker is in group news", "stream-dedup run"),
     ({"log": LogState("l", exists=False)}, "log l does not exist", "start a worker"),
@@ -83,7 +93,11 @@ def test_each_harm_is_named_with_its_remedy(harm: dict[str, Any], text: str, rem
     [
         (("articles",), None, "note: articles-2: new, and not read yet; the group takes"),
         (("articles",), 29.0, "note: articles-2: new, and not read yet; the group takes"),
-        (("articles",), 30.0, "wrong: articles-2: no worker reads them, though the group reads their topic; restart"),
+        (
+            ("articles",),
+            30.0,
+            "wrong: articles-2: no worker reads them, though the group reads their topic; if they are not",
+        ),
         ((), 29.0, "note: articles-2: new"),  # a client leaves out topics that were not there
         ((), 30.0, "wrong: no worker reads articles-2; start the workers with all topics"),
         ((), None, "wrong: no worker reads articles-2; start the workers with all topics"),

@@ -165,3 +165,23 @@ def test_a_log_that_another_worker_begins_meanwhile(config: Config) -> None:
     other = BegunMeanwhile(Cluster(Scheduler(Random(0))), config, replace(rules, limit=5))
     with pytest.raises(RefusedError, match="limit"):
         opening.open_log(config, other, lambda _done, _whole: None)
+
+
+class TrimmedMeanwhile(MemoryLogTopic):
+    """A log that another worker trims, to the rules that it restated, after this one has looked for it."""
+
+    def check(self) -> None:
+        partition = self._cluster.partition(Partition(self._topic, 0))
+        partition.delete_before(partition.end - 1)
+
+
+def test_a_log_that_another_worker_trims_meanwhile(config: Config) -> None:
+    """It is read from where it begins now: nothing was read of it yet that could be lost."""
+    cluster = Cluster(Scheduler(Random(0)))
+    cluster.make_topic(config.log_topic, has_append_time=True)
+    for _ in range(2):
+        cluster.append(cluster.partition(Partition(config.log_topic, 0)), Message(None, encode(rules_of(config))))
+    topic = TrimmedMeanwhile(cluster, Connection(), config.kafka.group, config.log_topic)
+    opened = opening.open_log(config, topic, lambda _done, _whole: None)
+    with closing(opened.log), opened.index as index:
+        assert (opened.first_offset, index.next_offset) == (1, 2)

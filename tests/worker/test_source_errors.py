@@ -210,6 +210,7 @@ def test_a_position_behind_records_that_nobody_is_given_is_committed_once(world:
     """As soon as nothing of its partition is in flight, with the topic's id; one that goes back is not committed."""
     world.records(10, 11)
     (of_at,) = world.poll()
+    assert of_at.next == CommittedOffset(SourceOffset(12), TOPIC_ID, 0)  # with the leader epoch of the last record
     world.client.at = {AT: 14, OTHER: 13}
     (other,) = world.source.passed()
     assert (other.polled.partition, other.polled.next) == (OTHER, CommittedOffset(SourceOffset(13), TOPIC_ID, 7))
