@@ -52,6 +52,18 @@ def test_the_line_has_the_command_for_this_interpreter(block: Block) -> None:
         need_program("x", "nothing-here", "apt install y")
 
 
+def test_a_package_that_is_there_and_cannot_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line has the reason, and a command that installs it anew."""
+    (tmp_path / "half_there.py").write_text("import not_there_at_all\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError) as refused:
+        need_packages("x", "serve", "half_there")
+    assert str(refused.value) == (
+        "x needs half-there, which cannot be imported (No module named 'not_there_at_all'): "
+        f"{shlex.quote(sys.executable)} -m pip install --force-reinstall 'stream-dedup[serve]'"
+    )
+
+
 def test_each_package_is_in_the_extra_that_is_named() -> None:
     """By the metadata that pip reads."""
     assert {scripts._extra_of(name) for name in SERVE_PACKAGES} == {"serve"}
