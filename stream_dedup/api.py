@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self, SupportsIndex, TypeVar
+from typing import NamedTuple, NoReturn, Self, SupportsIndex, TypeVar
 
 import numpy as np
 
@@ -141,6 +141,11 @@ class Index:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __reduce_ex__(self, _protocol: SupportsIndex) -> NoReturn:
+        """Refuse to be copied or pickled: both copies would write to one folder."""
+        msg = "an Index cannot be copied or pickled: share it between threads; a process opens a folder of its own"
+        raise TypeError(msg)
 
     def __len__(self) -> int:
         """Articles held."""

@@ -1,7 +1,10 @@
 """The public API, without Kafka."""
 
+import copy
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -222,3 +225,10 @@ def test_names_are_imported_when_they_are_used() -> None:
     """An unknown name is an AttributeError like anywhere."""
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         stream_dedup.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_an_index_is_not_copied(way: Callable[[Index], object]) -> None:
+    """Two of them would add what waits in one."""
+    with Index() as index, pytest.raises(TypeError, match="an Index cannot be copied or pickled: share it between"):
+        way(index)
