@@ -32,6 +32,7 @@ not kept, because an empty one is the last copy of nothing.
 from __future__ import annotations
 
 import logging
+import shlex
 import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -338,7 +339,8 @@ class _Opening:
         # a
         self._close_index()
         kept = keep_aside(path)
-        where = "" if kept is None else f"; the index is kept in {kept} (stream-dedup index stats --index {kept})"
+        command = f"stream-dedup index stats --index {shlex.quote(str(kept))}"
+        where = "" if kept is None else f"; the index is kept in {kept} ({command})"
         log.warning("%s; the log is accepted as it is%s", reason, where)
         # b
         self._damage = None

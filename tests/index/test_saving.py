@@ -124,6 +124,17 @@ def test_what_only_verify_finds_is_saved_by_its_advice(folder: Path, capsys: pyt
         assert index.next_doc_number == ARTICLES
 
 
+def test_data_of_which_nothing_can_be_read_are_not_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They may be the only copy: no broker is asked, whose log would take their place."""
+    for table in (folder / "data-1").glob("*.sst"):
+        table.write_bytes(table.read_bytes()[:-1])
+    before = sorted(folder.rglob("*"))
+    for option in ([], ["--dry-run"]):
+        assert run(["index", "rebuild", "--index", str(folder), "--brokers", "127.0.0.1:1", *option]) == 6
+        assert "nothing of its data can be read, not even whose they are; nothing was" in capsys.readouterr().err
+    assert sorted(folder.rglob("*")) == before
+
+
 def test_records_that_two_threads_numbered_alike_are_both_saved(folder: Path) -> None:
     """An earlier release let threads number articles twice: the second record would count as a copy of the first."""
     _change(folder, lambda store: {offset_key(b"E", 2): store.get([offset_key(b"E", 1)])[0], **_same_head(store)})
