@@ -34,6 +34,7 @@ def block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Block:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
     monkeypatch.delenv("STREAM_DEDUP_BROKERS", raising=False)
     return without
 
