@@ -220,6 +220,7 @@ class Index:
 
         def checked() -> _T:
             self._check_open()
+            self._index.refuse_stopped()
             return call()
 
         return self._calls.run(checked)
@@ -274,10 +275,12 @@ class Index:
                 self._remove_temporary()
 
     def _check_open(self) -> None:
+        """Refuse a call before it waits; it uses nothing that another call may close meanwhile."""
         if self._closed:
             msg = "the index is closed: open it again"
             raise ValueError(msg)
-        self._index.refuse_stopped()
+        if not self._index.here:
+            self._index.refuse_stopped()
 
     def _rules(self, number: bool, probes: int | None, limit: int | None, k: int | None) -> Rules:  # noqa: FBT001
         profile = self._profile

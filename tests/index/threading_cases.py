@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import os
 import random
 import signal
@@ -105,6 +106,7 @@ def signals(folder: Path) -> None:
     def interrupt(_number: int, _frame: object) -> None:
         raise InterruptionError
 
+    gc.collect()  # an exception in a finalizer of what earlier cases left would be written to standard error
     signal.signal(signal.SIGALRM, interrupt)
     draw, index, added, interrupted = random.Random(2), Index(folder), 1, 0
     index.add("0", 0)
