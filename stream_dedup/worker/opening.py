@@ -45,7 +45,7 @@ from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, UnavailableError, UserError
-from stream_dedup.index import LogIndex, keep_aside, only_copy_in
+from stream_dedup.index import LogIndex, keep_aside, only_copy_in, refuse_unknown
 from stream_dedup.worker.agreement import Disagreement, disagreement_of, is_last_copy
 
 if TYPE_CHECKING:
@@ -216,6 +216,7 @@ class _Opening:
         try:
             self._index = LogIndex.open(path, scheme=scheme, settings=settings, progress=image)
         except CorruptError as error:
+            refuse_unknown(path)
             self._damage = str(error)
 
     def read_index(self) -> None:
