@@ -78,6 +78,7 @@ def save(path: Path, progress: ReportProgress, *, dry_run: bool = False) -> Save
             if problems:
                 msg = f"index {path}: what was saved is not intact ({problems[0]}); nothing was changed"
                 raise CorruptError(msg)
+            index.flush()
             # 2
             with writing(path):
                 kept = _linked(path, data)

@@ -151,7 +151,7 @@ def _same_head(store: Store) -> dict[bytes, bytes | None]:
     return {offset_key(b"R", 2): store.get([offset_key(b"R", 1)])[0]}
 
 
-@pytest.mark.parametrize("step", ["filling", "kept", "current"])
+@pytest.mark.parametrize("step", ["filling", "filled", "kept", "current"])
 def test_a_rebuild_that_ends_between_two_steps_loses_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -171,12 +171,16 @@ def test_a_rebuild_that_ends_between_two_steps_loses_nothing(
 
     _change(folder, _row(40, 6, 1))
     with monkeypatch.context() as patch:
-        where = {"filling": (saving, "append_articles", killed), "kept": (Folder, "make_current", killed)}
+        where = {
+            "filling": (saving, "append_articles", killed),
+            "filled": (LogIndex, "flush", killed),
+            "kept": (Folder, "make_current", killed),
+        }
         patch.setattr(*where.get(step, (Folder, "make_current", after)))
         with pytest.raises(KilledError):
             saving.save(folder, lambda _done, _whole: None)
     assert only_copy_in(folder)
-    assert (folder / "kept-1").exists() is (step != "filling")
+    assert (folder / "kept-1").exists() is (step in {"kept", "current"})
     if step != "current":
         assert saving.save(folder, lambda _done, _whole: None).articles == ARTICLES
     with Index(folder) as index:
