@@ -33,8 +33,8 @@ _PID = re.compile(rb"[0-9]{0,19}\n?")
 """What this program writes into the file; empty while it was only just made."""
 
 
-_owners: weakref.WeakSet[Owner] = weakref.WeakSet()
-"""Those of this process."""
+_held: dict[int, list[int]] = {}
+"""The handles of each owner of this process; not the owners, which may be let go of."""
 
 
 class Owner:
@@ -47,7 +47,7 @@ class Owner:
         self._pid = os.getpid()
         self._release = weakref.finalize(self, _release, self._handles)
         self._release.atexit = False
-        _owners.add(self)
+        _held[id(self._handles)] = self._handles
 
     @classmethod
     def write(cls, path: Path, kind: str = "index") -> Owner:
@@ -101,7 +101,7 @@ class Owner:
     @property
     def is_replaced(self) -> bool:
         """Whether a folder that this process writes to was removed, moved or replaced since."""
-        return bool(self._handles) and not self._is_of(self._path)
+        return bool(self._handles) and not _is_of(self._handles[-1], self._path)
 
     def refuse_replaced(self) -> None:
         """Raise RefusedError where it was."""
@@ -115,24 +115,6 @@ class Owner:
     def release(self) -> None:
         """Let others open the folder. In a forked child the parent keeps its lock."""
         self._release()
-
-    def holds(self, folder: Path) -> bool:
-        """Whether this is the owner of the folder that has this name now; a reader holds the file in it."""
-        return bool(self._handles) and (self._is_of(folder) or self._is_of(folder / FILE))
-
-    def let_go_in_child(self) -> None:
-        """Close a forked child's copy of the lock. That leaves the parent its own."""
-        while self._handles:
-            os.close(self._handles.pop())
-
-    def _is_of(self, path: Path) -> bool:
-        """Whether this is the owner of the folder, or of the file, that has this name now."""
-        held = os.fstat(self._handles[-1])
-        try:
-            there = path.stat()
-        except OSError:
-            return False
-        return (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)
 
     def _lock_folder(self) -> None:
         """Lock the folder too, against readers that found no file to lock."""
@@ -154,7 +136,8 @@ class Owner:
         if kind == fcntl.LOCK_EX and _is_only_read(handle):
             return UserError(f"{self._name} is in use by a process that reads it: wait for it to end")
         # Not by the process id: in each of two containers it may be 1.
-        if any(one is not self and one.holds(self._path) for one in _owners):
+        others = [one for handles in list(_held.values()) if handles is not self._handles for one in handles]
+        if any(_is_of(one, self._path) or _is_of(one, self._path / FILE) for one in others):
             return UserError(
                 f"{self._name} is open in this process already: share it between the threads, or close it first"
             )
@@ -173,7 +156,18 @@ class Owner:
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
 
 
+def _is_of(handle: int, path: Path) -> bool:
+    """Whether a handle is of the folder, or of the file, that has this name now."""
+    held = os.fstat(handle)
+    try:
+        there = path.stat()
+    except OSError:
+        return False
+    return (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)
+
+
 def _release(handles: list[int]) -> None:
+    _held.pop(id(handles), None)
     while handles:
         # Closing is not enough: a child that was forked in another way than by Python has the same lock open.
         fcntl.flock(handles[-1], fcntl.LOCK_UN)
@@ -181,8 +175,11 @@ def _release(handles: list[int]) -> None:
 
 
 def _let_go_in_child() -> None:
-    for one in list(_owners):
-        one.let_go_in_child()
+    """Close a forked child's copies of the locks. That leaves the parent its own."""
+    while _held:
+        _, handles = _held.popitem()
+        while handles:
+            os.close(handles.pop())
 
 
 os.register_at_fork(after_in_child=_let_go_in_child)
