@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self, SupportsIndex, TypeVar
+from typing import NamedTuple, NoReturn, Self, SupportsIndex, TypeVar
 
 import numpy as np
 
@@ -142,6 +142,11 @@ class Index:
     ) -> None:
         self.close()
 
+    def __reduce_ex__(self, _protocol: SupportsIndex) -> NoReturn:
+        """Refuse to be copied or pickled: both copies would write to one folder."""
+        msg = "an Index cannot be copied or pickled: share it between threads; a process opens a folder of its own"
+        raise TypeError(msg)
+
     def __len__(self) -> int:
         """Articles held."""
         return self._alone(self._count)
@@ -215,6 +220,7 @@ class Index:
 
         def checked() -> _T:
             self._check_open()
+            self._index.refuse_stopped()
             return call()
 
         return self._calls.run(checked)
@@ -269,10 +275,12 @@ class Index:
                 self._remove_temporary()
 
     def _check_open(self) -> None:
+        """Refuse a call before it waits; it uses nothing that another call may close meanwhile."""
         if self._closed:
             msg = "the index is closed: open it again"
             raise ValueError(msg)
-        self._index.refuse_stopped()
+        if not self._index.here:
+            self._index.refuse_stopped()
 
     def _rules(self, number: bool, probes: int | None, limit: int | None, k: int | None) -> Rules:  # noqa: FBT001
         profile = self._profile

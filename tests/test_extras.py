@@ -34,6 +34,7 @@ def block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Block:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
     monkeypatch.delenv("STREAM_DEDUP_BROKERS", raising=False)
     return without
 
@@ -50,6 +51,18 @@ def test_the_line_has_the_command_for_this_interpreter(block: Block) -> None:
     need_packages("x", "spark", "pyarrow")
     with pytest.raises(UserError, match=r"^x needs nothing-here, which is not installed: apt install y$"):
         need_program("x", "nothing-here", "apt install y")
+
+
+def test_a_package_that_is_there_and_cannot_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line has the reason, and a command that installs it anew."""
+    (tmp_path / "half_there.py").write_text("import not_there_at_all\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError) as refused:
+        need_packages("x", "serve", "half_there")
+    assert str(refused.value) == (
+        "x needs half-there, which cannot be imported (No module named 'not_there_at_all'): "
+        f"{shlex.quote(sys.executable)} -m pip install --force-reinstall 'stream-dedup[serve]'"
+    )
 
 
 def test_each_package_is_in_the_extra_that_is_named() -> None:

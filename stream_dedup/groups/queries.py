@@ -60,9 +60,10 @@ class GroupQueries:
         return None if row is None else _article(row)
 
     def articles_by_id(self, article_id: str, limit: int) -> list[GroupedArticle]:
-        """Return the articles with an id, newest first."""
+        """Return the articles with an id, newest first; one with half a surrogate pair is stored with its escape."""
+        stored = article_id.encode("utf-8", "backslashreplace").decode()
         where = "WHERE a.id = ? AND a.written_ms IS NOT NULL ORDER BY a.written_ms DESC, a.number DESC LIMIT ?"
-        return _articles(self._connection.execute(_ARTICLE + where, (article_id, limit)))
+        return _articles(self._connection.execute(_ARTICLE + where, (stored, limit)))
 
     def latest(self, limit: int) -> list[GroupedArticle]:
         """Return the articles that were written last, newest first, rejected records among them."""

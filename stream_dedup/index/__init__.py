@@ -6,7 +6,7 @@ A cache of the log: everything in it can be built again. Only ``store`` knows Ro
 from stream_dedup.index.folder import mark_corrupt
 from stream_dedup.index.kept import keep_aside
 from stream_dedup.index.log_index import FORGOTTEN, UNLOGGED, LogIndex
-from stream_dedup.index.only_copy import only_copy_in
+from stream_dedup.index.only_copy import only_copy_in, refuse_unknown
 from stream_dedup.index.saving import save
 from stream_dedup.index.settings import IndexSettings
 
@@ -19,5 +19,6 @@ __all__ = [
     "keep_aside",
     "mark_corrupt",
     "only_copy_in",
+    "refuse_unknown",
     "save",
 ]

@@ -6,6 +6,8 @@ Rules:
   a finalizer that the garbage collector runs) is refused: it would wait for itself, or see half of a change.
 * Handlers of signals run in the main thread, between any two of its steps. What must not be cut off half-way is done by
   a thread of its own (``uncut``) while the main thread waits; what a handler raises is raised afterwards.
+* A further signal may come while the caller is about to go on waiting: then the call ends, and its thread may not have.
+  Whatever is called next waits for it.
 * At the end of the interpreter the other threads stand still for good, with the calls that they were in. A call waits
   for none of them.
 
@@ -44,6 +46,8 @@ class Calls:
         self._is_busy = False
         self._helper: int | None = None
         """The thread that does what must not be cut off."""
+        self._effect: _Uncut | None = None
+        """What it does, or did last."""
         self._deferred: Callable[[], None] | None = None
 
     def run(self, call: Callable[[], _T]) -> _T:
@@ -70,10 +74,21 @@ class Calls:
 
     def uncut(self, effect: Callable[[], None]) -> None:
         """Do what a call does in such a way that a signal cannot cut it off."""
+        if threading.get_ident() != self._helper:
+            self._finish_effect()
         if threading.current_thread() is not threading.main_thread() or sys.is_finalizing():
             effect()
             return
-        _Uncut(effect, self._note_helper).run(self._refused(_FORKED))
+        self._effect = _Uncut(effect, self._note_helper)
+        self._effect.run(self._refused(_FORKED))
+
+    def _finish_effect(self) -> None:
+        """Wait for the effect of an earlier call that signals ended before it."""
+        if self._effect is not None:
+            if sys.is_finalizing() and not self._effect.has_ended:
+                raise self._refused(_AT_THE_END)
+            self._effect.end()
+            self._effect = None
 
     def _note_helper(self, thread: int | None) -> None:
         self._helper = thread
@@ -81,6 +96,7 @@ class Calls:
     def _run(self, call: Callable[[], _T]) -> _T:
         try:
             self._is_busy = True
+            self._finish_effect()
             return call()
         finally:
             try:
@@ -109,7 +125,7 @@ class _Uncut:
         self._note_thread = note_thread
         self._pid = os.getpid()
         self._done = _thread.allocate_lock()
-        self._has_ended = False
+        self.has_ended = False
         self._error: BaseException | None = None
         self._doer: dict[str, str] = {}
         """Who has taken the effect, whoever asked first: the thread, or nobody because the caller gave it up."""
@@ -123,7 +139,7 @@ class _Uncut:
         interruption: BaseException | None = None
         is_begun = False
         self._done.acquire()
-        while not self._has_ended and os.getpid() == self._pid:
+        while not self.has_ended and os.getpid() == self._pid:
             try:
                 if not is_begun:
                     is_begun = True
@@ -133,9 +149,15 @@ class _Uncut:
                 interruption = error
                 if self._is_taken_by("nobody"):
                     break
-        raised = interruption or self._error or (None if self._has_ended else forked)
+        raised = interruption or self._error or (None if self.has_ended else forked)
         if raised is not None:
             raise raised
+
+    def end(self) -> None:
+        """Return when the effect has ended; one that no thread has taken is given up."""
+        if not self._is_taken_by("nobody"):
+            while not self.has_ended:
+                self._done.acquire(timeout=_LOOK_S)
 
     def _do(self) -> None:
         self._note_thread(threading.get_ident())
@@ -146,7 +168,7 @@ class _Uncut:
             self._error = error
         finally:
             self._note_thread(None)
-            self._has_ended = True
+            self.has_ended = True
             self._done.release()
 
     def _is_taken_by(self, doer: str) -> bool:

@@ -18,6 +18,8 @@ names a data folder that is not there, which is damage: nothing is left to be lo
 
 from __future__ import annotations
 
+import itertools
+import os
 from pathlib import Path
 
 from stream_dedup.errors import CorruptError, UnavailableError, reason_of
@@ -71,7 +73,8 @@ def kept_folder(path: Path) -> Path:
     last = max((number for each in path.iterdir() if (number := kept_number(each))), default=0)
     kept = path / f"kept-{last}"
     if not last or data_folders(kept):
-        kept = path / f"kept-{last + 1}"
+        names = (path / f"kept-{number}" for number in itertools.count(last + 1))
+        kept = next(name for name in names if not os.path.lexists(name))  # a file may have the first of them
         kept.mkdir()
         sync_folder(path)
     return kept

@@ -7,6 +7,8 @@ both. It cuts files that a reader has mapped, which would kill the reader.
 A lock is on a file, not on a name: where the folder is removed or replaced while it is open, another process can own
 what has its name then. RocksDB goes on to make files by their names, so the owner asks before each effect whether the
 folder is still its own (``refuse_replaced``).
+
+A forked child closes its copies of the locks: a child that outlives an owner that was killed must not keep the folder.
 """
 
 from __future__ import annotations
@@ -25,8 +27,14 @@ FILE = "owner"
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _PID_BYTES = 20
+_ELSEWHERE = " of another container or machine"
+"""It has the process id of this process."""
 _PID = re.compile(rb"[0-9]{0,19}\n?")
 """What this program writes into the file; empty while it was only just made."""
+
+
+_held: dict[int, list[int]] = {}
+"""The handles of each owner of this process; not the owners, which may be let go of."""
 
 
 class Owner:
@@ -37,8 +45,9 @@ class Owner:
         self._handles = [handle]
         self._name = f"{kind} {path}"
         self._pid = os.getpid()
-        self._release = weakref.finalize(self, _release, self._handles, self._pid)
+        self._release = weakref.finalize(self, _release, self._handles)
         self._release.atexit = False
+        _held[id(self._handles)] = self._handles
 
     @classmethod
     def write(cls, path: Path, kind: str = "index") -> Owner:
@@ -92,12 +101,7 @@ class Owner:
     @property
     def is_replaced(self) -> bool:
         """Whether a folder that this process writes to was removed, moved or replaced since."""
-        held = os.fstat(self._handles[-1])
-        try:
-            there = self._path.stat()
-        except OSError:
-            return True
-        return (there.st_dev, there.st_ino) != (held.st_dev, held.st_ino)
+        return bool(self._handles) and not _is_of(self._handles[-1], self._path)
 
     def refuse_replaced(self) -> None:
         """Raise RefusedError where it was."""
@@ -131,13 +135,16 @@ class Owner:
     def _in_use(self, handle: int, kind: int) -> StreamDedupError:
         if kind == fcntl.LOCK_EX and _is_only_read(handle):
             return UserError(f"{self._name} is in use by a process that reads it: wait for it to end")
-        pid = _pid_in(self._path)
-        if pid == str(os.getpid()):
+        # Not by the process id: in each of two containers it may be 1.
+        others = [one for handles in list(_held.values()) if handles is not self._handles for one in handles]
+        if any(_is_of(one, self._path) or _is_of(one, self._path / FILE) for one in others):
             return UserError(
                 f"{self._name} is open in this process already: share it between the threads, or close it first"
             )
+        pid = _pid_in(self._path)
+        whose = _ELSEWHERE if pid == str(os.getpid()) else ""
         return UserError(
-            f"{self._name} is in use by process {pid if pid.isdigit() else '?'}: "
+            f"{self._name} is in use by process {pid if pid.isdigit() else '?'}{whose}: "
             "stop that process or name another folder"
         )
 
@@ -149,12 +156,33 @@ class Owner:
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
 
 
-def _release(handles: list[int], pid: int) -> None:
-    for handle in handles:
-        if os.getpid() == pid:
-            # Closing is not enough: a forked child has the same lock open.
-            fcntl.flock(handle, fcntl.LOCK_UN)
-        os.close(handle)
+def _is_of(handle: int, path: Path) -> bool:
+    """Whether a handle is of the folder, or of the file, that has this name now."""
+    held = os.fstat(handle)
+    try:
+        there = path.stat()
+    except OSError:
+        return False
+    return (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)
+
+
+def _release(handles: list[int]) -> None:
+    _held.pop(id(handles), None)
+    while handles:
+        # Closing is not enough: a child that was forked in another way than by Python has the same lock open.
+        fcntl.flock(handles[-1], fcntl.LOCK_UN)
+        os.close(handles.pop())
+
+
+def _let_go_in_child() -> None:
+    """Close a forked child's copies of the locks. That leaves the parent its own."""
+    while _held:
+        _, handles = _held.popitem()
+        while handles:
+            os.close(handles.pop())
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)
 
 
 def _open_to_read(path: Path) -> int:

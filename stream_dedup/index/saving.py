@@ -3,11 +3,11 @@
 Its log records are in the index alone. They are read one by one and make a new index, which has the articles that could
 be read, in their order. The order makes a crash between any two steps harmless:
 
-    1  the data folder, damaged, is also given the name ``kept-N/data-M``, by hard links
-    2  a new data folder is filled from its log records, and verified
+    1  a new data folder is filled from the log records of the damaged one, and verified
+    2  the damaged one is also given the name ``kept-N/data-M``, by hard links
     3  the new data become current, and the old name goes, by the steps of ``folder``
 
-Before 3 the index is as it was, and the next call begins anew.
+Before 3 the index is as it was, and the next call begins anew; one that fails in 1 leaves nothing.
 
 The articles of ``Index`` get new source offsets: where the numbers of two records overlap, both hold articles. Records
 of ``filter`` are applied as they are, and so count what they repeat as copies.
@@ -34,6 +34,7 @@ from stream_dedup.index.layout import Head, offset_key
 from stream_dedup.index.library import append_articles, read_id
 from stream_dedup.index.log_index import LOG_KIND, LogIndex
 from stream_dedup.index.owner import Owner
+from stream_dedup.index.records import StoredRecords
 from stream_dedup.index.run_files import link_runs
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.small_files import is_file, writing
@@ -68,11 +69,8 @@ def save(path: Path, progress: ReportProgress, *, dry_run: bool = False) -> Save
             return Saved(articles, records.articles, records.lost, None)
     with LogIndex.open(path, scheme=None, staged=True, emptied=True) as index:
         data = _data(path)
-        # 1
-        with writing(path):
-            kept = _linked(path, data)
         with closing(_Records(data, progress)) as records:
-            # 2
+            # 1
             index.begin(records.log_id)
             for record in records.read():
                 _apply(index, record, anew=records.log_id.startswith(LIBRARY_LOG_PREFIX))
@@ -80,6 +78,10 @@ def save(path: Path, progress: ReportProgress, *, dry_run: bool = False) -> Save
             if problems:
                 msg = f"index {path}: what was saved is not intact ({problems[0]}); nothing was changed"
                 raise CorruptError(msg)
+            index.flush()
+            # 2
+            with writing(path):
+                kept = _linked(path, data)
             # 3
             index.commit()
             return Saved(index.stats().articles, records.articles, records.lost, kept)
@@ -115,7 +117,11 @@ class _Records:
 
     def read(self) -> Iterator[LogRecord]:
         """Yield what can be read, in order of the log."""
-        first, end = self._state.low_watermark, self._state.next_offset
+        # There may be records that the state does not count: damage, too.
+        first, end = (
+            self._state.low_watermark,
+            max(self._state.next_offset, StoredRecords(self._store).last_offset() + 1),
+        )
         for offset in map(LogOffset, range(first, end)):
             try:
                 record = self._record(offset)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from email.message import Message
 from typing import Any
 
 import orjson
@@ -19,7 +18,7 @@ from stream_dedup.serve.problems import in_body, invalid, unsupported
 SMALL_BODY = 64 << 10
 """Bytes that are parsed at once: 10 ms at most. The largest body takes more than a second where it is all brackets."""
 JSON = "application/json"
-UTF8_NAMES = ("utf-8", "utf8")
+UTF8_NAMES = frozenset({"utf-8", "utf8"})
 _FORMAT = InputFormat(id_field="")
 
 
@@ -77,11 +76,13 @@ def require_type(request: Request, media_type: str) -> None:
     Raises:
         ProblemError: the answer is 415 and names the type that is read.
     """
-    header = Message()
-    header["Content-Type"] = ", ".join(request.headers.getlist("content-type"))
-    if header.get_content_type() != media_type:
+    # Python's parser of headers of mail takes half a second for one of 30 KB, and has errors of its own for others.
+    named, *parameters = ", ".join(request.headers.getlist("content-type")).lower().split(";")
+    pairs = (one.partition("=") for one in parameters)
+    charsets = [value.strip(' \t"') for name, _, value in pairs if name.strip() == "charset"]
+    if named.strip() != media_type:
         detail = f"the header Content-Type is missing or names another type; send Content-Type: {media_type}"
-    elif str(header.get_param("charset", "utf-8")).lower() not in UTF8_NAMES:
+    elif not set(charsets) <= UTF8_NAMES:
         detail = "the header Content-Type names another charset than UTF-8; send the body in UTF-8"
     else:
         return

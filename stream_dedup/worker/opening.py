@@ -32,6 +32,7 @@ not kept, because an empty one is the last copy of nothing.
 from __future__ import annotations
 
 import logging
+import shlex
 import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -44,7 +45,7 @@ from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, UnavailableError, UserError
-from stream_dedup.index import LogIndex, keep_aside, only_copy_in
+from stream_dedup.index import LogIndex, keep_aside, only_copy_in, refuse_unknown
 from stream_dedup.worker.agreement import Disagreement, disagreement_of, is_last_copy
 
 if TYPE_CHECKING:
@@ -215,6 +216,7 @@ class _Opening:
         try:
             self._index = LogIndex.open(path, scheme=scheme, settings=settings, progress=image)
         except CorruptError as error:
+            refuse_unknown(path)
             self._damage = str(error)
 
     def read_index(self) -> None:
@@ -339,7 +341,8 @@ class _Opening:
         # a
         self._close_index()
         kept = keep_aside(path)
-        where = "" if kept is None else f"; the index is kept in {kept} (stream-dedup index stats --index {kept})"
+        command = f"stream-dedup index stats --index {shlex.quote(str(kept))}"
+        where = "" if kept is None else f"; the index is kept in {kept} ({command})"
         log.warning("%s; the log is accepted as it is%s", reason, where)
         # b
         self._damage = None

@@ -149,6 +149,7 @@ def test_articles_of_one_id_are_found_newest_first(store: GroupStore) -> None:
     assert found is not None
     assert found.update
     assert store.articles_by_id("nobody's", 5) == []
+    assert store.articles_by_id("\ud800", 5) == []
 
 
 def test_positions_are_those_of_the_last_batch(store: GroupStore) -> None:

@@ -1,7 +1,11 @@
 """The public API, without Kafka."""
 
+import copy
+import pickle
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +15,7 @@ import stream_dedup
 from stream_dedup import Found, Index, distance, fingerprint
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.errors import UserError
+from stream_dedup.index import LogIndex
 
 CAT = "the cat sat on the mat and looked at the rain for a long time before it fell asleep"
 ICE = "we all scream for ice cream when the summer comes to our little town by the sea"
@@ -222,3 +227,28 @@ def test_names_are_imported_when_they_are_used() -> None:
     """An unknown name is an AttributeError like anywhere."""
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         stream_dedup.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_an_index_is_not_copied(way: Callable[[Index], object]) -> None:
+    """Two of them would add what waits in one."""
+    with Index() as index, pytest.raises(TypeError, match="an Index cannot be copied or pickled: share it between"):
+        way(index)
+
+
+def test_a_call_looks_at_nothing_that_another_thread_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks whether its folder was replaced when no other call can close the lock of the folder."""
+    index, look = Index(), LogIndex.refuse_stopped
+    closer = threading.Thread(target=index.close)
+
+    def looks(one: LogIndex) -> None:
+        if closer.ident is None:
+            closer.start()
+            closer.join(0.2)  # as long as it would take, if it did not wait for this call
+        look(one)
+
+    monkeypatch.setattr(LogIndex, "refuse_stopped", looks)
+    index.add("a", 1)
+    closer.join()
+    with pytest.raises(ValueError, match="closed"):
+        index.add("b", 2)

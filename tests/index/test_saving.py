@@ -1,6 +1,8 @@
 """An index whose content does not agree is refused at opening, and what can be read of it is saved."""
 
+import fcntl
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ from stream_dedup.errors import CorruptError, StreamDedupError
 from stream_dedup.index import LogIndex, only_copy_in, saving
 from stream_dedup.index.folder import Folder
 from stream_dedup.index.layout import ROW_BYTES, STATE, chunk_key, offset_key
+from stream_dedup.index.owner import Owner
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.store import Store
 
@@ -74,6 +77,7 @@ def _no_ranges(store: Store) -> dict[bytes, bytes | None]:
 
 DAMAGE: dict[str, tuple[Callable[[Store], dict[bytes, bytes | None]], str, int]] = {
     "rows out of order": (_row(40, 6, 1), "row 40 is of log position 1, which is not after", ARTICLES),
+    "a record after the last one": (_state(next_offset=2), "its state ends before 2", ARTICLES),
     "fewer articles": (_state(articles=3), "its state says that there are 3", ARTICLES),
     "another last record": (_state(last_checksum=3), "log record 2, the last one, is not that of its state", ARTICLES),
     "the number of the last record": (_last_head, "its last log record ends at number", ARTICLES),
@@ -120,13 +124,25 @@ def test_what_only_verify_finds_is_saved_by_its_advice(folder: Path, capsys: pyt
         assert index.next_doc_number == ARTICLES
 
 
+def test_data_of_which_nothing_can_be_read_are_not_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They may be the only copy: no broker is asked, whose log would take their place."""
+    for table in (folder / "data-1").glob("*.sst"):
+        table.write_bytes(table.read_bytes()[:-1])
+    before = sorted(folder.rglob("*"))
+    for option in ([], ["--dry-run"]):
+        assert run(["index", "rebuild", "--index", str(folder), "--brokers", "127.0.0.1:1", *option]) == 6
+        assert "nothing of its data can be read, not even whose they are; nothing was" in capsys.readouterr().err
+    assert sorted(folder.rglob("*")) == before
+
+
 def test_records_that_two_threads_numbered_alike_are_both_saved(folder: Path) -> None:
     """An earlier release let threads number articles twice: the second record would count as a copy of the first."""
     _change(folder, lambda store: {offset_key(b"E", 2): store.get([offset_key(b"E", 1)])[0], **_same_head(store)})
+    (folder / "kept-1").write_text("a file of somebody else")
     with pytest.raises(CorruptError):
         Index(folder)
     saved = saving.save(folder, lambda _done, _whole: None)
-    assert saved[:3] == (1024, ARTICLES, [])
+    assert saved == (1024, ARTICLES, [], folder / "kept-2")
     with Index(folder) as index:
         assert [found.id for found in index.search(5 << 20, k=0)] == ["id 5", "id 5"]
 
@@ -135,7 +151,7 @@ def _same_head(store: Store) -> dict[bytes, bytes | None]:
     return {offset_key(b"R", 2): store.get([offset_key(b"R", 1)])[0]}
 
 
-@pytest.mark.parametrize("step", ["kept", "filled", "current"])
+@pytest.mark.parametrize("step", ["filling", "filled", "kept", "current"])
 def test_a_rebuild_that_ends_between_two_steps_loses_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -155,11 +171,16 @@ def test_a_rebuild_that_ends_between_two_steps_loses_nothing(
 
     _change(folder, _row(40, 6, 1))
     with monkeypatch.context() as patch:
-        where = {"kept": (saving, "append_articles", killed), "filled": (Folder, "make_current", killed)}
+        where = {
+            "filling": (saving, "append_articles", killed),
+            "filled": (LogIndex, "flush", killed),
+            "kept": (Folder, "make_current", killed),
+        }
         patch.setattr(*where.get(step, (Folder, "make_current", after)))
         with pytest.raises(KilledError):
             saving.save(folder, lambda _done, _whole: None)
     assert only_copy_in(folder)
+    assert (folder / "kept-1").exists() is (step in {"kept", "current"})
     if step != "current":
         assert saving.save(folder, lambda _done, _whole: None).articles == ARTICLES
     with Index(folder) as index:
@@ -204,6 +225,33 @@ def test_an_index_that_is_let_go_leaves_its_folder(folder: Path) -> None:
         (each / "owner").write_text("4194305\n")
         with Index(each) as again:
             assert len(again) == ARTICLES
+
+
+def test_a_process_of_another_container_may_have_the_same_id(tmp_path: Path) -> None:
+    """The lock is held, and not by this process."""
+    (tmp_path / "owner").write_text(f"{os.getpid()}\n")
+    with (tmp_path / "owner").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(StreamDedupError, match=r"in use by process \d+ of another container or machine: stop that"):
+            Owner.write(tmp_path)
+
+
+def test_a_child_that_outlives_a_killed_owner_does_not_keep_its_folder(tmp_path: Path) -> None:
+    """As one of a pool of processes does, which waits for work for good."""
+    works, ends = os.pipe()
+    owner = os.fork()
+    if owner == 0:
+        held = Owner.write(tmp_path)
+        if os.fork() == 0:
+            os.close(ends)
+            os.read(works, 1)
+        os._exit(0 if held.here else 1)  # without release
+    os.waitpid(owner, 0)
+    try:
+        Owner.write(tmp_path).release()
+    finally:
+        os.close(ends)
+        os.close(works)
 
 
 def test_an_index_of_filter_is_saved_with_its_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,6 +26,7 @@ AT_THE_END = (
             "closing": f"True {[CLOSED]}",
             "signals": "True 150",
             "handler": f"1 1 9 {[WITHIN, CLOSED]}",
+            "twice": "[True, False] ['a'] 2",
             "fork": "[4, 4] 1",
             "daemons": "ends",
         },

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import os
 import random
 import signal
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from stream_dedup import Index
 from stream_dedup.errors import RefusedError
+from stream_dedup.index import calls
 from stream_dedup.index.store import Store, WriteBatch
 
 THREADS = 4
@@ -104,6 +106,7 @@ def signals(folder: Path) -> None:
     def interrupt(_number: int, _frame: object) -> None:
         raise InterruptionError
 
+    gc.collect()  # an exception in a finalizer of what earlier cases left would be written to standard error
     signal.signal(signal.SIGALRM, interrupt)
     draw, index, added, interrupted = random.Random(2), Index(folder), 1, 0
     index.add("0", 0)
@@ -163,6 +166,48 @@ def handler(folder: Path) -> None:
         said.append(str(error))
     with Index(folder) as again:
         _say(f"{count} {len(again)} {len(said)} {sorted(set(said))}")
+
+
+def twice(folder: Path) -> None:
+    """A second signal, just before the caller would go on waiting, ends its call: the next call waits in its place."""
+
+    class InterruptionError(Exception):
+        pass
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise InterruptionError
+
+    index, writing, go_on, looks = Index(folder), threading.Event(), threading.Event(), 0
+    write, getpid = Store.write, os.getpid
+
+    def slow_write(store: Store, batch: WriteBatch) -> None:
+        writing.set()
+        os.kill(getpid(), signal.SIGALRM)
+        go_on.wait()
+        write(store, batch)
+        writing.clear()
+
+    def look() -> int:
+        nonlocal looks
+        if sys._getframe(1).f_code is calls._Uncut.run.__code__:
+            looks += 1
+            if looks == 2:
+                signal.raise_signal(signal.SIGALRM)
+        return getpid()
+
+    signal.signal(signal.SIGALRM, interrupt)
+    index.add("a", 1)
+    Store.write, os.getpid = slow_write, look  # type: ignore[method-assign, assignment]
+    with contextlib.suppress(InterruptionError):
+        index.flush()
+    Store.write, os.getpid = write, getpid  # type: ignore[method-assign]
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    threading.Timer(0.1, go_on.set).start()
+    written = [writing.is_set()]
+    index.add("b", 2)
+    written.append(writing.is_set())
+    _say(f"{written} {[found.id for found in index.search(1, k=0)]} {len(index)}")
+    index.close()
 
 
 def fork(folder: Path) -> None:

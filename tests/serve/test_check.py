@@ -156,6 +156,8 @@ CODING_REFUSED = ("accept-encoding", "identity")
         ({"Content-Type": "application/json, text/plain"}, TYPE_REFUSED),
         ({"Content-Type": "application/json; charset=gb18030"}, TYPE_REFUSED),
         ({"Content-Type": "application/json; charset="}, TYPE_REFUSED),
+        ({"Content-Type": "application/json; charset*0*=x; charset*=''; a*b*=1"}, None),
+        ({"Content-Type": "application/json" + ";" * 30_000}, None),
         ({"Content-Encoding": "identity"}, None),
         *(({"Content-Encoding": coding}, CODING_REFUSED) for coding in ("gzip", "x-gzip", "deflate", "br", "zstd")),
         ({"Content-Encoding": "identity, GZIP"}, CODING_REFUSED),
