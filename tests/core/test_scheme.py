@@ -22,9 +22,9 @@ ALLOWED = set(
     stream_dedup
     """.split()  # noqa: SIM905 - a list of this length is read as prose
 )
-COMPILED = {"numba", "llvmlite", "os", "inspect", "gc"}
-"""What the compiled functions may load besides: the compiler, where it keeps what it compiled, of which source, and the
-collector of garbage, which waits meanwhile."""
+COMPILED = {"numba", "llvmlite", "os", "inspect", "gc", "threading"}
+"""What the compiled functions may load besides: the compiler, where it keeps what it compiled, of which source, the
+collector of garbage, which waits meanwhile, and a lock."""
 INSIDE = ("stream_dedup.core", "stream_dedup.errors")
 
 

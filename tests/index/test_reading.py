@@ -62,7 +62,7 @@ def test_a_copy_without_the_file_of_the_lock_has_one_writer_or_readers(tmp_path:
             LogIndex.read(tmp_path, scheme=SCHEME)
         (tmp_path / "owner").unlink()
         for opening in (LogIndex.read, LogIndex.open):
-            with pytest.raises(UserError, match=r"is in use by process \?: stop that process"):
+            with pytest.raises(UserError, match="is open in this process already: share it"):
                 opening(tmp_path, scheme=SCHEME)
     look_into(tmp_path)
 
