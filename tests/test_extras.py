@@ -29,6 +29,8 @@ def block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Block:
 
     def without(*modules: str) -> None:
         for name in modules:
+            for loaded in [loaded for loaded in sys.modules if loaded.startswith(f"{name}.")]:
+                monkeypatch.delitem(sys.modules, loaded)
             monkeypatch.setitem(sys.modules, name, None)
 
     monkeypatch.chdir(tmp_path)

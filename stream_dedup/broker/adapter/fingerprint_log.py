@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 READ_RECORDS = 1_000
 """Log records of one poll: some 50,000 entries when batches are full."""
-FETCH_BYTES = 8 << 20
+LOG_FETCH_BYTES = 8 << 20
 """Bytes of log in one fetch: with the default of 1 MiB a rebuild would be slower."""
 LOG_APPEND_TIME = 1
 """Kafka's timestamp type of a record whose time was set by the broker."""
@@ -129,7 +129,7 @@ class KafkaLog:
         self._kafka = kafka
         self._topic = topic
         self._partition = TopicPartition(topic, 0)
-        self._consumer = make_consumer(kafka, max_poll_records=READ_RECORDS, max_partition_fetch_bytes=FETCH_BYTES)
+        self._consumer = make_consumer(kafka, max_poll_records=READ_RECORDS, max_partition_fetch_bytes=LOG_FETCH_BYTES)
         self._consumer.assign([self._partition])
         self._sought = self._high_water = LogOffset(0)
         self._producer: _Producer | None = None

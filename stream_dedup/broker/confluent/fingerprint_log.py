@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, Message, TopicPartition
 from kafka import TopicPartition as KafkaPartition
 
-from stream_dedup.broker.adapter.fingerprint_log import FETCH_BYTES, READ_RECORDS, log_records
+from stream_dedup.broker.adapter.fingerprint_log import LOG_FETCH_BYTES, READ_RECORDS, log_records
 from stream_dedup.broker.adapter.group import AdminConnection
 from stream_dedup.broker.adapter.port_errors import port_errors
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S
@@ -110,7 +110,7 @@ class ConfluentLog:
         self._kafka = kafka
         self._topic = topic
         self._partition = Partition(topic, 0)
-        self._consumer: Consumer = make_member(kafka, max_partition_fetch_bytes=FETCH_BYTES)
+        self._consumer: Consumer = make_member(kafka, max_partition_fetch_bytes=LOG_FETCH_BYTES)
         self._position = self._high_water = LogOffset(0)
         self._gone: PositionGone | None = None
         self._is_paused = False
