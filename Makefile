@@ -4,7 +4,7 @@
 # make test-full  all tests, all of the wide sweeps, ten times the examples of the property tests
 # make test-cluster  the tests on three Kafka nodes
 # make test-spark  the tests on Apache Spark
-# make lint   all lint rules, the format, strict types
+# make lint   all lint rules, the formats, strict types, clippy
 # make bench  figures beside peers (benchmarks/README.md)
 # make quality  whether the verdicts are right, beside peers: writes benchmarks/quality.md (STREAM_DEDUP_DATA: the texts);
 #             ARGS="--only sweep --quick": a minute's search for cliffs
@@ -25,6 +25,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# The oldest Rust that builds the native core; --locked: with the crates of Cargo.lock.
+RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' native/Cargo.toml)
+CRATE := --quiet --locked --manifest-path native/Cargo.toml
 # Test processes side by side: two more than there are cores where tests wait for a broker. 0 for none (to see a test's
 # output as it comes, or for a debugger).
 JOBS ?= $(shell echo $$(( $$(nproc) + $(if $(findstring not broker,$(ARGS)),0,2) )))
@@ -48,10 +51,12 @@ docker:
 
 setup: $(VENV)/.dev
 
-$(VENV)/.dev: pyproject.toml
+$(VENV)/.dev: pyproject.toml native/Cargo.toml native/Cargo.lock $(shell find native/src -type f)
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' \
 	  || { echo 'Python 3.11 to 3.14 is needed; $(PYTHON) is another: make PYTHON=/path/to/python3.11'; exit 1; }
-	@echo 'Setting up $(VENV) (the first time takes a minute)'
+	@[ "$$(printf '%s\n' $(RUST) "$$(cargo --version 2>/dev/null | cut -d ' ' -f 2)" | sort -V | head -n 1)" = $(RUST) ] \
+	  || { echo 'Rust $(RUST) or later is needed: apt install cargo-web (Debian 12), apt install cargo (Debian 13), or rustup'; exit 1; }
+	@echo 'Setting up $(VENV) (the first time takes some minutes)'
 	@$(PYTHON) -m venv $(VENV) || { echo 'Python cannot make environments here: apt install python3-venv'; exit 1; }
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,confluent,docs,serve,spark]'
 	@$(BIN)/python -P -m stream_dedup compile
@@ -69,6 +74,7 @@ demo: setup
 
 # One test after another to whichever process is free: the long ones come first (tests/conftest.py).
 test: setup
+	@cargo test $(CRATE) --no-default-features
 	@$(BIN)/pytest --numprocesses $(JOBS) --dist load --maxschedchunk 1 $(ARGS)
 
 test-full: export STREAM_DEDUP_TESTS := full
@@ -85,6 +91,8 @@ lint: setup
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo --no-cache
+	@cargo fmt --check --manifest-path native/Cargo.toml
+	@PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo clippy $(CRATE) --all-targets -- --deny warnings
 
 bench: $(VENV)/.bench
 	@$(BIN)/python -m benchmarks
@@ -139,4 +147,4 @@ prometheus-image: docker
 	@docker build --tag $(PROMETHEUS_IMAGE) deploy/prometheus
 
 clean:
-	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) native/target stream_dedup/_native.*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,6 +1,6 @@
 """What it costs a worker to follow the log: the articles of the other workers, applied to its own index.
 
-    python -m benchmarks.following [--articles 200000] [--batch 500] [--image 4096] [--broker]
+    python -m benchmarks.following [--articles 200000] [--batch 500] [--memory 4096] [--broker]
     python -m benchmarks.following --live 2000 [--articles 40000] [--batch 20]
 
 A log of foreign entries is decoded from its bytes and applied to an index on disk, batch by batch, as a worker does
@@ -66,9 +66,9 @@ def main() -> None:
         return
     stream = Stream(options.batch, options.tables)
     rules = stream.rules({"search": DIRECTED, "distance": None, "probes": 64, "limit": 60, "short_limit": 60})
-    settings = IndexSettings(image_mib=options.image)
+    settings = IndexSettings(memory_mib=options.memory)
     part = options.articles // STEPS // options.batch
-    print(f"{options.tables} tables, batches of {options.batch}, image of at most {options.image} MiB\n")
+    print(f"{options.tables} tables, batches of {options.batch}, index.memory_mib {options.memory}\n")
     print("| articles held | decoding, µs of processor time an article | applying | together |")
     print("| ---: | ---: | ---: | ---: |")
     with (
@@ -177,7 +177,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--articles", type=int, default=200_000, help="articles of other workers")
     parser.add_argument("--batch", type=int, default=500, help="articles a log record (default 500)")
     parser.add_argument("--tables", type=int, default=4, help="tables of the scheme: 4, 8 or 16")
-    parser.add_argument("--image", type=int, default=4096, help="MiB of the image, 0 for none")
+    parser.add_argument("--memory", type=int, default=4096, help="MiB of the index")
     parser.add_argument("--broker", action="store_true", help="also a worker on a broker")
     parser.add_argument("--live", type=float, default=0.0, help="articles a second that a worker follows as they come")
     return parser.parse_args()

@@ -1,7 +1,7 @@
 """Fill an index, open it, look up and insert: the index of a log beside the simhash package's SimhashIndex.
 
     python -m benchmarks.index [--sizes 100000,1000000] [--block-bits 16] [--tables 4] [--probes 64]
-                               [--distances 3,7,11] [--images 4096,0] [--batch 500] [--no-peer] [--folder DIR]
+                               [--distances 3,7,11] [--memory 4096,0] [--batch 500] [--no-peer] [--folder DIR]
                                [--out FILE]
     python -m benchmarks.index --report FILE...
     python -m benchmarks.index --pictures FILE...
@@ -16,14 +16,14 @@ docs/images/index-size.svg. So a run that was stopped leaves what it measured, a
 * **filling**: records applied, from the size before on. Processor time is that of the process without the making of
   the articles; RocksDB's threads are in it. The pauses are batches: the longest one; the longest one by processor time
   of its thread, which has no wait for the disk or for other processes in it; and the one that 0.1 % exceed.
-* **disk**: files after closing, those of RocksDB and those of runs.
+* **disk**: files after closing; of these the entries of posting lists, and all else.
 * **opening**: of a closed index, its files most likely in the system's cache; seconds, and seconds of processor time.
-  Memory is what was added since the program was loaded: pages of the process, and of the files that it has mapped,
-  which the system can drop.
+  *First answer*: a batch is applied and its first article judged; *warm*: the cache grows no more; both from the start
+  of the opening on. Memory is what was added since the program was loaded, when it is warm.
 * **searching**: batches are applied and judged as a worker does it (one log record, then a verdict for each of its
   articles), and the time is that of both together. Runs are merged between batches, so means stand beside medians.
   Memory is that after the search.
-* **image**: MiB that rows may take in memory, 0 for none; "held" is what runs and rows take, run files included.
+* **memory**: ``index.memory_mib``; "held" is what posting lists and rows take of it.
 * **candidates expected**: look-ups x entries / 2^bits, what random fingerprints give; seen: entries compared. An
   article's own entry and the re-posts' are among the latter.
 * **SimhashIndex**: an index of the same k, filled with the same fingerprints; each article is looked up, then
@@ -33,7 +33,7 @@ How long it takes: some 15 s for a million articles and width on a quiet machine
 million, which need 25 GB of disk and 13 GB of memory. Where the disk or the memory does not do, a line says at which
 size it stopped, and the next width begins:
 
-    python -m benchmarks.index --sizes 1000000,10000000,40000000,100000000 --block-bits 16,20,24 --images 4096
+    python -m benchmarks.index --sizes 1000000,10000000,40000000,100000000 --block-bits 16,20,24 --memory 16384
                                --distances= --no-peer --out index.jsonl
 """
 
@@ -66,7 +66,6 @@ from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.rules import CANDIDATES, DIRECTED
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.index import IndexSettings, LogIndex
-from stream_dedup.index.scan import warm
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -87,6 +86,8 @@ MOST_SHARE = 0.05
 """Share of the articles held by which a search makes the index larger, at most."""
 WARMING = 3
 """Batches before those that count: what was read from disk comes again from memory."""
+STILL_SECONDS = 1.0
+"""Seconds after which a cache that does not grow is warm."""
 MACHINE_SECONDS = 20
 """Seconds for which the pauses of the machine are looked for."""
 PROFILE = PROFILES["article"]
@@ -152,7 +153,7 @@ def _options() -> argparse.Namespace:
     by_width = "; ".join(f"{bits} bits: {', '.join(map(str, probes))}" for bits, probes in PROBES.items())
     parser.add_argument("--probes", type=_numbers, help=f"look-ups of directed search ({by_width})")
     parser.add_argument("--distances", type=_numbers, default=[3, 7, 11], help="values of k (four tables of 16 bits)")
-    parser.add_argument("--images", type=_numbers, default=[4096, 0], help="MiB of rows in memory; the first fills")
+    parser.add_argument("--memory", type=_numbers, default=[4096, 0], help="MiB of the index; the first fills")
     parser.add_argument("--batch", type=int, default=500, help="articles a batch (default 500)")
     parser.add_argument("--no-peer", action="store_true", help="leave SimhashIndex out")
     parser.add_argument("--folder", type=Path, help="where the index is made, on a disk with room for it")
@@ -200,24 +201,24 @@ def _each_size(run: Run, options: argparse.Namespace) -> Iterator[Figure]:
             return
         more = max(-(-size // run.batch) - batches, 0)
         if more:
-            filled, stream = in_new_process(_filled, run, stream, batches, more, options.images[0])
+            filled, stream = in_new_process(_filled, run, stream, batches, more, options.memory[0])
             yield run.tell(filled)
             batches += more
-        for image in options.images:
-            figures, stream, batches = in_new_process(_measured, run, stream, batches, image)
+        for memory_mib in options.memory:
+            figures, stream, batches = in_new_process(_measured, run, stream, batches, memory_mib)
             yield from figures
             if not options.no_peer:
                 yield from _peers(run, figures)
 
 
-def _open(run: Run, stream: Stream, image: int) -> LogIndex:
-    return LogIndex.open(run.folder, scheme=stream.scheme, settings=IndexSettings(image_mib=image))
+def _open(run: Run, stream: Stream, memory_mib: int) -> LogIndex:
+    return LogIndex.open(run.folder, scheme=stream.scheme, settings=IndexSettings(memory_mib=memory_mib))
 
 
-def _filled(run: Run, stream: Stream, batches: int, more: int, image: int) -> tuple[Filled, Stream]:
+def _filled(run: Run, stream: Stream, batches: int, more: int, memory_mib: int) -> tuple[Filled, Stream]:
     """Add so many batches to the index; in a process of its own."""
     times, used = np.empty(more), np.empty(more)
-    with _open(run, stream, image) as index:
+    with _open(run, stream, memory_mib) as index:
         if index.log_id is None:
             index.begin("benchmark")
             index.apply([stream.rules(run.searches[0])])
@@ -230,7 +231,8 @@ def _filled(run: Run, stream: Stream, batches: int, more: int, image: int) -> tu
             times[at], used[at] = time.perf_counter() - start, time.thread_time() - between
             making += between - before
         processor = time.process_time() - began - making
-    run_bytes = _bytes_in(run.folder, "*/runs/*")
+        list_bytes = index.stats().list_bytes
+    disk_bytes = sum(file.stat().st_size for file in run.folder.glob("**/*") if file.is_file())
     articles = (batches + more) * run.batch
     filled = Filled(
         block_bits=run.block_bits,
@@ -242,8 +244,8 @@ def _filled(run: Run, stream: Stream, batches: int, more: int, image: int) -> tu
         longest_processor_ms=float(used.max()) * 1e3,
         p999_ms=float(np.percentile(times, 99.9)) * 1e3,
         machine_ms=_longest_stop(MACHINE_SECONDS) * 1e3,
-        store_bytes=(_bytes_in(run.folder, "**/*") - run_bytes) / articles,
-        run_bytes=run_bytes / articles,
+        disk_bytes=disk_bytes / articles,
+        list_bytes=list_bytes / articles,
     )
     return filled, stream
 
@@ -258,20 +260,21 @@ def _longest_stop(seconds: float) -> float:
     return longest
 
 
-def _bytes_in(folder: Path, pattern: str) -> int:
-    return sum(file.stat().st_size for file in folder.glob(pattern) if file.is_file())
-
-
-def _measured(run: Run, stream: Stream, batches: int, image: int) -> tuple[list[Figure], Stream, int]:
+def _measured(run: Run, stream: Stream, batches: int, memory_mib: int) -> tuple[list[Figure], Stream, int]:
     """Open the index, and search in it in each way; in a process of its own."""
-    warm()
     before = memory_of(os.getpid())
     start, used = time.perf_counter(), time.process_time()
-    with _open(run, stream, image) as index:
+    with _open(run, stream, memory_mib) as index:
         took = (time.perf_counter() - start, time.process_time() - used)
+        record = stream.record()
+        index.apply([record])
+        index.judge(log_position(record.offset, 0) + np.arange(1))
+        first_s = time.perf_counter() - start
+        batches += 1
+        warm_s = max(_when_warm(index) - start, 0.0)
         memory = memory_of(os.getpid()).beyond(before)
         width = (run.block_bits, run.tables)
-        figures = [run.tell(Opened(*width, batches * run.batch, image, *took, *memory))]
+        figures = [run.tell(Opened(*width, batches * run.batch, memory_mib, *took, first_s, warm_s, memory))]
         for search in run.searches:
             index.apply([stream.rules(search)])
             first = batches
@@ -288,10 +291,10 @@ def _measured(run: Run, stream: Stream, batches: int, image: int) -> tuple[list[
                 *width,
                 # What it holds halfway through stands for the figure.
                 articles=(first + batches) // 2 * run.batch,
-                image_mib=image,
+                memory_mib=memory_mib,
                 distance=None if distance is None else int(distance),
                 lookups=lookups,
-                held_mib=index.stats().image_bytes / (1 << 20),
+                held_mib=index.stats().memory_bytes / (1 << 20),
                 median_us=median(each),
                 mean_us=mean(each),
                 slowest_ms=max(times[WARMING:]) * 1e3,
@@ -300,6 +303,16 @@ def _measured(run: Run, stream: Stream, batches: int, image: int) -> tuple[list[
             )
             figures.append(run.tell(searched))
     return figures, stream, batches
+
+
+def _when_warm(index: LogIndex) -> float:
+    """Wait until the memory of the index has stayed the same for a while; return since when."""
+    size, since = index.stats().memory_bytes, time.perf_counter()
+    while time.perf_counter() - since < STILL_SECONDS:
+        time.sleep(STILL_SECONDS / 20)
+        if (now := index.stats().memory_bytes) != size:
+            size, since = now, time.perf_counter()
+    return since
 
 
 def _searched(index: LogIndex, stream: Stream, batch: int, most: int) -> Iterator[tuple[float, int]]:
@@ -325,7 +338,7 @@ def _peers(run: Run, figures: Sequence[Figure]) -> Iterator[Figure]:
         if isinstance(figure, Searched) and figure.distance is not None:
             us, why_not = in_new_process(_peer, run, figure.articles // run.batch, figure.distance)
             width = (run.block_bits, run.tables)
-            yield run.tell(Peer(*width, figure.articles, figure.image_mib, figure.distance, us, why_not))
+            yield run.tell(Peer(*width, figure.articles, figure.memory_mib, figure.distance, us, why_not))
 
 
 def _peer(run: Run, batches: int, distance: int) -> tuple[float | None, str]:

@@ -44,9 +44,8 @@ class Filled(Figure):
         "by processor time",
         "99.9 %, ms",
         "a loop alone, ms",
-        "RocksDB, bytes an article",
-        "run files",
-        "disk",
+        "disk, bytes an article",
+        "of these posting lists",
     )
 
     us: float
@@ -56,13 +55,8 @@ class Filled(Figure):
     p999_ms: float
     machine_ms: float
     """Longest time for which a loop that does nothing stood still, right after: pauses of the machine."""
-    store_bytes: float
-    run_bytes: float
-
-    @property
-    def disk_bytes(self) -> float:
-        """Bytes on disk an article."""
-        return self.store_bytes + self.run_bytes
+    disk_bytes: float
+    list_bytes: float
 
     def __str__(self) -> str:
         """In words."""
@@ -70,7 +64,7 @@ class Filled(Figure):
             f"{self.name}: filled at {self.us:.1f} µs each ({self.processor_us:.1f} of processor time), longest pause "
             f"{self.longest_ms:.0f} ms (by processor time {self.longest_processor_ms:.0f}; 99.9 %: "
             f"{self.p999_ms:.1f}; a loop alone {self.machine_ms:.0f}), bytes on disk each: "
-            f"RocksDB {self.store_bytes:.0f}, run files {self.run_bytes:.0f}"
+            f"{self.disk_bytes:.0f}, of these {self.list_bytes:.0f} of posting lists"
         )
 
     def cells(self) -> list[str]:
@@ -78,7 +72,7 @@ class Filled(Figure):
         times = [f"{self.us:.1f}", f"{self.processor_us:.1f}"]
         pauses = [f"{self.longest_ms:.0f}", f"{self.longest_processor_ms:.0f}", f"{self.p999_ms:.1f}"]
         pauses.append(f"{self.machine_ms:.0f}")
-        return times + pauses + [f"{each:.0f}" for each in (self.store_bytes, self.run_bytes, self.disk_bytes)]
+        return times + pauses + [f"{each:.0f}" for each in (self.disk_bytes, self.list_bytes)]
 
 
 @dataclass(frozen=True)
@@ -86,37 +80,40 @@ class Opened(Figure):
     """Opening, and the memory after it."""
 
     HEAD: ClassVar = (
-        "image, MiB",
+        "index.memory_mib",
         "opening, s",
         "processor time, s",
-        "memory: of the process, MiB",
-        "of mapped files",
-        "together, bytes an article",
+        "first answer, s",
+        "warm, s",
+        "memory, MiB",
+        "bytes an article",
     )
 
-    image_mib: int
+    memory_mib: int
     seconds: float
     processor_s: float
-    anonymous_mib: float
-    files_mib: float
+    first_s: float
+    warm_s: float
+    memory: Memory
 
     @property
     def bytes_each(self) -> float:
         """Bytes of memory an article."""
-        return (self.anonymous_mib + self.files_mib) * MIB / self.articles
+        return sum(self.memory) * MIB / self.articles
 
     def __str__(self) -> str:
         """In words."""
         return (
-            f"{self.name}, image {self.image_mib} MiB: opened in {self.seconds:.2f} s "
-            f"({self.processor_s:.2f} of processor time), memory {self.anonymous_mib:,.0f} MiB "
-            f"and {self.files_mib:,.0f} of mapped files, {self.bytes_each:.0f} bytes each"
+            f"{self.name}, {self.memory_mib} MiB: opened in {self.seconds:.2f} s ({self.processor_s:.2f} of processor "
+            f"time), first answer after {self.first_s:.2f} s, warm after {self.warm_s:.1f} s, "
+            f"memory {sum(self.memory):,.0f} MiB, {self.bytes_each:.0f} bytes each"
         )
 
     def cells(self) -> list[str]:
         """Cells of the table."""
-        sizes = [f"{each:,.0f}" for each in (self.anonymous_mib, self.files_mib, self.bytes_each)]
-        return [f"{self.image_mib:,}", f"{self.seconds:.1f}", f"{self.processor_s:.1f}", *sizes]
+        times = [f"{each:.2f}" for each in (self.seconds, self.processor_s, self.first_s)]
+        sizes = [f"{each:,.0f}" for each in (sum(self.memory), self.bytes_each)]
+        return [f"{self.memory_mib:,}", *times, f"{self.warm_s:.1f}", *sizes]
 
 
 @dataclass(frozen=True)
@@ -125,7 +122,7 @@ class Searched(Figure):
 
     HEAD: ClassVar = (
         "search",
-        "image, MiB: held",
+        "index.memory_mib: held",
         "µs an article: median",
         "mean",
         "slowest batch, ms",
@@ -136,7 +133,7 @@ class Searched(Figure):
         "ratio",
     )
 
-    image_mib: int
+    memory_mib: int
     distance: int | None
     lookups: int
     held_mib: float
@@ -159,14 +156,14 @@ class Searched(Figure):
     def __str__(self) -> str:
         """In words."""
         return (
-            f"{self.name}, image {self.image_mib} MiB, {self.search}: look-up and insert {self.median_us:.1f} µs "
+            f"{self.name}, {self.memory_mib} MiB, {self.search}: look-up and insert {self.median_us:.1f} µs "
             f"(mean {self.mean_us:.1f}), slowest batch {self.slowest_ms:.0f} ms, {self.candidates:,.0f} candidates, "
             f"memory {sum(self.memory):,.0f} MiB"
         )
 
     def cells(self, peers: dict[tuple[Any, ...], Peer]) -> list[str]:
         """Cells of the table."""
-        peer = peers.get((self.block_bits, self.tables, self.articles, self.image_mib, self.distance))
+        peer = peers.get((self.block_bits, self.tables, self.articles, self.memory_mib, self.distance))
         beside = ["not asked", ""]
         if peer is not None:
             beside = (
@@ -174,7 +171,7 @@ class Searched(Figure):
             )
         return [
             self.search,
-            f"{self.image_mib:,}: {self.held_mib:,.0f}",
+            f"{self.memory_mib:,}: {self.held_mib:,.0f}",
             f"{self.median_us:.1f}",
             f"{self.mean_us:.1f}",
             f"{self.slowest_ms:.0f}",
@@ -189,7 +186,7 @@ class Searched(Figure):
 class Peer(Figure):
     """The median of the peer's index in microseconds, or why there is none."""
 
-    image_mib: int
+    memory_mib: int
     distance: int
     us: float | None
     why_not: str
@@ -229,7 +226,7 @@ def read_figures(path: Path) -> Iterator[Figure]:
 def print_tables(figures: Sequence[Figure]) -> None:
     """Print what was found as tables."""
     peers = {
-        (one.block_bits, one.tables, one.articles, one.image_mib, one.distance): one
+        (one.block_bits, one.tables, one.articles, one.memory_mib, one.distance): one
         for one in figures
         if isinstance(one, Peer)
     }
@@ -255,8 +252,8 @@ def draw(figures: Sequence[Figure], path: Path = PICTURE) -> Path:
     from matplotlib.figure import Figure as Picture  # noqa: PLC0415 - as above
 
     filled = [one for one in figures if isinstance(one, Filled)]
-    opened = _with_the_first_image([one for one in figures if isinstance(one, Opened)])
-    searched = _with_the_first_image([one for one in figures if isinstance(one, Searched) and one.distance is None])
+    opened = _of_the_first_memory([one for one in figures if isinstance(one, Opened)])
+    searched = _of_the_first_memory([one for one in figures if isinstance(one, Searched) and one.distance is None])
     # Text stays text, and the same figures make the same bytes.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "index", "font.size": 9}):
         picture = Picture(figsize=(11, 7), layout="constrained")
@@ -265,17 +262,17 @@ def draw(figures: Sequence[Figure], path: Path = PICTURE) -> Path:
         _lines(next(places), "Look-up and insert", "µs an article, mean", searched, [lambda one: one.mean_us])
         pauses = [lambda one: one.longest_ms, lambda one: one.p999_ms]
         _lines(next(places), "Pauses: longest batch; 99.9 % dashed", "ms", filled, pauses)
-        _lines(next(places), "Opening", "s", opened, [lambda one: one.seconds])
-        memory = [lambda one: one.bytes_each, lambda one: one.anonymous_mib * MIB / one.articles]
-        _lines(next(places), "Memory; without mapped files dashed", "bytes an article", opened, memory)
-        disk = [lambda one: one.disk_bytes, lambda one: one.run_bytes]
-        _lines(next(places), "Disk; run files alone dashed", "bytes an article", filled, disk)
+        first = [lambda one: one.first_s, lambda one: one.seconds]
+        _lines(next(places), "First answer; opening alone dashed", "s", opened, first)
+        _lines(next(places), "Memory", "bytes an article", opened, [lambda one: one.bytes_each])
+        disk = [lambda one: one.disk_bytes, lambda one: one.list_bytes]
+        _lines(next(places), "Disk; posting lists alone dashed", "bytes an article", filled, disk)
         picture.savefig(path, metadata={"Date": None})
     return path
 
 
-def _with_the_first_image(figures: Sequence[Any]) -> list[Any]:
-    return [one for one in figures if one.image_mib == figures[0].image_mib]
+def _of_the_first_memory(figures: Sequence[Any]) -> list[Any]:
+    return [one for one in figures if one.memory_mib == figures[0].memory_mib]
 
 
 def _lines(axes: Axes, title: str, unit: str, figures: Sequence[Any], values: Sequence[Callable[[Any], float]]) -> None:

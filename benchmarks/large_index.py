@@ -1,6 +1,6 @@
 """A worker on a large index under a steady load, beside one on an empty index.
 
-    python -m benchmarks.large_index [--articles 1000000] [--minutes 2] [--rate R] [--characters 300] [--image MIB]
+    python -m benchmarks.large_index [--articles 1000000] [--minutes 2] [--rate R] [--characters 300] [--memory MIB]
                                      [--processes P] [--folder DIR]
 
 On a broker of its own, first with a log of so many made articles (``benchmarks.stream``), then with an empty one:
@@ -69,7 +69,7 @@ MINUTE_S = 60.0
 NEAR_SHARE = 0.2
 RECENT = 1_000
 """Articles of which later ones are made."""
-IMAGE_VARIABLE = "STREAM_DEDUP_INDEX__IMAGE_MIB"
+MEMORY_VARIABLE = "STREAM_DEDUP_INDEX__MEMORY_MIB"
 
 
 class Outputs:
@@ -213,8 +213,8 @@ class _Feeding:
 
 def main() -> None:
     options = _options()
-    if options.image is not None:
-        os.environ[IMAGE_VARIABLE] = str(options.image)
+    if options.memory is not None:
+        os.environ[MEMORY_VARIABLE] = str(options.memory)
     print(f"{options.processes} processes, articles of {options.characters} characters, {described()}", flush=True)
     rate = options.rate
     with tempfile.TemporaryDirectory(prefix="stream-dedup-large-", dir=options.folder) as temporary:
@@ -232,7 +232,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=2.0, help="of the steady load, for each index")
     parser.add_argument("--rate", type=float, help="articles a second of the steady load")
     parser.add_argument("--characters", type=int, default=300, help="of an article")
-    parser.add_argument("--image", type=int, help="MiB of rows in memory (index.image_mib)")
+    parser.add_argument("--memory", type=int, help="MiB of the index (index.memory_mib)")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="fingerprinting processes")
     parser.add_argument("--folder", type=Path, help="where log and index are made, on a disk with room for both")
     return parser.parse_args()

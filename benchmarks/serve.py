@@ -39,7 +39,6 @@ from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.extras import SERVE_PACKAGES, need_packages
 from stream_dedup.index import IndexSettings, LogIndex
-from stream_dedup.index.scan import warm
 from tests.serve.comparing import checked_and_judged, served
 from tests.worker.mixture import records
 from tests.worker.pipeline import pipeline
@@ -48,7 +47,7 @@ TEXTS = 2_000
 MANY = 100
 """Articles of a large request."""
 BARE_SECONDS = 5
-IMAGE_MIB = 1024
+MEMORY_MIB = 4096
 
 
 def main() -> int:
@@ -79,7 +78,7 @@ def _options() -> argparse.Namespace:
 
 def _load(bootstrap: str, folder: Path, options: argparse.Namespace) -> None:
     """Fill a log, serve it, load the service, and ask its index without it."""
-    with pipeline(bootstrap, folder, "load", index={"image_mib": IMAGE_MIB, "fold_entries": 131_072}) as made:
+    with pipeline(bootstrap, folder, "load", index={"memory_mib": MEMORY_MIB, "fold_entries": 131_072}) as made:
         config = made.config()
         made_log = MadeLog(config)
         made_log.begin()
@@ -117,8 +116,7 @@ def _print_bare(path: Path, config: Config, texts: Sequence[str], clients: int) 
     made: list[Columns] = []
     fingerprinting = _each_s(lambda at: made.append(maker([raw[at % len(raw)]])), BARE_SECONDS)
     columns = Columns.concat(made[: len(texts)])
-    warm()
-    with LogIndex.read(path, scheme=None, settings=IndexSettings(image_mib=IMAGE_MIB)) as index:
+    with LogIndex.read(path, scheme=None, settings=IndexSettings(memory_mib=MEMORY_MIB)) as index:
         now = time.time_ns() // 1_000_000
         print("\n| without HTTP, pool and threads | p50, ms | p99, ms |\n| --- | ---: | ---: |")
         _print_each("fingerprint one text", fingerprinting)

@@ -190,10 +190,10 @@ WORKER = Board(
         ),
         Panel(
             "Memory of the index",
-            "The image, RocksDB's block cache, and its write buffers.",
+            "Posting lists and rows, RocksDB's block cache, and its write buffers: within index.memory_mib.",
             "bytes",
             (
-                gauge("image_bytes", "{{instance}} image"),
+                gauge("index_memory_bytes", "{{instance}} lists and rows"),
                 gauge("index_cache_bytes", "{{instance}} block cache"),
                 gauge("index_unwritten_bytes", "{{instance}} write buffers"),
             ),

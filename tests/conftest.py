@@ -42,7 +42,6 @@ from stream_dedup.dev.broker import (
 from stream_dedup.dev.broker.jvm import JvmBroker
 from stream_dedup.dev.broker.settings import BROKERS_VARIABLE, HEAP_MIB, SMALL_HEAP_MIB
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.index.scan import warm
 from stream_dedup.startup import keep_tables
 from tests.amount import FULL, examples
 from tests.browser import NO_BROWSER, can_run_browser
@@ -75,8 +74,6 @@ def pytest_configure(config: pytest.Config) -> None:
     _keep_folders_in_memory()
     _keep_bytecode()
     keep_tables()
-    if _hands_out(config):
-        warm()  # else each process compiles, for ten seconds, where no machine code is kept yet
     if _shares_a_broker(config):
         try:
             _start_shared(config)

@@ -33,13 +33,13 @@ TURNS = 5
 ARTICLES, COMMENTS = 400, 8_000
 ENTRY_AIM = 0.2
 """Of what MinHash takes, at most."""
-INDEX_AIMS = {("image", 1_000_000): 40, ("image", 10_000_000): 120, ("no image", 1_000_000): 150}
+INDEX_AIMS = {("in memory", 1_000_000): 40, ("in memory", 10_000_000): 120, ("no memory", 1_000_000): 150}
 """Microseconds an article."""
 INDEX_PROBES = 64
 """Look-ups that these aims hold for; the table has the profiles' number of look-ups too."""
 INDEX_RUNS = {
-    "image": ("--sizes", "1000000,10000000", "--images", "4096"),
-    "no image": ("--sizes", "1000000", "--images", "0"),
+    "in memory": ("--sizes", "1000000,10000000", "--memory", "4096"),
+    "no memory": ("--sizes", "1000000", "--memory", "0"),
 }
 PIPELINE_FLAGS = ("--profile", "article", "--plain", "3000", "--latency-s", "0", "--filtered", "0")
 PIPELINE_AIM = 6

@@ -153,7 +153,7 @@ def _held(config: Config, arguments: _Arguments, rules: Rules) -> list[Side]:
     if path is None:
         return []
     # No look-up is made, so nothing is loaded for it.
-    settings = replace(index_settings_of(config), image_mib=0)
+    settings = replace(index_settings_of(config), memory_mib=0)
     with LogIndex.read(path, scheme=rules.scheme, settings=settings) as index:
         return [side_of_id(index, one, path) for one in arguments.ids]
 

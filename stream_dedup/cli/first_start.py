@@ -26,7 +26,7 @@ from stream_dedup.startup import keep_tables
 
 HELPER_BYTES = 500 << 20
 """Memory that there must be for each process, this one included. One takes some 400 MB."""
-LAST_FIRST = ("scan", "plan", "words", "clean", "learn", "sketch", "tricks", "grams", "sums", "short", "segment")
+LAST_FIRST = ("words", "clean", "learn", "sketch", "tricks", "grams", "sums", "short", "segment")
 """Modules that take long to compile: those first to which ``filter`` comes last, then the longer ones."""
 _CODE = """\
 import sys

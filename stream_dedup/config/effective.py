@@ -153,11 +153,7 @@ def index_settings_of(config: Config) -> IndexSettings:
     """Return the settings of the index."""
     from stream_dedup.index import IndexSettings  # noqa: PLC0415 - loads RocksDB
 
-    return IndexSettings(
-        fold_entries=config.index.fold_entries,
-        block_cache_mib=config.index.block_cache_mib,
-        image_mib=config.index.image_mib,
-    )
+    return IndexSettings(memory_mib=config.index.memory_mib, fold_entries=config.index.fold_entries)
 
 
 def input_format_of(config: Config) -> InputFormat:

@@ -274,17 +274,16 @@ class IndexConfig(Section):
     """The index on disk: a cache of the log."""
 
     path: Path = key(Path("index"), "folder of the index; each worker has its own", form="a folder on a local disk")
-    fold_entries: int = key(
-        131_072, "articles held in memory before they become a run of each table", ge=1, le=MAX_INDEX_ENTRIES
-    )
-    block_cache_mib: int = key(256, "memory for blocks read from disk", form="MiB", ge=1, le=MAX_MEMORY_MIB)
-    image_mib: int = key(
-        1024,
-        "memory for the rows of articles; rows that do not fit are read from disk",
+    memory_mib: int = key(
+        4096,
+        "memory for posting lists, rows, and RocksDB's cache and buffers; what does not fit is read from disk",
         form="MiB",
-        note="0: no rows in memory",
+        note="0: as little as there can be",
         ge=0,
         le=MAX_MEMORY_MIB,
+    )
+    fold_entries: int = key(
+        131_072, "articles held in memory before they become a run of each table", ge=1, le=MAX_INDEX_ENTRIES
     )
 
 

@@ -1,4 +1,4 @@
-"""The cost of a look-up of directed search, and the rank that orders look-ups in a plan."""
+"""The cost of a look-up of directed search."""
 
 from __future__ import annotations
 
@@ -8,9 +8,3 @@ COSTS = np.array([6, 17, 29, 41, 54, 67, 81, 96, 111, 128, 146, 165, 185, 206, 2
 """Cost of flipping a bit, by its margin: 36 ln((1 - p) / p), where p is the probability that an edit flips the bit.
 The sum of an edited copy is modelled as normal with a correlation of 0.85 to the article's own. Then p = F(-1.61 z),
 where F is the normal distribution function and z = (margin + 0.5) / 8 is the sum in standard deviations."""
-
-COST_SHIFT = 28
-"""The rank of a look-up is its cost, then the look-up in 28 bits: 4 for the table and up to 24 for the mask. A plan is
-in rising order of rank."""
-LOOKUP_MASK = (1 << COST_SHIFT) - 1
-"""Bits of a rank that hold the look-up."""

@@ -103,6 +103,10 @@ MAX_WITHDRAWN = 1 << 16
 _HEAD = struct.Struct("<BB")
 _READ_TO = struct.Struct("<q")
 _BATCH = struct.Struct("<q16siIH")
+BATCH_HEAD = _HEAD.size + _BATCH.size
+"""Bytes of a batch before the name of its topic."""
+TOPIC_ID = slice(_HEAD.size + _READ_TO.size, _HEAD.size + _READ_TO.size + 16)
+"""The topic id in these bytes."""
 _BATCH_BEFORE_4 = struct.Struct("<16siIBH")
 _TRIM = struct.Struct("<qq")
 _BASIS = struct.Struct("<qqI")

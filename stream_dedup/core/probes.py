@@ -33,15 +33,16 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import combinations
-from types import ModuleType
 
 import numpy as np
 
+from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U8, U32, U64
+from stream_dedup.core.costs import COSTS
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, FINGERPRINT_BITS, TABLE_MARGIN_BYTES
-from stream_dedup.core.rules import Rules, exact_radii, greatest_distance, most_probes
+from stream_dedup.core.rules import Rules, exact_radii, greatest_distance, mask_bits, most_probes
 
-KEY_FACTORS = np.array([1, 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
+KEY_FACTORS = np.array(_native.KEY_FACTORS, np.uint64)
 """Factor of the group for each word. The factors are odd, so no two groups give the same product, and differ (the
 primes of XXH64), so groups that collide in a block of one word do not collide in the others."""
 
@@ -53,7 +54,6 @@ SURE_SIEVE_BITS = 10
 differ at most, where the ``SUREST_BITS`` surest count twice. Among equal margins the lower bit comes first.
 Of 16,581 edited texts that a look-up reaches it lost 1.3 in 1,000 (the word sieve 7.7; among those cut or edited most
 2.6 and 13), and it passed 1.7 to 9.6 % of the unrelated entries that look-ups meet in real text (3.0 to 10.5 %)."""
-_SURE_COUNTS = np.array([SURE_BITS, SUREST_BITS], np.int64)
 ALL_BITS = np.array([np.iinfo(np.uint64).max, 0], np.uint64)
 """Masks with which the two counts of the sieve of sure bits are the distance of the words."""
 
@@ -127,12 +127,16 @@ def directed(margins: U8, probes: int, block_bits: int = BLOCK_BITS) -> U32:
     Raises:
         ValueError: there are fewer look-ups than ``probes``, or ``probes`` is below 1.
     """
-    most = most_probes(margins.shape[1] // TABLE_MARGIN_BYTES, block_bits)
+    tables = margins.shape[1] // TABLE_MARGIN_BYTES
+    most = most_probes(tables, block_bits)
     if not 1 <= probes <= most:
         msg = f"{probes} probes: directed search takes 1 to {most}"
         raise ValueError(msg)
-    plans: U32 = load_plan_kernel().directed(margins, probes, block_bits)
-    return plans
+    flat = np.ascontiguousarray(margins).reshape(-1)
+    made = _native.plans(
+        flat, probes, tables=tables, block_bits=block_bits, mask_bits=mask_bits(block_bits), costs=COSTS.tolist()
+    )
+    return np.frombuffer(made, np.uint32).reshape(len(margins), probes)
 
 
 def plan_of(rules: Rules, margins: U8) -> U32:
@@ -149,15 +153,9 @@ def sure_masks(margins: U8) -> U64:
     Args:
         margins: packed as in a log entry, shape (n, 8 * tables).
     """
-    masks: U64 = load_plan_kernel().sure_masks(margins, _SURE_COUNTS)
-    return masks
-
-
-def load_plan_kernel() -> ModuleType:
-    """Compile the kernel of the plans, or load its kept machine code, so that no article waits for it."""
-    from stream_dedup.core import plan_kernel  # noqa: PLC0415 - loads the compiler
-
-    return plan_kernel
+    made = _native.surest(np.ascontiguousarray(margins).reshape(-1), [SURE_BITS, SUREST_BITS])
+    words = margins.shape[1] // (TABLE_MARGIN_BYTES * BLOCKS_PER_WORD)
+    return np.frombuffer(made, np.uint64).reshape(len(margins), words, 2)
 
 
 def _masks_within(most: int, block_bits: int) -> list[int]:

@@ -10,7 +10,6 @@ depends on what is stored of those before it. What is stored at the end is the s
 
 from __future__ import annotations
 
-import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -26,19 +25,9 @@ from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index.history import History, Mark
 from stream_dedup.index.joint_batches import joint_batches, new_of
-from stream_dedup.index.layout import (
-    IDENTITY,
-    IDENTITY_BYTES,
-    STORED_LISTS,
-    RowArray,
-    offset_key,
-    row_type,
-    withdrawn_key,
-)
-from stream_dedup.index.posting_lists import Blocks
+from stream_dedup.index.layout import RowArray, offset_key, row_type, withdrawn_key
 from stream_dedup.index.records import StoredRecord, StoredRecords, numbered_records, table_rows
 from stream_dedup.index.row_column import RowColumn
-from stream_dedup.index.run_folder import RunFolder
 from stream_dedup.index.segments import Coverage, Uncovered
 from stream_dedup.index.settings import FLUSH_RECORD_ENTRIES, IndexSettings
 from stream_dedup.index.state import State
@@ -49,6 +38,7 @@ from stream_dedup.index.withdrawn import Withdrawn, numbered_at, write_withdrawn
 
 _ALL_RECORDS = [(family, family + b"\xff") for family in (b"E", b"H", b"R", b"S", b"W")]
 """Key ranges of the families whose entries trims delete."""
+_ALL_RUNS = [(family, family + b"\xff") for family in (b"C", b"D")]
 
 
 class Applied:
@@ -83,7 +73,11 @@ class Applied:
         self._widths = Widths() if current is None else current.scheme.widths
         self._block_bits = BLOCK_BITS if current is None else current.scheme.block_bits
         self.tables = self._open_tables(progress)
-        self._check_last()
+        try:
+            self._check_last()
+        except BaseException:
+            self.tables.close()
+            raise
 
     def _check_state(self) -> None:
         """Compare the state with the first and the last record, which were written with it."""
@@ -142,6 +136,10 @@ class Applied:
         """Let the records that trims deleted leave the disk."""
         self.in_doubt(self._purge)
 
+    def purge_runs(self) -> None:
+        """Let the chunks of removed runs leave the disk."""
+        self.store.compact(_ALL_RUNS)
+
     def remove_trimmed(self) -> None:
         """Rewrite the runs that have trimmed entries."""
         self.in_doubt(self.tables.remove_trimmed)
@@ -175,7 +173,6 @@ class Applied:
         """Make everything applied durable; with ``wait`` it is on return."""
         self.unflushed = 0
         self.store.flush(wait=wait)
-        self.tables.note_flush(durable=wait)
 
     def _apply_next(self, left: deque[LogRecord]) -> None:
         """Apply and remove the first record, and with it the batches that share its write."""
@@ -208,30 +205,9 @@ class Applied:
             self.state.next_doc_number,
             row_type(self._widths.sketch_bytes),
         )
-        files = RunFolder(self.store.path, self._identity(), column.rows_of, writable=not self.store.read_only)
-        tables = Tables(
-            column, files, [Blocks(table, self._block_bits) for table in range(self._widths.tables)], self.settings
-        )
+        tables = Tables(self.store, column, self._widths.tables, self._block_bits, self.settings)
         tables.load(progress)
         return tables
-
-    def _identity(self) -> bytes:
-        """Return the identity of the data folder; a new one where it has none, as folders of earlier releases."""
-        identity = self.store.get([IDENTITY])[0]
-        if len(identity) == IDENTITY_BYTES:
-            return identity
-        identity = uuid.uuid4().bytes
-        if not self.store.read_only:
-            batch = self.store.batch()
-            batch.put(IDENTITY, identity)
-            stored = [(start, end) for start, end in STORED_LISTS if self.store.last(start, end) is not None]
-            for start, end in stored:
-                batch.delete_range(start, end)
-            self.store.write(batch)
-            self.store.flush(wait=True)
-            if stored:
-                self.store.compact(stored)
-        return identity
 
     def _apply_batch(self, record: LogRecord, batch: Batch) -> None:
         if self.history.current is None:
@@ -346,6 +322,7 @@ class Applied:
         for family in (b"E", b"R"):
             writes.delete_range(offset_key(family, 0), offset_key(family, low_watermark))
         self.tables.rows.delete_rows_before(writes, self.state.first_doc_number)
+        self.tables.put_drop(writes, self.state.first_doc_number)
         writes.delete_range(withdrawn_key(DocNumber(0)), withdrawn_key(self.state.first_doc_number))
         for mark in marks:
             writes.delete(offset_key(b"U", mark.offset))

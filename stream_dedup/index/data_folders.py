@@ -3,7 +3,6 @@
     data-N/
       staged       this program made the folder; ``current`` has never named it
       committed    this program made the folder; ``current`` names it, or named it
-      runs/        run files (see ``run_files``)
       ...          RocksDB's files
 
 A mark is an empty file. A data folder has one of the two marks from before its first other file is made until after its

@@ -2,8 +2,8 @@
 
     INDEX/
       owner      locked while a process has the index open; holds the writer's process id
-      current    JSON: format version, kind (``log``; ``tables`` in earlier releases), name of the current data folder
-      data-N/    a mark, RocksDB's files, and run files (see ``data_folders``)
+      current    JSON: format version, kind (``log``), name of the current data folder
+      data-N/    a mark, RocksDB's files (see ``data_folders``)
       corrupt    present after damage was found: why
       worker-id  a worker's transactional id
       kept-N/    an index that was kept aside (see ``kept``)
@@ -57,9 +57,6 @@ from stream_dedup.index.small_files import is_folder, read_text, replace_text, s
 ID_FILE = "worker-id"
 """File of a worker's transactional id in its index folder; it stays when the index is emptied."""
 
-TABLES_KIND = "tables"
-"""Kind of an index that an earlier release kept for ``stream_dedup.Index``; ``library`` converts it."""
-
 CURRENT = "current"
 CORRUPT = "corrupt"
 _OWN_FILES = frozenset({owner.FILE, CORRUPT, ID_FILE} | {f"{name}.new" for name in (CURRENT, CORRUPT, ID_FILE)})
@@ -79,10 +76,6 @@ _OTHER_FORMAT = (
 _MISSING = (
     "put it back from a backup; without one, a worker's index is read from its log again by "
     "`stream-dedup index rebuild`, and of one that `filter` or `Index` keeps nothing is left: name another folder"
-)
-_CONVERT = (
-    "an earlier release kept it for stream_dedup.Index, which converts it when it opens it; "
-    "for anything else name another folder"
 )
 
 
@@ -292,24 +285,13 @@ def refuse_format(path: Path, kind: str) -> None:
         _refuse_format(path, pointer, kind)
 
 
-def kind_of(path: Path) -> object:
-    """Return the kind of index in a folder, None where none can be read."""
-    try:
-        pointer = _read_pointer(path)
-    except (*_UNREADABLE, OSError):
-        return None
-    return None if pointer is None else pointer.kind
-
-
 def _refuse_format(path: Path, pointer: _Pointer, kind: str) -> None:
     if pointer.version != INDEX_FORMAT_VERSION:
         version = reprlib.repr(pointer.version)
         msg = f"index {path} has format version {version}, this program knows {INDEX_FORMAT_VERSION}: {_OTHER_FORMAT}"
         raise CorruptError(msg)
     if pointer.kind != kind:
-        msg = f"index {path} is of kind {reprlib.repr(pointer.kind)}, not {kind!r}: " + (
-            _CONVERT if pointer.kind == TABLES_KIND else "name another folder"
-        )
+        msg = f"index {path} is of kind {reprlib.repr(pointer.kind)}, not {kind!r}: name another folder"
         raise UserError(msg)
 
 

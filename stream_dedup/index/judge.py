@@ -170,7 +170,7 @@ class Judge:
         firsts = np.flatnonzero(np.diff(near.queries, prepend=-1))
         counts = np.diff(firsts, append=len(near.queries))
         wanted = firsts if most == 1 else np.flatnonzero(np.arange(len(near.queries)) - firsts.repeat(counts) < most)
-        positions = self._applied.tables.rows.rows_of(near.doc_numbers[wanted])["position"].tolist()
+        positions = self._applied.tables.rows_of(near.doc_numbers[wanted])["position"].tolist()
         columns = zip(positions, near.distances[wanted].tolist(), strict=True)
         for number, count in zip(near.queries[firsts].tolist(), counts.tolist(), strict=True):
             yield number, [_NearEntry(*one) for one in islice(columns, min(count, most))], count

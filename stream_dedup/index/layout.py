@@ -16,9 +16,9 @@ in values little-endian. One column family holds families of keys by their first
                                        offset of the withdrawal, i64
     U offset:8                         rules record that took force or restates, JSON
     W chunk:4                          rows ROW_CHUNK * chunk to before the next chunk's (below)
-    G                                  identity of the data folder, 16 bytes: its run files have it (``run_files``)
-    I position:8                          label of an article of a table index without a log, UTF-8
-    P, C, F                            posting lists as releases before run files stored them; removed at opening
+    T                                  numbers of the runs of the block tables, JSON: of each table the oldest first
+    D run:4                            directory of a run (``native/src/postings/run.rs``)
+    C run:4 chunk:4                    a chunk of a run (``native/src/postings/chunk.rs``)
 
 Document number
     Each index numbers the signed originals of its log 0, 1, 2, ... in order of log position. Posting lists hold
@@ -45,17 +45,14 @@ from stream_dedup.core.arrays import I64
 from stream_dedup.core.model import DocNumber, LogOffset, SourceOffset
 from stream_dedup.errors import CorruptError
 
-INDEX_FORMAT_VERSION = 2
+INDEX_FORMAT_VERSION = 3
 REBUILD = (
     "run `stream-dedup index rebuild --index FOLDER`, for a worker's index with its --config: that is read from its "
     "log again; of one that `filter` or `Index` keeps, everything that can be read is saved"
 )
 """The remedy for an index that is damaged."""
 
-STATE, IDENTITY = b"M", b"G"
-IDENTITY_BYTES = 16
-STORED_LISTS = [(b"P", b"Q"), (b"C", b"D"), (b"F", b"G")]
-"""Key ranges of the posting lists of earlier releases."""
+STATE, RUNS = b"M", b"T"
 ROW = np.dtype(
     [("signature", "<u8", (4,)), ("group", "<u8"), ("id_hash", "<u8"), ("position", "<i8"), ("time", "<i8")], align=True
 )
@@ -89,7 +86,7 @@ def row_type(sketch_bytes: int) -> RowType:
 
 
 def offset_key(family: bytes, offset: int) -> bytes:
-    """Key of families E, R, U (log offset) and I (log position)."""
+    """Key of families E, R, U."""
     return family + offset.to_bytes(8, "big")
 
 
@@ -232,4 +229,19 @@ def chunk_key(chunk: int) -> bytes:
 
 def chunk_of(key: bytes) -> int:
     """Return the number of the chunk of such a key."""
+    return int.from_bytes(key[1:5], "big")
+
+
+def directory_key(run: int) -> bytes:
+    """Key of the directory of a run."""
+    return b"D" + run.to_bytes(4, "big")
+
+
+def list_chunk_key(run: int, chunk: int) -> bytes:
+    """Key of a chunk of a run."""
+    return b"C" + run.to_bytes(4, "big") + chunk.to_bytes(4, "big")
+
+
+def list_chunk_run(key: bytes) -> int:
+    """Return the number of the run of such a key."""
     return int.from_bytes(key[1:5], "big")

@@ -3,20 +3,12 @@
 Each portion of added articles is one batch of that log: source offsets count the articles from 0, log times are 0. The
 log begins with a rules record because every log does; each search states its own rules, so the record only carries the
 scheme.
-
-Releases before this one kept such an index without a log, as the kind ``tables``. It is converted when it is opened:
-
-1. The old data are checked, and stay as they are.
-2. A new data folder is filled from their rows and labels, in the same order: every article keeps its document number.
-3. The new data become current and the old ones are removed, by the steps of ``folder``.
-
-A process killed before 3 leaves the old index; the next opening converts it again.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,16 +18,12 @@ from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import LogRecord, Payload, encode, make_batch
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 from stream_dedup.core.logged_scheme import Scheme
-from stream_dedup.core.model import LIBRARY_LOG_PREFIX, SIGNATURE_BYTES, DocNumber, Status, Widths
+from stream_dedup.core.model import LIBRARY_LOG_PREFIX, SIGNATURE_BYTES
 from stream_dedup.core.rules import DIRECTED, Rules
 from stream_dedup.errors import UserError
-from stream_dedup.index.folder import TABLES_KIND, Folder, kind_of
-from stream_dedup.index.layout import RowArray, offset_key
+from stream_dedup.index.layout import RowArray
 from stream_dedup.index.log_index import LogIndex
-from stream_dedup.index.row_column import RowColumn
 from stream_dedup.index.settings import IndexSettings
-from stream_dedup.index.state import State
-from stream_dedup.index.store import Store
 
 PORTION = 512
 """Articles of one batch: a search reads a whole batch for the id of a match."""
@@ -46,15 +34,13 @@ _ESCAPE = "\0"
 
 
 def open_library(path: Path, scheme: Scheme, settings: IndexSettings | None = None) -> LogIndex:
-    """Open the index in a folder, or make one; an index of kind ``tables`` is converted first.
+    """Open the index in a folder, or make one.
 
     Raises:
         UserError: another process has it open, it holds another scheme, or it is no index of this API.
         CorruptError: it is damaged or of an unknown format.
         UnavailableError: the disk is full or failing.
     """
-    if kind_of(path) == TABLES_KIND:
-        _convert(path, scheme)
     index = LogIndex.open(path, scheme=scheme, settings=settings)
     try:
         _begin(index, path, scheme)
@@ -133,48 +119,3 @@ def read_id(stored: str) -> str:
     if stored.startswith(_ESCAPE):
         return bytes.fromhex(stored[len(_ESCAPE) :]).decode("utf-8", "surrogatepass")
     return stored
-
-
-def _convert(path: Path, scheme: Scheme) -> None:
-    # 1
-    folder = Folder.read(path, TABLES_KIND)
-    folder.release()
-    with LogIndex.open(path, scheme=scheme, staged=True, emptied=True) as index:
-        # Another process may have converted it before the folder was locked: then there is nothing to do.
-        if kind_of(path) != TABLES_KIND or folder.current is None:
-            return
-        store = Store(folder.current, IndexSettings(), create=False, on_corrupt=folder.mark_corrupt, read_only=True)
-        try:
-            # 2
-            _begin(index, path, scheme)
-            for rows, labels in _portions(store, path, scheme):
-                append_articles(index, _fingerprints(rows, scheme.widths), rows["group"], labels)
-        finally:
-            store.close()
-        # 3
-        index.commit()
-
-
-def _portions(store: Store, path: Path, scheme: Scheme) -> Iterator[tuple[RowArray, list[str]]]:
-    """Yield rows and labels of an old index, in order."""
-    state = State.read(store)
-    if state.log_id != scheme.id:
-        msg = f"index {path} holds fingerprints of scheme {state.log_id}, not {scheme.id}: name another folder"
-        raise UserError(msg)
-    for first, rows in RowColumn(store, DocNumber(0), state.next_doc_number).scan(DocNumber(0)):
-        for start in range(0, len(rows), PORTION):
-            some = rows[start : start + PORTION]
-            keys = [offset_key(b"I", first + start + number) for number in range(len(some))]
-            yield some, [raw.decode("utf-8", "surrogatepass") for raw in store.get(keys)]
-
-
-def _fingerprints(rows: RowArray, widths: Widths) -> Fingerprints:
-    """Return what an old index knew of its articles.
-
-    It kept neither statuses nor margins, and its schemes had no sketches. A search reads statuses and margins of the
-    article searched for and neither of those found, so any signed status will do.
-    """
-    signatures = rows["signature"].astype(">u8").view(np.uint8).reshape(-1, SIGNATURE_BYTES)
-    margins = np.zeros((len(rows), widths.margin_bytes), np.uint8)
-    sketches = np.zeros((len(rows), widths.sketch_bytes), np.uint8)
-    return Fingerprints(signatures, margins, np.full(len(rows), Status.LONG, np.uint8), sketches)

@@ -84,7 +84,7 @@ class LogIndex:
         """Open an index, or make one.
 
         With ``staged`` it works on a copy that ``commit`` makes current. With ``emptied`` a new index replaces the one
-        in the folder, damaged or not. ``progress(done, whole)`` is called now and then while the image is loaded.
+        in the folder, damaged or not. ``progress(done, whole)`` is called now and then while the newest rows are read.
 
         Raises:
             UserError: another process owns it, it holds another scheme, or the folder holds other files and no index.
@@ -268,7 +268,7 @@ class LogIndex:
 
     def rows(self, doc_numbers: I64) -> RowArray:
         """Return the rows of these document numbers."""
-        return self._applied.tables.rows.rows_of(doc_numbers)
+        return self._applied.tables.rows_of(doc_numbers)
 
     def restated_trim(self, owed_time: int) -> Trim | None:
         """Return the trim that removes most, if no article owed or to come has a log time below ``owed_time`` (ms)."""
@@ -295,6 +295,7 @@ class LogIndex:
         self._applied.remove_trimmed()
         if self._applied.state.purge is not None:
             self._applied.purge()
+        self._applied.purge_runs()
         self._applied.store.finish_compaction()
 
     def commit(self) -> None:

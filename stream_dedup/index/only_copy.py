@@ -9,7 +9,7 @@ from pathlib import Path
 from stream_dedup.core.model import is_only_in_index
 from stream_dedup.errors import CorruptError, StreamDedupError
 from stream_dedup.index.data_folders import data_folders, holds_data
-from stream_dedup.index.folder import ID_FILE, TABLES_KIND, kind_of
+from stream_dedup.index.folder import ID_FILE
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.small_files import is_file
 from stream_dedup.index.state import State
@@ -21,7 +21,7 @@ def only_copy_in(path: Path) -> bool:
 
     Changes nothing. A damaged index can usually still be recognised: its state is one value of thousands.
     """
-    return kind_of(path) == TABLES_KIND or any(map(is_only_in_index, _log_ids(path)))
+    return any(map(is_only_in_index, _log_ids(path)))
 
 
 def refuse_unknown(path: Path) -> None:

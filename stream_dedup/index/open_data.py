@@ -6,7 +6,6 @@ from pathlib import Path
 
 from stream_dedup.index.data_folders import take_copy
 from stream_dedup.index.folder import Folder
-from stream_dedup.index.run_files import link_runs
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.state import State
 from stream_dedup.index.store import Store
@@ -37,7 +36,7 @@ def open_data(folder: Folder, settings: IndexSettings, *, staged: bool) -> tuple
 
 
 def _copy(current: Path, data: Path, settings: IndexSettings, folder: Folder) -> None:
-    """Copy the current data, run files included, into an empty data folder, by hard links."""
+    """Copy the current data into an empty data folder, by hard links."""
     kept = Store(current, settings, create=False, on_corrupt=folder.mark_corrupt)
     copy = data / "copy"
     try:
@@ -45,4 +44,3 @@ def _copy(current: Path, data: Path, settings: IndexSettings, folder: Folder) ->
     finally:
         kept.close()
     take_copy(copy)
-    link_runs(current, data)

@@ -1,7 +1,7 @@
 """The rows, by document number: what a verdict needs of every signed original, 64 bytes and its sketch.
 
 On disk rows are in chunks (see ``layout``), written in the same batch as their log record; the unfinished last chunk is
-written again with each write of rows. Rows are also in memory if the image has room for them.
+written again with each write of rows. Which of them are in memory is the affair of ``tables``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from stream_dedup.core.arrays import I64
 from stream_dedup.core.model import DocNumber
 from stream_dedup.errors import RefusedError
 from stream_dedup.index.layout import MAX_DOC_NUMBERS, ROW, RowArray, RowType, chunk_key, chunk_of
-from stream_dedup.index.row_chunks import RowChunks
-from stream_dedup.index.settings import IMAGE_CHUNK_BITS, ROW_CHUNK
+from stream_dedup.index.settings import ROW_CHUNK
 from stream_dedup.index.store import Store, WriteBatch
 
 MAX_CHUNK = (1 << 32) - 1
@@ -32,17 +31,16 @@ class RowColumn:
         self.kind = kind
         self.first = first
         self.after = after
-        self.held: HeldRows | None = None
-        self._tail = np.empty(0, kind)
+        self.tail = np.empty(0, kind)
         self._check_end()
         if after % ROW_CHUNK:
             start = after - after % ROW_CHUNK
-            self._tail = self._read(np.array([start // ROW_CHUNK]))[: after - start].copy()
+            self.tail = self._read(np.array([start // ROW_CHUNK]))[: after - start].copy()
 
     @property
-    def held_bytes(self) -> int:
-        """Bytes of the rows in memory."""
-        return 0 if self.held is None else self.held.bytes
+    def chunk_rows(self) -> int:
+        """Rows of a stored chunk."""
+        return ROW_CHUNK
 
     @property
     def numbers_left(self) -> int:
@@ -63,20 +61,18 @@ class RowColumn:
                 "for an index of filter or of the Python API, name another folder"
             )
             raise RefusedError(msg)
-        chunk = (self.after - len(self._tail)) // ROW_CHUNK
-        raw = self._tail.tobytes() + rows.tobytes()
+        chunk = (self.after - len(self.tail)) // ROW_CHUNK
+        raw = self.tail.tobytes() + rows.tobytes()
         for at in range(0, len(raw), self._chunk_bytes):
             writes.put(chunk_key(chunk), raw[at : at + self._chunk_bytes])
             chunk += 1
 
     def rows_written(self, rows: RowArray) -> None:
-        """Count rows that were written, and hold them in memory if rows are held."""
+        """Count rows that were written."""
         unfinished = (self.after + len(rows)) % ROW_CHUNK
         # NumPy joins arrays of records slowly, however few they are: only where the chunk goes on.
-        tail = np.concatenate((self._tail, rows)) if unfinished > len(rows) else rows[len(rows) - unfinished :].copy()
-        self._tail = tail
-        if self.held is not None:
-            self.held.set_rows(self.after, rows)
+        tail = np.concatenate((self.tail, rows)) if unfinished > len(rows) else rows[len(rows) - unfinished :].copy()
+        self.tail = tail
         self.after = DocNumber(self.after + len(rows))
 
     def delete_rows_before(self, writes: WriteBatch, low_watermark: DocNumber) -> None:
@@ -86,8 +82,6 @@ class RowColumn:
     def drop_rows_before(self, low_watermark: DocNumber) -> None:
         """Drop rows before a document number."""
         self.first = low_watermark
-        if self.held is not None:
-            self.held.drop_rows_before(low_watermark)
 
     def fetch(self, doc_numbers: I64) -> RowArray:
         """Read the rows of distinct, rising document numbers from disk, a bounded number of chunks at a time."""
@@ -100,13 +94,6 @@ class RowColumn:
             whole = self._read(chunks[first : first + _READ_CHUNKS])
             rows[here] = whole.take((at[here] - first) * ROW_CHUNK + doc_numbers[here] % ROW_CHUNK)
         return rows
-
-    def rows_of(self, doc_numbers: I64) -> RowArray:
-        """Return the rows of any document numbers, from memory where they are held."""
-        if self.held is not None:
-            return self.held.rows.rows_of(doc_numbers)
-        distinct, at = np.unique(doc_numbers, return_inverse=True)
-        return self.fetch(distinct).take(at)
 
     def scan(self, start: DocNumber) -> Iterator[tuple[DocNumber, RowArray]]:
         """Yield rows from a document number on, in portions, each with its first document number.
@@ -157,47 +144,3 @@ class RowColumn:
     @property
     def _chunk_bytes(self) -> int:
         return ROW_CHUNK * self.kind.itemsize
-
-
-class HeldRows:
-    """Rows in memory, in arrays of ``1 << IMAGE_CHUNK_BITS``: growing copies nothing, trims free whole arrays."""
-
-    def __init__(self, first: DocNumber, kind: RowType) -> None:
-        self._kind = kind
-        self._base = first >> IMAGE_CHUNK_BITS
-        self._chunks: list[RowArray] = []
-        self.rows = RowChunks((), IMAGE_CHUNK_BITS, self._base << IMAGE_CHUNK_BITS)
-
-    @staticmethod
-    def size(first: DocNumber, after: DocNumber, kind: RowType) -> int:
-        """Return the bytes that rows of these document numbers and this type take, one array at least."""
-        chunks = -(-after // (1 << IMAGE_CHUNK_BITS)) - (first >> IMAGE_CHUNK_BITS)
-        return max(chunks, 1) * (kind.itemsize << IMAGE_CHUNK_BITS)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of memory in use."""
-        return len(self._chunks) * (self._kind.itemsize << IMAGE_CHUNK_BITS)
-
-    def set_rows(self, first: DocNumber, rows: RowArray) -> None:
-        """Append rows of the document numbers from ``first`` on, which follow the rows held."""
-        at, size = 0, 1 << IMAGE_CHUNK_BITS
-        while at < len(rows):
-            number, offset = divmod(first + at, size)
-            if number - self._base == len(self._chunks):
-                self._chunks.append(np.empty(size, self._kind))
-                self._renew()
-            count = min(size - offset, len(rows) - at)
-            self._chunks[number - self._base][offset : offset + count] = rows[at : at + count]
-            at += count
-
-    def drop_rows_before(self, low_watermark: DocNumber) -> None:
-        """Free the arrays whose rows are all before a document number."""
-        gone = min((low_watermark >> IMAGE_CHUNK_BITS) - self._base, len(self._chunks))
-        if gone > 0:
-            del self._chunks[:gone]
-            self._base += gone
-            self._renew()
-
-    def _renew(self) -> None:
-        self.rows = RowChunks(tuple(self._chunks), IMAGE_CHUNK_BITS, self._base << IMAGE_CHUNK_BITS)

@@ -35,7 +35,6 @@ from stream_dedup.index.library import append_articles, read_id
 from stream_dedup.index.log_index import LOG_KIND, LogIndex
 from stream_dedup.index.owner import Owner
 from stream_dedup.index.records import StoredRecords
-from stream_dedup.index.run_files import link_runs
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.small_files import is_file, writing
 from stream_dedup.index.state import State
@@ -186,5 +185,4 @@ def _linked(path: Path, data: Path) -> Path:
     for each in data.iterdir():
         if is_file(each):
             os.link(each, copy / each.name)
-    link_runs(data, copy)
     return kept

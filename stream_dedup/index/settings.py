@@ -8,31 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FOLD_ENTRIES = 131_072
-"""Entries of a table that are one run in memory before they are merged with others: 12 bytes each."""
+"""Entries of a table that are in memory before they are stored as a run: 12 bytes each. They are read from the rows
+again when the index opens."""
 
-FANOUT = 8
-"""A run is merged into the one before it when it has this share of its entries. An entry is copied some FANOUT times
-for each run of a table, and a look-up reads every run: 100 million entries are 4 or 5 runs."""
+MEMORY_MIB = 4096
+"""MiB of chunks, rows, and RocksDB's own cache and buffers: an index of 28 million articles."""
 
-MERGE_PACE = 2 * (FANOUT + 1)
-"""Entries that each merge takes for an entry that is appended. FANOUT + 1 would do for its entries; buckets are the
-rest, and a batch may be late by a step."""
-
-STEP_ENTRIES = 256
-"""Entries after which merges go on: a step of each takes some microseconds, even if it is given nothing to do."""
-
-FILE_FOLDS = 8
-"""Runs of more than so many times ``fold_entries`` are files: a million entries. Smaller ones are made again when the
-index opens, which takes half a second."""
-
-IMAGE_MIB = 1_024
-"""MiB of rows held in memory as arrays: 64 bytes an article, and its sketch."""
-
-BLOCK_CACHE_MIB = 256
-"""MiB of stored data held in memory."""
-
-WRITE_BUFFER_MIB = 64
-"""MiB of writes that RocksDB gathers before it writes a file (at most three of these at a time)."""
+WRITE_BUFFERS = 3
+"""Buffers of writes that may wait to be written to files."""
+MOST_BUFFER_MIB, MOST_BLOCK_CACHE_MIB = 64, 128
+"""MiB of writes that RocksDB gathers before it writes a file, and of its cache, of a large budget."""
+_SHARE = 32
+"""The share of the budget that each of these has, of a smaller one."""
 
 FLUSH_ENTRIES = 32_768
 """Entries after which what was applied is made durable: a worker that was killed reads at most this much of
@@ -47,17 +34,11 @@ JOINT_ENTRIES = 4_096
 """Most entries of log batches that share a write: half a MB of log. From some hundred entries on the write is a small
 part of the cost."""
 
-YOUNG_ENTRIES = 4_096
-"""Newest entries, sorted anew when they are looked up; merged into the others in memory when there are more (2 ms)."""
-
-RECENT_ENTRIES = 256
-"""Newest of these that are sorted apart from the others: so a small batch has few to sort."""
-
 ROW_CHUNK = 64
-"""Rows of one stored chunk: 4 KiB; an unfinished one is written again with each write of rows."""
+"""Rows of one stored chunk: 4 KiB and their sketches; an unfinished one is written again with each write of rows."""
 
-IMAGE_CHUNK_BITS = 16
-"""Rows of one array in memory, as a power of two: 4 MiB without sketches."""
+CHUNK_ENTRIES = 1024
+"""Entries of a table in one stored chunk: 12 KiB."""
 
 RECENT_BYTES = 32 << 20
 """Bytes of log records kept decoded, for matches and for entries that are read soon after."""
@@ -70,8 +51,21 @@ FETCH_RECORDS = 32
 class IndexSettings:
     """Where entries are held; see the constants of this file for each unit and reason."""
 
+    memory_mib: int = MEMORY_MIB
     fold_entries: int = FOLD_ENTRIES
-    block_cache_mib: int = BLOCK_CACHE_MIB
-    write_buffer_mib: int = WRITE_BUFFER_MIB
     flush_entries: int = FLUSH_ENTRIES
-    image_mib: int = IMAGE_MIB
+
+    @property
+    def write_buffer_bytes(self) -> int:
+        """Bytes of one buffer of writes."""
+        return min(max(self.memory_mib // _SHARE, 4), MOST_BUFFER_MIB) << 20
+
+    @property
+    def block_cache_bytes(self) -> int:
+        """Bytes of RocksDB's cache."""
+        return min(max(self.memory_mib // _SHARE, 4), MOST_BLOCK_CACHE_MIB) << 20
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of chunks and rows."""
+        return max((self.memory_mib << 20) - WRITE_BUFFERS * self.write_buffer_bytes - self.block_cache_bytes, 0)

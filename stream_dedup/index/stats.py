@@ -25,9 +25,8 @@ class IndexStats:
     tables: int
     entries_in_memory: int
     runs: int
-    run_bytes: int
-    image_bytes: int
-    image_rows: int
+    list_bytes: int
+    memory_bytes: int
     bytes_on_disk: int
     bytes_unwritten: int
     bytes_block_cache: int
@@ -53,10 +52,9 @@ def stats_of(applied: Applied) -> IndexStats:
         tables=tables.count,
         entries_in_memory=tables.entries_in_memory,
         runs=tables.most_runs,
-        run_bytes=tables.run_bytes,
-        image_bytes=tables.run_bytes + tables.rows.held_bytes,
-        image_rows=int(tables.rows.held is not None),
-        bytes_on_disk=store.number("rocksdb.total-sst-files-size") + tables.file_bytes,
+        list_bytes=tables.list_bytes,
+        memory_bytes=tables.memory_bytes,
+        bytes_on_disk=store.number("rocksdb.total-sst-files-size") + store.number("rocksdb.total-blob-file-size"),
         bytes_unwritten=store.number("rocksdb.cur-size-all-mem-tables"),
         bytes_block_cache=store.number("rocksdb.block-cache-usage"),
         lookups=counters.lookups,

@@ -44,7 +44,7 @@ from rocksdict import (
 
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError
 from stream_dedup.index.layout import REBUILD
-from stream_dedup.index.settings import IndexSettings
+from stream_dedup.index.settings import WRITE_BUFFERS, IndexSettings
 from stream_dedup.index.small_files import is_file
 from stream_dedup.index.temporary import TemporaryFolder
 
@@ -56,8 +56,9 @@ _BLOOM_BITS = 10
 """Bits a key that say which files do not hold it: 1 % wrong guesses."""
 _LOG_BYTES = 1 << 20
 """Bytes of RocksDB's own log file; it keeps two."""
-WRITE_BUFFERS = 3
-"""Write buffers that may wait to be written to files: what was flushed so many flushes ago is durable."""
+_BLOB_BYTES = 8 << 10
+"""Least bytes of a value that has a file of its own kind: chunks of runs are written once, and no compaction copies
+them."""
 _MOST_NEW_FILES = 16
 """Files of flushes that are not merged yet: from 20 on RocksDB lets writes wait."""
 _BACKGROUND_JOBS = 2
@@ -308,7 +309,7 @@ def _end_without_rocksdb() -> None:
 
 def _options(settings: IndexSettings, *, create: bool) -> Options:
     blocks = BlockBasedOptions()
-    blocks.set_block_cache(Cache(settings.block_cache_mib << 20))
+    blocks.set_block_cache(Cache(settings.block_cache_bytes))
     blocks.set_block_size(_BLOCK_BYTES)
     blocks.set_bloom_filter(_BLOOM_BITS, False)  # noqa: FBT003 - rocksdict takes no keywords
     blocks.set_data_block_index_type(DataBlockIndexType.binary_search())
@@ -320,8 +321,12 @@ def _options(settings: IndexSettings, *, create: bool) -> Options:
     options.set_paranoid_checks(True)
     options.set_block_based_table_factory(blocks)
     options.set_compression_type(DBCompressionType.lz4())
-    options.set_write_buffer_size(settings.write_buffer_mib << 20)
+    options.set_write_buffer_size(settings.write_buffer_bytes)
     options.set_max_write_buffer_number(WRITE_BUFFERS)
+    options.set_enable_blob_files(True)
+    options.set_min_blob_size(_BLOB_BYTES)
+    options.set_enable_blob_gc(True)
+    options.set_blob_gc_age_cutoff(1.0)
     options.set_max_background_jobs(_BACKGROUND_JOBS)
     options.set_max_open_files(_OPEN_FILES)
     options.set_keep_log_file_num(2)

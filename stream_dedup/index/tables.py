@@ -1,40 +1,56 @@
 """The block tables: table t maps the value of block t to the posting list of the entries that have it.
 
-Wherever its entries lie, a posting list is, in order of document number and each entry once:
+The native core owns what the tables hold, what of it is in memory, and when runs are folded and merged (``native/src``,
+``postings/tables.rs``); RocksDB is all that is on the disk. This file carries chunks between the two:
 
-    list = its parts in the runs of the table, oldest first (``chains``) + young entries, sorted when they are looked up
+1. Rows are stored by their owner, in the write that applies their log record, before they are appended here.
+2. The chunks of a run are written, ``WRITE_BYTES`` at a time: RocksDB holds the interpreter while it writes.
+3. One write names the run, with its directory, and removes those that it takes the place of.
 
-A look-up compares the newest N entries of a list as of the log position of the query (``scan``).
+RocksDB keeps a prefix of these writes: what is named is whole, and its entries have rows. Chunks that no named run has
+are left of a step 2 whose step 3 is missing; they are removed at opening.
 
-RocksDB has what the tables are made of: the rows, which their owner writes before it appends their entries here. Runs
-are an image of them: in memory, or in files that are mapped. What a file does not have when the index opens is read
-from the rows again.
+A look-up that needs chunks which are not in memory gets them here, and goes on. A thread of low priority fills the rest
+of the budget after opening.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+import json
+import os
+import reprlib
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import TypeVar, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import U32, U64
-from stream_dedup.core.model import BLOCKS_PER_WORD, DocNumber
-from stream_dedup.core.probes import KEY_FACTORS
+from stream_dedup import _native
+from stream_dedup.core.arrays import I64, U32, U64
+from stream_dedup.core.model import DocNumber
+from stream_dedup.core.probes import SURE_SIEVE_BITS, WORD_SIEVE_BITS
 from stream_dedup.core.progress import ReportProgress
-from stream_dedup.index.chains import Merge, RunChain
-from stream_dedup.index.layout import RowArray
-from stream_dedup.index.posting_lists import Blocks, PostingLists, Run
+from stream_dedup.errors import StreamDedupError
+from stream_dedup.index.layout import RUNS, RowArray, directory_key, list_chunk_key, list_chunk_run, row_type
 from stream_dedup.index.query import BEST, Near, Query
-from stream_dedup.index.row_column import HeldRows, RowColumn
-from stream_dedup.index.run_folder import RunFolder
-from stream_dedup.index.runs import sorted_run
-from stream_dedup.index.scan import scan
-from stream_dedup.index.settings import MERGE_PACE, RECENT_ENTRIES, STEP_ENTRIES, YOUNG_ENTRIES, IndexSettings
-from stream_dedup.index.store import WRITE_BUFFERS
+from stream_dedup.index.row_column import RowColumn
+from stream_dedup.index.settings import CHUNK_ENTRIES, IndexSettings
+from stream_dedup.index.store import Store, WriteBatch
 
-MIB = 1 << 20
+_Number = TypeVar("_Number", bound=np.generic)
+
+WRITE_BYTES = 4 << 20
+"""Bytes of chunks that one write has, about: 4 ms in which no other thread of Python runs."""
+FETCH_CHUNKS = 64
+"""Chunks that are fetched at once while the cache is warmed: the longest time for which a look-up waits for it."""
+WARM_CHUNKS = 4096
+"""Chunks that are chosen at once to be warmed."""
+WARMING_NICENESS = 10
+MERGE_STEP = 1 << 16
+"""Entries for which merges go on at once where nothing is appended."""
 
 
 @dataclass(slots=True)
@@ -44,32 +60,59 @@ class Counters:
     lookups: int = 0
     lists: int = 0
     candidates: int = 0
+    fetched: int = 0
+    """Chunks that look-ups waited for."""
     folds: int = 0
-    """Merges of two runs of a table that are done."""
+    """Runs that were stored: folded, or merged of two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of a table, stored or in memory."""
+
+    tables: Tables
+    table: int
+    number: int
+    entries: int
+    before: int
+    """Its document numbers are lower."""
+    is_stored: bool
+
+    def portions(self) -> Iterator[tuple[U64, U32]]:
+        """Yield keys and document numbers of its entries, in order; of a stored run as they are stored."""
+        if self.is_stored:
+            yield from self.tables.stored_portions(self.table, self.number)
+        else:
+            yield _entries(self.tables.native.entries(self.number))
 
 
 class Tables:
     """Block tables over rows. Document numbers are added in rising order."""
 
-    def __init__(self, rows: RowColumn, files: RunFolder, tables: list[Blocks], settings: IndexSettings) -> None:
+    def __init__(self, store: Store, rows: RowColumn, count: int, block_bits: int, settings: IndexSettings) -> None:
         self.rows = rows
+        self.count = count
         self.counters = Counters()
-        self._files = files
-        self._budget = settings.image_mib * MIB
-        fold_entries = max(settings.fold_entries, 1)
-        self.chains = [RunChain(blocks, files, fold_entries, rows.first) for blocks in tables]
-        self._young_limit = min(YOUNG_ENTRIES, fold_entries)
-        self._young = _Young(tables)
-        self._owed = 0
-        """Entries appended since merges went on."""
-        self._flushed: deque[DocNumber] = deque()
-        self._durable_to = rows.after
-        """Document number before which the rows are on disk."""
-
-    @property
-    def count(self) -> int:
-        """Number of tables."""
-        return len(self.chains)
+        self._store = store
+        self.block_bits = block_bits
+        self._warming: _Warming | None = None
+        named, next_run = self._named_runs()
+        self.native = _native.BlockTables(
+            tables=count,
+            block_bits=block_bits,
+            row_words=rows.kind.itemsize // 8,
+            chunk_rows=rows.chunk_rows,
+            first=rows.first,
+            after=rows.after,
+            tail=rows.tail.tobytes(),
+            memory_bytes=settings.cache_bytes,
+            fold_entries=settings.fold_entries,
+            chunk_entries=CHUNK_ENTRIES,
+            next_run=next_run,
+        )
+        for number, directory in named.items():
+            with self._damage():
+                self.native.open_run(number, directory)
 
     @property
     def low_watermark(self) -> DocNumber:
@@ -77,100 +120,105 @@ class Tables:
         return self.rows.first
 
     @property
-    def run_bytes(self) -> int:
-        """Bytes of all runs, in memory and in files."""
-        return sum(run.bytes for chain in self.chains for run in chain.runs)
+    def memory_bytes(self) -> int:
+        """Bytes of chunks and rows in memory."""
+        return self.native.memory
 
     @property
-    def file_bytes(self) -> int:
-        """Bytes of the runs that are files."""
-        return sum(kept.run.bytes for chain in self.chains for kept in chain.kept if kept.path is not None)
+    def list_bytes(self) -> int:
+        """Bytes of the entries of all stored runs."""
+        return sum(12 * entries for _, _, entries, _, is_stored in self.native.runs if is_stored)
 
     @property
     def entries_in_memory(self) -> int:
-        """Entries over all tables that are in no file."""
-        kept = sum(len(kept) for chain in self.chains for kept in chain.kept if kept.path is None)
-        return kept + sum(len(chain.newest) for chain in self.chains) + self.count * len(self._young)
+        """Entries over all tables that are in no stored run."""
+        return sum(entries for _, _, entries, _, is_stored in self.native.runs if not is_stored)
 
     @property
     def most_runs(self) -> int:
         """Runs of the table that has most."""
-        return max(len(chain.runs) for chain in self.chains)
+        tables = [table for table, *_ in self.native.runs]
+        return max(map(tables.count, range(self.count)))
 
     def load(self, progress: ReportProgress | None = None) -> None:
-        """After opening: map the run files that fit, hold the rows, and make runs of what no file has."""
-        for chain in self.chains:
-            chain.load(self.rows.after)
-        self._files.remove_others([path for chain in self.chains for path in chain.paths])
-        missing = min(chain.end for chain in self.chains)
-        held = HeldRows(self.rows.first, self.rows.kind) if self._has_room_for_rows() else None
-        start = missing if held is None else self.rows.first
+        """After opening: read the rows whose entries are in no stored run, and begin to warm the cache."""
+        start = max(DocNumber(self.native.end()), self.rows.first)
         for first, rows in self.rows.scan(start):
-            if held is not None:
-                held.set_rows(first, rows)
-            after = DocNumber(first + len(rows))
-            if after > missing:
-                self._append_missing(first, rows, after)
+            self.native.append_missing(first, rows.tobytes())
             if progress is not None:
-                progress(after - start, self.rows.after - start)
-        self.rows.held = held
+                progress(first + len(rows) - start, self.rows.after - start)
         if progress is not None:
             progress(1, 1)
+        if self.native.cold(1):
+            self._warming = _Warming(self._store, self.native)
 
     def append_entries(self, rows: RowArray) -> None:
         """Append entries whose rows were just written, and go on with merges."""
-        first = self.rows.after
         self.rows.rows_written(rows)
-        if self.rows.held_bytes > self._budget:
-            self.rows.held = None
-        self._young.add(keys_of(rows), _doc_numbers(first, rows))
-        if len(self._young) > self._young_limit:
-            self._merge_young()
-        self._merge(len(rows))
-
-    def note_flush(self, *, durable: bool) -> None:
-        """Note that the rows so far are flushed, with ``durable`` that they are on disk already."""
-        self._flushed.append(self.rows.after)
-        while len(self._flushed) > (0 if durable else WRITE_BUFFERS):
-            self._durable_to = self._flushed.popleft()
+        self.native.append(rows.tobytes())
+        self._do_work()
 
     def merge_all(self) -> None:
-        """Merge all that is to be merged."""
-        self._merge_young()
-        for chain in self.chains:
-            chain.fold(self.rows.after)
-        self._finish_merges()
+        """Store and merge all that is to be."""
+        self.native.fold_all()
+        self._do_work()
+        while self.native.is_merging:
+            self.native.go_on(MERGE_STEP)
+            self._do_work()
+
+    def put_drop(self, writes: WriteBatch, low_watermark: DocNumber) -> None:
+        """Add to a write that the runs with no entry from a document number on are gone."""
+        gone = [number for _, number, _, before, is_stored in self.native.runs if is_stored and before <= low_watermark]
+        if gone:
+            self._put_names(writes, [], gone)
 
     def drop_entries_before(self, low_watermark: DocNumber) -> None:
         """Drop entries before a document number. In runs they are hidden until these are merged."""
         self.rows.drop_rows_before(low_watermark)
-        self._merge_young()
-        for chain in self.chains:
-            chain.drop_entries_before(low_watermark)
+        self.native.drop_before(low_watermark)
+        self._do_work()
 
     def remove_trimmed(self) -> None:
         """Rewrite every run that has trimmed entries."""
-        self._finish_merges()
-        for chain in self.chains:
-            chain.rewrite_trimmed()
-        self._finish_merges()
+        self.native.rewrite_trimmed()
+        self._do_work()
+        while self.native.is_merging:
+            self.native.go_on(MERGE_STEP)
+            self._do_work()
 
     def close(self) -> None:
-        """Give up the merges under way: their entries are merged again later."""
-        for chain in self.chains:
-            chain.close()
-        self._files.close(self._durable_to)
+        """Stop warming. What is in no stored run is read from the rows again."""
+        if self._warming is not None:
+            self._warming.stop()
+            self._warming = None
+
+    def __del__(self) -> None:
+        # Of an index that nobody closes: the thread would keep the store, and the lock of its folder.
+        if hasattr(self, "_warming"):
+            self.close()
 
     def near(self, query: Query) -> Near:
-        """Return the near entries of every article of a query."""
-        young = self._young.runs()
-        lists = PostingLists([[*chain.runs, *newest] for chain, newest in zip(self.chains, young, strict=True)])
-        held = self.rows.held
-        near = scan(query, lists, self.rows.fetch if held is None else held.rows)
+        """Return the near entries of every article of a query.
+
+        Raises:
+            ValueError: its plan is of other blocks than the tables, or its sketches are others than those of the rows.
+        """
+        self._refuse_misfit(query)
+        search = _search_of(query)
+        while missing := search.run(self.native):
+            self._supply(missing)
+        lists, compared = search.counts
         self.counters.lookups += len(query)
-        self.counters.lists += near.lists
-        self.counters.candidates += near.candidates
-        return near
+        self.counters.lists += lists
+        self.counters.candidates += compared
+        articles, doc_numbers, distances = search.near()
+        return Near(
+            np.frombuffer(articles, np.int64),
+            np.frombuffer(doc_numbers, np.int64),
+            np.frombuffer(distances, np.uint16),
+            lists,
+            compared,
+        )
 
     def all_near(self, query: Query) -> Near:
         """Return every near entry of each article, however many there are."""
@@ -180,112 +228,201 @@ class Tables:
             near = self.near(query)
         return near
 
-    def runs_of(self, table: int) -> Iterator[Run]:
-        """Yield every run of a table, oldest first."""
-        yield from self.chains[table].runs
-        yield from self._young.runs()[table]
+    def rows_of(self, doc_numbers: I64) -> RowArray:
+        """Return the rows of any document numbers that are not trimmed."""
+        asked = np.ascontiguousarray(doc_numbers)
+        self.native.begin()
+        while True:
+            missing, raw = self.native.rows_of(asked)
+            if not missing:
+                return np.frombuffer(raw, self.rows.kind)
+            self._supply(missing)
 
-    def _has_room_for_rows(self) -> bool:
-        return HeldRows.size(self.rows.first, self.rows.after, self.rows.kind) <= self._budget
+    def runs_of(self, table: int) -> list[Run]:
+        """Return every run of a table, oldest first."""
+        return [Run(self, *run) for run in self.native.runs if run[0] == table]
 
-    def _append_missing(self, first: DocNumber, rows: RowArray, after: DocNumber) -> None:
-        """Append the entries of rows to the tables that have no file with them."""
-        keys, doc_numbers = keys_of(rows), _doc_numbers(first, rows)
-        for chain in self.chains:
-            there = max(chain.end - first, 0)
-            if there < len(rows):
-                chain.append(np.ascontiguousarray(keys[there:, chain.blocks.word]), doc_numbers[there:], after)
-        self._merge(len(rows))
+    def directory_of(self, number: int) -> bytes:
+        """Return the stored directory of a run."""
+        return self._store.get([directory_key(number)])[0]
 
-    def _merge_young(self) -> None:
-        if len(self._young):
-            keys, doc_numbers = self._young.take()
-            for chain in self.chains:
-                chain.append(np.ascontiguousarray(keys[:, chain.blocks.word]), doc_numbers, self.rows.after)
+    def stored_portions(self, table: int, number: int) -> Iterator[tuple[U64, U32]]:
+        """Yield keys and document numbers of the entries of a stored run, chunk by chunk."""
+        for _, value in self._store.scan(list_chunk_key(number, 0), list_chunk_key(number + 1, 0)):
+            with self._damage():
+                decoded = _native.decode_chunk(value, table, self.block_bits)
+            yield _entries(decoded)
 
-    def _merge(self, appended: int) -> None:
-        """Go on with every merge, at a pace that ends it before its next one is due.
+    def _refuse_misfit(self, query: Query) -> None:
+        last = int(query.plan.max(initial=0)) >> query.block_bits
+        if query.block_bits != self.block_bits or last >= self.count:
+            msg = (
+                f"query of blocks of {query.block_bits} bits in tables 0 to {last}: the index has blocks of "
+                f"{self.block_bits} bits in {self.count} tables"
+            )
+            raise ValueError(msg)
+        if query.sketches is not None and row_type(query.sketches.shape[1] * 8) != self.rows.kind:
+            msg = f"rows of {self.rows.kind.itemsize} bytes have no sketches of {query.sketches.shape[1]} words"
+            raise ValueError(msg)
 
-        That is when as many entries were appended as its newer run has; its older one has at most FANOUT times as many.
-        """
-        self._owed += appended
-        if self._owed >= STEP_ENTRIES:
-            for chain, merge in self._merges():
-                self._step(chain, merge, self._owed * MERGE_PACE)
-            self._owed = 0
-        self._files.remove_durable(self._durable_to)
+    def _named_runs(self) -> tuple[dict[int, bytes], int]:
+        """Return the directory of each run that is named, and a number that no run has; remove what is not named."""
+        raw = self._store.get([RUNS])[0]
+        try:
+            numbers = json.loads(raw or b"[]")
+        except (ValueError, RecursionError) as error:
+            reason = f"the names of its runs cannot be read: {error}"
+            raise self._store.corrupt(reason) from error
+        if not isinstance(numbers, list) or any(type(number) is not int for number in numbers):
+            reason = f"the names of its runs cannot be {reprlib.repr(numbers)}"
+            raise self._store.corrupt(reason)
+        stored = list(self._stored_runs())
+        missing = set(numbers) - set(stored)
+        if missing:
+            reason = f"the chunks of its runs {sorted(missing)} are missing"
+            raise self._store.corrupt(reason)
+        left = [number for number in stored if number not in numbers]
+        if left and not self._store.read_only:
+            writes = self._store.batch()
+            for number in left:
+                writes.delete(directory_key(number))
+                writes.delete_range(list_chunk_key(number, 0), list_chunk_key(number + 1, 0))
+            self._store.write(writes)
+        directories = self._store.get([directory_key(number) for number in numbers])
+        return dict(zip(numbers, directories, strict=True)), max(stored, default=-1) + 1
 
-    def _finish_merges(self) -> None:
-        while merges := self._merges():
-            chain, merge = merges[0]
-            self._step(chain, merge, merge.left)
+    def _stored_runs(self) -> Iterator[int]:
+        """Yield the number of every run that has a chunk."""
+        at = list_chunk_key(0, 0)
+        end = list_chunk_key((1 << 32) - 1, 0)
+        while (found := next(self._store.scan(at, end), None)) is not None:
+            number = list_chunk_run(found[0])
+            yield number
+            at = list_chunk_key(number + 1, 0)
 
-    def _step(self, chain: RunChain, merge: Merge, most: int) -> None:
-        chain.step(merge, most)
-        self.counters.folds += merge.merging.done
+    def _do_work(self) -> None:
+        """Take steps 2 and 3 for what the native core has made, and fetch what it needs to go on."""
+        while True:
+            work = self.native.take_work()
+            self._write(work)
+            if not work.missing:
+                return
+            self._supply(work.missing)
+            self.native.go_on(0)
 
-    def _merges(self) -> list[tuple[RunChain, Merge]]:
-        return [(chain, merge) for chain in self.chains for merge in chain.merges]
+    def _write(self, work: _native.Work) -> None:
+        writes, size = self._store.batch(), 0
+        # 2
+        for key, value in work.chunks:
+            writes.put(key, value)
+            size += len(value)
+            if size >= WRITE_BYTES:
+                self._store.write(writes)
+                writes, size = self._store.batch(), 0
+        # 3
+        if work.named or work.removed:
+            self._put_names(writes, work.named, work.removed)
+            self.counters.folds += len(work.named)
+        if not writes.is_empty():
+            self._store.write(writes)
 
+    def _put_names(self, writes: WriteBatch, named: Sequence[tuple[int, bytes]], gone: Sequence[int]) -> None:
+        for number, directory in named:
+            writes.put(directory_key(number), directory)
+        for number in gone:
+            writes.delete(directory_key(number))
+            writes.delete_range(list_chunk_key(number, 0), list_chunk_key(number + 1, 0))
+        left = [number for _, number, _, _, is_stored in self.native.runs if is_stored and number not in gone]
+        writes.put(RUNS, json.dumps(left).encode())
 
-class _Young:
-    """The newest entries, in the order of the log; sorted when they are looked up.
+    def _supply(self, keys: list[bytes]) -> None:
+        values = self._store.get(keys)
+        self.counters.fetched += len(keys)
+        with self._damage():
+            self.native.supply(keys, values)
 
-    The last ``RECENT_ENTRIES`` of them at most are runs of their own, so that not all are sorted after each batch.
-    """
-
-    def __init__(self, tables: list[Blocks]) -> None:
-        self._tables = tables
-        self._parts: list[tuple[U64, U32]] = []
-        self._count = 0
-        self._older: list[Run] = []
-        """A run of each table with the entries of ``_older_parts`` parts; none of no part."""
-        self._older_parts = 0
-        self._sorted: list[list[Run]] | None = None
-
-    def __len__(self) -> int:
-        return self._count
-
-    def add(self, keys: U64, doc_numbers: U32) -> None:
-        """Append keys (shape (n, 4)) of the next document numbers."""
-        self._parts.append((keys, doc_numbers))
-        self._count += len(doc_numbers)
-        self._sorted = None
-
-    def runs(self) -> list[list[Run]]:
-        """Return the entries as one or two runs of each table, the older one first; none of no entry."""
-        if self._sorted is None:
-            recent = self._count - (len(self._older[0]) if self._older else 0)
-            if recent > RECENT_ENTRIES:
-                self._parts, self._older_parts = [self._whole(0)], 1
-                self._older, recent = self._runs_from(0), 0
-            newer = self._runs_from(self._older_parts) if recent else []
-            self._sorted = [list(runs) for runs in zip(*filter(None, (self._older, newer)), strict=True)]
-        return self._sorted or [[] for _ in self._tables]
-
-    def take(self) -> tuple[U64, U32]:
-        """Return keys and document numbers of all entries, and forget them."""
-        whole = self._whole(0)
-        self._parts, self._count, self._older, self._older_parts, self._sorted = [], 0, [], 0, None
-        return whole
-
-    def _runs_from(self, first: int) -> list[Run]:
-        """Sort the entries from a part on."""
-        keys, doc_numbers = self._whole(first)
-        words = [np.ascontiguousarray(keys[:, word]) for word in range(len(self._tables) // BLOCKS_PER_WORD)]
-        return [sorted_run(blocks, words[blocks.word], doc_numbers) for blocks in self._tables]
-
-    def _whole(self, first: int) -> tuple[U64, U32]:
-        """Return the entries from a part on."""
-        keys, doc_numbers = zip(*self._parts[first:], strict=True)
-        return np.concatenate(keys), np.concatenate(doc_numbers)
+    @contextmanager
+    def _damage(self) -> Iterator[None]:
+        try:
+            yield
+        except _native.DamageError as error:
+            raise self._store.corrupt(str(error)) from error
 
 
-def keys_of(rows: RowArray) -> U64:
-    """Return the keys of rows, shape (n, 4)."""
-    keys: U64 = rows["signature"] ^ (rows["group"][:, np.newaxis] * KEY_FACTORS)
-    return keys
+class _Warming:
+    """Fills the cache up to its budget, in a thread of low priority."""
+
+    def __init__(self, store: Store, native: _native.BlockTables) -> None:
+        self._store, self._native = store, native
+        self._is_stopped = threading.Event()
+        # Not a daemon: RocksDB must not be read while the interpreter ends. It stops when the main thread has ended.
+        self._thread = threading.Thread(target=self._run, name="index-warming")
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop, and wait until it has; the thread itself does not wait, where it collects an index as garbage."""
+        self._is_stopped.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _run(self) -> None:
+        with suppress(OSError):  # where it is not allowed, it only takes its turns as every thread does
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), WARMING_NICENESS)
+        # Whoever looks up what cannot be read says so.
+        with suppress(StreamDedupError, _native.DamageError):
+            while keys := self._native.cold(WARM_CHUNKS):
+                fetched = 0
+                for at in range(0, len(keys), FETCH_CHUNKS):
+                    if self._is_stopped.is_set() or not threading.main_thread().is_alive():
+                        return
+                    some = keys[at : at + FETCH_CHUNKS]
+                    # A run that was removed meanwhile has none.
+                    found = [(key, value) for key, value in zip(some, self._store.get(some), strict=True) if value]
+                    self._native.supply([key for key, _ in found], [value for _, value in found])
+                    fetched += len(found)
+                if not fetched:
+                    return
 
 
-def _doc_numbers(first: DocNumber, rows: RowArray) -> U32:
-    return np.arange(first, first + len(rows)).astype(np.uint32)
+def _search_of(query: Query) -> _native.Search:
+    sieve = None
+    if query.directed:
+        sieve = WORD_SIEVE_BITS if query.sure is None else SURE_SIEVE_BITS
+    return _native.Search(
+        keys=_flat(query.keys),
+        words=_flat(query.words),
+        groups=_flat(query.groups),
+        before=_flat(query.before),
+        reach=_flat(query.reach),
+        plan=_flat(query.plan),
+        lookups=query.plan.shape[1],
+        directed=query.directed,
+        sieve=sieve,
+        bucket_limit=query.bucket_limit,
+        best=query.best,
+        candidates=query.candidates,
+        sure=_flat(query.sure),
+        sketches=_flat(query.sketches),
+        least_equal=_flat(query.least_equal),
+        form_words=query.form_words,
+        form_limit=query.form_limit,
+        certain=query.certain,
+        far=query.far,
+        far_equal=query.far_equal,
+        oldest=_flat(query.oldest),
+        own_ids=_flat(query.own_ids),
+        withdrawn=_flat(query.withdrawn),
+    )
+
+
+@overload
+def _flat(array: NDArray[_Number]) -> NDArray[_Number]: ...
+@overload
+def _flat(array: None) -> None: ...
+def _flat(array: NDArray[_Number] | None) -> NDArray[_Number] | None:
+    return None if array is None else np.ascontiguousarray(array).reshape(-1)
+
+
+def _entries(raw: tuple[bytes, bytes]) -> tuple[U64, U32]:
+    keys, doc_numbers = raw
+    return np.frombuffer(keys, np.uint64), np.frombuffer(doc_numbers, np.uint32)

@@ -13,22 +13,21 @@ import numpy as np
 
 from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, DocNumber, SourceOffset
+from stream_dedup.core.probes import KEY_FACTORS, block_of
 from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.layout import RowArray
-from stream_dedup.index.posting_lists import Run
 from stream_dedup.index.records import StoredRecord, StoredRecords, table_rows
-from stream_dedup.index.runs import blocks_in
 from stream_dedup.index.segments import Coverage, SourceKey
-from stream_dedup.index.tables import Tables, keys_of
+from stream_dedup.index.tables import Run, Tables
 
 _PROBLEMS = 20
 """Problems listed before the rest is left out: one damaged file spoils thousands of lists."""
 _LISTS = 1 << BLOCK_BITS
-_ENTRIES = 1 << 20
-"""Entries of a run that are read at once."""
+_CHUNK_ENTRIES_AT, _CHUNK_ENDS_AT = 20, 24
+"""Places in the directory of a run: entries of a chunk; from there on the ends of chunks, and the filter."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 """Odd, so that mixing loses nothing (the golden ratio's bits)."""
 
@@ -84,7 +83,7 @@ class _Sums:
         self.sums = np.zeros((tables.count, _LISTS), np.uint64)
 
     def add_rows(self, rows: RowArray, first: DocNumber) -> None:
-        keys = keys_of(rows)
+        keys = rows["signature"] ^ (rows["group"][:, np.newaxis] * KEY_FACTORS)
         doc_numbers = np.arange(first, first + len(rows))
         for table in range(len(self.counts)):
             words = keys[:, table // BLOCKS_PER_WORD]
@@ -107,7 +106,7 @@ def _check_rows(row: StoredRecord, numbered: RowArray, doc_number: DocNumber, ta
         doc_numbers = np.arange(doc_number, doc_number + len(numbered))
         if not np.array_equal(tables.rows.fetch(doc_numbers), numbered):
             yield f"log record {row.offset}: the rows of its entries are not those of the log"
-        if tables.rows.held is not None and not np.array_equal(tables.rows.rows_of(doc_numbers), numbered):
+        if not np.array_equal(tables.rows_of(doc_numbers), numbered):
             yield f"log record {row.offset}: the rows held in memory are not those of the log"
 
 
@@ -131,32 +130,59 @@ def _check_coverage(rows: StoredRecords, coverage: Coverage) -> Iterator[str]:
 
 def _check_table(tables: Tables, table: int, expected: _Sums) -> Iterator[str]:
     held = _Sums(tables)
-    last = -1
+    end = 0
     for run in tables.runs_of(table):
-        if len(run) and int(run.doc_numbers.min()) <= last:
-            yield f"table {table}: a run has entries from before those of an older run"
-        last = max(last, int(run.doc_numbers.max(initial=0)))
-        yield from _check_run(run, held, tables.low_watermark)
+        yield from _check_run(run, held, tables, end)
+        end = run.before
     wrong = (held.counts[table] != expected.counts[table]) | (held.sums[table] != expected.sums[table])
     for at in np.flatnonzero(wrong).tolist():
         counts = held.counts[table, at], expected.counts[table, at]
         yield f"list {table}/{at}: its {counts[0]} entries are not the {counts[1]} of the log"
 
 
-def _check_run(run: Run, held: _Sums, low_watermark: DocNumber) -> Iterator[str]:
-    """Check the order and the directory of a run, and add its entries that are not trimmed."""
-    table, bits = run.blocks
-    entries = np.zeros(len(run.starts) - 1, np.int64)
-    last = -1
-    for start in range(0, len(run), _ENTRIES):
-        words, doc_numbers = run.keys[start : start + _ENTRIES], run.doc_numbers[start : start + _ENTRIES]
-        blocks = blocks_in(run.blocks, words)
+class _Directory:
+    """What the directory of a stored run must say of its chunks (``native/src/postings/run.rs`` draws it)."""
+
+    def __init__(self, run: Run) -> None:
+        self._raw = run.tables.directory_of(run.number)
+        self._bits = run.tables.block_bits
+        self._filter_bits = self._raw[3]
+        self._filter = np.zeros((1 << self._filter_bits) // 64, np.uint64)
+        self._ends: list[int] = []
+        self._sizes: list[int] = []
+
+    def add_chunk(self, blocks: I64) -> None:
+        self._ends += [int(blocks[0]), int(blocks[-1])]
+        self._sizes.append(len(blocks))
+        if len(self._filter):
+            bits = blocks >> (self._bits - self._filter_bits)
+            np.bitwise_or.at(self._filter, bits >> 6, np.uint64(1) << (bits & 63).astype(np.uint64))
+
+    @property
+    def is_right(self) -> bool:
+        size = int.from_bytes(self._raw[_CHUNK_ENTRIES_AT:_CHUNK_ENDS_AT], "little")
+        told = np.array(self._ends, "<u4").tobytes() + self._filter.astype("<u8").tobytes()
+        return self._sizes[:-1] == [size] * (len(self._sizes) - 1) and self._raw[_CHUNK_ENDS_AT:] == told
+
+
+def _check_run(run: Run, held: _Sums, tables: Tables, begin: int) -> Iterator[str]:
+    """Check the order of a run, and add its entries that are not trimmed."""
+    table, bits = run.table, tables.block_bits
+    last, entries = -1, 0
+    directory = _Directory(run) if run.is_stored else None
+    for words, doc_numbers in run.portions():
+        blocks = block_of(words, table, bits).astype(np.int64)
         order = np.concatenate(([last], blocks << 32 | doc_numbers))
         for at in np.flatnonzero(np.diff(order) <= 0).tolist():
             yield f"list {table}/{blocks[at] >> (bits - BLOCK_BITS)} is not in order of log position"
-        last = int(order[-1])
-        np.add.at(entries, blocks >> run.shift, 1)
-        live = doc_numbers >= low_watermark
+        if int(doc_numbers.min()) < begin or int(doc_numbers.max()) >= run.before:
+            yield f"table {table}: run {run.number} has entries of other document numbers than {begin} to {run.before}"
+        last, entries = int(order[-1]), entries + len(words)
+        if directory is not None:
+            directory.add_chunk(blocks)
+        live = doc_numbers >= tables.low_watermark
         held.add(table, blocks[live] >> (bits - BLOCK_BITS), words[live], doc_numbers[live])
-    if not np.array_equal(np.cumsum(entries), run.starts[1:]):
-        yield f"table {table}: the directory of a run is not that of its entries"
+    if entries != run.entries:
+        yield f"table {table}: run {run.number} has {entries} entries, its directory says {run.entries}"
+    elif directory is not None and not directory.is_right:
+        yield f"table {table}: the directory of run {run.number} is not that of its entries"

@@ -251,14 +251,13 @@ class Metrics:
         Gauge,
         "bytes",
         "index blocks in RocksDB's block cache",
-        "At index.block_cache_mib: usual for an index that does not fit the cache.",
+        "Up to a 32nd of index.memory_mib: usual.",
     )
-    image_bytes = Declaration(
+    index_memory_bytes = Declaration(
         Gauge,
         "bytes",
-        "rows in memory and runs of posting lists, in memory or mapped from files",
-        "Falls by half: the rows outgrew index.image_mib and are read from disk, which is slower; raise it, or set a "
-        "window.",
+        "posting lists and rows in memory",
+        "At index.memory_mib: what does not fit is read from disk, which is slower; raise it, or set a window.",
     )
     inflight_batches = Declaration(
         Gauge,
@@ -356,7 +355,7 @@ class Metrics:
         self.index_bytes.set(stats.bytes_on_disk)
         self.index_unwritten_bytes.set(stats.bytes_unwritten)
         self.index_cache_bytes.set(stats.bytes_block_cache)
-        self.image_bytes.set(stats.image_bytes)
+        self.index_memory_bytes.set(stats.memory_bytes)
         window_ms = None if rules is None else rules.window_ms
         self.window_seconds.set((window_ms or 0) / 1000)
         self.log_span_seconds.set(0 if window_ms is None else stats.log_span_ms / 1000)

@@ -18,7 +18,6 @@ from prometheus_client import CollectorRegistry
 from stream_dedup.broker.adapter import KafkaOffsets, KafkaTopicReader, SystemClock, kafka_follow_ports
 from stream_dedup.broker.client import unavailable_on_kafka_error, wait_for_broker
 from stream_dedup.groups.group_metrics import GroupMetrics
-from stream_dedup.index.scan import warm as warm_search
 from stream_dedup.serve.app import make_app
 from stream_dedup.serve.checking import Checker
 from stream_dedup.serve.connections import HttpServer
@@ -149,6 +148,5 @@ class RunningService:
 
     def _on_open(self, log_id: str, rules: Rules) -> None:
         """Load what the log needs."""
-        warm_search()
         self._groups.open(log_id)
         self._fingerprinter.use(rules.scheme)

@@ -22,30 +22,24 @@ class MeasuredCost(NamedTuple):
 
 
 _INDEX = "python -m benchmarks.index, up to 100 million articles: benchmarks/index.md"
-_TABLES = (
-    "python -m benchmarks.index --sizes 1000000 --tables 4,8,16 --images 4096,0 --probes 64 --distances= --no-peer"
-)
 _FOLLOWING = "python -m benchmarks.following --articles 1000000 --broker"
 _FINGERPRINT = "python -m benchmarks.fingerprint"
 _PIPELINE = "python -m benchmarks.pipeline --profile article"
 _FORMAT = "stream_dedup/core/entry.py (computed)"
+_LAYOUT = "stream_dedup/index/layout.py (computed)"
+_CHUNKS = "native/src/postings/chunk.rs (computed)"
 
 CHARACTER = MeasuredCost(0.19, "µs", "fingerprinting, a character of Chinese text", _FINGERPRINT)
 MAIN_PROCESS = MeasuredCost(150, "µs", "the main process, an article of its own", _PIPELINE)
 FOLLOWED = MeasuredCost(20, "µs", "reading an article from the log and adding it to the index", _FOLLOWING)
 LOOKUP = MeasuredCost(0.28, "µs", "a look-up among 100 million articles, without the entries compared", _INDEX)
 COMPARED = MeasuredCost(0.0021, "µs", "an entry compared", _INDEX)
-OPENED = MeasuredCost(0.35, "µs", "opening an index, an article held", _INDEX)
-MEMORY = {
-    4: MeasuredCost(124, "bytes", "the image with four tables, an article held", _TABLES),
-    8: MeasuredCost(168, "bytes", "the image with eight tables, an article held", _TABLES),
-    16: MeasuredCost(259, "bytes", "the image with sixteen tables, an article held", _TABLES),
-}
-DISK = {
-    4: MeasuredCost(189, "bytes", "disk with four tables, an article held, merged", _TABLES),
-    8: MeasuredCost(270, "bytes", "disk with eight tables, an article held, merged", _TABLES),
-    16: MeasuredCost(530, "bytes", "disk with sixteen tables, an article held, merged", _TABLES),
-}
+ROW_MEMORY = MeasuredCost(64, "bytes", "a row in memory, without sketch", _LAYOUT)
+LIST_MEMORY = MeasuredCost(13, "bytes", "posting lists in memory, an article and table", _CHUNKS)
+STORED = MeasuredCost(
+    195, "bytes", "log record and row on disk with four tables, an article held, with sketch, merged", _INDEX
+)
+LIST_DISK = MeasuredCost(12, "bytes", "posting lists on disk, an article and table, merged", _CHUNKS)
 LOG = {
     4: MeasuredCost(93, "bytes", "the log with four tables, an article, without sketch and id", _FORMAT),
     8: MeasuredCost(125, "bytes", "the log with eight tables, an article, without sketch and id", _FORMAT),
@@ -56,10 +50,12 @@ ID = MeasuredCost(24, "bytes", "an article id (an assumption)", "-")
 WORKER_MEMORY = MeasuredCost(210, "MB", "main process and numba", "docs/sizing.md")
 PROCESS_MEMORY = MeasuredCost(250, "MB", "a fingerprinting process", "docs/sizing.md")
 
+ROCKSDB_MIB = 320
+"""MiB that RocksDB's own cache and buffers take of a large ``index.memory_mib`` (``index/settings.py``)."""
 PEAK = 3
 """Busy hours, and catching up after a stop: times the mean rate. An assumption."""
-MERGING = 2.1
-"""Room on disk while lists are merged: times the merged index."""
+MERGING = 2
+"""Room on disk while posting lists and RocksDB's files are merged: times the merged index."""
 BUSY = 0.7
 """Share of its core that the main process of a worker may be busy at the peak."""
 WORKER_PARTITIONS = 4
@@ -88,9 +84,10 @@ COSTS_MEASURED: tuple[MeasuredCost, ...] = (
     FOLLOWED,
     LOOKUP,
     COMPARED,
-    OPENED,
-    *MEMORY.values(),
-    *DISK.values(),
+    ROW_MEMORY,
+    LIST_MEMORY,
+    STORED,
+    LIST_DISK,
     *LOG.values(),
     SKETCH,
     ID,

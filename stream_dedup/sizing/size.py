@@ -16,6 +16,7 @@ from stream_dedup.sizing.measured import PLANS, KeyPlan
 
 DAY_S = 86_400
 _MICRO = 1e-6
+_MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,13 @@ class Size:
     cores: float
     """Of all workers, at the peak."""
     partitions: int
+    index_memory_mib: int
+    """The least ``index.memory_mib`` with which the whole index is in memory."""
     memory: int
     disk: int
     log: int
     """Bytes of the log for the articles held, on each replica."""
     rebuild_s: float
-    opening_s: float
 
 
 def size_of(demand: Demand, plan: KeyPlan) -> Size:
@@ -81,7 +83,10 @@ def size_of(demand: Demand, plan: KeyPlan) -> Size:
     fingerprinting = peak * measured.CHARACTER.value * demand.characters * _MICRO
     processes = max(1, math.ceil(fingerprinting / workers))
     sketch = measured.SKETCH.value
-    image = (measured.MEMORY[plan.tables].value + sketch) * held
+    in_memory = measured.ROW_MEMORY.value + sketch + measured.LIST_MEMORY.value * plan.tables
+    index_memory_mib = math.ceil(in_memory * held / _MIB) + measured.ROCKSDB_MIB
+    wider = measured.LOG[plan.tables].value - measured.LOG[4].value
+    on_disk = measured.STORED.value + wider + measured.LIST_DISK.value * plan.tables
     return Size(
         plan=plan,
         held=held,
@@ -90,11 +95,13 @@ def size_of(demand: Demand, plan: KeyPlan) -> Size:
         workers=workers,
         cores=fingerprinting + peak * own + workers * peak * following,
         partitions=measured.WORKER_PARTITIONS * (workers + 1),
-        memory=int(image + (measured.WORKER_MEMORY.value + processes * measured.PROCESS_MEMORY.value) * 1e6),
-        disk=int((measured.DISK[plan.tables].value + sketch) * held * measured.MERGING),
+        index_memory_mib=index_memory_mib,
+        memory=int(
+            index_memory_mib * _MIB + (measured.WORKER_MEMORY.value + processes * measured.PROCESS_MEMORY.value) * 1e6
+        ),
+        disk=int(on_disk * held * measured.MERGING),
         log=int((measured.LOG[plan.tables].value + sketch + measured.ID.value) * held),
         rebuild_s=held * following,
-        opening_s=held * measured.OPENED.value * _MICRO,
     )
 
 

@@ -30,11 +30,11 @@ def size_lines(demand: Demand, size: Size) -> Iterator[str]:
         ("workers", f"{size.workers}, and 1 more so that one may be away"),
         ("cores", f"{size.cores:,.2f} of all workers at the peak"),
         ("partitions", f"{size.partitions} of the input"),
-        ("memory", f"{byte_text(size.memory)} of each worker, the whole index in its image"),
+        ("index memory", f"index.memory_mib = {size.index_memory_mib} for the whole index; less is slower"),
+        ("memory", f"{byte_text(size.memory)} of each worker, with that"),
         ("disk", f"{byte_text(size.disk)} of each worker, with room for merging"),
         ("log", f"{byte_text(size.log)} on each replica"),
         ("rebuild", f"{time_text(size.rebuild_s)} from the log"),
-        ("opening", time_text(size.opening_s)),
     ]
     width = max(len(name) for name, _ in rows)
     yield from (f"{name.ljust(width)}  {value}" for name, value in rows)

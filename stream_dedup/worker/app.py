@@ -16,8 +16,6 @@ from prometheus_client import CollectorRegistry
 from stream_dedup.broker.client import unavailable_on_kafka_error, wait_for_broker
 from stream_dedup.broker.clients import check_client, worker_ports
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
-from stream_dedup.core.plain_batches import load_batch_kernel
-from stream_dedup.index.scan import warm as warm_search
 from stream_dedup.interpreter import short_pauses
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
@@ -80,7 +78,6 @@ def rebuild_index(config: Config, progress: Callable[[int, int], None]) -> None:
     check_client(config)
     wait_for_broker(config.kafka)
     with unavailable_on_kafka_error(config.kafka):
-        load_batch_kernel()
         opened = open_log(config, KafkaLogTopic(config), progress, rebuild=True)
     opened.log.close()
     opened.index.close()
@@ -125,12 +122,11 @@ def _start(
     settings = fingerprint_settings_of(config)
     pool = FingerprintPool(processes, settings, input_format_of(config), config.worker.article_limit_s, metrics)
     stack.callback(pool.close)
-    warm_search()
     opened = open_log(
         config,
         KafkaLogTopic(config),
         _ReadingProgress("reading the log", "records"),
-        image=_ReadingProgress("loading the image", "parts"),
+        rows=_ReadingProgress("reading the newest rows", "rows"),
         new_log=new_log,
     )
     stack.callback(opened.log.close)

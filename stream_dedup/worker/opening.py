@@ -6,7 +6,7 @@ In order:
     2  refuse to begin a log where offsets show that there was one
     3  check the topics and their settings; let the broker check those that are missing
     4  compare the scheme of the log's first rules with the configuration's
-    5  open the index and load its image
+    5  open the index and read its newest rows
     6  refuse to begin a log where the index shows that there was one
     7  refuse an index that is the last copy of a history, or of a part of it; empty one that is only a cache and does
        not agree with the log
@@ -87,11 +87,11 @@ def open_log(
     topic: LogTopic,
     progress: ReportProgress,
     *,
-    image: ReportProgress | None = None,
+    rows: ReportProgress | None = None,
     rebuild: bool = False,
     new_log: bool = False,
 ) -> OpenedLog:
-    """Open index and log; calls ``progress`` with log offsets done and to do, ``image`` with parts of the image.
+    """Open index and log; calls ``progress`` with log offsets done and to do, ``rows`` with rows of the index.
 
     With ``rebuild`` the index is emptied first, if it is a cache. With ``new_log`` the log is accepted without the
     history that offsets or index show. The log is left at the offset after the last record applied; the caller closes
@@ -115,7 +115,7 @@ def open_log(
             opening.connect()
             opening.check_scheme()
         # 5
-        opening.open_index(image)
+        opening.open_index(rows)
         # 6
         opening.refuse_without_log(found)
         # 7, 8, 9
@@ -206,7 +206,7 @@ class _Opening:
         if self._log is not None:
             self._log.close()
 
-    def open_index(self, image: ReportProgress | None) -> None:
+    def open_index(self, rows: ReportProgress | None) -> None:
         """Open the index, or keep the reason why it cannot be read (step 5)."""
         path, settings = self._config.index.path, index_settings_of(self._config)
         if only_copy_in(path):
@@ -214,7 +214,7 @@ class _Opening:
         # An index of another scheme is refused, except where it is emptied anyhow.
         scheme = None if self._rebuild else self.rules.scheme
         try:
-            self._index = LogIndex.open(path, scheme=scheme, settings=settings, progress=image)
+            self._index = LogIndex.open(path, scheme=scheme, settings=settings, progress=rows)
         except CorruptError as error:
             refuse_unknown(path)
             self._damage = str(error)

@@ -35,7 +35,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 def opened(path: str, seed: int, scheme: Scheme) -> Iterator[LogIndex]:
     """An index of one of several makes; every make must give the same answers."""
     draw = random.Random(seed)
-    settings = IndexSettings(fold_entries=draw.choice([1, 30, 200, 100_000]), image_mib=draw.choice([0, 0, 1, 2, 64]))
+    settings = IndexSettings(fold_entries=draw.choice([1, 30, 200, 100_000]), memory_mib=draw.choice([0, 0, 17, 64]))
     with LogIndex.open(Path(path), scheme=scheme, settings=settings) as index:
         if index.log_id is None:
             index.begin("log")

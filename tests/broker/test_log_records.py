@@ -9,7 +9,7 @@ import pytest
 from stream_dedup.broker.adapter.fingerprint_log import LOG_APPEND_TIME, log_records
 from stream_dedup.core.entry import LogRecord, decode, encode
 from stream_dedup.core.model import LogOffset
-from stream_dedup.core.plain_batches import LEAST_TOGETHER, load_batch_kernel
+from stream_dedup.core.plain_batches import LEAST_TOGETHER
 from stream_dedup.errors import CorruptError, RefusedError
 from tests.logs import START_TIME, batch, rules
 
@@ -25,11 +25,6 @@ def consumed(count: int = 2 * LEAST_TOGETHER) -> list[Consumed]:
     """Rules, and batches of one entry, with a gap of offsets."""
     values = [encode(rules()), *(encode(batch([at], [at])) for at in range(1, count))]
     return [Consumed(3 * at, START_TIME + at, LOG_APPEND_TIME, value) for at, value in enumerate(values)]
-
-
-@pytest.fixture(autouse=True)
-def _loaded() -> None:
-    load_batch_kernel()
 
 
 def test_records_have_their_offsets_times_and_values() -> None:

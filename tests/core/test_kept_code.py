@@ -59,7 +59,6 @@ LOADS = """
 import sys
 from stream_dedup.startup import keep_tables
 keep_tables()
-import stream_dedup.core.plan_kernel, stream_dedup.index.scan_kernel, stream_dedup.index.run_kernel
 import stream_dedup.core.fingerprint.words, stream_dedup.core.fingerprint.short
 from stream_dedup.core.kept_code import not_kept
 print(not_kept, *(name for name in sys.modules if name in {"numba.np.arraymath", "numba.np.arrayobj", "scipy.linalg"}))

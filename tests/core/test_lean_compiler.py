@@ -10,10 +10,10 @@ from numba import int64, njit
 from numba.core.codegen import JitEngine
 
 from stream_dedup.core import kept_code, kernel, lean_compiler
+from stream_dedup.core.fingerprint.grams_kernel import count
+from stream_dedup.core.fingerprint.sums_kernel import _add_rows
 from stream_dedup.core.kernel import compiled, inlined, popcount
 from stream_dedup.core.lean_compiler import without_collections
-from stream_dedup.core.plan_kernel import _directed
-from stream_dedup.index.run_kernel import _sort_digit
 
 
 def weigh(at: int, bits: int) -> int:
@@ -114,7 +114,7 @@ def _once(number: int) -> int:
     return number
 
 
-@pytest.mark.parametrize("function", [_sort_digit, _directed])
+@pytest.mark.parametrize("function", [count, _add_rows])
 def test_a_kernel_compiles_no_text_of_an_error(function: Any) -> None:  # noqa: ANN401
     """That of different shapes needs forty functions for text, a sixth of a first start."""
     again: Any = njit(function.nopython_signatures, **kernel._OPTIONS)(function.py_func)

@@ -152,7 +152,8 @@ def test_image_has_what_the_package_is_built_of() -> None:
         "pyproject.toml",
         project["project"]["readme"],
         *project["project"]["license-files"],
-        *project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"],
+        *project["tool"]["maturin"]["python-packages"],
+        str(Path(project["tool"]["maturin"]["manifest-path"]).parent),
     }
     context = set(re.findall(r"^!(\S+)$", (root / ".dockerignore").read_text(), re.MULTILINE))
     copied = set(re.findall(r"^COPY (\S+) \S+$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE))

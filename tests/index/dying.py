@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.index import LogIndex, tables
+from stream_dedup.index import LogIndex
 from stream_dedup.index.store import Store
 from tests.index.checks import build
 from tests.logs import SCHEME, START_TIME, batch_record, rules_record
@@ -117,7 +117,6 @@ def run(call: Callable[[Path], None], path: Path, *, before: bool, effects: int)
 
 def main(name: str, path: str) -> int:
     """Called in a forked process; returns its exit code, the number of effects."""
-    tables.MIB = 0  # opens in a fraction of the time
     call, before = CALLS[name]
     effects = 1
     while run(call, Path(path) / str(effects), before=before, effects=effects) != 0:

@@ -1,4 +1,4 @@
-"""A program that ends while an index is open, and files of runs wait to be removed.
+"""A program that ends while an index is open, and its runs are stored, merged and warmed.
 
     python -m tests.index.ending FOLDER WAY
 
@@ -9,9 +9,9 @@ closes it. ``leave``: nobody closes it. It prints what was done after the main t
 from __future__ import annotations
 
 import atexit
-import os
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,31 +19,35 @@ import pytest
 
 from stream_dedup import Index, api
 from stream_dedup.core.logged_scheme import Scheme
+from stream_dedup.index import tables
 from stream_dedup.index.library import open_library
 from stream_dedup.index.log_index import LogIndex
 from stream_dedup.index.settings import IndexSettings
-from tests.index.run_cases import set_small_runs
+from stream_dedup.index.store import Store
+from tests.index.small import small_runs
 
 BEFORE, AFTER = 4_000, 8_000
-PAUSES_S = {"thread": 0.002, "atexit": 0.002, "leave": 600}
-"""How long the disk holds up a piece that is cut off a file."""
+PAUSE_S = 0.1
+"""How long the disk holds up a chunk that warms the cache: all of them would take minutes."""
 FINGERPRINTS = np.random.default_rng(3).integers(0, 1 << 64, AFTER, np.uint64)
 
 
 def main(folder: str, way: str) -> None:
     """Use an index of small runs, and end."""
-    set_small_runs()
-    patch, truncate, pause = pytest.MonkeyPatch(), os.truncate, threading.Event()
+    small_runs()
+    patch, get, pause = pytest.MonkeyPatch(), Store.get, threading.Event()
 
     def open_small(path: Path, scheme: Scheme) -> LogIndex:
         return open_library(path, scheme, IndexSettings(fold_entries=64, flush_entries=256))
 
-    def cut_slowly(path: Path, length: int) -> None:
-        pause.wait(PAUSES_S[way])
-        truncate(path, length)
+    def get_slowly(store: Store, keys: Sequence[bytes]) -> list[bytes]:
+        if threading.current_thread().name == "index-warming":
+            pause.wait(PAUSE_S)
+        return get(store, keys)
 
     patch.setattr(api, "open_library", open_small)
-    patch.setattr(os, "truncate", cut_slowly)
+    patch.setattr(Store, "get", get_slowly)
+    patch.setattr(tables, "FETCH_CHUNKS", 1)
     ways = {"thread": _in_thread, "atexit": _at_exit, "leave": _leave}
     ways[way](folder)
 
@@ -66,10 +70,9 @@ _left: Index
 
 
 def _begun(folder: str) -> Index:
-    index = Index(folder)
-    _add(index, range(BEFORE))
-    index.flush()
-    return index
+    with Index(folder) as index:
+        _add(index, range(BEFORE))
+    return Index(folder)
 
 
 def _add(index: Index, numbers: range) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from stream_dedup import Index
 from stream_dedup.errors import RefusedError
-from stream_dedup.index import tables
 
 TEXT = "the cat sat on the mat and looked at the rain for a long time before it fell asleep"
 OPEN: list[Index] = []
@@ -84,7 +83,6 @@ def survived(way: str, path: Path | None) -> str:
 
 
 def main() -> None:
-    tables.MIB = 0  # opens in a fraction of the time
     folder, ways = sys.argv[1], sys.argv[2:]
     for way in ways:
         said = survived(way, None if folder == "-" else Path(folder) / way)

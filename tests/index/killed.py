@@ -5,7 +5,7 @@ from pathlib import Path
 
 from stream_dedup.core.rules import DIRECTED
 from stream_dedup.index import IndexSettings, LogIndex
-from tests.index.run_cases import set_small_runs
+from tests.index.small import small_runs
 from tests.logs import scheme_of
 from tests.random_logs import RandomLog, stepwise_log
 
@@ -37,8 +37,8 @@ def the_log() -> RandomLog:
 
 
 def main(path: str) -> int:
-    """Called in a forked process; returns its exit code. Runs of a few entries are files."""
-    set_small_runs()
+    """Called in a forked process; returns its exit code. Runs of a few entries are stored."""
+    small_runs()
     index = LogIndex.open(Path(path), scheme=SCHEME, settings=SETTINGS)
     if index.log_id is None:
         index.begin("a log")

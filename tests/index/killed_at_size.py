@@ -1,7 +1,7 @@
 """Run as a process that is killed: fills an index with the limits of the product, and says so record by record.
 
 Each process writes other articles than the one before it would have written after the same record, as a program does
-whose index is the only copy of its articles: run files from before a kill then have entries that no row has.
+whose index is the only copy of its articles: runs from before a kill then have entries that no row has.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stream_dedup.index import IndexSettings, LogIndex
 from tests.logs import START_TIME, TOPIC, record, rules, scheme_of, trim_record
 
 SETTINGS = IndexSettings(fold_entries=16_384)
-"""Runs of more than 131,072 entries are files: so there are many of them."""
+"""So there are many runs, and merges of them."""
 BITS, TABLES = 20, 4
 SCHEME = scheme_of(TABLES, block_bits=BITS)
 RECORD_ENTRIES = 1_000

@@ -7,7 +7,7 @@ from pathlib import Path
 from stream_dedup.core.entry import LogRecord
 from stream_dedup.index import IndexSettings, LogIndex
 from stream_dedup.index.store import Store, WriteBatch
-from tests.index.run_cases import set_small_runs
+from tests.index.small import small_runs
 from tests.logs import START_TIME, batch_record, rules_record, trim_record
 
 SETTINGS = IndexSettings(fold_entries=20, flush_entries=30)
@@ -46,7 +46,7 @@ def portions() -> list[list[LogRecord]]:
 
 def main(path: str, killed_in: str, durable: str) -> int:
     """Called in a forked process: killed in this portion, after the write that it shares, which may be on disk."""
-    set_small_runs()
+    small_runs()
     index = LogIndex.open(Path(path), scheme=None, settings=SETTINGS)
     index.begin("a log")
     for at, portion in enumerate(portions()):

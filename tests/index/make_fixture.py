@@ -4,30 +4,29 @@ Run it once for each format version, with the release that has it. A fixture is 
 left as it is.
 
 ``log`` is an index of a log whose entries have no sketches, ``sketches`` of one whose entries have them; beside each is
-the log that it was made of.
-
-``tables`` is an index of the Python API from before it was a log: no release writes that any more. ``library.json``
-holds what was added to it and what its searches found. Its scheme is version 1 of ``article``, whose fingerprints no
-release after it makes: ``library_queries.json`` holds those of the texts that are searched.
+the log that it was made of. ``library`` is an index of the Python API, of what ``library.json`` says; ``found.json``
+has what its searches found, and the entries and rules that were searched: later releases may make others of a text.
 """
 
 import gzip
 import json
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from stream_dedup import Index
-from stream_dedup.core.entry import LogRecord, decode
+from stream_dedup.api import _Article, _content, _scope
+from stream_dedup.core.entry import LogRecord, decode, encode
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 from stream_dedup.core.fingerprint.simhash import similarity
-from stream_dedup.core.logged_scheme import Scheme
-from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, Status, group_of
+from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS
 from stream_dedup.core.probes import words
-from stream_dedup.core.rules import CLASSIC_DISTANCE, DIRECTED, EXACT, Rules
+from stream_dedup.core.rules import DIRECTED, EXACT, Rules
 from stream_dedup.index import IndexSettings, LogIndex
 from stream_dedup.index.layout import INDEX_FORMAT_VERSION
-from stream_dedup.index.library import article_ids, open_library, signatures_of
+from stream_dedup.index.library import article_ids, open_library
 from tests.logs import SCHEME, scheme_of
 from tests.random_logs import stepwise_log
 
@@ -38,8 +37,9 @@ SKETCH_BYTES = 16
 SCHEMES = {"log": SCHEME, "sketches": scheme_of(4, SKETCH_BYTES)}
 SETTINGS = IndexSettings(fold_entries=100)
 LIBRARY = json.loads((FIXTURES / "library.json").read_text("utf-8"))
-QUERIES = json.loads((FIXTURES / "library_queries.json").read_text("utf-8"))
-OLD_SCHEME = Scheme(*QUERIES["scheme"])
+FOUND = "found.json"
+COLUMNS = ("signatures", "margins", "statuses", "sketches")
+"""Columns of ``Fingerprints``, in their order."""
 
 
 def log_of(version: str, name: str) -> list[LogRecord]:
@@ -77,53 +77,49 @@ def new_sketched_log() -> list[LogRecord]:
     return writer.records
 
 
-def open_old(path: Path) -> LogIndex:
-    """Open an index of the fixture's articles, which may have to be converted."""
-    return open_library(path, OLD_SCHEME)
+def search_of(library: Index, content: str | int, scope: str | None) -> dict[str, Any]:
+    """A search, as the fixture holds it, and what it finds."""
+    made = library._made([_Article("", _content(content), _scope(scope))])
+    columns = {name: column.tobytes().hex() for name, column in zip(COLUMNS, made.fingerprints, strict=True)}
+    rules = library._rules(isinstance(content, int), None, None, None)
+    found = [list(one) for one in library.search(content, scope)]
+    return {"rules": encode(rules).hex(), "groups": made.groups.tolist(), **columns, "found": found}
 
 
-def check_library(index: LogIndex) -> None:
-    """An index of the fixture's articles has as many as were kept, and its searches find what they found."""
-    assert index.next_doc_number == LIBRARY["articles"]
-    for ((content, scope), expected), query in zip(LIBRARY["searches"], QUERIES["queries"], strict=True):
-        found = _found(index, content, scope) if query is None else _near(index, *query)
-        assert [list(one) for one in found] == expected
+def check_library(path: Path, version: str) -> None:
+    """A copy of the fixture's index has as many articles as were kept, and its searches find what they found."""
+    searches = json.loads((FIXTURES / version / FOUND).read_text("utf-8"))
+    with closing(open_library(path, rules_of(searches[0]).scheme)) as index:
+        assert index.next_doc_number == LIBRARY["articles"]
+        for search in searches:
+            assert found_by(index, search) == search["found"]
+        assert index.verify() == []
 
 
-def _found(index: LogIndex, fingerprint: int, scope: str | None) -> list[tuple[str, int, float]]:
-    """Search a fingerprint, exactly."""
-    whole = signatures_of(np.array([fingerprint], np.uint64))[0].tobytes().hex()
-    rules = Rules(OLD_SCHEME, search=EXACT, distance=CLASSIC_DISTANCE)
-    return _searched(index, Status.LONG, group_of(Status.LONG, scope), whole, "00" * 32, rules)
+def rules_of(search: dict[str, Any]) -> Rules:
+    """The rules of a search of the fixture."""
+    rules = decode(bytes.fromhex(search["rules"]))
+    assert isinstance(rules, Rules)
+    return rules
 
 
-def _near(index: LogIndex, status: int, group: str, signature: str, margins: str) -> list[tuple[str, int, float]]:
-    """Search an entry, directed by its margins."""
-    limits = {"probes": QUERIES["probes"], "limit": QUERIES["limit"], "short_limit": QUERIES["limit"]}
-    rules = Rules(OLD_SCHEME, search=DIRECTED, distance=None, **limits)
-    return _searched(index, Status(status), int(group, 16), signature, margins, rules)
-
-
-def _searched(
-    index: LogIndex, status: Status, group: int, signature: str, margins: str, rules: Rules
-) -> list[tuple[str, int, float]]:
-    own = np.frombuffer(bytes.fromhex(signature), np.uint8)[np.newaxis]
-    made = Fingerprints(
-        own,
-        np.frombuffer(bytes.fromhex(margins), np.uint8)[np.newaxis],
-        np.array([status], np.uint8),
-        np.zeros((1, 0), np.uint8),
-    )
-    near = index.near(made, np.array([group], np.uint64), rules)
+def found_by(index: LogIndex, search: dict[str, Any]) -> list[list[object]]:
+    """Ids, distances and similarities of what a search of the fixture finds."""
+    groups, rules = np.array(search["groups"], np.uint64), rules_of(search)
+    columns = {name: np.frombuffer(bytes.fromhex(search[name]), np.uint8) for name in COLUMNS}
+    shaped = (columns[name] if name == "statuses" else columns[name].reshape(len(groups), -1) for name in COLUMNS)
+    made = Fingerprints(*shaped)
+    near = index.near(made, groups, rules)
     rows = index.rows(near.doc_numbers)
-    apart = np.bitwise_count(words(own) ^ rows["signature"]).sum(axis=1).tolist()
+    apart = np.bitwise_count(words(made.signatures) ^ rows["signature"]).sum(axis=1).tolist()
     width = FINGERPRINT_BITS if rules.search == EXACT else SIGNATURE_BITS  # a number has no more than a fingerprint
     likeness = [similarity(bits, width) for bits in apart]
-    return list(zip(article_ids(index, rows), near.distances.tolist(), likeness, strict=True))
+    return [list(one) for one in zip(article_ids(index, rows), near.distances.tolist(), likeness, strict=True)]
 
 
 def main() -> None:
     folder = FIXTURES / f"v{INDEX_FORMAT_VERSION}"
+    folder.mkdir(exist_ok=True)
     for name, records in (("log", new_log()), ("sketches", new_sketched_log())):
         if not (folder / name).exists():
             write_log(folder, name, records)
@@ -131,6 +127,8 @@ def main() -> None:
         with Index(folder / "library") as library:
             for article in LIBRARY["added"]:
                 library.add(*article)
+            found = [search_of(library, *search) for search in LIBRARY["searches"]]
+        (folder / FOUND).write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     # RocksDB's diary, its empty write-ahead log and the locks are no part of the format.
     for name in ("LOG*", "*.log", "LOCK", "owner"):
         for file in folder.rglob(name):

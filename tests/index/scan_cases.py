@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import strategies as st
@@ -13,12 +15,15 @@ from stream_dedup.core.arrays import I64, U8, U32, U64
 from stream_dedup.core.model import BLOCK_BITS, FORM_BYTES, DocNumber
 from stream_dedup.core.probes import directed, exact_plan, keys, sketch_words, sure_masks, words
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules, greatest_distance
+from stream_dedup.index import tables
 from stream_dedup.index.layout import RowArray, row_type
-from stream_dedup.index.posting_lists import Blocks, PostingLists, Run
 from stream_dedup.index.query import Near, Query
-from stream_dedup.index.row_chunks import RowChunks
+from stream_dedup.index.row_column import RowColumn
+from stream_dedup.index.settings import IndexSettings
+from stream_dedup.index.tables import Tables
 from tests.definition import QUERY_TIME, near_by_definition, plain_entries
 from tests.logs import scheme_of
+from tests.simulation.memory_store import MemoryDisk, MemoryStore
 
 BLOCK_WIDTHS = [16, 20, 24]
 Found = list[list[tuple[int, int]]]
@@ -69,50 +74,86 @@ def make_world(
     return World(signatures, rng.integers(0, 256, (n, 8 * tables), dtype=np.uint8), rows, keys(signatures, groups))
 
 
-def make_lists(world: World, tables: int, *ends: int, bits: int = BLOCK_BITS) -> PostingLists:
-    """Of each table a run of the entries up to each of these document numbers, and one of the rest."""
-    widest = Blocks(0, bits).directory_bits(len(world.rows))
-    bounds = [0, *ends, len(world.rows)]
-    return PostingLists(
-        [
-            [_run(world, Blocks(table, bits), bounds[at], bounds[at + 1], widest) for at in range(len(bounds) - 1)]
-            for table in range(tables)
-        ]
-    )
+@dataclass(frozen=True)
+class Budget(IndexSettings):
+    """A budget in bytes."""
+
+    bytes_: int = 1 << 30
+
+    @property
+    def cache_bytes(self) -> int:
+        return self.bytes_
 
 
-def drawn_lists(rng: np.random.Generator, world: World, tables: int, bits: int = BLOCK_BITS) -> PostingLists:
-    """Of each table up to five runs, some of them empty, with directories of any width."""
-    return PostingLists([_drawn_runs(rng, world, Blocks(table, bits)) for table in range(tables)])
+BUDGETS = {"none": 0, "tiny": 20_000, "large": 1 << 30}
+"""Bytes of the cache: every chunk is fetched, some are, none is."""
 
 
-def _drawn_runs(rng: np.random.Generator, world: World, blocks: Blocks) -> list[Run]:
+@dataclass
+class Lists:
+    """Tables of the entries of a world, appended in portions that end at some document numbers."""
+
+    world: World
+    tables: int
+    bits: int
+    ends: tuple[int, ...]
+    settings: Budget
+    chunk: int
+    """Entries of a chunk."""
+
+    def opened(self) -> Tables:
+        """Return tables with all entries, over a store in memory."""
+        MemoryStore.disk = MemoryDisk()
+        path = Path("index/data-1")
+        store: Any = MemoryStore(path, self.settings, create=True, on_corrupt=lambda _: None)
+        column = RowColumn(store, DocNumber(0), DocNumber(0), self.world.rows.dtype)
+        with patch.object(tables, "CHUNK_ENTRIES", self.chunk):
+            made = Tables(store, column, self.tables, self.bits, self.settings)
+        for first, after in pairwise([0, *self.ends, len(self.world.rows)]):
+            if after > first:
+                writes: Any = store.batch()
+                column.write_rows(writes, self.world.rows[first:after])
+                store.write(writes)
+                made.append_entries(self.world.rows[first:after])
+        return made
+
+
+def make_lists(
+    world: World,
+    tables: int,
+    *ends: int,
+    bits: int = BLOCK_BITS,
+    fold: int = 1000,
+    budget: int = 1 << 30,
+    chunk: int = 1024,
+) -> Lists:
+    """Tables with the entries of a world, in portions up to each of these document numbers, and the rest."""
+    return Lists(world, tables, bits, ends, Budget(fold_entries=fold, bytes_=budget), chunk)
+
+
+def drawn_lists(rng: np.random.Generator, world: World, tables: int, bits: int = BLOCK_BITS) -> Lists:
+    """Tables with any portions, folds and budget: every entry in chunks of a run of its own, or none."""
     n = len(world.rows)
-    bounds = [0, *sorted(rng.integers(0, n + 1, rng.integers(0, 5)).tolist()), n]
-    widths = [0, 1, 6, 10, blocks.bits if blocks.bits == BLOCK_BITS else 12]
-    return [_run(world, blocks, first, after, int(rng.choice(widths))) for first, after in pairwise(bounds)]
+    ends = sorted(rng.integers(0, n + 1, rng.integers(0, 12)).tolist())
+    fold, budget = rng.choice([1, 5, 30, 10_000]), rng.choice(list(BUDGETS.values()))
+    chunk = rng.choice([1, 3, 8, 1024])
+    return make_lists(world, tables, *ends, bits=bits, fold=int(fold), budget=int(budget), chunk=int(chunk))
 
 
-def _run(world: World, blocks: Blocks, first: int, after: int, directory_bits: int) -> Run:
-    words = world.keys[first:after, blocks.word]
-    return plain_run(blocks, words, np.arange(first, after).astype(np.uint32), directory_bits)
+def scan(query: Query, lists: Lists) -> Near:
+    """Return the near entries of a query, with what it says is trimmed."""
+    tables = lists.opened()
+    if query.low_watermark:
+        tables.drop_entries_before(query.low_watermark)
+    return tables.near(query)
 
 
-def plain_run(blocks: Blocks, words: U64, doc_numbers: U32, directory_bits: int) -> Run:
-    """A run by its definition: sorted by block, then document number; a bucket has the blocks of equal highest bits."""
-    own = plain_blocks(blocks, words)
-    order = np.lexsort((doc_numbers, own))
-    counts = np.bincount(own >> (blocks.bits - directory_bits), minlength=1 << directory_bits)
-    starts = np.concatenate(([0], np.cumsum(counts))).astype(np.uint32)
-    return Run(blocks, starts, words[order], doc_numbers[order])
-
-
-def plain_blocks(blocks: Blocks, words: U64) -> I64:
+def plain_blocks(table: int, bits: int, words: U64) -> I64:
     """Block of each word, bit by bit: from bit 16t on, counted from the highest, and after the last the first."""
     found = np.zeros(len(words), np.int64)
-    for bit in range(blocks.bits):
-        at = (16 * (blocks.table % 4) + bit) % 64
-        found |= ((words >> np.uint64(63 - at)) & np.uint64(1)).astype(np.int64) << (blocks.bits - 1 - bit)
+    for bit in range(bits):
+        at = (16 * (table % 4) + bit) % 64
+        found |= ((words >> np.uint64(63 - at)) & np.uint64(1)).astype(np.int64) << (bits - 1 - bit)
     return found
 
 
@@ -137,7 +178,7 @@ class Case:
     """A query of the posting lists: the articles it is made of, and the rules that it follows for each."""
 
     world: World
-    lists: PostingLists
+    lists: Lists
     query: Query
     articles: I64
     rules: list[Rules]
@@ -204,10 +245,10 @@ def _candidates(query: Query, world: World, article: int) -> int:
     count = 0
     for lookup in query.plan[article if len(query.plan) > 1 else 0].tolist():
         table, mask = lookup >> query.block_bits, lookup & ((1 << query.block_bits) - 1)
-        blocks = Blocks(table, query.block_bits)
-        value = int(plain_blocks(blocks, query.keys[article : article + 1, blocks.word])[0]) ^ mask
-        words_before = world.keys[: query.before[article], blocks.word]
-        earlier = int((plain_blocks(blocks, words_before) == value).sum())
+        bits, word = query.block_bits, table // 4
+        value = int(plain_blocks(table, bits, query.keys[article : article + 1, word])[0]) ^ mask
+        words_before = world.keys[: query.before[article], word]
+        earlier = int((plain_blocks(table, bits, words_before) == value).sum())
         count += min(earlier, query.bucket_limit)
     return count
 
@@ -264,14 +305,3 @@ def cases(draw: st.DrawFn) -> Case:
     )
     query = replace(query, low_watermark=DocNumber(draw(st.integers(0, int(min(query.before, default=0))))))
     return Case(world, lists, query, articles, rules_for(query, tables, probes, k))
-
-
-def rows_of(world: World, kind: str, base: int = 0) -> Any:  # noqa: ANN401
-    """In one array, in chunks of 32 from ``base`` on (the last one longer), or fetched."""
-    if kind == "array":
-        return RowChunks.of(world.rows)
-    if kind == "fetched":
-        return world.rows.__getitem__
-    starts = range(base, max(base + 1, len(world.rows) - 8), 32)
-    ends = [*starts[1:], len(world.rows)]
-    return RowChunks([world.rows[start:end] for start, end in zip(starts, ends, strict=True)], 5, base)

@@ -9,8 +9,8 @@ from benchmarks.processes import Memory
 from stream_dedup.errors import UserError
 
 FIGURES: list[Figure] = [
-    Filled(20, 4, 1_000, 3.25, 2.0, 41.0, 17.0, 12.5, 9.0, store_bytes=150.0, run_bytes=48.0),
-    Opened(20, 4, 1_000, 64, seconds=0.5, processor_s=0.25, anonymous_mib=1.0, files_mib=3.0),
+    Filled(20, 4, 1_000, 3.25, 2.0, 41.0, 17.0, 12.5, 9.0, disk_bytes=198.0, list_bytes=48.0),
+    Opened(20, 4, 1_000, 64, seconds=0.5, processor_s=0.25, first_s=0.625, warm_s=2.5, memory=Memory(1.0, 3.0)),
     Searched(20, 4, 1_048_576, 64, 3, 4, 2.0, 10.0, 12.0, 80.0, 8.0, Memory(30.0, 12.0)),
     Peer(20, 4, 1_048_576, 64, 3, 60.0, ""),
 ]
@@ -29,8 +29,8 @@ def test_tables_have_each_figure_beside_its_peer(capsys: pytest.CaptureFixture[s
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| 20")]
     assert rows == [
         "| 20 | 1,048,576 | k = 3 | 64: 2 | 10.0 | 12.0 | 80 | 4 | 8 | 42 | 60 | 6 x |",
-        "| 20 | 1,000 | 3.2 | 2.0 | 41 | 17 | 12.5 | 9 | 150 | 48 | 198 |",
-        "| 20 | 1,000 | 64 | 0.5 | 0.2 | 1 | 3 | 4,194 |",
+        "| 20 | 1,000 | 3.2 | 2.0 | 41 | 17 | 12.5 | 9 | 198 | 48 |",
+        "| 20 | 1,000 | 64 | 0.50 | 0.25 | 0.62 | 2.5 | 4 | 4,194 |",
     ]
 
 

@@ -62,7 +62,7 @@ def compared_in(seed: int) -> list[tuple[CheckedArticle, Judgement]]:
     """Every new first article of a batch of a random log, checked and then judged."""
     records = random_log(seed)
     scheme = records[0].payload.scheme if isinstance(records[0].payload, Rules) else SCHEME
-    settings = IndexSettings(fold_entries=random.Random(seed).choice([1, 30, 100_000]), image_mib=seed % 2)
+    settings = IndexSettings(fold_entries=random.Random(seed).choice([1, 30, 100_000]), memory_mib=1_000 * (seed % 2))
     with TemporaryDirectory() as folder, LogIndex.open(Path(folder), scheme=scheme, settings=settings) as index:
         index.begin("log")
         return [pair for one in records if (pair := compared(index, one)) is not None]

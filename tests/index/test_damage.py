@@ -1,11 +1,11 @@
 """Damaged files are noticed, at opening or when they are read, and verify finds what no checksum can."""
 
+import json
 import random
 import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +14,23 @@ import pytest
 from stream_dedup.core.model import Judgement, log_position
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError
 from stream_dedup.index import IndexSettings, LogIndex
-from stream_dedup.index.layout import chunk_key, offset_key, segment_key
-from stream_dedup.index.posting_lists import Run
-from tests.amount import sampled
+from stream_dedup.index.layout import RUNS, chunk_key, directory_key, list_chunk_key, offset_key, segment_key
+from stream_dedup.index.store import Store
+from stream_dedup.index.tables import Run
+from stream_dedup.index.verify import _check_run, _Sums
+from tests.amount import FULL, sampled
 from tests.index import killed
 from tests.index.checks import build
 from tests.index.killed import SETTINGS, the_log
+from tests.index.small import small_chunks
 from tests.logs import SCHEME, START_TIME, TOPICS, batch_record, rules_record
 
 ROWS = 50
+FILES = ("sst", "blob")
+"""Files of RocksDB: of small values, and of chunks."""
+LAST_VALUE = 0.95
+"""Share of a file before which all bytes are of keys and values."""
+SMALL = IndexSettings(fold_entries=6, memory_mib=0)
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +46,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     index = build(open_index(path), records)
     index.merge_all()
     index.close()
+    assert all(list(path.rglob(f"*.{kind}")) for kind in FILES)
     return path
 
 
@@ -60,13 +69,14 @@ def read_everything(path: Path) -> tuple[list[str], list[Judgement]]:
         index.close()
 
 
-def tables_files(path: Path) -> list[Path]:
-    return sorted(path.rglob("*.sst"))
+def files(path: Path, kind: str) -> list[Path]:
+    return sorted(path.rglob(f"*.{kind}"))
 
 
-def test_a_truncated_file_is_noticed_at_opening(kept: Path) -> None:
+@pytest.mark.parametrize("kind", FILES)
+def test_a_truncated_file_is_noticed_at_opening(kept: Path, kind: str) -> None:
     """The size of each file is known."""
-    file = tables_files(kept)[-1]
+    file = files(kept, kind)[-1]
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(CorruptError, match="index rebuild"):
         LogIndex.open(kept, scheme=SCHEME)
@@ -74,7 +84,7 @@ def test_a_truncated_file_is_noticed_at_opening(kept: Path) -> None:
         LogIndex.open(kept, scheme=SCHEME)
 
 
-@pytest.mark.parametrize("name", ["*.sst", "MANIFEST-*", "CURRENT"])
+@pytest.mark.parametrize("name", ["*.sst", "*.blob", "MANIFEST-*", "CURRENT"])
 def test_a_missing_file_is_noticed_at_opening(kept: Path, name: str) -> None:
     """Nothing is made anew in its place."""
     next(kept.rglob(name)).unlink()
@@ -82,29 +92,33 @@ def test_a_missing_file_is_noticed_at_opening(kept: Path, name: str) -> None:
         LogIndex.open(kept, scheme=SCHEME)
 
 
-def flip(path: Path, share: float) -> None:
-    """Change one byte of the largest file, at this share of its length."""
-    file = max(tables_files(path), key=lambda each: each.stat().st_size)
+def flip(path: Path, share: float, kind: str = "sst") -> None:
+    """Change one byte of the largest file of a kind, at this share of its length."""
+    file = max(files(path, kind), key=lambda each: each.stat().st_size)
     content = bytearray(file.read_bytes())
     content[int(share * len(content))] ^= 0xFF
     file.write_bytes(content)
 
 
-@pytest.mark.parametrize("share", sampled([part / 20 for part in range(19)] + [0.999], 6))
-def test_a_flipped_byte_is_noticed_when_it_is_read(kept: Path, share: float) -> None:
-    """Wherever it stands, opening, verifying or judging says so, and the next opening refuses."""
-    flip(kept, share)
-    with pytest.raises(CorruptError, match="index rebuild"):
-        assert read_everything(kept)[0] == []
+@pytest.mark.parametrize("share", sampled([part / 20 for part in range(19)] + [0.96, 0.97, 0.98, 0.985, 0.999], 7))
+@pytest.mark.parametrize("kind", FILES)
+def test_a_flipped_byte_is_noticed_when_it_is_read(kept: Path, kind: str, share: float) -> None:
+    """Opening, verifying or judging says so, and the next opening refuses; or it is one that only saves reads.
+
+    Such are the Bloom filter and the statistics at the end of a file: RocksDB does without one that is damaged.
+    """
+    sound = read_everything(kept)
+    flip(kept, share, kind)
+    try:
+        problems, verdicts = read_everything(kept)
+    except CorruptError as error:
+        problems = [str(error)]
+    if share > LAST_VALUE and not problems:
+        assert (problems, verdicts) == sound
+        return
+    assert "index rebuild" in problems[-1]
     with pytest.raises(CorruptError, match="damaged"):
         LogIndex.open(kept, scheme=SCHEME)
-
-
-def test_a_flipped_byte_in_a_filter_changes_nothing(kept: Path) -> None:
-    """The Bloom filter at the end of a file only saves reads: RocksDB does without one that is damaged."""
-    sound = read_everything(kept)
-    flip(kept, 0.985)
-    assert read_everything(kept) == sound
 
 
 def test_a_sound_index_has_no_problems(kept: Path) -> None:
@@ -126,79 +140,175 @@ def _write(index: LogIndex, key: bytes, value: bytes) -> None:
     index._applied.store.write(batch)
 
 
-def _run(index: LogIndex) -> Run:
-    """The run of the third table that has all entries."""
-    (run,) = index._applied.tables.runs_of(2)
-    return run
-
-
 def _problems(index: LogIndex) -> set[str]:
     """What verify finds, without the numbers."""
     return {re.sub(r"\d+", "N", problem) for problem in index.verify()}
 
 
 ENTRIES = "list N/N: its N entries are not the N of the log"
-DIRECTORY = "table N: the directory of a run is not that of its entries"
-ORDER = "list N/N is not in order of log position"
-LATER = "table N: a run has entries from before those of an older run"
+DIRECTORY = "table N: the directory of run N is not that of its entries"
+COUNT = "table N: run N has N entries, its directory says N"
+NUMBERS = "table N: run N has entries of other document numbers than N to N"
 MORE = "and perhaps more: stopped looking"
 
 
-def test_verify_finds_a_missing_run(kept: Path) -> None:
-    """Every entry of the log is in its list of each table."""
-    with open_index(kept) as index:
-        index._applied.tables.chains[2].kept.pop(0)
-        assert _problems(index) == {ENTRIES, MORE}
+def _runs(index: LogIndex) -> list[int]:
+    """The numbers of the runs, each the one of a table, by table."""
+    return [run.number for table in range(4) for run in index._applied.tables.runs_of(table)]
 
 
-def test_verify_finds_runs_in_another_order(kept: Path) -> None:
-    """A list is its parts in the runs, one after the other."""
+def _value(index: LogIndex, key: bytes) -> bytes:
+    return index._applied.store.get([key])[0]
+
+
+def test_verify_finds_entries_that_are_missing(kept: Path) -> None:
+    """Every entry of the log is in its list of each table: a chunk is gone, or a run is not named."""
     with open_index(kept) as index:
-        chain = index._applied.tables.chains[2]
-        index.apply([batch_record(40, START_TIME, [5], [5000])])
-        index._applied.tables._merge_young()
+        number = _runs(index)[2]
+        _write(index, list_chunk_key(number, 1), b"")
+        assert _problems(index) >= {COUNT, MORE}
+    with open_index(kept) as index:
+        numbers = json.loads(_value(index, RUNS))
+        _write(index, RUNS, json.dumps([each for each in numbers if each != number]).encode())
+    with open_index(kept) as index:  # its entries are read from the rows
         assert index.verify() == []
-        chain.newest, chain.kept[0] = chain.kept[0].run, replace(chain.kept[0], run=chain.newest)
-        assert _problems(index) == {LATER}
+
+
+def test_a_run_whose_chunks_are_gone_is_damage(kept: Path) -> None:
+    """Nothing is looked up without it."""
+    with open_index(kept) as index:
+        for chunk in (0, 1):
+            _write(index, list_chunk_key(_runs(index)[1], chunk), b"")
+    with pytest.raises(CorruptError, match=r"the chunks of its runs \[\d+\] are missing.*index rebuild"):
+        open_index(kept)
 
 
 def test_verify_finds_changed_rows(kept: Path) -> None:
     """The rows are those of the log, on disk and in memory."""
-    index = open_index(kept)
-    raw = index._applied.store.get([chunk_key(3)])[0]
-    _write(index, chunk_key(3), raw[:70] + b"??" + raw[72:])
-    assert index.verify() == ["log record 4: the rows of its entries are not those of the log"]
-    held = index._applied.tables.rows.held
-    assert held is not None
-    held.rows.chunks[0]["signature"][0, 0] += 1
-    assert "log record 1: the rows held in memory are not those of the log" in index.verify()
-    _write(index, chunk_key(3), raw[:-1])
-    assert "bytes do not hold them" in index.verify()[-1]
-    index.close()
+    with open_index(kept) as index:
+        raw = _value(index, chunk_key(3))
+        _write(index, chunk_key(3), raw[:70] + b"??" + raw[72:])
+        assert index.verify()[0] == "log record 4: the rows of its entries are not those of the log"
+    with LogIndex.open(kept, scheme=SCHEME, settings=IndexSettings(memory_mib=0)) as index:
+        damaged = "log record 4: the rows held in memory are not those of the log"
+        assert index.verify()[1] == damaged
+        _write(index, chunk_key(3), raw)
+        assert set(index.verify()) <= {damaged}  # where they were in memory
+    with open_index(kept) as index:
+        assert index.verify() == []
+        _write(index, chunk_key(3), raw[:-1])
+        assert "bytes do not hold them" in index.verify()[-1]
+
+
+@pytest.mark.parametrize("names", ["[", "{}", "7", "null", "[1.5]", '["1"]', "[true]", "[-1]", "[[]]", "[99]"])
+def test_names_of_runs_that_no_index_has_are_damage(kept: Path, names: str) -> None:
+    """Nothing that is stored is removed."""
+    with open_index(kept) as index:
+        sound = _value(index, RUNS)
+        _write(index, RUNS, names.encode())
+    with pytest.raises(CorruptError, match=r"its runs .*index rebuild"):
+        open_index(kept)
+    (kept / "corrupt").unlink()
+    store = Store(kept / "data-1", IndexSettings(), create=False, on_corrupt=pytest.fail)
+    batch = store.batch()
+    batch.put(RUNS, sound)
+    store.write(batch)
+    store.close()
+    with open_index(kept) as index:
+        assert index.verify() == []
+
+
+def _changed(index: LogIndex, key: bytes, changes: dict[int, bytes]) -> set[str]:
+    """What verify finds where bytes of a value are others; it is put back."""
+    sound = _value(index, key)
+    raw = bytearray(sound)
+    for at, some in changes.items():
+        raw[at : at + len(some)] = some
+    assert raw != sound
+    _write(index, key, bytes(raw))
+    found = _problems(index)
+    _write(index, key, sound)
+    return found
 
 
 def test_verify_finds_a_changed_entry(kept: Path) -> None:
-    """A document number or a key that the log does not have, entries out of order, and another directory."""
+    """A document number or a key that the log does not have, and entries out of order."""
     with open_index(kept) as index:
-        run = _run(index)
-        run.doc_numbers[7] ^= 1
-        assert _problems(index) == {ENTRIES}
-        run.doc_numbers[7] ^= 1
-        run.keys[7] ^= np.uint64(1 << 48)  # of another table's block
-        assert _problems(index) == {ENTRIES}
-        run.keys[7] ^= np.uint64(1 << 48)
-        run.keys[7] ^= np.uint64(1 << 31)  # the highest bit of the block
-        assert _problems(index) >= {ENTRIES, DIRECTORY, ORDER}
-        run.keys[7] ^= np.uint64(1 << 31)
-        for array in (run.keys, run.doc_numbers):
-            array[[7, 8]] = array[[8, 7]]
-        assert _problems(index) == {ORDER}
-        for array in (run.keys, run.doc_numbers):
-            array[[7, 8]] = array[[8, 7]]
-        run.starts[9] += 1
-        assert _problems(index) == {DIRECTORY}
-        run.starts[9] -= 1
+        key = list_chunk_key(_runs(index)[2], 0)
+        raw = _value(index, key)
+        entries = int.from_bytes(raw[4:8], "little")
+        words, numbers = 8, 8 + 8 * entries
+        assert _changed(index, key, {numbers + 28: bytes([raw[numbers + 28] ^ 1])}) == {ENTRIES}
+        assert _changed(index, key, {words + 56 + 6: bytes([raw[words + 56 + 6] ^ 1])}) == {ENTRIES}  # another's block
+        (order,) = _changed(index, key, {words + 56 + 3: bytes([raw[words + 56 + 3] ^ 0x80])})
+        assert "a chunk of table N is not in order of block and document number; run `stream-dedup index" in order
+        (version,) = _changed(index, key, {0: b"\2"})
+        assert "a chunk of table N has version N; run `stream-dedup index rebuild" in version
         assert index.verify() == []
+
+
+def test_verify_finds_a_changed_directory(kept: Path) -> None:
+    """Where chunks begin and end, which blocks have entries, how many entries there are, and before which number."""
+    with open_index(kept) as index:
+        key = directory_key(_runs(index)[2])
+        raw = _value(index, key)
+        for at in (20, 24, 28, 32, 36, 40, len(raw) - 1, len(raw) // 2):
+            assert _changed(index, key, {at: bytes([raw[at] ^ 1])}) == {DIRECTORY}, at
+        assert index.verify() == []
+        _write(index, key, raw[:12] + (1_000).to_bytes(8, "little") + raw[20:])
+    with pytest.raises(CorruptError, match=r"says 1950 entries before document number 1000.*index rebuild"):
+        open_index(kept)
+
+
+def test_verify_finds_entries_of_other_numbers_than_the_directory_says(kept: Path) -> None:
+    """The part of a list in a run ends where the next one begins."""
+    with open_index(kept) as index:
+        (run,) = index._applied.tables.runs_of(2)
+        portions = list(run.portions())
+        earlier = Run(run.tables, run.table, run.number, run.entries, run.before - 1, run.is_stored)
+        assert [len(words) for words, _ in portions] == [1_024, ROWS * 39 - 1_024]
+        assert any(
+            "other document numbers" in problem for problem in _check_run(earlier, _Sums(run.tables), run.tables, 0)
+        )
+
+
+KINDS = "CDTWRM"
+"""First bytes of the keys of what the log's records give: chunks, directories, names of runs, rows, heads, state."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_changed_byte_of_a_value_changes_no_verdict_silently(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Of each kind of value: verify finds it, or opening refuses and names the remedy, or nothing depends on it."""
+    small_chunks(monkeypatch.setattr)
+    rng = random.Random(kind)
+    made = tmp_path / "made"
+    values = [rng.getrandbits(64) for _ in range(12)]
+    records = [rules_record(0)]
+    records += [
+        batch_record(at, START_TIME, [rng.choice(values) for _ in range(5)], range(at * 5, at * 5 + 5))
+        for at in range(1, 9)
+    ]
+    positions = np.array([log_position(at, row) for at in range(1, 9) for row in range(5)])
+    with LogIndex.open(made, scheme=SCHEME, settings=SMALL) as index:
+        build(index, records)
+        expected = index.judge(positions)
+        stored = {key: raw for key, raw in index._applied.store.scan(kind.encode(), bytes([ord(kind) + 1])) if raw}
+    assert stored
+    places = [(key, at) for key, raw in stored.items() for at in range(len(raw))]
+    for number, (key, at) in enumerate(rng.sample(places, min(len(places), 300 if FULL else 12))):
+        path = Path(shutil.copytree(made, tmp_path / str(number)))
+        raw = bytearray(stored[key])
+        raw[at] ^= 1 << rng.randrange(8)
+        with LogIndex.open(path, scheme=SCHEME, settings=SMALL) as index:
+            _write(index, key, bytes(raw))
+        try:
+            with LogIndex.read(path, scheme=SCHEME, settings=SMALL) as index:
+                problems = index.verify()
+                assert problems or index.judge(positions) == expected, (key, at)
+        except CorruptError as error:
+            assert "index rebuild" in str(error)  # noqa: PT017 - one of two answers
 
 
 def test_verify_finds_a_source_range_without_its_record(kept: Path) -> None:

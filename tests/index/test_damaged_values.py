@@ -15,7 +15,7 @@ from tests.index.checks import build
 from tests.logs import SCHEME, START_TIME, batch_record, rules_record
 
 RECORDS = [rules_record(0), *(batch_record(at, START_TIME, [3] * 50, range(at * 50, at * 50 + 50)) for at in (1, 2, 3))]
-SETTINGS = IndexSettings(image_mib=0)
+SETTINGS = IndexSettings(memory_mib=0)
 
 
 @pytest.fixture

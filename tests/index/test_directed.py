@@ -18,17 +18,16 @@ from stream_dedup.errors import RefusedError
 from stream_dedup.index import IndexSettings, LogIndex
 from tests.amount import FULL
 from tests.index.checks import build, check_standing, check_verdicts, covered_positions, without_trims
+from tests.index.scan_cases import BUDGETS, Budget
 from tests.logs import START_TIME, Entry, entries_batch, record, rules_record, scheme_of
 from tests.random_logs import RandomLog, stepwise_log
 
 pytestmark = pytest.mark.usefixtures("small_limits")
 
-IMAGES = {"off": 0, "tiny": 2, "partly": 30, "on": 10_000}
-"""Budgets, in the small units of these tests; empty shards take 16 KB each."""
-PLACES = [(4, "off"), (4, "on"), (8, "partly"), (16, "tiny")]
+PLACES = [(4, "none"), (4, "large"), (8, "tiny"), (16, "tiny")]
 """Numbers of tables and budgets; all of them with each other in a full run."""
 if FULL:
-    PLACES = list(product([4, 8, 16], IMAGES))
+    PLACES = list(product([4, 8, 16], BUDGETS))
 
 
 KINDS = {(Verdict.UNIQUE, False), (Verdict.UNIQUE, True), (Verdict.DUPLICATE, True), (Verdict.REJECTED, False)}
@@ -86,20 +85,20 @@ def random_log(seed: int, tables: int) -> RandomLog:
     return writer
 
 
-def open_index(path: Path, tables: int, rng: random.Random, image: str) -> LogIndex:
-    settings = IndexSettings(fold_entries=rng.choice([12 * tables, 10_000]), image_mib=IMAGES[image])
+def open_index(path: Path, tables: int, rng: random.Random, budget: str) -> LogIndex:
+    settings = Budget(fold_entries=rng.choice([12 * tables, 10_000]), bytes_=BUDGETS[budget])
     scheme = scheme_of(tables, SKETCH_BYTES[tables], form=tables in WITH_FORMS)
     return LogIndex.open(path, scheme=scheme, settings=settings)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("tables", "image"), PLACES)
+@pytest.mark.parametrize(("tables", "budget"), PLACES)
 @pytest.mark.parametrize("seed", range(2 if FULL else 1))
-def test_verdicts_are_the_plain_ones(tmp_path: Path, seed: int, tables: int, image: str) -> None:
+def test_verdicts_are_the_plain_ones(tmp_path: Path, seed: int, tables: int, budget: str) -> None:
     """Of every kind of text, scope and id, under every rule; merged, flushed and opened again at any moment."""
     records = varied_log(seed, tables).records
     rng = random.Random(seed)
-    index = open_index(tmp_path, tables, rng, image)
+    index = open_index(tmp_path, tables, rng, budget)
     index.begin("a log")
     for at in range(0, len(records), 6):
         index.apply(records[at : at + 6])
@@ -108,7 +107,7 @@ def test_verdicts_are_the_plain_ones(tmp_path: Path, seed: int, tables: int, ima
             index.merge_all()
         elif action == "reopen":
             index.close()
-            index = open_index(tmp_path, tables, rng, image)
+            index = open_index(tmp_path, tables, rng, budget)
         plain = plain_of(seed, tables, at + 6)
         positions = covered_positions(plain)
         check_verdicts(index, plain, rng.sample(positions, min(len(positions), 5)))
@@ -119,8 +118,8 @@ def test_verdicts_are_the_plain_ones(tmp_path: Path, seed: int, tables: int, ima
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("image", IMAGES if FULL else ["tiny", "on"])
-def test_trims_change_no_verdict(tmp_path: Path, image: str) -> None:
+@pytest.mark.parametrize("budget", BUDGETS if FULL else ["tiny", "large"])
+def test_trims_change_no_verdict(tmp_path: Path, budget: str) -> None:
     """What is held in memory forgets with the disk."""
     writer = stepwise_log(9, tables=8, sketch_bytes=SKETCH_BYTES[8])
     changes: dict[str, Any] = {
@@ -133,7 +132,7 @@ def test_trims_change_no_verdict(tmp_path: Path, image: str) -> None:
         "window_ms": 20_000,
     }
     writer.append_rules(**changes)
-    index = open_index(tmp_path, 8, random.Random(1), image)
+    index = open_index(tmp_path, 8, random.Random(1), budget)
     index.begin("a log")
     applied = 0
     for _ in range(6):
@@ -158,7 +157,7 @@ def test_trims_change_no_verdict(tmp_path: Path, image: str) -> None:
     check_verdicts(index, plain, positions)
     assert index.verify() == []
     index.close()
-    index = open_index(tmp_path, 8, random.Random(1), image)
+    index = open_index(tmp_path, 8, random.Random(1), budget)
     check_verdicts(index, plain, positions)
     assert index.verify() == []
     index.close()

@@ -58,7 +58,7 @@ def test_near_is_what_the_reference_finds(tmp_path: Path, k: int, kind: str) -> 
     """Every near entry is found, at its distance, as of any log position, whatever is stored, at any limit."""
     rng = random.Random(100 * k + len(kind))
     source = RandomEntries(rng, 4 if kind == "clustered" else 400, tables=4)
-    settings = IndexSettings(fold_entries=rng.choice([1, 30, 100, 10_000]), image_mib=rng.choice([0, 20, 26, 1_000]))
+    settings = IndexSettings(fold_entries=rng.choice([1, 30, 100, 10_000]), memory_mib=rng.choice([0, 17, 1_000]))
     index = open_library(tmp_path, SCHEME, settings)
     entries: list[int] = []
     for _ in range(12 if FULL else 6):
@@ -88,13 +88,13 @@ def test_the_best_of_each_query_are_the_first_of_all(tmp_path: Path) -> None:
     index.close()
 
 
-@pytest.mark.parametrize("image_mib", [0, 22, 1_000])
+@pytest.mark.parametrize("memory_mib", [0, 17, 1_000])
 @pytest.mark.parametrize("fold_entries", [1, 50, 10_000])
-def test_a_reopened_index_finds_the_same(tmp_path: Path, fold_entries: int, image_mib: int) -> None:
+def test_a_reopened_index_finds_the_same(tmp_path: Path, fold_entries: int, memory_mib: int) -> None:
     """Stored entries and entries in memory both come back, each once."""
     rng = random.Random(fold_entries)
     source = RandomEntries(rng, 3, tables=4)
-    settings = IndexSettings(fold_entries=fold_entries, image_mib=image_mib)
+    settings = IndexSettings(fold_entries=fold_entries, memory_mib=memory_mib)
     entries: list[int] = []
     for _ in range(4):
         index = open_library(tmp_path, SCHEME, settings)

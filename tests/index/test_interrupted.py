@@ -8,8 +8,6 @@ from stream_dedup.index import LogIndex
 from tests.index.dying import EFFECTS, EXTRA, counting, kept
 from tests.logs import SCHEME
 
-pytestmark = pytest.mark.usefixtures("no_image")
-
 
 @pytest.mark.slow
 def test_an_interruption_between_any_two_effects_leaves_one_index_or_the_other(

@@ -12,13 +12,11 @@ from stream_dedup.errors import CorruptError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.index.library import open_library
 from tests.index.dying import EXTRA, RECORDS, kept
-from tests.index.make_fixture import FIXTURES
 from tests.index.trees import tree
 from tests.logs import SCHEME
 
 REMEDY = "put it back from a backup; .* by `stream-dedup index rebuild`, and of one that `filter` .* nothing is left"
 
-pytestmark = pytest.mark.usefixtures("no_image")
 
 OPENINGS: dict[str, Callable[[Path], object]] = {
     "read": lambda path: LogIndex.read(path, scheme=SCHEME),
@@ -113,14 +111,13 @@ def test_a_volume_of_its_own_is_an_empty_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("opening", ["read", "write", "staged"])
-@pytest.mark.parametrize("made", ["now", "before there were marks"])
-def test_data_without_current_are_damage_and_stay(tmp_path: Path, opening: str, made: str) -> None:
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_data_without_current_are_damage_and_stay(tmp_path: Path, opening: str, *, is_marked: bool) -> None:
     """A kept index is not begun anew because its pointer was lost; with the pointer back it is whole."""
     path = tmp_path / "log"
-    if made == "now":
-        kept(path)
-    else:
-        shutil.copytree(FIXTURES / "v2" / "log", path)
+    kept(path)
+    if not is_marked:
+        (path / "data-1" / "committed").unlink()
     pointer = (path / "current").read_text()
     (path / "current").unlink()
     data = tree(path / "data-1")
@@ -132,27 +129,15 @@ def test_data_without_current_are_damage_and_stay(tmp_path: Path, opening: str, 
         assert index.next_offset > 0
 
 
-def test_an_index_made_before_there_were_marks_is_marked_and_gone_on_with(tmp_path: Path) -> None:
-    """Its data are known by its pointer; when they are replaced they go."""
-    path = tmp_path / "log"
-    shutil.copytree(FIXTURES / "v2" / "log", path)
-    with LogIndex.read(path, scheme=SCHEME) as index:
-        before = index.next_offset
-    assert not (path / "data-1" / "committed").exists()
-    with LogIndex.open(path, scheme=SCHEME, staged=True) as index:
-        assert (path / "data-1" / "committed").exists()
-        index.commit()
-    assert sorted(each.name for each in path.iterdir()) == ["current", "data-2", "owner"]
-    with LogIndex.read(path, scheme=SCHEME) as index:
-        assert index.next_offset == before
-
-
-def test_an_index_of_an_earlier_format_is_emptied(tmp_path: Path) -> None:
+def test_an_index_of_another_format_is_emptied(tmp_path: Path) -> None:
     """As its refusal says: a worker's is a cache. What its pointer names goes, though it has no mark."""
-    shutil.copytree(FIXTURES / "v1" / "log", tmp_path / "log")
-    (tmp_path / "log" / "data-3").mkdir()
-    LogIndex.open(tmp_path / "log", scheme=SCHEME, emptied=True).close()
-    assert sorted(each.name for each in (tmp_path / "log").iterdir()) == ["current", "data-3", "data-4", "owner"]
+    kept(tmp_path)
+    (tmp_path / "data-1" / "committed").unlink()
+    pointer = json.loads((tmp_path / "current").read_text())
+    (tmp_path / "current").write_text(json.dumps(pointer | {"format": 2}))
+    (tmp_path / "data-3").mkdir()
+    LogIndex.open(tmp_path, scheme=SCHEME, emptied=True).close()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["current", "data-3", "data-4", "owner"]
 
 
 @pytest.mark.parametrize("opening", WRITERS)
@@ -207,9 +192,9 @@ GARBAGE = {
     "a number": b"7",
     "nested": b"[" * 50_000,
     "long": b" " * 100_000,
-    "lists": b'{"format": [2], "kind": {}, "data": []}',
+    "lists": b'{"format": [3], "kind": {}, "data": []}',
     "a long number": b'{"format": ' + b"9" * 5000 + b', "kind": "log", "data": "data-1"}',
-    "half a surrogate": b'{"format": 2, "kind": "log", "data": "\\ud800"}',
+    "half a surrogate": b'{"format": 3, "kind": "log", "data": "\\ud800"}',
 }
 UNREADABLE: dict[str, Callable[[Path], object]] = {
     "link": lambda file: file.symlink_to(file.with_name("data-1") / "CURRENT"),

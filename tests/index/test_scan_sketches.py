@@ -12,11 +12,9 @@ import pytest
 from stream_dedup.core.model import Verdict, log_position
 from stream_dedup.core.probes import directed, sure_masks
 from stream_dedup.index import LogIndex
-from stream_dedup.index.row_chunks import RowChunks
-from stream_dedup.index.scan import scan
 from tests.audit.pairs import A, spread
 from tests.index.checks import build
-from tests.index.scan_cases import Case, ask, by_definition, make_lists, make_world, numbered, rules_for
+from tests.index.scan_cases import Case, ask, by_definition, make_lists, make_world, numbered, rules_for, scan
 from tests.logs import START_TIME, Entry, directed_rules, entries_batch, record, scheme_of
 
 
@@ -44,7 +42,7 @@ def test_one_form_with_other_numbers_has_a_limit_of_its_own(far: int) -> None:
     )
     lists = make_lists(world, 4)
     case = Case(world, lists, query, articles, rules_for(query, 4, 40, 0))
-    found = numbered(scan(query, lists, RowChunks.of(world.rows)), 400)
+    found = numbered(scan(query, lists), 400)
     assert found == by_definition(case)
     without = replace(case, rules=[replace(rules, form_limit=None) for rules in case.rules])
     assert sum(map(len, found)) < 0.9 * sum(map(len, by_definition(without)))
@@ -72,7 +70,7 @@ def test_far_entries_must_have_more_equal_values(certain: int) -> None:
     for far_equal in (0, 8, 9, 10, 11, 12, 32):
         asked = replace(query, far_equal=far_equal)
         case = Case(world, lists, asked, articles, rules_for(asked, 4, 40, 0))
-        found = numbered(scan(asked, lists, RowChunks.of(world.rows)), 400)
+        found = numbered(scan(asked, lists), 400)
         assert found == by_definition(case)
         counts.append(sum(map(len, found)))
     assert counts == sorted(counts, reverse=True)

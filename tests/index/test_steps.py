@@ -9,8 +9,6 @@ from stream_dedup.index import LogIndex
 from tests.forks import CRASHED, forks
 from tests.logs import SCHEME
 
-pytestmark = pytest.mark.usefixtures("no_image")
-
 
 def next_offset_of_reader(path: Path) -> int:
     """What a reader finds; 0 where it finds no index."""

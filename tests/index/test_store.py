@@ -9,9 +9,9 @@ from stream_dedup.index.store import Store
 
 
 def test_a_store_has_its_set_block_cache_after_opening_again(tmp_path: Path) -> None:
-    """The cache has the size set now, not the size set when the folder was made."""
-    for mib, create in ((3, True), (5, False)):
-        settings = IndexSettings(block_cache_mib=mib)
+    """The cache has its share of the memory set now, not of that set when the folder was made."""
+    for memory_mib, mib, create in ((200, 6, True), (320, 10, False)):
+        settings = IndexSettings(memory_mib=memory_mib)
         store = Store(tmp_path / "data", settings, create=create, on_corrupt=pytest.fail)
         assert store.number("rocksdb.block-cache-capacity") == mib << 20
         store.close()

@@ -244,7 +244,7 @@ def test_the_window_cuts_through_a_record_without_kafka(tmp_path: Path) -> None:
 
 
 def bytes_on_disk(path: Path) -> int:
-    return sum(file.stat().st_size for file in path.rglob("*.sst"))
+    return sum(file.stat().st_size for file in path.rglob("*") if file.suffix in {".sst", ".blob"})
 
 
 @pytest.mark.slow

@@ -17,8 +17,6 @@ from stream_dedup.index.store import Store
 from tests.index.checks import build, check_verdicts
 from tests.logs import SCHEME, LogOfTest, batch, rules, said
 
-pytestmark = pytest.mark.usefixtures("no_image")
-
 A = 0xFFFF_0000_FFFF_0000
 WINDOW = 100_000
 

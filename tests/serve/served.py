@@ -43,7 +43,7 @@ class MemoryService:
             "kafka": {"group": "group", "broker_wait_s": 5},
             "topics": {"input": [TOPIC]},
             "serve": {"address": "127.0.0.1:0", "data_dir": str(folder / "serve")},
-            "index": {"path": str(folder / "index"), "fold_entries": 1000, "image_mib": 8},
+            "index": {"path": str(folder / "index"), "fold_entries": 1000, "memory_mib": 40},
         }
         for section, keys in sections.items():
             values.setdefault(section, {}).update(keys)

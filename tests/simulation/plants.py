@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, LogRecord, Trim
@@ -22,10 +21,10 @@ from stream_dedup.core.model import DocNumber, LogOffset, SourceOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.judge import Accept, Judge
-from stream_dedup.index.posting_lists import PostingLists
-from stream_dedup.index.query import Query
+from stream_dedup.index.query import Near, Query
 from stream_dedup.index.segments import Coverage, SourceKey
 from stream_dedup.index.store import Store
+from stream_dedup.index.tables import Tables
 from stream_dedup.index.trims import TrimEffect, Trims
 from stream_dedup.index.withdrawn import Withdrawn
 from stream_dedup.ports import CommittedOffset, Partition, PassingError, PortError
@@ -238,12 +237,25 @@ def _yes(*_: object, **__: object) -> bool:
     return True
 
 
-_directory = vars(PostingLists)["directory"].func
+_near = Tables.near
 _nearest = Judge._nearest
 
 
-def _oldest_level_first(self: PostingLists) -> NDArray[Any]:
-    return np.ascontiguousarray(_directory(self)[:, ::-1])
+def _stored_first(self: Tables, query: Query) -> Near:
+    """Check the entries of stored runs first, and what is in memory alone only where they are fewer than the bound."""
+    stored = max((before for *_, before, is_stored in self.native.runs if is_stored), default=0)
+    parts = [_near_stored_first(self, query.part(np.array([at])), stored) for at in range(len(query))]
+    articles = np.repeat(np.arange(len(parts)), [len(part.queries) for part in parts])
+    doc_numbers = np.concatenate([np.empty(0, np.int64), *(part.doc_numbers for part in parts)])
+    distances = np.concatenate([np.empty(0, np.uint16), *(part.distances for part in parts)])
+    lists, compared = sum(part.lists for part in parts), sum(part.candidates for part in parts)
+    return Near(articles, doc_numbers, distances, lists, compared)
+
+
+def _near_stored_first(tables: Tables, article: Query, stored: int) -> Near:
+    older = _near(tables, replace(article, before=np.minimum(article.before, stored)))
+    is_enough = article.candidates is not None and older.candidates >= article.candidates
+    return older if is_enough else _near(tables, article)
 
 
 def _one_copy(self: Judge, query: Query, accept: Accept | None, _most: int) -> Any:  # noqa: ANN401 - private to it
@@ -374,7 +386,7 @@ PLANTS = (
     Plant(
         "oldest candidates first",
         "the candidates within the bound depend on where a worker's index holds them",
-        _patched((PostingLists, "directory", property(_oldest_level_first))),
+        _patched((Tables, "near", _stored_first)),
     ),
     Plant(
         "one copy counted",

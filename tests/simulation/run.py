@@ -10,7 +10,10 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
+import pytest
+
 from stream_dedup.index import open_data
+from tests.index.small import small_runs
 from tests.simulation.auditing import audit_faults
 from tests.simulation.checker import faults
 from tests.simulation.happenings import happen
@@ -40,7 +43,8 @@ def run_plan(plan: Plan) -> Outcome:
     parent = MEMORY_FOLDER if MEMORY_FOLDER.is_dir() else None
     root = Path(tempfile.mkdtemp(prefix="simulation-", dir=parent))
     try:
-        with nullcontext() if plan.real_store else stores_in_memory():
+        with nullcontext() if plan.real_store else stores_in_memory(), pytest.MonkeyPatch.context() as limits:
+            small_runs(limits.setattr)
             return _run(plan, root)
     finally:
         shutil.rmtree(root)

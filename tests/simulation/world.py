@@ -32,6 +32,8 @@ LOOK_S = 0.25
 """Virtual seconds between two looks whether it is."""
 CLOCK_ALLOWANCE_S = 1.0
 """``worker.clock_allowance_s``."""
+FOLD_ENTRIES = 8
+"""``index.fold_entries``: what a schedule logs becomes stored runs, which are merged."""
 OTHER_RULES = "the rules in force in .* are not the configuration's"
 """The end of a worker that was starting while other rules were applied: its next start has them."""
 RESTARTED = (
@@ -300,6 +302,6 @@ class SimulatedWorld:
             "match": self.plan.rules,
             "features": self.plan.features,
             "worker": {"clock_allowance_s": CLOCK_ALLOWANCE_S, "shutdown_s": 20, **self.plan.worker},
-            "index": {"path": str(self.root / f"worker{number}"), "image_mib": 0, "block_cache_mib": 1},
+            "index": {"path": str(self.root / f"worker{number}"), "memory_mib": 0, "fold_entries": FOLD_ENTRIES},
         }
         return load_config(None, overrides, {})

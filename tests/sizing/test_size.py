@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
 from stream_dedup.cli import run
 from stream_dedup.core.rules import most_probes
 from stream_dedup.errors import UserError
+from stream_dedup.index import IndexSettings
+from stream_dedup.index.layout import row_type
 from stream_dedup.sizing import measured
 from stream_dedup.sizing.measured import PLANS
 from stream_dedup.sizing.size import Demand, cheapest_plan, compared_with, pays_from, search_us, size_of
@@ -30,22 +33,31 @@ def test_the_parts_of_a_size_by_hand() -> None:
     assert own + following < 0.7
     assert size.cores == pytest.approx(300 * 0.19 * 1_000 / 1e6 + own + following)
     assert size.partitions == 8
-    assert size.memory == (124 + 32) * 60_480_000 + (210 + 250) * 1_000_000
-    assert size.disk == int((189 + 32) * 60_480_000 * 2.1)
+    assert size.index_memory_mib == math.ceil((64 + 32 + 4 * 13) * 60_480_000 / 2**20) + 320
+    assert size.memory == size.index_memory_mib * 2**20 + (210 + 250) * 1_000_000
+    assert size.disk == (195 + 4 * 12) * 60_480_000 * 2
     assert size.log == (93 + 32 + 24) * 60_480_000
     assert size.rebuild_s == pytest.approx(1_209.6)
-    assert size.opening_s == pytest.approx(21.168)
 
 
 @pytest.mark.parametrize(
-    ("plan", "memory", "disk", "log"), [(PLANS[1], 168, 270, 125), (PLANS[2], 259, 530, 189)], ids=["20", "24"]
+    ("plan", "memory", "disk", "log"), [(PLANS[1], 168, 323, 125), (PLANS[2], 272, 483, 189)], ids=["20", "24"]
 )
 def test_more_tables_take_more_room(plan: measured.KeyPlan, memory: int, disk: int, log: int) -> None:
-    """Bytes an article as docs/sizing.md has them for eight and sixteen tables, with 32 of sketch and 24 of id."""
+    """Bytes an article of eight and sixteen tables, with 32 of sketch and 24 of id; margins are on disk too."""
     size = size_of(DAY, plan)
-    assert size.memory == (memory + 32) * DAY.held + (210 + 250) * 1_000_000
-    assert size.disk == int((disk + 32) * DAY.held * 2.1)
+    assert size.index_memory_mib == math.ceil((memory + 32) * DAY.held / 2**20) + 320
+    assert size.disk == disk * DAY.held * 2
     assert size.log == (log + 32 + 24) * DAY.held
+
+
+def test_the_memory_that_is_named_has_room_for_the_whole_index() -> None:
+    """RocksDB's share is that of the settings, rows are those of the layout, and what is left holds rows and lists."""
+    size = size_of(DAY, PLANS[0])
+    settings = IndexSettings(memory_mib=size.index_memory_mib)
+    assert settings.cache_bytes == (size.index_memory_mib - measured.ROCKSDB_MIB) << 20
+    assert settings.cache_bytes - (64 + 32 + 4 * 13) * DAY.held in range(1 << 20)
+    assert row_type(32).itemsize == measured.ROW_MEMORY.value + measured.SKETCH.value
 
 
 def test_text_takes_processes_and_their_memory() -> None:

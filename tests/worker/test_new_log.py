@@ -62,7 +62,7 @@ class World:
     def __init__(self, folder: Path, *, begun: bool, damaged: bool) -> None:
         self.config: Config = load_config(
             None,
-            {"index": {"path": str(folder), "image_mib": 0, "block_cache_mib": 1}, "topics": {"input": ["articles"]}},
+            {"index": {"path": str(folder), "memory_mib": 0}, "topics": {"input": ["articles"]}},
             {},
         )
         self.cluster = Cluster(Scheduler(Random(0)))

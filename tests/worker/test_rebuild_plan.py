@@ -48,7 +48,7 @@ class Group:
 
     def config(self, **sections: dict[str, object]) -> Config:
         """The configuration of the worker, with other values."""
-        index = {"path": str(self.folder), "image_mib": 0, "block_cache_mib": 1}
+        index = {"path": str(self.folder), "memory_mib": 0}
         return load_config(None, {"index": index, "topics": {"input": ["articles"]}} | sections, {})
 
     def topic(self) -> MemoryLogTopic:

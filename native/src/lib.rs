@@ -1,0 +1,13 @@
+//! The native core: what a text or a look-up runs through a thousand times a second, and nothing else.
+//!
+//! * [`entry`]: the bytes of log records.
+//! * [`postings`]: the block tables. Which posting lists an article looks up, where they lie, and what is near it.
+//!
+//! `python` is the only file that knows Python. There is no Kafka here, no file, no `RocksDB`, no configuration and no
+//! clock, and no thread is started.
+
+pub mod entry;
+pub mod postings;
+
+#[cfg(feature = "python")]
+mod python;

@@ -1,0 +1,19 @@
+//! The block tables: which posting lists an article looks up, where they lie, and which of their entries are near it.
+//!
+//! * [`plan`]: the look-ups of an article.
+//! * [`chunk`], [`run`], [`merge`]: the entries of a table, sorted, as they are stored and as they are read.
+//! * [`rows`]: what the check needs of an entry.
+//! * [`tables`]: all tables and rows of an index: what is in memory within the budget, folds and merges.
+//! * [`near`], [`search`]: what near means, and the search for the nearest entries.
+//!
+//! Nothing here reads or writes storage. Where a chunk is needed that is not in memory, a function returns its key, and
+//! is called again when its value was supplied. So where a chunk lies never changes an answer.
+
+pub mod chunk;
+pub mod merge;
+pub mod near;
+pub mod plan;
+pub mod rows;
+pub mod run;
+pub mod search;
+pub mod tables;

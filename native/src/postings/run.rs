@@ -1,0 +1,284 @@
+//! A run: the entries of one table that were added in one stretch of document numbers, sorted, cut into chunks.
+//!
+//! A run has a part of each posting list; the parts of one list in all runs of its table, one after the other, are the
+//! list. Its **directory** says where each of its chunks begins and ends, and, where a run is small, which blocks have
+//! entries at all. It is stored beside the chunks, so that a run is searched without reading those that say nothing of
+//! the block. Its bytes, little-endian:
+//!
+//! ```text
+//! version u8 = 1   table u8   block bits u8   filter bits u8 (0: no filter)
+//! entries u64   before u64 (document numbers of the run are lower)   entries of a chunk u32 (but of the last one)
+//! first block u32, last block u32 of each chunk   filter: a bit for each value of a block's highest bits
+//! ```
+
+use std::cell::Cell;
+use std::ops::Range;
+
+use super::chunk::{Blocks, Chunk, Damage, Entry, MOST_ENTRIES, words_of};
+
+/// Most entries of a run that has a filter, where blocks have enough bits for it to say something.
+const FILTERED_ENTRIES: u64 = 1 << 20;
+/// Bits by which a filter is longer than the number of entries: one bit in eight is 1 at most.
+const FILTER_BITS: u32 = 3;
+const LEAST_FILTER_BITS: u32 = 6;
+const VERSION: u8 = 1;
+const HEAD_BYTES: usize = 24;
+
+/// A chunk's place in memory.
+#[derive(Default)]
+pub struct Slot {
+    /// The chunk; none where it is not in memory.
+    pub chunk: Option<Chunk>,
+    /// When it was looked up last.
+    pub used: Cell<u32>,
+}
+
+/// The entries of one table that were added in one stretch.
+pub struct Run {
+    /// Which blocks it is sorted by.
+    pub blocks: Blocks,
+    /// Its number, unlike that of any other run of the index. Stored runs have numbers of 32 bits.
+    pub id: u64,
+    /// Number of entries.
+    pub entries: u64,
+    /// Its document numbers are lower.
+    pub before: u64,
+    /// Entries of each of its chunks, but of the last one.
+    pub chunk_entries: usize,
+    /// Whether its chunks are stored; else they are all in memory.
+    pub is_stored: bool,
+    /// Its chunks.
+    pub slots: Vec<Slot>,
+    ends: Vec<(u32, u32)>,
+    /// By the highest bits of a block, the first chunk that does not end before it.
+    jumps: Vec<u32>,
+    jump_shift: u32,
+    filter: Option<Filter>,
+}
+
+/// Which blocks have entries.
+struct Filter {
+    bits: u32,
+    words: Vec<u64>,
+}
+
+impl Filter {
+    fn for_entries(entries: u64, blocks: Blocks) -> Option<Self> {
+        let bits = (entries.max(1).ilog2() + 1 + FILTER_BITS).clamp(LEAST_FILTER_BITS, u32::from(blocks.bits));
+        let says_something = entries <= FILTERED_ENTRIES && entries < 1 << bits;
+        says_something.then(|| Self { bits, words: vec![0; 1 << (bits - LEAST_FILTER_BITS)] })
+    }
+
+    fn add(&mut self, block: u32, blocks: Blocks) {
+        let bit = block >> (u32::from(blocks.bits) - self.bits);
+        self.words[bit as usize / 64] |= 1 << (bit % 64);
+    }
+
+    fn has(&self, block: u32, blocks: Blocks) -> bool {
+        let bit = block >> (u32::from(blocks.bits) - self.bits);
+        self.words[bit as usize / 64] >> (bit % 64) & 1 == 1
+    }
+}
+
+impl Run {
+    /// Hold entries that are sorted, in memory.
+    #[must_use]
+    pub fn in_memory(blocks: Blocks, id: u64, before: u64, sorted: &[Entry], chunk_entries: usize) -> Self {
+        let mut building = Building::new(blocks, sorted.len() as u64, chunk_entries);
+        for entries in sorted.chunks(chunk_entries) {
+            building.add(Chunk::new(entries, blocks), true);
+        }
+        building.finish(id, before, false)
+    }
+
+    /// Whether a block may have entries; without reading the directory.
+    #[must_use]
+    pub fn may_have(&self, block: u32) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.has(block, self.blocks))
+    }
+
+    /// The chunks that have the entries of a block.
+    #[must_use]
+    pub fn chunks_of(&self, block: u32) -> Range<usize> {
+        let jump = (block >> self.jump_shift) as usize;
+        chunks_of(&self.ends, self.jumps[jump] as usize..self.jumps[jump + 1] as usize, block)
+    }
+
+    /// First and last block of each chunk.
+    #[must_use]
+    pub fn ends(&self) -> &[(u32, u32)] {
+        &self.ends
+    }
+
+    /// The bytes of the directory.
+    #[must_use]
+    pub fn directory(&self) -> Vec<u8> {
+        let filter_bits = self.filter.as_ref().map_or(0, |filter| filter.bits);
+        let mut bytes = vec![VERSION, self.blocks.table, self.blocks.bits, filter_bits as u8];
+        bytes.extend(self.entries.to_le_bytes());
+        bytes.extend(self.before.to_le_bytes());
+        bytes.extend((self.chunk_entries as u32).to_le_bytes());
+        bytes.extend(self.ends.iter().flat_map(|(first, last)| [first.to_le_bytes(), last.to_le_bytes()]).flatten());
+        bytes.extend(self.filter.iter().flat_map(|filter| &filter.words).flat_map(|word| word.to_le_bytes()));
+        bytes
+    }
+
+    /// Read a directory; none of the chunks is in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where the bytes are no directory.
+    pub fn from_directory(id: u64, bytes: &[u8]) -> Result<Self, Damage> {
+        let damage = |what: &str| Damage(format!("the directory of run {id} {what}"));
+        let Some((head, rest)) = bytes.split_at_checked(HEAD_BYTES) else {
+            return Err(damage(&format!("has {} bytes", bytes.len())));
+        };
+        let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
+        let (blocks, filter_bits) = (Blocks { table: head[1], bits: head[2] }, u32::from(head[3]));
+        let (entries, before) = (number(4), number(12));
+        let chunk_entries = u32::from_le_bytes(head[20..].try_into().expect("four bytes")) as usize;
+        if head[0] != VERSION || blocks.table > 15 || ![16, 20, 24].contains(&blocks.bits) || entries == 0 {
+            return Err(damage(&format!("begins with {:?}", &head[..12])));
+        }
+        if !(1..=MOST_ENTRIES).contains(&chunk_entries) {
+            return Err(damage(&format!("has chunks of {chunk_entries} entries")));
+        }
+        if entries > before || before > 1 << 32 {
+            return Err(damage(&format!("says {entries} entries before document number {before}")));
+        }
+        let filter = Filter::for_entries(entries, blocks);
+        if filter.as_ref().map_or(0, |filter| filter.bits) != filter_bits {
+            return Err(damage(&format!("has a filter of {filter_bits} bits for {entries} entries")));
+        }
+        let chunks = (entries as usize).div_ceil(chunk_entries);
+        if rest.len() != chunks * 8 + filter.as_ref().map_or(0, |filter| filter.words.len() * 8) {
+            return Err(damage(&format!("has {} bytes for {entries} entries", bytes.len())));
+        }
+        let (ends, words) = rest.split_at(chunks * 8);
+        let ends: Vec<_> = words_of(ends).map(|both| (both as u32, (both >> 32) as u32)).collect();
+        let in_order =
+            ends.iter().all(|(first, last)| first <= last) && ends.is_sorted_by(|one, other| one.1 <= other.0);
+        if !in_order || ends[chunks - 1].1 >> blocks.bits != 0 {
+            return Err(damage("is not in order of blocks"));
+        }
+        let filter = filter.map(|filter| Filter { words: words_of(words).collect(), ..filter });
+        let slots = (0..chunks).map(|_| Slot::default()).collect();
+        Ok(Self::whole(blocks, slots, ends, filter, (id, entries, before), (chunk_entries, true)))
+    }
+
+    fn whole(
+        blocks: Blocks,
+        slots: Vec<Slot>,
+        ends: Vec<(u32, u32)>,
+        filter: Option<Filter>,
+        (id, entries, before): (u64, u64, u64),
+        (chunk_entries, is_stored): (usize, bool),
+    ) -> Self {
+        let bits = (ends.len().ilog2() + 1).min(u32::from(blocks.bits));
+        let jump_shift = u32::from(blocks.bits) - bits;
+        let jump = |number: u32| ends.partition_point(|&(_, last)| last >> jump_shift < number) as u32;
+        let jumps = (0..=1 << bits).map(jump).collect();
+        Self { blocks, id, entries, before, chunk_entries, is_stored, slots, ends, jumps, jump_shift, filter }
+    }
+}
+
+/// The chunks that have the entries of a block; the first of them is within `among`, or behind it.
+fn chunks_of(ends: &[(u32, u32)], among: Range<usize>, block: u32) -> Range<usize> {
+    let first = among.start + ends[among].partition_point(|&(_, last)| last < block);
+    let end = ends[first..].iter().position(|&(begin, _)| begin > block).map_or(ends.len(), |count| first + count);
+    first..end
+}
+
+/// A run while its chunks are made, in order.
+pub struct Building {
+    blocks: Blocks,
+    slots: Vec<Slot>,
+    ends: Vec<(u32, u32)>,
+    filter: Option<Filter>,
+    entries: u64,
+    chunk_entries: usize,
+}
+
+impl Building {
+    /// Begin a run of at most so many entries.
+    #[must_use]
+    pub fn new(blocks: Blocks, entries: u64, chunk_entries: usize) -> Self {
+        Self {
+            blocks,
+            slots: Vec::new(),
+            ends: Vec::new(),
+            filter: Filter::for_entries(entries, blocks),
+            entries: 0,
+            chunk_entries,
+        }
+    }
+
+    /// Entries of each chunk, but of the last one.
+    #[must_use]
+    pub fn chunk_entries(&self) -> usize {
+        self.chunk_entries
+    }
+
+    /// The chunks so far.
+    #[must_use]
+    pub fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+
+    /// The chunks so far, to let them go or take them.
+    pub fn slots_mut(&mut self) -> &mut [Slot] {
+        &mut self.slots
+    }
+
+    /// First and last block of each chunk so far.
+    #[must_use]
+    pub fn ends(&self) -> &[(u32, u32)] {
+        &self.ends
+    }
+
+    /// The last block that has an entry so far.
+    #[must_use]
+    pub fn last_block(&self) -> Option<u32> {
+        self.ends.last().map(|&(_, last)| last)
+    }
+
+    /// The chunks that have the entries of a block so far.
+    #[must_use]
+    pub fn chunks_of(&self, block: u32) -> Range<usize> {
+        chunks_of(&self.ends, 0..self.ends.len(), block)
+    }
+
+    /// Add the next chunk; it stays in memory where `keep` says so.
+    pub fn add(&mut self, chunk: Chunk, keep: bool) {
+        for key in chunk.keys() {
+            if let Some(filter) = &mut self.filter {
+                filter.add(self.blocks.of(*key), self.blocks);
+            }
+        }
+        self.entries += chunk.len() as u64;
+        self.ends.push(chunk.ends());
+        self.slots.push(Slot { chunk: keep.then_some(chunk), used: Cell::default() });
+    }
+
+    /// Finish the run; it must have a chunk.
+    #[must_use]
+    pub fn finish(self, id: u64, before: u64, is_stored: bool) -> Run {
+        let Self { blocks, slots, ends, filter, entries, chunk_entries } = self;
+        let filter = same_size(filter, entries, blocks);
+        Run::whole(blocks, slots, ends, filter, (id, entries, before), (chunk_entries, is_stored))
+    }
+}
+
+/// A filter of the size that a run of so many entries has: where entries were dropped it may be smaller.
+fn same_size(filter: Option<Filter>, entries: u64, blocks: Blocks) -> Option<Filter> {
+    let (mut filter, right) = (filter?, Filter::for_entries(entries, blocks)?);
+    while filter.bits > right.bits {
+        let bit = |at: usize| filter.words[at / 64] >> (at % 64) & 1;
+        let mut words = vec![0; (filter.words.len() / 2).max(1)];
+        for at in 0..1_usize << (filter.bits - 1) {
+            words[at / 64] |= (bit(2 * at) | bit(2 * at + 1)) << (at % 64);
+        }
+        filter = Filter { bits: filter.bits - 1, words };
+    }
+    Some(filter)
+}

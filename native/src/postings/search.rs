@@ -1,0 +1,404 @@
+//! The search: the near entries of a batch of articles, in the posting lists of the block tables.
+//!
+//! Of each posting list of an article's plan the entries from before it are compared, the newest `bucket_limit` of them.
+//! Of those that pass the sieve, that are not trimmed, whose group is the article's, that have not expired and that no
+//! earlier record withdrew, the first `candidates` are checked: the look-ups in the order of the plan, in each list the
+//! newest first, an entry once, where it is found first. Of those that are near, each article gets the nearest, among
+//! equals the earliest.
+//!
+//! Some look-ups at a time: their lists are found, then their keys are compared, then the rows of those that pass are
+//! checked. Each of these reads much memory that is in no cache of the processor, so it is read for all before any of
+//! it is needed.
+
+use super::chunk::{Blocks, Chunk};
+use super::near::{Article, Limits};
+use super::plan::BLOCKS_PER_WORD;
+use super::rows::Row;
+use super::tables::{Key, MOST_TABLES, Tables};
+
+/// Look-ups whose lists are found before the first of them is compared: few enough that the lists of the rest are not
+/// found in vain where the bound is reached, and that what is found stays in the processor's first cache.
+const LOOKUPS_AT_ONCE: usize = 64;
+/// Candidates whose rows are read before the first of them is checked.
+const ROWS_AT_ONCE: usize = 256;
+/// Bits of a rank below the distance: the document number.
+const DISTANCE_SHIFT: u32 = 32;
+/// Rank of no entry: greater than every other.
+const NO_RANK: u64 = u64::MAX;
+
+/// What is looked up, beside the articles.
+pub struct Terms {
+    /// Look-ups of each article, or of all of them, one plan after the other.
+    pub plan: Vec<u32>,
+    /// Look-ups of a plan.
+    pub lookups: usize,
+    /// What an entry must have to be near.
+    pub limits: Limits,
+    /// Newest entries of each posting list that are compared.
+    pub bucket_limit: usize,
+    /// Entries that are checked for each article; none: all of them.
+    pub candidates: Option<usize>,
+    /// Near entries given of each article.
+    pub best: usize,
+    /// By document number, the withdrawn entries, and the first document number that each is hidden from.
+    pub withdrawn: Vec<(u64, u64)>,
+}
+
+/// An entry that passed the sieve, and the distance of its key.
+#[derive(Clone, Copy)]
+struct Candidate {
+    number: u32,
+    distance: u32,
+}
+
+/// A part of a posting list, in one chunk.
+struct Span<'a> {
+    chunk: &'a Chunk,
+    block: u32,
+    begin: u16,
+    end: u16,
+    table: u8,
+    /// Its look-up, among those that are compared together.
+    lookup: u8,
+    /// Whether it may have entries that are not from before the article.
+    may_be_later: bool,
+}
+
+/// A search under way.
+pub struct Search {
+    articles: Vec<Article>,
+    terms: Terms,
+    article: usize,
+    /// The first look-up that is not compared yet.
+    lookup: usize,
+    /// The first span of the look-ups that is not compared yet.
+    span: usize,
+    /// Candidates that are left to check.
+    room: usize,
+    passed: Vec<Candidate>,
+    checked: usize,
+    seen: Seen,
+    /// Of each article the ranks of the nearest entries: distance, then document number.
+    best: Vec<u64>,
+    compared: usize,
+    is_resumed: bool,
+}
+
+impl Search {
+    /// Begin a search.
+    #[must_use]
+    pub fn new(articles: Vec<Article>, terms: Terms) -> Self {
+        let best = vec![NO_RANK; articles.len() * terms.best];
+        let room = terms.candidates.unwrap_or(usize::MAX);
+        let seen = Seen::new(terms.candidates);
+        Self {
+            articles,
+            terms,
+            article: 0,
+            lookup: 0,
+            span: 0,
+            room,
+            passed: Vec::new(),
+            checked: 0,
+            seen,
+            best,
+            compared: 0,
+            is_resumed: false,
+        }
+    }
+
+    /// Go on until chunks are missing, which are to be supplied before the next call, or until the end: none are.
+    pub fn run(&mut self, tables: &mut Tables) -> Vec<Key> {
+        while self.article < self.articles.len() {
+            while self.room > 0 && (self.checked < self.passed.len() || self.lookup < self.lookups().len()) {
+                if !std::mem::take(&mut self.is_resumed) {
+                    tables.begin();
+                    tables.evict();
+                }
+                let missing = if self.checked < self.passed.len() { self.check(tables) } else { self.compare(tables) };
+                if !missing.is_empty() {
+                    self.is_resumed = true;
+                    return missing;
+                }
+            }
+            self.next_article();
+        }
+        tables.begin();
+        tables.evict();
+        Vec::new()
+    }
+
+    /// Entries that were compared.
+    #[must_use]
+    pub fn compared(&self) -> usize {
+        self.compared
+    }
+
+    /// Posting lists that were looked up.
+    #[must_use]
+    pub fn lists(&self) -> usize {
+        self.articles.len() * self.terms.lookups
+    }
+
+    /// The near entries: article, document number, distance; by article, then nearest, then earliest.
+    pub fn near(&self) -> impl Iterator<Item = (usize, u32, u32)> {
+        let ranks = self.best.chunks(self.terms.best).enumerate();
+        let found = ranks.flat_map(|(article, ranks)| ranks.iter().map(move |&rank| (article, rank)));
+        let near = found.filter(|&(_, rank)| rank != NO_RANK);
+        near.map(|(article, rank)| (article, rank as u32, (rank >> DISTANCE_SHIFT) as u32))
+    }
+
+    fn lookups(&self) -> &[u32] {
+        let Terms { plan, lookups, .. } = &self.terms;
+        let first = if plan.len() == *lookups { 0 } else { self.article * lookups };
+        &plan[first..first + lookups]
+    }
+
+    fn next_article(&mut self) {
+        self.passed.clear();
+        (self.lookup, self.span, self.checked) = (0, 0, 0);
+        self.room = self.terms.candidates.unwrap_or(usize::MAX);
+        self.article += 1;
+        self.seen.clear();
+    }
+
+    /// Compare the lists of some look-ups, until more entries pass than are checked; return what is missing.
+    fn compare(&mut self, tables: &Tables) -> Vec<Key> {
+        self.passed.clear();
+        self.checked = 0;
+        let article = self.articles[self.article];
+        let end = (self.lookup + LOOKUPS_AT_ONCE).min(self.terms.lookups);
+        let mut spans = match spans_of(tables, &article, &self.lookups()[self.lookup..end], self.terms.bucket_limit) {
+            Ok(spans) => spans,
+            Err(missing) => return missing,
+        };
+        let most = find_entries(&mut spans);
+        let bits = tables.block_bits();
+        if most.saturating_mul(spans.len()) > self.terms.bucket_limit {
+            limit(&mut spans, bits, article.before, self.terms.bucket_limit);
+        }
+        spans.retain(|span| span.begin < span.end);
+        // Both ends: what lies between is read on from there.
+        let touched = spans.iter().fold(0, |touched, span| {
+            let keys = &span.chunk.keys()[span.begin.into()..span.end.into()];
+            touched ^ keys[0] ^ keys[keys.len() - 1]
+        });
+        std::hint::black_box(touched);
+        let most = self.room.clamp(ROWS_AT_ONCE, usize::MAX);
+        let mut found = Vec::with_capacity(ROWS_AT_ONCE);
+        for span in &spans[self.span..] {
+            self.compared += span.sieve(bits, &article, &mut found);
+            self.span += 1;
+            if found.len() >= most {
+                break;
+            }
+        }
+        if self.span == spans.len() {
+            (self.lookup, self.span) = (end, 0);
+        }
+        // Their numbers lie apart from the keys, and are read for all of them.
+        let numbered = |(chunk, at, distance): (&Chunk, u16, u16)| Candidate {
+            number: chunk.number(at.into()),
+            distance: distance.into(),
+        };
+        self.passed.extend(found.into_iter().map(numbered));
+        Vec::new()
+    }
+
+    /// Check some of the entries that passed; return what is missing.
+    fn check(&mut self, tables: &Tables) -> Vec<Key> {
+        let end = (self.checked + ROWS_AT_ONCE).min(self.passed.len());
+        let article = self.articles[self.article];
+        let (low_watermark, rows, now) = (tables.low_watermark(), &tables.rows, tables.now());
+        let last = self.best[(self.article + 1) * self.terms.best - 1];
+        let is_wanted = |one: &&Candidate| {
+            // The distance over more bits is no smaller: what is behind the last of the best now cannot come before it.
+            let could_be = self.terms.candidates.is_some() || rank(one.distance, one.number) < last;
+            could_be && (low_watermark..article.before).contains(&one.number.into())
+        };
+        let wanted: Vec<_> = self.passed[self.checked..end].iter().filter(is_wanted).copied().collect();
+        let mut missing: Vec<_> = wanted.iter().filter_map(|one| rows.missing(one.number.into(), now)).collect();
+        if !missing.is_empty() {
+            missing.sort_unstable();
+            missing.dedup();
+            return missing.into_iter().map(|chunk| Key::Rows(chunk as u32)).collect();
+        }
+        let touched = wanted.iter().map(|one| rows.row(one.number.into()).ends()).fold(0, |one, other| one ^ other);
+        std::hint::black_box(touched);
+        for one in wanted {
+            self.check_row(&article, one, rows.row(one.number.into()));
+        }
+        self.checked = end;
+        Vec::new()
+    }
+
+    fn check_row(&mut self, article: &Article, one: Candidate, row: Row<'_>) {
+        if self.room == 0 || row.group() != article.group || row.time() < article.oldest {
+            return;
+        }
+        if self.is_hidden(one.number.into(), article.before) || !self.counts(one.number) {
+            return;
+        }
+        if article.own_id.is_some_and(|id| id != row.id_hash()) {
+            return;
+        }
+        if let Some(distance) = article.distance(row, one.distance, &self.terms.limits) {
+            let best = self.article * self.terms.best;
+            keep(&mut self.best[best..best + self.terms.best], rank(distance, one.number));
+        }
+    }
+
+    /// Whether an entry was withdrawn before an article was logged.
+    fn is_hidden(&self, number: u64, before: u64) -> bool {
+        let found = self.terms.withdrawn.binary_search_by_key(&number, |&(withdrawn, _)| withdrawn);
+        found.is_ok_and(|at| self.terms.withdrawn[at].1 <= before)
+    }
+
+    /// Count a candidate where their number is bounded; whether it was not counted yet.
+    fn counts(&mut self, number: u32) -> bool {
+        if self.terms.candidates.is_none() {
+            return true;
+        }
+        let is_new = self.seen.insert(number);
+        self.room -= usize::from(is_new);
+        is_new
+    }
+}
+
+impl<'a> Span<'a> {
+    /// The entries of the list in its bucket.
+    fn list(&self, bits: u8) -> (usize, usize) {
+        let blocks = Blocks { table: self.table, bits };
+        self.chunk.list(self.block, (self.begin.into(), self.end.into()), blocks)
+    }
+
+    /// Add the entries that pass the sieve, the newest first; return how many were compared.
+    fn sieve(&self, bits: u8, article: &Article, passed: &mut Vec<(&'a Chunk, u16, u16)>) -> usize {
+        let (begin, end) = self.list(bits);
+        article.sieve(usize::from(self.table) / BLOCKS_PER_WORD, self.chunk.data(), (begin, end), |at, distance| {
+            passed.push((self.chunk, at as u16, distance as u16));
+        });
+        end - begin
+    }
+}
+
+/// The parts of the lists of some look-ups, those of one list together, the newest first; or what is missing of them.
+/// Of a list that has more entries than are compared, the older parts are left out as far as the directories tell.
+fn spans_of<'a>(
+    tables: &'a Tables,
+    article: &Article,
+    lookups: &[u32],
+    limit: usize,
+) -> Result<Vec<Span<'a>>, Vec<Key>> {
+    let (bits, now) = (tables.block_bits(), tables.now());
+    let own: [u32; MOST_TABLES] = std::array::from_fn(|table| {
+        let blocks = Blocks { table: table as u8, bits };
+        blocks.of(article.keys[blocks.word()])
+    });
+    let (mut spans, mut missing) = (Vec::with_capacity(4 * lookups.len()), Vec::new());
+    for (lookup, look_up) in lookups.iter().enumerate() {
+        let table = (look_up >> bits) as usize;
+        let block = own[table] ^ look_up & ((1 << bits) - 1);
+        let mut left = limit;
+        for part in tables.parts(table, block) {
+            let may_be_later = part.before() > article.before;
+            for chunk in part.chunks_of(block).rev() {
+                if left == 0 {
+                    break;
+                }
+                let (id, slot) = part.slot(chunk);
+                slot.used.set(now);
+                match &slot.chunk {
+                    Some(chunk) => spans.push(Span {
+                        chunk,
+                        block,
+                        begin: 0,
+                        end: 0,
+                        table: table as u8,
+                        lookup: lookup as u8,
+                        may_be_later,
+                    }),
+                    None => missing.push(Key::List(id as u32, chunk as u32)),
+                }
+                if !may_be_later {
+                    left = left.saturating_sub(part.full_of(chunk, block));
+                }
+            }
+        }
+    }
+    if missing.is_empty() { Ok(spans) } else { Err(missing) }
+}
+
+/// Find the buckets; return the entries of the largest one.
+fn find_entries(spans: &mut [Span<'_>]) -> usize {
+    let mut most = 0;
+    for span in spans {
+        let (begin, end) = span.chunk.bucket(span.block);
+        (span.begin, span.end) = (begin as u16, end as u16);
+        most = most.max(end - begin);
+    }
+    most
+}
+
+/// Leave of each list the newest entries before an article.
+fn limit(spans: &mut [Span<'_>], bits: u8, before: u64, most: usize) {
+    for list in spans.chunk_by_mut(|one, other| one.lookup == other.lookup) {
+        let mut left = most;
+        for span in list {
+            let (begin, mut end) = span.list(bits);
+            if span.may_be_later {
+                end = begin + span.chunk.before((begin, end), before);
+            }
+            let begin = begin.max(end.saturating_sub(left));
+            left -= end - begin;
+            (span.begin, span.end) = (begin as u16, end as u16);
+        }
+    }
+}
+
+fn rank(distance: u32, number: u32) -> u64 {
+    u64::from(distance) << DISTANCE_SHIFT | u64::from(number)
+}
+
+/// Insert a rank in order, unless it is there or greater than the last.
+fn keep(best: &mut [u64], rank: u64) {
+    match best.binary_search(&rank) {
+        Err(at) if at < best.len() => {
+            best[at..].rotate_right(1);
+            best[at] = rank;
+        }
+        _ => {}
+    }
+}
+
+/// Document numbers that were counted for an article. Slots that others left have another round.
+struct Seen {
+    slots: Vec<(u32, u32)>,
+    round: u32,
+}
+
+impl Seen {
+    fn new(candidates: Option<usize>) -> Self {
+        // At most half full.
+        let slots = candidates.map_or(0, |candidates| (2 * candidates).next_power_of_two());
+        Self { slots: vec![(0, 0); slots], round: 1 }
+    }
+
+    fn clear(&mut self) {
+        self.round += 1;
+    }
+
+    /// Note a number; whether it was not noted yet.
+    fn insert(&mut self, number: u32) -> bool {
+        let mask = self.slots.len() - 1;
+        let mut at = number as usize & mask;
+        while self.slots[at].0 == self.round {
+            if self.slots[at].1 == number {
+                return false;
+            }
+            at = (at + 1) & mask;
+        }
+        self.slots[at] = (self.round, number);
+        true
+    }
+}

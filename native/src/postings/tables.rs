@@ -1,0 +1,611 @@
+//! All tables and rows of an index: where their entries are, and what is in memory.
+//!
+//! New entries are small runs in memory. As soon as there are enough of them they are **folded**: the run is stored.
+//! Runs of about one size are merged, so a table has a few runs, each several times as large as the next one, and an
+//! entry is copied a logarithm of times.
+//!
+//! The owner stores. It gets the chunks, directories and names of runs as [`Work`], and keeps this order:
+//!
+//! 1. The rows of the entries are stored.
+//! 2. The chunks of a run are stored, in as many writes as it likes.
+//! 3. One write names the run, with its directory, and removes those that it takes the place of.
+//!
+//! If writes are lost from some point on, what is named is whole, and its entries have rows. What is stored and not
+//! named belongs to nobody.
+//!
+//! The **cache**: chunks of stored runs and of rows, up to the budget. Which one goes is decided by second chance: one
+//! that was used since it came to its turn stays for another round. What a search uses now never goes.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::chunk::{Blocks, Chunk, Damage, Entry};
+use super::merge::{Merge, Step};
+use super::near::WORDS;
+use super::rows::Rows;
+use super::run::{Run, Slot};
+
+/// A run in memory is merged into the one before it when it has this share of its entries.
+const MEMORY_FANOUT: u64 = 8;
+/// A stored run is merged into the one before it when it has this share of its entries.
+const FANOUT: u64 = 8;
+/// Entries that each merge takes for an entry that is appended: it ends before the next one of its size is due.
+const PACE: usize = 2 * (FANOUT as usize + 1);
+/// Factor of the group for each key word: odd, so no two groups give the same product, and different, so groups that
+/// collide in a block of one word do not collide in the others (the primes of XXH64).
+pub const KEY_FACTORS: [u64; WORDS] = [1, 0x9E37_79B1_85EB_CA87, 0xC2B2_AE3D_27D4_EB4F, 0x1656_67B1_9E37_79F9];
+/// Number of the first run in memory: stored runs have lower ones.
+const FIRST_IN_MEMORY: u64 = 1 << 32;
+/// Bytes that a chunk takes beside its entries: its slot, and its place in the queue of the cache.
+const CHUNK_OVERHEAD: usize = 64;
+
+/// Most tables of an index.
+pub const MOST_TABLES: usize = 16;
+
+/// What is stored under a key of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// A chunk of a run, by the number of the run.
+    List(u32, u32),
+    /// A chunk of rows.
+    Rows(u32),
+}
+
+/// What the owner has to do.
+#[derive(Default)]
+pub struct Work {
+    /// Chunks to fetch and supply first; then it is asked for again.
+    pub missing: Vec<Key>,
+    /// Chunks to store.
+    pub chunks: Vec<(Key, Vec<u8>)>,
+    /// Directories of runs whose chunks are all stored, by the number of the run.
+    pub named: Vec<(u32, Vec<u8>)>,
+    /// Runs to remove with what names these.
+    pub removed: Vec<u32>,
+}
+
+/// All tables and rows of an index.
+pub struct Tables {
+    /// Of each table the runs, oldest first.
+    pub runs: Vec<Vec<Run>>,
+    /// The rows.
+    pub rows: Rows,
+    merges: Vec<Merging>,
+    blocks: Vec<Blocks>,
+    chunk_entries: usize,
+    fold: u64,
+    budget: usize,
+    held: usize,
+    queue: VecDeque<Key>,
+    now: u32,
+    /// Number of the next stored run, and of the next one in memory.
+    next_stored: u32,
+    next_in_memory: u64,
+    low_watermark: u64,
+    work: Work,
+}
+
+/// A merge of a table, and how many entries it has still to take.
+struct Merging {
+    table: usize,
+    merge: Merge,
+    owed: usize,
+}
+
+/// A part of a table's posting lists: a run, or what a merge has made of two.
+pub enum Part<'a> {
+    /// A run.
+    Run(&'a Run),
+    /// The run that a merge makes, and the document number before which its entries are.
+    Made(&'a Merge, u64),
+}
+
+impl<'a> Part<'a> {
+    /// The chunks that have the entries of a block.
+    #[must_use]
+    pub fn chunks_of(&self, block: u32) -> Range<usize> {
+        match self {
+            Self::Run(run) => run.chunks_of(block),
+            Self::Made(merge, _) => merge.building.chunks_of(block),
+        }
+    }
+
+    /// The number of the run, and the place of a chunk.
+    #[must_use]
+    pub fn slot(&self, chunk: usize) -> (u64, &'a Slot) {
+        match self {
+            Self::Run(run) => (run.id, &run.slots[chunk]),
+            Self::Made(merge, _) => (merge.id, &merge.building.slots()[chunk]),
+        }
+    }
+
+    /// Entries of a chunk, if all are of this block; 0 where the directory does not tell.
+    #[must_use]
+    pub fn full_of(&self, chunk: usize, block: u32) -> usize {
+        let (ends, entries) = match self {
+            Self::Run(run) => (run.ends(), run.chunk_entries),
+            Self::Made(merge, _) => (merge.building.ends(), merge.building.chunk_entries()),
+        };
+        if ends[chunk] == (block, block) && chunk + 1 < ends.len() { entries } else { 0 }
+    }
+
+    /// Its document numbers are lower.
+    #[must_use]
+    pub fn before(&self) -> u64 {
+        match self {
+            Self::Run(run) => run.before,
+            Self::Made(_, before) => *before,
+        }
+    }
+}
+
+impl Tables {
+    /// Tables without entries, whose runs will have chunks of so many.
+    #[must_use]
+    pub fn new(blocks: Vec<Blocks>, rows: Rows, budget: usize, fold: u64, chunk_entries: usize) -> Self {
+        Self {
+            runs: blocks.iter().map(|_| Vec::new()).collect(),
+            rows,
+            merges: Vec::new(),
+            blocks,
+            chunk_entries,
+            fold: fold.max(1),
+            budget,
+            held: 0,
+            queue: VecDeque::new(),
+            now: 0,
+            next_stored: 0,
+            next_in_memory: FIRST_IN_MEMORY,
+            low_watermark: 0,
+            work: Work::default(),
+        }
+    }
+
+    /// Number further runs from here on: none has had such a number.
+    pub fn number_from(&mut self, next_stored: u32) {
+        self.next_stored = self.next_stored.max(next_stored);
+    }
+
+    /// Take a stored run, the oldest of each table first.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where the directory is none of these tables, or does not go on where the last run ends.
+    pub fn open_run(&mut self, id: u32, directory: &[u8]) -> Result<(), Damage> {
+        let run = Run::from_directory(id.into(), directory)?;
+        let (table, before) = (usize::from(run.blocks.table), run.before);
+        if self.blocks.get(table) != Some(&run.blocks) || self.end_of(table) >= before || before > self.rows.after() {
+            return Err(Damage(format!("run {id} of {:?} before {before} is out of place", run.blocks)));
+        }
+        self.number_from(id + 1);
+        self.runs[table].push(run);
+        Ok(())
+    }
+
+    /// The document number from which on a table's entries are in no run.
+    #[must_use]
+    pub fn end_of(&self, table: usize) -> u64 {
+        self.runs[table].last().map_or(0, |run| run.before)
+    }
+
+    /// Bits of a block.
+    #[must_use]
+    pub fn block_bits(&self) -> u8 {
+        self.blocks[0].bits
+    }
+
+    /// Document numbers below are of no entry any more.
+    #[must_use]
+    pub fn low_watermark(&self) -> u64 {
+        self.low_watermark
+    }
+
+    /// Bytes in memory: the cache, and what is not stored.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let unstored = self.runs.iter().flatten().filter(|run| !run.is_stored).flat_map(|run| &run.slots);
+        self.held + unstored.map(|slot| slot.chunk.as_ref().map_or(0, memory_of)).sum::<usize>()
+    }
+
+    /// Begin to use other chunks: those that were used until now may go again.
+    pub fn begin(&mut self) -> u32 {
+        self.now = self.now.checked_add(1).unwrap_or(1);
+        self.now
+    }
+
+    /// The count of [`Tables::begin`].
+    #[must_use]
+    pub fn now(&self) -> u32 {
+        self.now
+    }
+
+    /// The parts of a table's posting list of a block, the newest first.
+    pub fn parts(&self, table: usize, block: u32) -> impl Iterator<Item = Part<'_>> {
+        self.runs[table].iter().rev().filter_map(move |run| match self.merge_of(run, block) {
+            Some(merge) => (merge.newer == run.id).then_some(Part::Made(merge, run.before)),
+            None => run.may_have(block).then_some(Part::Run(run)),
+        })
+    }
+
+    /// The merge whose new run has the entries of a block that a run has.
+    fn merge_of(&self, run: &Run, block: u32) -> Option<&Merge> {
+        let merges = self.merges.iter().map(|merging| &merging.merge);
+        merges.filter(|merge| merge.is_of(run)).find(|merge| block < merge.frontier())
+    }
+
+    /// Append the entries of the next rows, and go on with merges; then there may be work.
+    pub fn append(&mut self, rows: &[u64], row_words: usize) {
+        let first = self.rows.after();
+        let finished = self.rows.append(rows, self.now);
+        self.held += finished.len() * (self.rows.chunk_memory() + CHUNK_OVERHEAD);
+        self.queue.extend(finished.into_iter().map(|chunk| Key::Rows(chunk as u32)));
+        for table in 0..self.blocks.len() {
+            self.append_to(table, first, rows, row_words);
+            // Tables fold one after the other: storing a run of each at once takes too long.
+            self.fold(table, self.fold - table as u64 * self.fold / (4 * self.blocks.len() as u64));
+        }
+        self.go_on(rows.len() / row_words);
+    }
+
+    /// Append to the tables what rows have that are stored already: after opening, perhaps to read alone, so that nothing
+    /// is folded. Rows that a table has are passed by.
+    pub fn append_missing(&mut self, first: u64, rows: &[u64], row_words: usize) {
+        for table in 0..self.blocks.len() {
+            let skipped = (self.end_of(table).saturating_sub(first) as usize * row_words).min(rows.len());
+            self.append_to(table, first + (skipped / row_words) as u64, &rows[skipped..], row_words);
+        }
+    }
+
+    /// Let merges take so many entries for each one that was appended.
+    pub fn go_on(&mut self, appended: usize) {
+        for merging in &mut self.merges {
+            merging.owed += appended * PACE;
+        }
+        self.advance();
+    }
+
+    /// Take what is to be done. Where chunks are missing, [`Tables::go_on`] with none is next.
+    pub fn take_work(&mut self) -> Work {
+        std::mem::take(&mut self.work)
+    }
+
+    /// Store all that is not stored, and begin every merge that is due.
+    pub fn fold_all(&mut self) {
+        for table in 0..self.blocks.len() {
+            self.merge_in_memory(table, u64::MAX);
+            self.fold(table, 1);
+        }
+        self.advance();
+    }
+
+    /// Forget entries before a document number. In runs they are hidden until these are merged.
+    pub fn drop_before(&mut self, number: u64) {
+        self.low_watermark = number;
+        self.held -= self.rows.drop_before(number) * (self.rows.chunk_memory() + CHUNK_OVERHEAD);
+        for table in 0..self.blocks.len() {
+            let gone = |run: &Run| run.before <= number;
+            self.give_up_merges(&self.runs[table].iter().filter(|run| gone(run)).map(|run| run.id).collect::<Vec<_>>());
+            let (gone, left): (Vec<_>, Vec<_>) = std::mem::take(&mut self.runs[table]).into_iter().partition(gone);
+            self.runs[table] = left;
+            for run in &gone {
+                self.remove(run);
+            }
+        }
+    }
+
+    /// Begin to write every stored run again that has entries which are dropped.
+    pub fn rewrite_trimmed(&mut self) {
+        for table in 0..self.blocks.len() {
+            let mut begin = 0;
+            for at in 0..self.runs[table].len() {
+                let run = &self.runs[table][at];
+                let is_free = !self.merges.iter().any(|merging| merging.merge.is_of(run));
+                if run.is_stored && begin < self.low_watermark && is_free {
+                    let id = self.next_stored.into();
+                    let merge = Merge::new(run, run, id, self.low_watermark, self.chunk_entries);
+                    self.next_stored += 1;
+                    self.merges.push(Merging { table, merge, owed: 0 });
+                }
+                begin = self.runs[table][at].before;
+            }
+        }
+    }
+
+    /// Whether a merge is under way.
+    #[must_use]
+    pub fn is_merging(&self) -> bool {
+        !self.merges.is_empty()
+    }
+
+    /// Take stored bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where they are not what the key says.
+    pub fn supply(&mut self, key: Key, bytes: &[u8]) -> Result<(), Damage> {
+        let now = self.now;
+        let taken = match key {
+            Key::Rows(chunk) => {
+                self.rows.supply(chunk.into(), bytes, now)?.then(|| self.rows.chunk_memory() + CHUNK_OVERHEAD)
+            }
+            Key::List(id, chunk) => match self.slot(id, chunk as usize) {
+                Some((slot, blocks)) if slot.chunk.is_none() => {
+                    let chunk = Chunk::from_bytes(bytes, blocks)?;
+                    let memory = memory_of(&chunk);
+                    slot.chunk = Some(chunk);
+                    slot.used.set(now);
+                    Some(memory)
+                }
+                _ => None,
+            },
+        };
+        if let Some(memory) = taken {
+            self.held += memory;
+            self.queue.push_back(key);
+        }
+        Ok(())
+    }
+
+    /// Let chunks go until the rest is within the budget, but none that is in use.
+    pub fn evict(&mut self) {
+        for _ in 0..2 * self.queue.len() {
+            if self.held <= self.budget {
+                return;
+            }
+            let Some(key) = self.queue.pop_front() else { return };
+            match self.used(key) {
+                None => {}
+                Some(0) => self.release(key),
+                Some(used) => {
+                    if used != self.now {
+                        self.mark_unused(key);
+                    }
+                    self.queue.push_back(key);
+                }
+            }
+        }
+    }
+
+    /// Chunks that are not in memory and for which there is room, at most so many: lists first, then rows.
+    #[must_use]
+    pub fn cold(&self, most: usize) -> Vec<Key> {
+        let mut room = self.budget.saturating_sub(self.held);
+        let run_bytes = self.chunk_entries * 13 + CHUNK_OVERHEAD;
+        let lists = self.runs.iter().flatten().flat_map(|run| {
+            let cold = run.slots.iter().enumerate().filter(|(_, slot)| slot.chunk.is_none());
+            cold.map(|(chunk, _)| Key::List(run.id as u32, chunk as u32))
+        });
+        let rows = self.rows.cold().map(|chunk| Key::Rows(chunk as u32));
+        let taken = lists.chain(rows).take_while(|key| {
+            let memory = match key {
+                Key::List(..) => run_bytes,
+                Key::Rows(_) => self.rows.chunk_memory() + CHUNK_OVERHEAD,
+            };
+            let fits = memory <= room;
+            room = room.saturating_sub(memory);
+            fits
+        });
+        taken.take(most).collect()
+    }
+
+    fn append_to(&mut self, table: usize, first: u64, rows: &[u64], row_words: usize) {
+        if rows.is_empty() {
+            return;
+        }
+        let blocks = self.blocks[table];
+        let word = blocks.word();
+        let key = |row: &[u64]| row[word] ^ row[WORDS].wrapping_mul(KEY_FACTORS[word]);
+        let numbered = rows.chunks_exact(row_words).zip(first..);
+        let mut entries: Vec<_> =
+            numbered.map(|(row, number)| Entry { key: key(row), number: number as u32 }).collect();
+        entries.sort_by_key(|entry| blocks.of(entry.key));
+        let (id, before) = (self.number_in_memory(), first + entries.len() as u64);
+        self.runs[table].push(Run::in_memory(blocks, id, before, &entries, self.chunk_entries));
+        self.merge_in_memory(table, MEMORY_FANOUT);
+    }
+
+    /// Merge the newest runs in memory, while the newer one has its share of the entries of the older one.
+    fn merge_in_memory(&mut self, table: usize, fanout: u64) {
+        let runs = &mut self.runs[table];
+        while let [.., older, newer] = &runs[..] {
+            if older.is_stored || newer.entries.saturating_mul(fanout) < older.entries {
+                return;
+            }
+            let mut merge = Merge::new(older, newer, newer.id, 0, self.chunk_entries);
+            let (before, mut every) = (newer.before, usize::MAX);
+            let done = merge.step([older, newer], &mut every, |building, chunk| building.add(chunk, true));
+            assert_eq!(done, Step::Done, "runs in memory");
+            let run = merge.building.finish(merge.id, before, false);
+            runs.truncate(runs.len() - 2);
+            runs.push(run);
+        }
+    }
+
+    /// Store the runs in memory that have enough entries, from the oldest on.
+    fn fold(&mut self, table: usize, least: u64) {
+        let now = self.now;
+        for run in self.runs[table].iter_mut().filter(|run| !run.is_stored) {
+            if run.entries < least {
+                break;
+            }
+            let id = self.next_stored;
+            self.next_stored += 1;
+            run.id = id.into();
+            for (number, slot) in run.slots.iter().enumerate() {
+                let (key, chunk) = (Key::List(id, number as u32), slot.chunk.as_ref().expect("in memory"));
+                slot.used.set(now);
+                self.work.chunks.push((key, chunk.to_bytes()));
+                self.held += memory_of(chunk);
+                self.queue.push_back(key);
+            }
+            self.work.named.push((id, run.directory()));
+            run.is_stored = true;
+        }
+        self.begin_merges(table);
+    }
+
+    /// Begin every merge of a table that is due.
+    fn begin_merges(&mut self, table: usize) {
+        let busy = |run: &Run, merges: &[Merging]| merges.iter().any(|merging| merging.merge.is_of(run));
+        let mut at = self.runs[table].len();
+        while at >= 2 {
+            at -= 1;
+            let [older, newer] = [&self.runs[table][at - 1], &self.runs[table][at]];
+            let is_due = newer.is_stored && newer.entries * FANOUT >= older.entries;
+            if is_due && !busy(older, &self.merges) && !busy(newer, &self.merges) {
+                let id = self.next_stored.into();
+                let merge = Merge::new(older, newer, id, self.low_watermark, self.chunk_entries);
+                self.next_stored += 1;
+                self.merges.push(Merging { table, merge, owed: 0 });
+            }
+        }
+    }
+
+    /// Let every merge take what it owes, as far as its chunks are in memory.
+    fn advance(&mut self) {
+        let mut at = 0;
+        while at < self.merges.len() {
+            match self.step(at) {
+                Step::Paused | Step::Missing(_) => at += 1,
+                Step::Done => self.finish(at),
+            }
+        }
+    }
+
+    fn step(&mut self, at: usize) -> Step {
+        let Self { merges, runs, held, budget, queue, work, .. } = self;
+        let Merging { table, merge, owed } = &mut merges[at];
+        let runs = &mut runs[*table];
+        let places = places_of(merge, runs);
+        let (id, pair) = (merge.id, places.map(|place| &runs[place]));
+        let step = merge.step(pair, owed, |building, chunk| {
+            let key = Key::List(id as u32, building.slots().len() as u32);
+            work.chunks.push((key, chunk.to_bytes()));
+            let memory = memory_of(&chunk);
+            let keep = *held + memory <= *budget;
+            building.add(chunk, keep);
+            if keep {
+                *held += memory;
+                queue.push_back(key);
+            }
+        });
+        if let Step::Missing(chunks) = &step {
+            for (run, chunks) in pair.iter().zip(chunks) {
+                work.missing.extend(chunks.iter().map(|&chunk| Key::List(run.id as u32, chunk as u32)));
+            }
+        }
+        for (which, chunks) in merge.done_with(pair).into_iter().enumerate() {
+            for slot in &mut runs[places[which]].slots[chunks] {
+                *held -= slot.chunk.take().as_ref().map_or(0, memory_of);
+            }
+        }
+        step
+    }
+
+    fn finish(&mut self, at: usize) {
+        let Merging { table, merge, .. } = self.merges.swap_remove(at);
+        let [place, last] = places_of(&merge, &self.runs[table]);
+        let before = self.runs[table][last].before;
+        let gone: Vec<_> = self.runs[table].drain(place..=last).collect();
+        if !merge.building.slots().is_empty() {
+            let run = merge.building.finish(merge.id, before, true);
+            self.work.named.push((run.id as u32, run.directory()));
+            self.runs[table].insert(place, run);
+        }
+        for run in &gone {
+            self.remove(run);
+        }
+        self.begin_merges(table);
+    }
+
+    /// Forget the merges of some runs, with what was stored of the new ones.
+    fn give_up_merges(&mut self, runs: &[u64]) {
+        let is_of = |merging: &Merging| runs.contains(&merging.merge.older) || runs.contains(&merging.merge.newer);
+        let (gone, left): (Vec<_>, Vec<_>) = std::mem::take(&mut self.merges).into_iter().partition(is_of);
+        self.merges = left;
+        for Merging { merge, .. } in gone {
+            self.work.chunks.retain(|(key, _)| !matches!(key, Key::List(id, _) if u64::from(*id) == merge.id));
+            self.work.removed.push(merge.id as u32);
+            self.held -= held_by(merge.building.slots());
+        }
+    }
+
+    fn remove(&mut self, run: &Run) {
+        if run.is_stored {
+            self.held -= held_by(&run.slots);
+            self.work.removed.push(run.id as u32);
+        }
+        // Keys of chunks that are gone stay in the queue until they come to their turn, or are more than the others.
+        let held = self.held / 4096 + 1024;
+        if self.queue.len() > 2 * held {
+            let mut queue = std::mem::take(&mut self.queue);
+            queue.retain(|&key| self.used(key).is_some());
+            self.queue = queue;
+        }
+    }
+
+    fn slot(&mut self, id: u32, chunk: usize) -> Option<(&mut Slot, Blocks)> {
+        let Self { runs, merges, .. } = self;
+        for run in runs.iter_mut().flatten() {
+            if run.id == u64::from(id) {
+                return Some((run.slots.get_mut(chunk)?, run.blocks));
+            }
+        }
+        let merging = merges.iter_mut().find(|merging| merging.merge.id == u64::from(id))?;
+        Some((merging.merge.building.slots_mut().get_mut(chunk)?, self.blocks[merging.table]))
+    }
+
+    /// When a chunk was used; none where it is not in memory, 0 where not since its last turn.
+    fn used(&mut self, key: Key) -> Option<u32> {
+        match key {
+            Key::Rows(chunk) => self.rows.used(chunk.into()),
+            Key::List(id, chunk) => {
+                let (slot, _) = self.slot(id, chunk as usize)?;
+                slot.chunk.as_ref().map(|_| slot.used.get())
+            }
+        }
+    }
+
+    fn mark_unused(&mut self, key: Key) {
+        match key {
+            Key::Rows(chunk) => self.rows.mark_unused(chunk.into()),
+            Key::List(id, chunk) => {
+                if let Some((slot, _)) = self.slot(id, chunk as usize) {
+                    slot.used.set(0);
+                }
+            }
+        }
+    }
+
+    fn release(&mut self, key: Key) {
+        match key {
+            Key::Rows(chunk) => {
+                self.rows.evict(chunk.into());
+                self.held -= self.rows.chunk_memory() + CHUNK_OVERHEAD;
+            }
+            Key::List(id, chunk) => {
+                let gone = self.slot(id, chunk as usize).and_then(|(slot, _)| slot.chunk.take());
+                self.held -= gone.as_ref().map_or(0, memory_of);
+            }
+        }
+    }
+
+    fn number_in_memory(&mut self) -> u64 {
+        self.next_in_memory += 1;
+        self.next_in_memory - 1
+    }
+}
+
+/// Where the two runs of a merge are among those of their table.
+fn places_of(merge: &Merge, runs: &[Run]) -> [usize; 2] {
+    [merge.older, merge.newer].map(|id| runs.iter().position(|run| run.id == id).expect("a run of its table"))
+}
+
+/// Bytes that the chunks of these slots take in the cache.
+fn held_by(slots: &[Slot]) -> usize {
+    slots.iter().filter_map(|slot| slot.chunk.as_ref()).map(memory_of).sum()
+}
+
+fn memory_of(chunk: &Chunk) -> usize {
+    chunk.memory() + CHUNK_OVERHEAD
+}

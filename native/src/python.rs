@@ -1,0 +1,528 @@
+//! The module that Python imports: bytes in, bytes out, the interpreter released while there is work.
+//!
+//! Numbers travel as little-endian arrays. A panic is a defect: it becomes an exception, and what it left behind refuses
+//! every further call.
+
+#![allow(clippy::needless_pass_by_value, clippy::elidable_lifetime_names, reason = "as PyO3 passes arguments")]
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _native {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Mutex;
+
+    use pyo3::buffer::{Element, PyBuffer};
+    use pyo3::exceptions::{PyRuntimeError, PyValueError};
+    use pyo3::prelude::*;
+    use pyo3::types::PyBytes;
+
+    use crate::entry::{Batch, Format};
+    use crate::postings::chunk::{Blocks, Chunk, Damage, MOST_ENTRIES, words_of};
+    use crate::postings::near::{Article, Limits, SKETCH_WORDS, WORDS};
+    use crate::postings::plan::{self, MARGINS, Planner, Shape};
+    use crate::postings::rows::Rows;
+    use crate::postings::search::{Search, Terms};
+    use crate::postings::tables::{KEY_FACTORS, Key, Tables};
+
+    pyo3::create_exception!(_native, DamageError, PyValueError, "Stored bytes are not what their key says.");
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("DamageError", module.py().get_type::<DamageError>())?;
+        module.add("KEY_FACTORS", KEY_FACTORS)
+    }
+
+    impl From<Damage> for PyErr {
+        fn from(Damage(what): Damage) -> Self {
+            DamageError::new_err(what)
+        }
+    }
+
+    #[pyfunction]
+    #[pyo3(signature = (margins, lookups, *, tables, block_bits, mask_bits, costs))]
+    fn plans<'py>(
+        py: Python<'py>,
+        margins: PyBuffer<u8>,
+        lookups: usize,
+        tables: usize,
+        block_bits: usize,
+        mask_bits: usize,
+        costs: [u32; MARGINS],
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let shape = Shape { tables, block_bits, mask_bits, costs };
+        if !(1..=16).contains(&tables) || !(16..=24).contains(&block_bits) || mask_bits > 4 || costs[MARGINS - 1] > 4096
+        {
+            return Err(PyValueError::new_err(format!("no plan has the shape {shape:?}")));
+        }
+        if !(1..=shape.lookups()).contains(&lookups) {
+            let message = format!("{lookups} look-ups: directed search takes 1 to {}", shape.lookups());
+            return Err(PyValueError::new_err(message));
+        }
+        let margins = whole(array(py, &margins)?, shape.margin_bytes(), "margins")?;
+        let made = work(py, || {
+            let mut planner = Planner::new(shape);
+            let mut made = vec![0; margins.len() / shape.margin_bytes() * lookups];
+            for (margins, plan) in margins.chunks_exact(shape.margin_bytes()).zip(made.chunks_exact_mut(lookups)) {
+                planner.plan(margins, plan);
+            }
+            bytes_of(made.into_iter().map(u32::to_le_bytes))
+        })?;
+        Ok(PyBytes::new(py, &made))
+    }
+
+    #[pyfunction]
+    fn surest<'py>(py: Python<'py>, margins: PyBuffer<u8>, counts: Vec<usize>) -> PyResult<Bound<'py, PyBytes>> {
+        let margins = whole(array(py, &margins)?, plan::WORD_BITS / 2, "margins")?;
+        let made = work(py, || {
+            let of_word = |word| counts.iter().flat_map(move |&count| plan::surest(word, count));
+            let masks = margins.chunks_exact(plan::WORD_BITS / 2).flat_map(of_word);
+            bytes_of(masks.map(u64::to_le_bytes))
+        })?;
+        Ok(PyBytes::new(py, &made))
+    }
+
+    /// What a plain batch says of itself, and how many bytes of texts it has; see the stub.
+    type BatchFacts = (usize, bool, i64, i32, usize, usize, bool, usize, usize);
+
+    #[pyclass(frozen, get_all)]
+    struct JoinedBatches {
+        batches: Vec<BatchFacts>,
+        widths: Vec<usize>,
+        begins: Vec<usize>,
+        columns: Py<PyBytes>,
+        ids: Py<PyBytes>,
+        reasons: Py<PyBytes>,
+    }
+
+    #[pyfunction]
+    #[pyo3(signature = (values, *, version, kinds, widths, special, last_status, most_entries))]
+    #[expect(clippy::too_many_arguments, reason = "by name")]
+    fn join_batches(
+        py: Python<'_>,
+        values: Vec<Bound<'_, PyBytes>>,
+        version: u8,
+        kinds: [u8; 2],
+        widths: Vec<Vec<usize>>,
+        special: [usize; 4],
+        last_status: u8,
+        most_entries: usize,
+    ) -> PyResult<JoinedBatches> {
+        if special.iter().any(|&kind| kind >= widths.len()) {
+            return Err(PyValueError::new_err(format!("columns of kinds {special:?} among {}", widths.len())));
+        }
+        let format = Format { version, kinds, widths, special, last_status, most_entries };
+        let values: Vec<&[u8]> = values.iter().map(PyBytesMethods::as_bytes).collect();
+        let joined = work(py, || format.join(&values))?;
+        let facts = |batch: &Batch| {
+            let [ids, reasons] = batch.text_bytes;
+            (
+                batch.value,
+                batch.is_seeded,
+                batch.read_to,
+                batch.partition,
+                batch.entries,
+                batch.name_bytes,
+                batch.is_ascii,
+                ids,
+                reasons,
+            )
+        };
+        let [ids, reasons] = &joined.texts;
+        Ok(JoinedBatches {
+            batches: joined.batches.iter().map(facts).collect(),
+            widths: joined.widths,
+            begins: joined.begins,
+            columns: PyBytes::new(py, &joined.bytes).unbind(),
+            ids: PyBytes::new(py, ids).unbind(),
+            reasons: PyBytes::new(py, reasons).unbind(),
+        })
+    }
+
+    type Arrays<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+
+    #[pyfunction]
+    fn decode_chunk<'py>(py: Python<'py>, value: &[u8], table: u8, block_bits: u8) -> PyResult<Arrays<'py>> {
+        let chunk = Chunk::from_bytes(value, Blocks { table, bits: block_bits })?;
+        Ok(entries_of(py, std::iter::once(&chunk)))
+    }
+
+    /// Table, number, entries, document number before which they are, and whether it is stored.
+    type RunFacts = (u8, u64, u64, u64, bool);
+
+    #[pyclass(frozen)]
+    struct BlockTables {
+        tables: Mutex<Tables>,
+        row_words: usize,
+    }
+
+    #[pyclass(frozen, get_all)]
+    struct Work {
+        missing: Vec<Py<PyBytes>>,
+        chunks: Vec<(Py<PyBytes>, Py<PyBytes>)>,
+        named: Vec<(u32, Py<PyBytes>)>,
+        removed: Vec<u32>,
+    }
+
+    #[pymethods]
+    impl BlockTables {
+        #[new]
+        #[pyo3(signature = (*, tables, block_bits, row_words, chunk_rows, first, after, tail, memory_bytes, fold_entries,
+            chunk_entries, next_run))]
+        #[expect(clippy::too_many_arguments, reason = "by name")]
+        fn new(
+            tables: u8,
+            block_bits: u8,
+            row_words: usize,
+            chunk_rows: usize,
+            first: u64,
+            after: u64,
+            tail: &[u8],
+            memory_bytes: usize,
+            fold_entries: u64,
+            chunk_entries: usize,
+            next_run: u32,
+        ) -> PyResult<Self> {
+            let tail = whole(words_of(tail).collect(), row_words, "rows")?;
+            if chunk_rows == 0 || !(1..=MOST_ENTRIES).contains(&chunk_entries) {
+                let message = format!("chunks of {chunk_rows} rows and {chunk_entries} entries");
+                return Err(PyValueError::new_err(message));
+            }
+            if tail.len() / row_words != after as usize % chunk_rows || first > after {
+                let rows = tail.len() / row_words;
+                return Err(PyValueError::new_err(format!("{rows} rows of the last chunk of {first} to {after}")));
+            }
+            let blocks = (0..tables).map(|table| Blocks { table, bits: block_bits }).collect();
+            let rows = Rows::stored(row_words, chunk_rows, (first, after), tail);
+            let mut tables = Tables::new(blocks, rows, memory_bytes, fold_entries, chunk_entries);
+            tables.number_from(next_run);
+            tables.drop_before(first);
+            Ok(Self { tables: Mutex::new(tables), row_words })
+        }
+
+        fn open_run(&self, py: Python<'_>, run: u32, directory: &[u8]) -> PyResult<()> {
+            Ok(self.locked(py, |tables| tables.open_run(run, directory))??)
+        }
+
+        /// Document number from which on some table has entries in no run.
+        fn end(&self, py: Python<'_>) -> PyResult<u64> {
+            self.locked(py, |tables| (0..tables.runs.len()).map(|table| tables.end_of(table)).min().unwrap_or(0))
+        }
+
+        fn append_missing(&self, py: Python<'_>, first: u64, rows: &[u8]) -> PyResult<()> {
+            let rows = whole(words_of(rows).collect(), self.row_words, "rows")?;
+            self.locked(py, |tables| tables.append_missing(first, &rows, self.row_words))
+        }
+
+        fn append(&self, py: Python<'_>, rows: &[u8]) -> PyResult<()> {
+            let rows = whole(words_of(rows).collect(), self.row_words, "rows")?;
+            self.locked(py, |tables| tables.append(&rows, self.row_words))
+        }
+
+        fn go_on(&self, py: Python<'_>, entries: usize) -> PyResult<()> {
+            self.locked(py, |tables| tables.go_on(entries))
+        }
+
+        fn fold_all(&self, py: Python<'_>) -> PyResult<()> {
+            self.locked(py, Tables::fold_all)
+        }
+
+        fn rewrite_trimmed(&self, py: Python<'_>) -> PyResult<()> {
+            self.locked(py, Tables::rewrite_trimmed)
+        }
+
+        fn take_work(&self, py: Python<'_>) -> PyResult<Work> {
+            let work = self.locked(py, Tables::take_work)?;
+            let bytes = |bytes: &[u8]| PyBytes::new(py, bytes).unbind();
+            Ok(Work {
+                missing: work.missing.into_iter().map(|key| bytes(&key_bytes(key))).collect(),
+                chunks: work.chunks.iter().map(|(key, value)| (bytes(&key_bytes(*key)), bytes(value))).collect(),
+                named: work.named.iter().map(|(run, directory)| (*run, bytes(directory))).collect(),
+                removed: work.removed,
+            })
+        }
+
+        #[getter]
+        fn is_merging(&self, py: Python<'_>) -> PyResult<bool> {
+            self.locked(py, |tables| tables.is_merging())
+        }
+
+        fn supply(&self, py: Python<'_>, keys: Vec<Vec<u8>>, values: Vec<Bound<'_, PyBytes>>) -> PyResult<()> {
+            let keys = keys.iter().map(|key| read_key(key)).collect::<PyResult<Vec<_>>>()?;
+            let values: Vec<&[u8]> = values.iter().map(PyBytesMethods::as_bytes).collect();
+            let supplied =
+                |tables: &mut Tables| keys.iter().zip(values).try_for_each(|(key, value)| tables.supply(*key, value));
+            Ok(self.locked(py, supplied)??)
+        }
+
+        fn drop_before(&self, py: Python<'_>, number: u64) -> PyResult<()> {
+            self.locked(py, |tables| tables.drop_before(number))
+        }
+
+        fn cold<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+            let keys = self.locked(py, |tables| tables.cold(most))?;
+            Ok(keys.into_iter().map(|key| PyBytes::new(py, &key_bytes(key))).collect())
+        }
+
+        #[getter]
+        fn runs(&self, py: Python<'_>) -> PyResult<Vec<RunFacts>> {
+            self.locked(py, |tables| {
+                let runs = tables.runs.iter().flatten();
+                runs.map(|run| (run.blocks.table, run.id, run.entries, run.before, run.is_stored)).collect()
+            })
+        }
+
+        #[getter]
+        fn memory(&self, py: Python<'_>) -> PyResult<usize> {
+            self.locked(py, |tables| tables.memory())
+        }
+
+        /// Keys and document numbers of a run that is in memory.
+        fn entries<'py>(&self, py: Python<'py>, run: u64) -> PyResult<Arrays<'py>> {
+            let tables = self.tables.lock().map_err(|_| broken())?;
+            let found = tables.runs.iter().flatten().find(|one| one.id == run);
+            let chunks = found.into_iter().flat_map(|run| run.slots.iter().filter_map(|slot| slot.chunk.as_ref()));
+            Ok(entries_of(py, chunks))
+        }
+
+        /// The rows of some document numbers, or the keys of what is missing first.
+        fn rows_of<'py>(
+            &self,
+            py: Python<'py>,
+            numbers: PyBuffer<i64>,
+        ) -> PyResult<(Vec<Bound<'py, PyBytes>>, Bound<'py, PyBytes>)> {
+            let numbers = array(py, &numbers)?;
+            let found = self.locked(py, |tables| {
+                let (rows, now) = (&tables.rows, tables.now());
+                let held = tables.low_watermark()..rows.after();
+                if numbers.iter().any(|number| !held.contains(&(*number as u64))) {
+                    return Err(held);
+                }
+                let mut missing: Vec<_> =
+                    numbers.iter().filter_map(|number| rows.missing(*number as u64, now)).collect();
+                missing.sort_unstable();
+                missing.dedup();
+                let words = numbers.iter().filter(|_| missing.is_empty());
+                let words = words.flat_map(|number| rows.row(*number as u64).words());
+                let found = bytes_of(words.map(|word| word.to_le_bytes()));
+                Ok((missing, found))
+            })?;
+            let (missing, rows) = found.map_err(|held| {
+                PyValueError::new_err(format!("document numbers {numbers:?}: there are rows of {held:?}"))
+            })?;
+            let keys = missing.into_iter().map(|chunk| PyBytes::new(py, &key_bytes(Key::Rows(chunk as u32)))).collect();
+            Ok((keys, PyBytes::new(py, &rows)))
+        }
+
+        /// Begin to use other chunks, and let others go where there are more than the budget allows.
+        fn begin(&self, py: Python<'_>) -> PyResult<()> {
+            self.locked(py, |tables| {
+                tables.begin();
+                tables.evict();
+            })
+        }
+    }
+
+    impl BlockTables {
+        fn locked<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&mut Tables) -> T + Send) -> PyResult<T> {
+            work(py, || self.tables.lock().map(|mut tables| call(&mut tables)).ok())?.ok_or_else(broken)
+        }
+    }
+
+    #[pyclass(frozen, name = "Search")]
+    struct PySearch(Mutex<Search>);
+
+    #[pymethods]
+    impl PySearch {
+        #[new]
+        #[pyo3(signature = (*, keys, words, groups, before, reach, plan, lookups, directed, sieve, bucket_limit, best,
+            candidates = None, sure = None, sketches = None, least_equal = None, form_words = 0, form_limit = 0,
+            certain = -1, far = 0, far_equal = 0, oldest = None, own_ids = None, withdrawn = None))]
+        #[expect(clippy::too_many_arguments, reason = "by name")]
+        fn new(
+            py: Python<'_>,
+            keys: PyBuffer<u64>,
+            words: PyBuffer<u64>,
+            groups: PyBuffer<u64>,
+            before: PyBuffer<i64>,
+            reach: PyBuffer<i64>,
+            plan: PyBuffer<u32>,
+            lookups: usize,
+            directed: bool,
+            sieve: Option<u32>,
+            bucket_limit: usize,
+            best: usize,
+            candidates: Option<usize>,
+            sure: Option<PyBuffer<u64>>,
+            sketches: Option<PyBuffer<u64>>,
+            least_equal: Option<PyBuffer<i64>>,
+            form_words: usize,
+            form_limit: i32,
+            certain: i32,
+            far: i32,
+            far_equal: i32,
+            oldest: Option<PyBuffer<i64>>,
+            own_ids: Option<PyBuffer<u64>>,
+            withdrawn: Option<PyBuffer<i64>>,
+        ) -> PyResult<Self> {
+            let groups = array(py, &groups)?;
+            let count = groups.len();
+            let keys = fixed::<_, WORDS>(array(py, &keys)?, count, "keys")?;
+            let words = fixed::<_, WORDS>(array(py, &words)?, count, "words")?;
+            let before = fixed::<_, 1>(array(py, &before)?, count, "before")?;
+            let reach = fixed::<_, 1>(array(py, &reach)?, count, "reach")?;
+            let each = |given: Option<PyBuffer<i64>>, missing, name: &str| match given {
+                Some(given) => fixed::<_, 1>(array(py, &given)?, count, name),
+                None => Ok(vec![[missing]; count]),
+            };
+            let (oldest, least_equal) = (each(oldest, i64::MIN, "oldest")?, each(least_equal, 0, "least_equal")?);
+            let own_ids = own_ids.map(|ids| fixed::<_, 1>(array(py, &ids)?, count, "own_ids")).transpose()?;
+            let compares = sketches.is_some();
+            let (sure, sketches) = (optional(py, sure)?, optional(py, sketches)?);
+            let sketch_words = sketches.len() / count.max(1);
+            let sure_words = sure.len() / count.max(1) / 2;
+            let sized = sketch_words * count == sketches.len() && sure_words * 2 * count == sure.len();
+            if !sized
+                || sketch_words > SKETCH_WORDS
+                || (compares && count > 0 && sketch_words <= form_words)
+                || sure_words > WORDS
+                || best == 0
+            {
+                let message = format!("{} words of sketches, {} of masks for {count}", sketches.len(), sure.len());
+                return Err(PyValueError::new_err(message));
+            }
+            let plan = array(py, &plan)?;
+            if lookups == 0 || (plan.len() != lookups && plan.len() != lookups * count) {
+                return Err(PyValueError::new_err(format!("{} look-ups for {count} articles", plan.len())));
+            }
+            let article = |at: usize| Article {
+                keys: keys[at],
+                words: words[at],
+                sketch: std::array::from_fn(|word| {
+                    sketches[at * sketch_words..][..sketch_words].get(word).copied().unwrap_or(0)
+                }),
+                sure: std::array::from_fn(|word| {
+                    match sure[at * 2 * sure_words..].chunks_exact(2).take(sure_words).nth(word) {
+                        Some(masks) => [masks[0], masks[1]],
+                        None => [u64::MAX, 0],
+                    }
+                }),
+                sieve: sieve.unwrap_or(u32::try_from(reach[at][0]).unwrap_or(0)),
+                reach: reach[at][0] as i32,
+                least_equal: least_equal[at][0] as i32,
+                group: groups[at],
+                oldest: oldest[at][0],
+                own_id: own_ids.as_ref().map(|ids| ids[at][0]),
+                before: before[at][0] as u64,
+            };
+            let articles = (0..count).map(article).collect();
+            let has_form = compares && form_words > 0;
+            let limits = Limits {
+                directed,
+                value_words: sketch_words - usize::from(has_form && count > 0),
+                compares,
+                has_form,
+                certain,
+                far,
+                far_equal,
+                form_limit,
+            };
+            let withdrawn = match withdrawn {
+                Some(withdrawn) => array(py, &withdrawn)?,
+                None => Vec::new(),
+            };
+            let withdrawn = withdrawn.chunks_exact(3).map(|one| (one[0] as u64, one[1] as u64)).collect();
+            let terms = Terms { plan, lookups, limits, bucket_limit, candidates, best, withdrawn };
+            Ok(Self(Mutex::new(Search::new(articles, terms))))
+        }
+
+        /// Go on until chunks are missing: their keys, none at the end.
+        fn run<'py>(&self, py: Python<'py>, tables: &BlockTables) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+            let missing = tables.locked(py, |tables| self.0.lock().map(|mut search| search.run(tables)).ok())?;
+            let missing = missing.ok_or_else(broken)?;
+            Ok(missing.into_iter().map(|key| PyBytes::new(py, &key_bytes(key))).collect())
+        }
+
+        /// Articles, document numbers and distances of the near entries, by article, then nearest, then earliest.
+        fn near<'py>(
+            &self,
+            py: Python<'py>,
+        ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+            let search = self.0.lock().map_err(|_| broken())?;
+            let articles = bytes_of(search.near().map(|(article, ..)| (article as i64).to_le_bytes()));
+            let numbers = bytes_of(search.near().map(|(_, number, _)| i64::from(number).to_le_bytes()));
+            let distances = bytes_of(search.near().map(|(.., distance)| (distance as u16).to_le_bytes()));
+            Ok((PyBytes::new(py, &articles), PyBytes::new(py, &numbers), PyBytes::new(py, &distances)))
+        }
+
+        /// Posting lists that were looked up, and entries that were compared.
+        #[getter]
+        fn counts(&self) -> PyResult<(usize, usize)> {
+            let search = self.0.lock().map_err(|_| broken())?;
+            Ok((search.lists(), search.compared()))
+        }
+    }
+
+    /// Run without the interpreter; a panic becomes an exception.
+    fn work<T: Send>(py: Python<'_>, call: impl FnOnce() -> T + Send) -> PyResult<T> {
+        py.detach(|| catch_unwind(AssertUnwindSafe(call))).map_err(|panic| {
+            let said = panic.downcast_ref::<String>().map(String::as_str);
+            let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            PyRuntimeError::new_err(format!("a defect in the native core: {said}"))
+        })
+    }
+
+    fn broken() -> PyErr {
+        PyRuntimeError::new_err("the native tables stopped after a defect: open the index again")
+    }
+
+    fn key_bytes(key: Key) -> Vec<u8> {
+        match key {
+            Key::List(run, chunk) => [b"C".as_slice(), &run.to_be_bytes(), &chunk.to_be_bytes()].concat(),
+            Key::Rows(chunk) => [b"W".as_slice(), &chunk.to_be_bytes()].concat(),
+        }
+    }
+
+    fn read_key(key: &[u8]) -> PyResult<Key> {
+        let number =
+            |at: usize| key.get(at..at + 4).map(|four| u32::from_be_bytes([four[0], four[1], four[2], four[3]]));
+        match (key.first(), number(1), number(5), key.len()) {
+            (Some(b'C'), Some(run), Some(chunk), 9) => Ok(Key::List(run, chunk)),
+            (Some(b'W'), Some(chunk), None, 5) => Ok(Key::Rows(chunk)),
+            _ => Err(PyValueError::new_err(format!("{key:?} is no key of a chunk"))),
+        }
+    }
+
+    fn entries_of<'py, 'a>(py: Python<'py>, chunks: impl Iterator<Item = &'a Chunk> + Clone) -> Arrays<'py> {
+        let keys = bytes_of(chunks.clone().flat_map(Chunk::keys).map(|key| key.to_le_bytes()));
+        let numbers = chunks.flat_map(|chunk| (0..chunk.len()).map(|at| chunk.number(at).to_le_bytes()));
+        (PyBytes::new(py, &keys), PyBytes::new(py, &bytes_of(numbers)))
+    }
+
+    fn array<T: Element>(py: Python<'_>, given: &PyBuffer<T>) -> PyResult<Vec<T>> {
+        given.to_vec(py)
+    }
+
+    fn optional<T: Element>(py: Python<'_>, given: Option<PyBuffer<T>>) -> PyResult<Vec<T>> {
+        given.map_or_else(|| Ok(Vec::new()), |given| array(py, &given))
+    }
+
+    /// Numbers of which each thing has so many.
+    fn whole<T>(numbers: Vec<T>, each: usize, name: &str) -> PyResult<Vec<T>> {
+        if each == 0 || numbers.len() % each != 0 {
+            return Err(PyValueError::new_err(format!("{} numbers of {name}: each has {each}", numbers.len())));
+        }
+        Ok(numbers)
+    }
+
+    fn fixed<T: Copy, const EACH: usize>(numbers: Vec<T>, count: usize, name: &str) -> PyResult<Vec<[T; EACH]>> {
+        if numbers.len() != count * EACH {
+            return Err(PyValueError::new_err(format!("{} numbers of {name} for {count}", numbers.len())));
+        }
+        Ok(numbers.chunks_exact(EACH).map(|each| each.try_into().expect("so many")).collect())
+    }
+
+    fn bytes_of<const EACH: usize>(numbers: impl Iterator<Item = [u8; EACH]>) -> Vec<u8> {
+        numbers.flatten().collect()
+    }
+}

@@ -1,0 +1,219 @@
+"""The native core (``native/``): bytes in, bytes out; arrays are little-endian. Every call may come from any thread."""
+
+from collections.abc import Sequence
+from typing import final
+
+from stream_dedup.core.arrays import I64, U8, U32, U64
+
+KEY_FACTORS: list[int]
+"""Factor of the group for each of the four key words."""
+
+class DamageError(ValueError):
+    """Stored bytes are not what their key says."""
+
+def plans(margins: U8, lookups: int, *, tables: int, block_bits: int, mask_bits: int, costs: Sequence[int]) -> bytes:
+    """Return the plans of directed search, uint32, ``lookups`` of each article; see ``core.probes.directed``.
+
+    Args:
+        margins: packed as in log entries, 8 bytes a table, of all articles, one after the other.
+        lookups: of each article.
+        tables: number of block tables, 1 to 16.
+        block_bits: bits of a block.
+        mask_bits: most bits of a block that a look-up flips.
+        costs: of flipping a bit, by its margin; 16 rising numbers.
+
+    Raises:
+        ValueError: there are fewer look-ups, or a number is out of its range.
+    """
+
+def surest(margins: U8, counts: Sequence[int]) -> bytes:
+    """Return for each word of margins the masks of its so many surest bits, uint64, one for each count."""
+
+@final
+class JoinedBatches:
+    """Plain batches whose columns are joined."""
+
+    batches: list[tuple[int, bool, int, int, int, int, bool, int, int]]
+    """Of each plain batch the number of its value, whether it is seeded, ``read_to``, partition, entries, bytes of the
+    topic's name, whether all texts are ASCII, bytes of its ids and of its reasons."""
+    widths: list[int]
+    """Widths of the columns, by kind."""
+    begins: list[int]
+    """Where in ``columns`` those of each kind begin."""
+    columns: bytes
+    ids: bytes
+    reasons: bytes
+
+def join_batches(
+    values: Sequence[bytes],
+    *,
+    version: int,
+    kinds: tuple[int, int],
+    widths: Sequence[Sequence[int]],
+    special: tuple[int, int, int, int],
+    last_status: int,
+    most_entries: int,
+) -> JoinedBatches:
+    """Join the columns of the plain ones among some values of log records; see ``core.plain_batches``.
+
+    Args:
+        values: of log records.
+        version: byte of the format.
+        kinds: of a batch, and of a seeded one.
+        widths: that a column may have, by its kind, the least one first; none of a kind that there is not.
+        special: kinds of the columns of offsets, statuses, ids and reasons.
+        last_status: the greatest one.
+        most_entries: of a batch.
+    """
+
+def decode_chunk(value: bytes, table: int, block_bits: int) -> tuple[bytes, bytes]:
+    """Return keys, uint64, and document numbers, uint32, of a stored chunk.
+
+    Raises:
+        DamageError: it is no chunk of this table.
+    """
+
+@final
+class Work:
+    """What the owner of ``BlockTables`` has to store, and then to fetch."""
+
+    missing: list[bytes]
+    """Keys of chunks that are needed to go on."""
+    chunks: list[tuple[bytes, bytes]]
+    """Keys and values to store."""
+    named: list[tuple[int, bytes]]
+    """Runs whose chunks are all stored, with their directories."""
+    removed: list[int]
+    """Runs that are no longer needed once these are named."""
+
+@final
+class BlockTables:
+    """The block tables and rows of an index: what is in memory of them. Nothing here reads or writes storage."""
+
+    def __init__(
+        self,
+        *,
+        tables: int,
+        block_bits: int,
+        row_words: int,
+        chunk_rows: int,
+        first: int,
+        after: int,
+        tail: bytes,
+        memory_bytes: int,
+        fold_entries: int,
+        chunk_entries: int,
+        next_run: int,
+    ) -> None:
+        """Hold the rows of the document numbers ``first`` to before ``after``, all stored, and no entries yet.
+
+        Args:
+            tables: number of tables.
+            block_bits: bits of a block.
+            row_words: words of 8 bytes of a row.
+            chunk_rows: rows of a stored chunk.
+            first: document number of the first entry that is not trimmed.
+            after: document number of the next entry.
+            tail: rows of the last chunk, if it is not full.
+            memory_bytes: budget of the cache.
+            fold_entries: entries of a table in memory that become a stored run.
+            chunk_entries: entries of each chunk of the runs that are made, 65,535 at most.
+            next_run: a number that no run has had.
+        """
+
+    def open_run(self, run: int, directory: bytes) -> None:
+        """Take a stored run, of each table the oldest first; DamageError where its directory is of other tables."""
+
+    def end(self) -> int:
+        """Return the document number from which on some table has entries in no run."""
+
+    def append_missing(self, first: int, rows: bytes) -> None:
+        """Append the entries of stored rows, from the document number ``first`` on, to the tables that lack them."""
+
+    def append(self, rows: bytes) -> None:
+        """Append the entries of the next rows, and go on with merges; then take the work."""
+
+    def go_on(self, entries: int) -> None:
+        """Go on with merges as if so many entries were appended; then take the work."""
+
+    def fold_all(self) -> None:
+        """Store everything that is in memory alone; then take the work."""
+
+    def rewrite_trimmed(self) -> None:
+        """Begin to write every run again that has trimmed entries."""
+
+    def take_work(self) -> Work:
+        """Return what is to be done, once."""
+
+    @property
+    def is_merging(self) -> bool:
+        """Whether a merge is under way."""
+
+    def supply(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Take stored chunks; DamageError where a value is not what its key says."""
+
+    def drop_before(self, number: int) -> None:
+        """Forget entries before a document number; then take the work."""
+
+    def cold(self, most: int) -> list[bytes]:
+        """Return keys of chunks that are not in memory and for which there is room."""
+
+    @property
+    def runs(self) -> list[tuple[int, int, int, int, bool]]:
+        """Of each run its table, number, entries, document number before which they are, and whether it is stored."""
+
+    @property
+    def memory(self) -> int:
+        """Bytes in memory."""
+
+    def entries(self, run: int) -> tuple[bytes, bytes]:
+        """Return keys, uint64, and document numbers, uint32, of a run that is in memory."""
+
+    def rows_of(self, numbers: I64) -> tuple[list[bytes], bytes]:
+        """Return the rows of document numbers; or the keys of what is missing first, and no rows."""
+
+    def begin(self) -> None:
+        """Let chunks go that are beyond the budget; what is fetched from now on stays until the next call."""
+
+@final
+class Search:
+    """A search for the near entries of a batch of articles; ``index.query.Query`` says what the arguments are."""
+
+    def __init__(
+        self,
+        *,
+        keys: U64,
+        words: U64,
+        groups: U64,
+        before: I64,
+        reach: I64,
+        plan: U32,
+        lookups: int,
+        directed: bool,
+        sieve: int | None,
+        bucket_limit: int,
+        best: int,
+        candidates: int | None = None,
+        sure: U64 | None = None,
+        sketches: U64 | None = None,
+        least_equal: I64 | None = None,
+        form_words: int = 0,
+        form_limit: int = 0,
+        certain: int = -1,
+        far: int = 0,
+        far_equal: int = 0,
+        oldest: I64 | None = None,
+        own_ids: U64 | None = None,
+        withdrawn: I64 | None = None,
+    ) -> None:
+        """Begin; arrays have one dimension. ``sieve`` None: the reach of the article."""
+
+    def run(self, tables: BlockTables) -> list[bytes]:
+        """Go on until chunks are missing; returns their keys, none at the end."""
+
+    def near(self) -> tuple[bytes, bytes, bytes]:
+        """Return numbers of articles, int64, document numbers, int64, and distances, uint16, of the near entries."""
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Posting lists looked up, and entries compared."""
