@@ -96,6 +96,14 @@ class _Records:
         try:
             self._state = State.read(self._store)
             self._rules: dict[int, Payload] = {mark.offset: mark.rules for mark in History(self._store).marks}
+            self._last = StoredRecords(self._store).last_offset()
+        except CorruptError as error:
+            self.close()
+            msg = (
+                f"index {data.parent} cannot be saved, its state or its rules cannot be read; nothing was changed: put "
+                "the folder back from a backup; without one, begin anew with another folder"
+            )
+            raise CorruptError(msg) from error
         except BaseException:
             self.close()
             raise
@@ -117,10 +125,7 @@ class _Records:
     def read(self) -> Iterator[LogRecord]:
         """Yield what can be read, in order of the log."""
         # There may be records that the state does not count: damage, too.
-        first, end = (
-            self._state.low_watermark,
-            max(self._state.next_offset, StoredRecords(self._store).last_offset() + 1),
-        )
+        first, end = self._state.low_watermark, max(self._state.next_offset, self._last + 1)
         for offset in map(LogOffset, range(first, end)):
             try:
                 record = self._record(offset)

@@ -135,6 +135,18 @@ def test_data_of_which_nothing_can_be_read_are_not_replaced(folder: Path, capsys
     assert sorted(folder.rglob("*")) == before
 
 
+def test_an_index_that_cannot_be_saved_is_not_told_to_be(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without its rules nothing can be judged; the advice is not the command that has just failed."""
+    _change(folder, lambda store: {next(key for key, _ in store.scan(b"U", b"V")): b"{"})
+    before = sorted(folder.glob("*"))
+    for option in ([], ["--dry-run"]):
+        assert run(["index", "rebuild", "--index", str(folder), *option]) == 6
+        said = capsys.readouterr().err
+        assert f"index {folder} cannot be saved, its state or its rules cannot be read; nothing was changed" in said
+        assert "rebuild" not in said
+    assert sorted(folder.glob("*")) == before
+
+
 def test_records_that_two_threads_numbered_alike_are_both_saved(folder: Path) -> None:
     """An earlier release let threads number articles twice: the second record would count as a copy of the first."""
     _change(folder, lambda store: {offset_key(b"E", 2): store.get([offset_key(b"E", 1)])[0], **_same_head(store)})
