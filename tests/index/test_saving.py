@@ -251,19 +251,23 @@ def test_a_process_of_another_container_may_have_the_same_id(tmp_path: Path) -> 
 def test_a_child_that_outlives_a_killed_owner_does_not_keep_its_folder(tmp_path: Path) -> None:
     """As one of a pool of processes does, which waits for work for good."""
     works, ends = os.pipe()
+    forked, runs = os.pipe()
     owner = os.fork()
     if owner == 0:
         held = Owner.write(tmp_path)
         if os.fork() == 0:
+            os.write(runs, b"1")
             os.close(ends)
             os.read(works, 1)
+        else:
+            os.read(forked, 1)  # the child has let go of the lock
         os._exit(0 if held.here else 1)  # without release
     os.waitpid(owner, 0)
     try:
         Owner.write(tmp_path).release()
     finally:
-        os.close(ends)
-        os.close(works)
+        for handle in (works, ends, forked, runs):
+            os.close(handle)
 
 
 def test_an_index_of_filter_is_saved_with_its_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
