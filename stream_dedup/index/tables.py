@@ -161,10 +161,7 @@ class Tables:
     def merge_all(self) -> None:
         """Store and merge all that is to be."""
         self.native.fold_all()
-        self._do_work()
-        while self.native.is_merging:
-            self.native.go_on(MERGE_STEP)
-            self._do_work()
+        self._finish_merges()
 
     def put_drop(self, writes: WriteBatch, low_watermark: DocNumber) -> None:
         """Add to a write that the runs with no entry from a document number on are gone."""
@@ -181,10 +178,7 @@ class Tables:
     def remove_trimmed(self) -> None:
         """Rewrite every run that has trimmed entries."""
         self.native.rewrite_trimmed()
-        self._do_work()
-        while self.native.is_merging:
-            self.native.go_on(MERGE_STEP)
-            self._do_work()
+        self._finish_merges()
 
     def close(self) -> None:
         """Stop warming. What is in no stored run is read from the rows again."""
@@ -299,6 +293,12 @@ class Tables:
             number = list_chunk_run(found[0])
             yield number
             at = list_chunk_key(number + 1, 0)
+
+    def _finish_merges(self) -> None:
+        self._do_work()
+        while self.native.is_merging:
+            self.native.go_on(MERGE_STEP)
+            self._do_work()
 
     def _do_work(self) -> None:
         """Take steps 2 and 3 for what the native core has made, and fetch what it needs to go on."""
