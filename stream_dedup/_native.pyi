@@ -104,6 +104,7 @@ class BlockTables:
         fold_entries: int,
         chunk_entries: int,
         next_run: int,
+        run_families: int,
     ) -> None:
         """Hold the rows of the document numbers ``first`` to before ``after``, all stored, and no entries yet.
 
@@ -119,6 +120,7 @@ class BlockTables:
             fold_entries: entries of a table in memory that become a stored run.
             chunk_entries: entries of each chunk of the runs that are made, 65,535 at most.
             next_run: a number that no run has had.
+            run_families: runs are stored in so many families, by the remainder of their numbers.
         """
 
     def open_run(self, run: int, directory: bytes) -> None:

@@ -168,7 +168,7 @@ mod _native {
     impl BlockTables {
         #[new]
         #[pyo3(signature = (*, tables, block_bits, row_words, chunk_rows, first, after, tail, memory_bytes, fold_entries,
-            chunk_entries, next_run))]
+            chunk_entries, next_run, run_families))]
         #[expect(clippy::too_many_arguments, reason = "by name")]
         fn new(
             tables: u8,
@@ -182,6 +182,7 @@ mod _native {
             fold_entries: u64,
             chunk_entries: usize,
             next_run: u32,
+            run_families: u32,
         ) -> PyResult<Self> {
             let tail = whole(words_of(tail).collect(), row_words, "rows")?;
             if chunk_rows == 0 || !(1..=MOST_ENTRIES).contains(&chunk_entries) {
@@ -195,7 +196,7 @@ mod _native {
             let blocks = (0..tables).map(|table| Blocks { table, bits: block_bits }).collect();
             let rows = Rows::stored(row_words, chunk_rows, (first, after), tail);
             let mut tables = Tables::new(blocks, rows, memory_bytes, fold_entries, chunk_entries);
-            tables.number_from(next_run);
+            tables.number_from(next_run, run_families);
             tables.drop_before(first);
             Ok(Self { tables: Mutex::new(tables), row_words })
         }

@@ -29,16 +29,12 @@ from stream_dedup.index.layout import RowArray, offset_key, row_type, withdrawn_
 from stream_dedup.index.records import StoredRecord, StoredRecords, numbered_records, table_rows
 from stream_dedup.index.row_column import RowColumn
 from stream_dedup.index.segments import Coverage, Uncovered
-from stream_dedup.index.settings import FLUSH_RECORD_ENTRIES, IndexSettings
+from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.state import State
 from stream_dedup.index.store import Store, WriteBatch
 from stream_dedup.index.tables import Tables
 from stream_dedup.index.trims import TrimEffect, Trims
 from stream_dedup.index.withdrawn import Withdrawn, numbered_at, write_withdrawn
-
-_ALL_RECORDS = [(family, family + b"\xff") for family in (b"E", b"H", b"R", b"S", b"W")]
-"""Key ranges of the families whose entries trims delete."""
-_ALL_RUNS = [(family, family + b"\xff") for family in (b"C", b"D")]
 
 
 class Applied:
@@ -63,7 +59,6 @@ class Applied:
         self.rows = StoredRecords(store)
         self.withdrawn = Withdrawn(store)
         self.trims = Trims(self.state, self.history, self.coverage, self.rows)
-        self.unflushed = 0
         self.doubt: str | None = None
         self._check_state()
         current = self.history.current
@@ -132,14 +127,6 @@ class Applied:
         while left:
             self.in_doubt(lambda: self._apply_next(left))
 
-    def purge(self) -> None:
-        """Let the records that trims deleted leave the disk."""
-        self.in_doubt(self._purge)
-
-    def purge_runs(self) -> None:
-        """Let the chunks of removed runs leave the disk."""
-        self.store.compact(_ALL_RUNS)
-
     def remove_trimmed(self) -> None:
         """Rewrite the runs that have trimmed entries."""
         self.in_doubt(self.tables.remove_trimmed)
@@ -160,19 +147,10 @@ class Applied:
             msg = f"the index {self.store.name} stopped after an error ({self.doubt}): close it and open it again"
             raise RefusedError(msg)
 
-    def close(self, *, durable: bool) -> None:
-        """Close the store, with ``durable`` after a flush unless a write is in doubt."""
-        try:
-            if durable and self.doubt is None:
-                self.flush(wait=True)
-        finally:
-            self.tables.close()
-            self.store.close()
-
-    def flush(self, *, wait: bool) -> None:
-        """Make everything applied durable; with ``wait`` it is on return."""
-        self.unflushed = 0
-        self.store.flush(wait=wait)
+    def close(self) -> None:
+        """Make everything applied durable and close the store."""
+        self.tables.close()
+        self.store.close()
 
     def _apply_next(self, left: deque[LogRecord]) -> None:
         """Apply and remove the first record, and with it the batches that share its write."""
@@ -241,7 +219,6 @@ class Applied:
         for row, ranges in written:
             self.coverage.add_ranges(row.batch, ranges)
             self.rows.keep_decoded(row)
-            self.unflushed += max(len(row.batch), FLUSH_RECORD_ENTRIES)
         if len(rows):
             self.tables.append_entries(rows)
 
@@ -303,7 +280,7 @@ class Applied:
         )
         gone = sum(head.original_count for _, head in self.rows.scan_heads(self.state.low_watermark, low_watermark))
         marks = [mark for mark in self.history.marks if mark.offset < low_watermark]
-        self.state.low_watermark, self.state.horizon, self.state.purge = low_watermark, horizon, 0
+        self.state.low_watermark, self.state.horizon = low_watermark, horizon
         first = next(self.rows.scan_heads(low_watermark), None)
         self.state.first_doc_number = self.state.next_doc_number if first is None else first[1].first
         self.state.articles -= gone
@@ -317,6 +294,8 @@ class Applied:
         self.coverage.load()
         self.tables.drop_entries_before(self.state.first_doc_number)
         self.withdrawn.entries = withdrawn
+        # 3. What is deleted leaves the disk; whatever ends this, verdicts are the same.
+        self.store.compact(wait=False)
 
     def _put_trim(self, writes: WriteBatch, trim: Trim, low_watermark: LogOffset, marks: list[Mark]) -> None:
         for family in (b"E", b"R"):
@@ -338,11 +317,6 @@ class Applied:
         self._write(lambda writes: write_withdrawn(writes, added))
         # 2. The same in memory.
         self.withdrawn.add(added)
-
-    def _purge(self) -> None:
-        self.state.purge = None
-        self._write()
-        self.store.compact(_ALL_RECORDS)
 
     def _advance(self, record: LogRecord) -> None:
         if self.state.start is None:

@@ -2,7 +2,7 @@
 
 RocksDB checks every block's checksum when it is read; the folder's file ``current`` carries
 the format version (see ``folder``). Integers in keys are big-endian, so that they sort;
-in values little-endian. One column family holds families of keys by their first byte:
+in values little-endian. Kinds of keys differ in their first byte:
 
     M                                  state, JSON (applied position, log id, trims)
     E offset:8                         value of the log record, as it is in the log
@@ -16,10 +16,16 @@ in values little-endian. One column family holds families of keys by their first
                                        offset of the withdrawal, i64
     U offset:8                         rules record that took force or restates, JSON
     W chunk:4                          rows ROW_CHUNK * chunk to before the next chunk's (below)
+    N                                  the rows after the last whole chunk
     T                                  numbers of the runs of the block tables, JSON: of each table the oldest first
     D run:4                            directory of a run (``native/src/postings/run.rs``)
     C run:4 chunk:4                    a chunk of a run (``native/src/postings/chunk.rs``)
 
+Column family
+    C, E and W have several each (``family_of``), in turns: a run of a table has one for itself while it is written, and
+    so have SEGMENT_RECORDS log records and SEGMENT_CHUNKS chunks of rows. Within one, keys are written in order, so
+    files do not overlap and are never merged; and what is deleted leaves the disk without a copy of what is not.
+    Everything else is small and has the default one.
 Document number
     Each index numbers the signed originals of its log 0, 1, 2, ... in order of log position. Posting lists hold
     document numbers; the row of an entry holds what a verdict needs of it. Trims leave the numbers as they are.
@@ -34,6 +40,7 @@ Row
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -45,14 +52,31 @@ from stream_dedup.core.arrays import I64
 from stream_dedup.core.model import DocNumber, LogOffset, SourceOffset
 from stream_dedup.errors import CorruptError
 
-INDEX_FORMAT_VERSION = 3
+INDEX_FORMAT_VERSION = 4
 REBUILD = (
     "run `stream-dedup index rebuild --index FOLDER`, for a worker's index with its --config: that is read from its "
     "log again; of one that `filter` or `Index` keeps, everything that can be read is saved"
 )
 """The remedy for an index that is damaged."""
 
-STATE, RUNS = b"M", b"T"
+STATE, RUNS, LAST_ROWS = b"M", b"T", b"N"
+DEFAULT_FAMILY = "default"
+RUN_FAMILIES = 16
+"""More than an index of four tables has runs. A run that shares its family is merged with the other one by RocksDB."""
+_RECORDS = tuple(f"records-{number}" for number in range(4))
+_ROWS = tuple(f"rows-{number}" for number in range(4))
+_RUNS = tuple(f"run-{number:02}" for number in range(RUN_FAMILIES))
+_FAMILIES = {b"C": _RUNS, b"E": _RECORDS, b"W": _ROWS}
+ORDERED_FAMILIES = (*_RECORDS, *_ROWS)
+"""Column families of keys that are only ever written in order."""
+FAMILIES = (DEFAULT_FAMILY, *ORDERED_FAMILIES, *_RUNS)
+"""Every column family."""
+_SEGMENT_SHIFT = 12
+SEGMENT_RECORDS = 1 << _SEGMENT_SHIFT
+"""Log offsets that follow each other in one column family."""
+_ROWS_SHIFT = 14
+SEGMENT_CHUNKS = 1 << _ROWS_SHIFT
+"""Chunks of rows that follow each other in one column family: a million rows."""
 ROW = np.dtype(
     [("signature", "<u8", (4,)), ("group", "<u8"), ("id_hash", "<u8"), ("position", "<i8"), ("time", "<i8")], align=True
 )
@@ -83,6 +107,25 @@ def row_type(sketch_bytes: int) -> RowType:
     """Return the type of a row with a sketch of so many bytes, whole words."""
     words = (sketch_bytes // SKETCH_WORD.itemsize,)
     return np.dtype([*ROW.descr, ("sketch", SKETCH_WORD, words)]) if sketch_bytes else ROW
+
+
+def family_of(key: bytes) -> str:
+    """Column family of a key."""
+    kind = key[:1]
+    if kind == b"C":
+        return _RUNS[list_chunk_run(key) % RUN_FAMILIES]
+    if kind == b"E":
+        return _RECORDS[(offset_of(key) >> _SEGMENT_SHIFT) % len(_RECORDS)]
+    if kind == b"W":
+        return _ROWS[(chunk_of(key) >> _ROWS_SHIFT) % len(_ROWS)]
+    return DEFAULT_FAMILY
+
+
+def families_of(start: bytes, end: bytes) -> Sequence[str]:
+    """Column families that may have keys from ``start`` to before ``end``, which are of one kind."""
+    if start[:1] == b"C" and list_chunk_run(start) + 1 == list_chunk_run(end):
+        return (family_of(start),)
+    return _FAMILIES.get(start[:1], (DEFAULT_FAMILY,))
 
 
 def offset_key(family: bytes, offset: int) -> bytes:

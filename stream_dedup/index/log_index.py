@@ -174,12 +174,7 @@ class LogIndex:
 
         Not durable on return: see ``flush``.
         """
-        applied = self._applied
-        applied.apply(records)
-        if applied.state.purge is not None:
-            applied.purge()
-        if applied.unflushed >= applied.settings.flush_entries and not applied.store.is_flushing:
-            applied.in_doubt(lambda: applied.flush(wait=False))
+        self._applied.apply(records)
 
     def logged_positions(self, topic_id: bytes, partition: int, offsets: I64) -> I64:
         """Return the log position of each source offset; UNLOGGED where it is not covered, or FORGOTTEN.
@@ -288,15 +283,12 @@ class LogIndex:
 
     def flush(self) -> None:
         """Make everything applied durable."""
-        self._applied.in_doubt(lambda: self._applied.flush(wait=True))
+        self._applied.in_doubt(self._applied.store.flush)
 
     def finish_trim(self) -> None:
         """Delete all trimmed entries from disk now, instead of with the next records; waits until it is done."""
         self._applied.remove_trimmed()
-        if self._applied.state.purge is not None:
-            self._applied.purge()
-        self._applied.purge_runs()
-        self._applied.store.finish_compaction()
+        self._applied.store.compact(wait=True)
 
     def commit(self) -> None:
         """Make a staged index current, atomically and durably. It stays open and is no longer staged."""
@@ -327,7 +319,7 @@ class LogIndex:
             finally:
                 self._folder.release()
         try:
-            self._applied.close(durable=self._staged is None)
+            self._applied.close()
         except StreamDedupError:
             if self._applied.doubt is None:
                 raise

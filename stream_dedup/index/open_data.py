@@ -26,7 +26,7 @@ def open_data(folder: Folder, settings: IndexSettings, *, staged: bool) -> tuple
         batch = store.batch()
         State().write(batch)
         store.write(batch)
-        store.flush(wait=True)
+        store.flush()
         if not staged:
             folder.make_current(data)
     except BaseException:

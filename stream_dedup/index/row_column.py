@@ -1,7 +1,8 @@
 """The rows, by document number: what a verdict needs of every signed original, 64 bytes and its sketch.
 
-On disk rows are in chunks (see ``layout``), written in the same batch as their log record; the unfinished last chunk is
-written again with each write of rows. Which of them are in memory is the affair of ``tables``.
+On disk rows are in chunks (see ``layout``), written in the same batch as their log record; those after the last whole
+chunk have a key of their own, and are written again with each write of rows. Which of them are in memory is the affair
+of ``tables``.
 """
 
 from __future__ import annotations
@@ -13,12 +14,10 @@ import numpy as np
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.model import DocNumber
 from stream_dedup.errors import RefusedError
-from stream_dedup.index.layout import MAX_DOC_NUMBERS, ROW, RowArray, RowType, chunk_key, chunk_of
+from stream_dedup.index.layout import LAST_ROWS, MAX_DOC_NUMBERS, ROW, RowArray, RowType, chunk_key
 from stream_dedup.index.settings import ROW_CHUNK
 from stream_dedup.index.store import Store, WriteBatch
 
-MAX_CHUNK = (1 << 32) - 1
-"""Number of a chunk that no index reaches."""
 _READ_CHUNKS = 256
 """Chunks read at once: 1 MiB of rows without sketches. Of more, half of the time is the system giving memory."""
 
@@ -33,9 +32,6 @@ class RowColumn:
         self.after = after
         self.tail = np.empty(0, kind)
         self._check_end()
-        if after % ROW_CHUNK:
-            start = after - after % ROW_CHUNK
-            self.tail = self._read(np.array([start // ROW_CHUNK]))[: after - start].copy()
 
     @property
     def chunk_rows(self) -> int:
@@ -61,11 +57,13 @@ class RowColumn:
                 "for an index of filter or of the Python API, name another folder"
             )
             raise RefusedError(msg)
-        chunk = (self.after - len(self.tail)) // ROW_CHUNK
+        chunk = self.after // ROW_CHUNK
         raw = self.tail.tobytes() + rows.tobytes()
-        for at in range(0, len(raw), self._chunk_bytes):
+        whole = len(raw) - len(raw) % self._chunk_bytes
+        for at in range(0, whole, self._chunk_bytes):
             writes.put(chunk_key(chunk), raw[at : at + self._chunk_bytes])
             chunk += 1
+        writes.put(LAST_ROWS, raw[whole:])
 
     def rows_written(self, rows: RowArray) -> None:
         """Count rows that were written."""
@@ -122,23 +120,26 @@ class RowColumn:
             raise self._store.corrupt(reason)
 
     def _check_end(self) -> None:
-        """Check that the last chunk on disk ends at the last document number: both are written in one batch."""
-        last = self._store.last(chunk_key(0), chunk_key(MAX_CHUNK))
-        end = 0 if last is None else chunk_of(last[0]) * ROW_CHUNK + len(last[1]) // self.kind.itemsize
-        # Where every row is trimmed its chunk may be gone.
-        if end != self.after and not (last is None and self.first == self.after):
-            reason = f"its rows end at {end}, its state at {self.after}"
+        """Read the last rows, and check that those on disk end at the last document number, as they were written."""
+        chunks, left = divmod(self.after, ROW_CHUNK)
+        ends = [chunk_key(chunk) for chunk in (max(chunks - 1, 0), chunks)]
+        *found, tail = self._store.get([*ends, LAST_ROWS])
+        has_last = bool(found[0]) or self.first >= chunks * ROW_CHUNK
+        if len(tail) != left * self.kind.itemsize or found[bool(chunks)] or not has_last:
+            reason = f"its rows do not end at {self.after}, as its state says"
             raise self._store.corrupt(reason)
+        self.tail = np.frombuffer(tail, self.kind)
 
     def _read(self, chunks: I64) -> RowArray:
         """Read chunks; an unfinished last one is filled up to its full length."""
-        found, size = self._store.get([chunk_key(chunk) for chunk in chunks.tolist()]), self.kind.itemsize
-        for chunk, raw in zip(chunks.tolist(), found, strict=True):
-            if len(raw) < size * min(ROW_CHUNK, self.after - chunk * ROW_CHUNK) or len(raw) % size:
+        whole = chunks[chunks < self.after // ROW_CHUNK]
+        found = self._store.get([chunk_key(chunk) for chunk in whole.tolist()])
+        for chunk, raw in zip(whole.tolist(), found, strict=True):
+            if len(raw) != self._chunk_bytes:
                 reason = f"rows {chunk * ROW_CHUNK} and on: {len(raw)} bytes do not hold them"
                 raise self._store.corrupt(reason)
-        if found and len(found[-1]) < self._chunk_bytes:
-            found[-1] += bytes(self._chunk_bytes - len(found[-1]))
+        if len(whole) < len(chunks):
+            found.append(self.tail.tobytes() + bytes(self._chunk_bytes - self.tail.nbytes))
         return np.frombuffer(b"".join(found), self.kind)
 
     @property

@@ -14,21 +14,15 @@ again when the index opens."""
 MEMORY_MIB = 4096
 """MiB of chunks, rows, and RocksDB's own cache and buffers: an index of 28 million articles."""
 
-WRITE_BUFFERS = 3
-"""Buffers of writes that may wait to be written to files."""
-MOST_BUFFER_MIB, MOST_BLOCK_CACHE_MIB = 64, 128
-"""MiB of writes that RocksDB gathers before it writes a file, and of its cache, of a large budget."""
+BUFFER_BYTES, _BLOCK_CACHE_BYTES = 64 << 20, 128 << 20
+"""Bytes of writes that RocksDB gathers before it writes files, and of its cache, of a large budget. After a kill
+what was gathered is read from the log again: some 100,000 entries, two seconds."""
+_LEAST_BYTES = 4 << 20
+"""Bytes of each of these, of the smallest budget."""
 _SHARE = 32
 """The share of the budget that each of these has, of a smaller one."""
-
-FLUSH_ENTRIES = 32_768
-"""Entries after which what was applied is made durable: a worker that was killed reads at most this much of
-the log again (about a second). While the flush before is still being written, the next one is put off, so that no
-batch waits for it (0.15 to 0.23 s): an index that is filled at full speed has some 200,000 entries a buffer."""
-
-FLUSH_RECORD_ENTRIES = 32
-"""Entries that a log record counts for at least: a slow stream has few in each, and a record of one entry takes
-0.3 ms to apply again, as much as some 100 entries of a large one."""
+_BUFFERS = 3
+"""Buffers of writes: one is filled, others are being written to files."""
 
 JOINT_ENTRIES = 4_096
 """Most entries of log batches that share a write: half a MB of log. From some hundred entries on the write is a small
@@ -53,19 +47,23 @@ class IndexSettings:
 
     memory_mib: int = MEMORY_MIB
     fold_entries: int = FOLD_ENTRIES
-    flush_entries: int = FLUSH_ENTRIES
+    buffer_bytes: int = BUFFER_BYTES
 
     @property
     def write_buffer_bytes(self) -> int:
-        """Bytes of one buffer of writes."""
-        return min(max(self.memory_mib // _SHARE, 4), MOST_BUFFER_MIB) << 20
+        """Bytes of writes that RocksDB gathers."""
+        return min(self._share, self.buffer_bytes)
 
     @property
     def block_cache_bytes(self) -> int:
         """Bytes of RocksDB's cache."""
-        return min(max(self.memory_mib // _SHARE, 4), MOST_BLOCK_CACHE_MIB) << 20
+        return min(self._share, _BLOCK_CACHE_BYTES)
+
+    @property
+    def _share(self) -> int:
+        return max((self.memory_mib << 20) // _SHARE, _LEAST_BYTES)
 
     @property
     def cache_bytes(self) -> int:
         """Bytes of chunks and rows."""
-        return max((self.memory_mib << 20) - WRITE_BUFFERS * self.write_buffer_bytes - self.block_cache_bytes, 0)
+        return max((self.memory_mib << 20) - _BUFFERS * self.write_buffer_bytes - self.block_cache_bytes, 0)

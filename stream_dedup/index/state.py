@@ -16,9 +16,8 @@ MAX_LOG_OFFSET = 1 << (63 - ROW_BITS)
 MAX_TIME = (1 << 63) - 1
 """Greatest log time, ms."""
 MAX_SHARDS = max(TABLE_COUNTS) * 16
-"""Earlier releases purged a trim in steps, sixteen of each table, and stored the next one."""
 
-_MAY_BE_NONE = frozenset({"log_id", "last_checksum", "start", "horizon", "newest", "purge"})
+_MAY_BE_NONE = frozenset({"log_id", "last_checksum", "start", "horizon", "newest"})
 _STORED_NAMES = {
     "low_watermark": "floor",
     "last_void_trim": "bar",
@@ -37,7 +36,6 @@ _RANGES = {
     "horizon": (-MAX_TIME, MAX_TIME),
     "newest": (-MAX_TIME, MAX_TIME),
     "articles": (0, MAX_LOG_OFFSET),
-    "purge": (0, MAX_SHARDS - 1),
     "next_doc_number": (0, MAX_DOC_NUMBERS),
     "first_doc_number": (0, MAX_DOC_NUMBERS),
     "withdrawn": (0, MAX_DOC_NUMBERS),
@@ -52,7 +50,7 @@ class State:
     ``last_void_trim`` is the log offset of the newest void trim, ``complete_trim`` that of the newest valid one that
     listed all that was forgotten there (-1 of none); ``horizon`` is the greatest of the valid trims, and ``newest`` the
     greatest log time of a batch, both in ms; ``articles`` counts the originals that are not
-    trimmed; ``purge`` is a number where trimmed records are still to leave the disk; ``next_doc_number`` is what the
+    trimmed; ``next_doc_number`` is what the
     next signed original gets, ``first_doc_number`` that of the first one that is not trimmed; ``withdrawn`` counts the
     withdrawn entries that are not trimmed. It is stored only where there are some, so that a release that knows no
     withdrawals opens an index without any, and refuses one with some.
@@ -68,7 +66,6 @@ class State:
     horizon: int | None = None
     newest: int | None = None
     articles: int = 0
-    purge: int | None = None
     next_doc_number: DocNumber = DocNumber(0)
     first_doc_number: DocNumber = DocNumber(0)
     withdrawn: int = 0

@@ -2,9 +2,10 @@
 
 Rules:
 
-* One column family, write-ahead log off: the fingerprint log is the write-ahead log. RocksDB
-  writes its memory tables out in order, so what a killed process leaves behind is a prefix of its writes,
-  cut between two batches.
+* Write-ahead log off: the fingerprint log is the write-ahead log. RocksDB writes the buffers of all column families
+  out in one atomic step, so what a killed process leaves behind is a prefix of its writes, cut between two batches.
+* Keys that are written in order have column families of their own (``layout.family_of``): RocksDB never merges their
+  files with others, and what is deleted there leaves the disk with whole files.
 * Every error leaves here as one of ``errors``: damaged bytes as CorruptError (and reported to ``on_corrupt``, so that
   the folder is marked), a full or failing disk as UnavailableError.
 * Reads release the GIL.
@@ -24,27 +25,29 @@ import contextlib
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
 from rocksdict import (
     AccessType,
     BlockBasedOptions,
+    BottommostLevelCompaction,
     Cache,
     Checkpoint,
+    ColumnFamily,
     CompactOptions,
     DataBlockIndexType,
     DBCompressionType,
     Options,
     Rdict,
-    WriteBatch,
     WriteOptions,
 )
+from rocksdict import WriteBatch as RocksBatch
 
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError
-from stream_dedup.index.layout import REBUILD
-from stream_dedup.index.settings import WRITE_BUFFERS, IndexSettings
+from stream_dedup.index.layout import DEFAULT_FAMILY, FAMILIES, ORDERED_FAMILIES, REBUILD, families_of, family_of
+from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.small_files import is_file
 from stream_dedup.index.temporary import TemporaryFolder
 
@@ -56,11 +59,15 @@ _BLOOM_BITS = 10
 """Bits a key that say which files do not hold it: 1 % wrong guesses."""
 _LOG_BYTES = 1 << 20
 """Bytes of RocksDB's own log file; it keeps two."""
-_BLOB_BYTES = 8 << 10
-"""Least bytes of a value that has a file of its own kind: chunks of runs are written once, and no compaction copies
-them."""
-_MOST_NEW_FILES = 16
-"""Files of flushes that are not merged yet: from 20 on RocksDB lets writes wait."""
+_STATE_BUFFER_BYTES = 4 << 20
+"""Bytes of the buffer of small values. A stream of single articles fills it with 1,000 of them: after a crash that many
+log records are read again, which takes half a second."""
+_FLUSHES = "flushes"
+"""The column family of one key that is written to have all buffers written out."""
+_FILE_BYTES = 256 << 20
+"""Bytes of a file that RocksDB makes of smaller ones: an index of 100 million articles has some hundred."""
+_COMPACT_BUFFERS = 8
+"""Buffers of writes after which files of flushes are merged into larger ones."""
 _BACKGROUND_JOBS = 2
 """Threads that write and merge files."""
 _OPEN_FILES = -1
@@ -79,6 +86,38 @@ _rocksdb_pid: int | None = None
 """The first process, among this one and those it was forked from, that opened a store: RocksDB's threads are there."""
 
 
+class WriteBatch:
+    """Writes that take effect together."""
+
+    def __init__(self, families: Mapping[str, ColumnFamily]) -> None:
+        self._batch = RocksBatch(raw_mode=True)
+        self._families = families
+        self.deleted: list[tuple[bytes, bytes]] = []
+        """Ranges of keys that are deleted."""
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Add a pair, or another value of a key."""
+        self._batch.put(key, value, self._families[family_of(key)])
+
+    def delete(self, key: bytes) -> None:
+        """Delete a key."""
+        self._batch.delete(key, self._families[family_of(key)])
+
+    def delete_range(self, start: bytes, end: bytes) -> None:
+        """Delete the keys with start <= key < end, which are of one kind."""
+        self.deleted.append((start, end))
+        for family in families_of(start, end):
+            self._batch.delete_range(start, end, self._families[family])
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return self._batch.is_empty()
+
+    def take(self) -> RocksBatch:
+        """Return what is to be written, once."""
+        return self._batch
+
+
 class Store:
     """An open RocksDB folder. Not thread-safe, apart from the compaction that it runs itself."""
 
@@ -94,11 +133,14 @@ class Store:
         self._path = path
         self._on_corrupt = on_corrupt
         self._compaction: threading.Thread | None = None
+        self._compact_bytes = _COMPACT_BUFFERS * settings.write_buffer_bytes
+        self._uncompacted = 0
+        self._deleted: list[tuple[bytes, bytes]] = []
         self._pid = os.getpid()
         self._claim_rocksdb()
         self._view = TemporaryFolder() if read_only else None
         try:
-            self._db = self._open(_options(settings, create=create))
+            self._db = self._open(settings, create=create)
         except BaseException:
             self._remove_view()
             raise
@@ -106,6 +148,8 @@ class Store:
         # A property, which rocksdict's stubs draw as a method.
         no_wal.disable_wal = True  # type: ignore[method-assign, assignment]
         self._db.set_write_options(no_wal)
+        self._families = {name: self._db.get_column_family(name) for name in FAMILIES}
+        self._handles = {name: self._db.get_column_family_handle(name) for name in (*FAMILIES, _FLUSHES)}
 
     def __del__(self) -> None:
         if os.getpid() != self._pid and hasattr(self, "_db"):
@@ -113,8 +157,9 @@ class Store:
             self.abandon()
 
     def abandon(self) -> None:
-        """Never release RocksDB's object: closing it would write files."""
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
+        """Never release RocksDB's objects: closing them would write files."""
+        for each in (self._db, self._families, self._handles):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
 
     def _claim_rocksdb(self) -> None:
         """Note that RocksDB's threads belong to this process.
@@ -151,23 +196,36 @@ class Store:
 
     def get(self, keys: Sequence[bytes]) -> list[bytes]:
         """Return the values of many keys, ``b""`` for a missing key."""
+        places: dict[str, list[int]] = {}
+        for at, key in enumerate(keys):
+            places.setdefault(family_of(key), []).append(at)
+        values = [b""] * len(keys)
         with self._translated("read"):
-            found = self._db.get(list(keys), default=b"")
-        return cast("list[bytes]", found)
+            for family, of_family in places.items():
+                found = self._families[family].get([keys[at] for at in of_family], default=b"")
+                for at, value in zip(of_family, cast("list[bytes]", found), strict=True):
+                    values[at] = value
+        return values
 
     def batch(self) -> WriteBatch:
         """Begin an empty batch of writes."""
-        return WriteBatch(raw_mode=True)
+        return WriteBatch(self._handles)
 
     def write(self, batch: WriteBatch) -> None:
         """Write a batch atomically; durable after ``flush``, or when RocksDB flushes."""
         with self._translated("write"):
-            self._db.write(batch)
+            taken = batch.take()
+            size = taken.size_in_bytes()
+            self._db.write(taken)
+        self._deleted += batch.deleted
+        self._uncompacted += size
+        if self._uncompacted >= self._compact_bytes:
+            self.compact(wait=False)
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the pairs with start <= key < end in order, as of the call."""
+        """Yield the pairs of one column family, that of ``start``, with start <= key < end in order, as of the call."""
         with self._translated("read"):
-            cursor = self._db.iter()
+            cursor = self._families[family_of(start)].iter()
             cursor.seek(start)
             while cursor.valid():
                 key: bytes = cursor.key()
@@ -179,50 +237,73 @@ class Store:
             cursor.status()
 
     def last(self, start: bytes, end: bytes) -> tuple[bytes, bytes] | None:
-        """Return the last pair with start <= key <= end, or None."""
+        """Return the last pair of one column family, that of ``start``, with start <= key <= end, or None."""
         with self._translated("read"):
-            cursor = self._db.iter()
+            cursor = self._families[family_of(start)].iter()
             cursor.seek_for_prev(end)
             if cursor.valid() and cursor.key() >= start:
                 return cursor.key(), cursor.value()
             cursor.status()
         return None
 
-    def flush(self, *, wait: bool) -> None:
-        """Write what is in memory to files; with ``wait`` it is durable on return. Nothing where it is read only."""
+    def flush(self) -> None:
+        """Make everything written durable. Nothing where it is read only."""
         if self._view is not None:
             return
         with self._translated("flush"):
-            self._db.flush(wait)
-
-    @property
-    def is_flushing(self) -> bool:
-        """Whether the next ``flush`` would wait: for the one before it, or for files that are to be merged."""
-        with self._translated("read"):
-            new_files = int(self._db.property_value("rocksdb.num-files-at-level0") or 0)
-        return self.number("rocksdb.num-immutable-mem-table") > 0 or new_files >= _MOST_NEW_FILES
+            # ``Rdict.flush`` writes out one column family, and a kill could come before the next one. A compaction
+            # writes out all of them in one step first, if its range has a key in memory, and then has one key to do.
+            mark = RocksBatch(raw_mode=True)
+            mark.put(b"", b"", self._handles[_FLUSHES])
+            self._db.write(mark)
+            self._db.get_column_family(_FLUSHES).compact_range(b"", b"\0")
+            # It reports no error. This does, and finds nothing to write.
+            self._db.flush(True)  # noqa: FBT003 - rocksdict takes no keywords
 
     def checkpoint(self, path: Path) -> None:
         """Make a copy by hard links, cheap while both are on one file system."""
         with self._translated("copy"):
             Checkpoint(self._db).create_checkpoint(str(path))
 
-    def compact(self, ranges: Sequence[tuple[bytes, bytes]]) -> None:
-        """Compact these key ranges, so that deleted entries leave the disk, in a background thread."""
-        self.finish_compaction()
-        self._compaction = threading.Thread(target=self._compact, args=(ranges,), name="index-compaction", daemon=True)
-        self._compaction.start()
+    def compact(self, *, wait: bool) -> None:
+        """Let what is deleted leave the disk, and merge small files; in a thread of its own, unless one is at it.
 
-    def finish_compaction(self) -> None:
-        """Wait until the running compaction has ended."""
+        With ``wait`` it is done on return.
+        """
+        if wait:
+            self._finish_compaction()
+        if self._compaction is None or not self._compaction.is_alive():
+            self._compaction = threading.Thread(
+                target=self._compact, args=(self._deleted,), name="index-compaction", daemon=True
+            )
+            self._uncompacted, self._deleted = 0, []
+            self._compaction.start()
+        if wait:
+            self._finish_compaction()
+
+    @property
+    def bytes_on_disk(self) -> int:
+        """Bytes of all files of keys and values."""
+        return sum(self._numbers("rocksdb.total-sst-files-size"))
+
+    @property
+    def bytes_unwritten(self) -> int:
+        """Bytes of the buffers of writes."""
+        return sum(self._numbers("rocksdb.cur-size-all-mem-tables"))
+
+    @property
+    def bytes_cached(self) -> int:
+        """Bytes of RocksDB's cache."""
+        return self._numbers("rocksdb.block-cache-usage")[0]  # of all families
+
+    def _numbers(self, name: str) -> list[int]:
+        with self._translated("read"):
+            return [family.property_int_value(name) or 0 for family in self._families.values()]
+
+    def _finish_compaction(self) -> None:
         if self._compaction is not None:
             self._compaction.join()
             self._compaction = None
-
-    def number(self, name: str) -> int:
-        """Return RocksDB's property of this name, 0 where it has none."""
-        with self._translated("read"):
-            return self._db.property_int_value(name) or 0
 
     def corrupt(self, reason: str) -> CorruptError:
         """Report damage found in a value; returns the error to raise."""
@@ -230,23 +311,28 @@ class Store:
         return CorruptError(f"index {self.name}: {reason}; {REBUILD}")
 
     def close(self) -> None:
-        """Close without flushing more than RocksDB does itself; the store is closed even if this raises.
+        """Make everything written durable and close; the store is closed even if this raises.
 
         In a forked child it does nothing.
         """
         if os.getpid() != self._pid:
             return
-        self.finish_compaction()
-        db = self._db
-        # RocksDB writes out what it holds; where the disk is full only letting go of the object closes it.
-        del self._db
+        self._finish_compaction()
         try:
-            with self._translated("close"):
-                db.close()
+            self.flush()
         finally:
-            self._remove_view()
+            # Where the disk is full only letting go of every object closes it.
+            self._families.clear()
+            self._handles.clear()
+            db = self._db
+            del self._db
+            try:
+                with self._translated("close"):
+                    db.close()
+            finally:
+                self._remove_view()
 
-    def _open(self, options: Options) -> Rdict:
+    def _open(self, settings: IndexSettings, *, create: bool) -> Rdict:
         path, access = self._path, AccessType.read_write()
         if self._view is not None:
             path, access = self._view.path, AccessType.read_only(error_if_log_file_exist=False)
@@ -254,20 +340,33 @@ class Store:
                 if is_file(file) and file.name not in _NOT_READ:
                     (path / file.name).symlink_to(file.absolute())
         with self._translated("open"):
-            # Without naming the column family an existing folder is opened with the options that it was closed with.
-            return Rdict(str(path), options, column_families={"default": options}, access_type=access)
+            options = _options(settings, create=create)
+            return Rdict(str(path), options[DEFAULT_FAMILY], column_families=options, access_type=access)
 
     def _remove_view(self) -> None:
         if self._view is not None:
             self._view.remove()
 
-    def _compact(self, ranges: Sequence[tuple[bytes, bytes]]) -> None:
+    def _compact(self, deleted: list[tuple[bytes, bytes]]) -> None:
+        # A failure shows itself at the next read or write; verdicts do not depend on space.
+        with contextlib.suppress(StreamDedupError):
+            self.flush()
+            for start, end in deleted:
+                # Of what was deleted before it reached the disk a file that says so would stay.
+                for name in families_of(start, end):
+                    self._compact_range(name, start, end, BottommostLevelCompaction.force())
+            for name in ORDERED_FAMILIES:
+                if self._families[name].property_value("rocksdb.num-files-at-level0") != "0":
+                    self._compact_range(name, None, None, BottommostLevelCompaction.skip())
+
+    def _compact_range(
+        self, name: str, start: bytes | None, end: bytes | None, again: BottommostLevelCompaction
+    ) -> None:
         options = CompactOptions()
         options.set_exclusive_manual_compaction(False)
-        # A failure shows itself at the next read or write; verdicts do not depend on space.
-        with contextlib.suppress(StreamDedupError), self._translated("compact"):
-            for start, end in ranges:
-                self._db.compact_range(start, end, options)
+        options.set_bottommost_level_compaction(again)
+        with self._translated("compact"):
+            self._families[name].compact_range(start, end, options)
 
     @contextlib.contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
@@ -307,7 +406,8 @@ def _end_without_rocksdb() -> None:
     libc.on_exit(libc._exit, None)  # noqa: SLF001 - its name in C; registered last, it runs first, and with the exit code
 
 
-def _options(settings: IndexSettings, *, create: bool) -> Options:
+def _options(settings: IndexSettings, *, create: bool) -> dict[str, Options]:
+    """Return the options of each column family; the default one's are the store's too."""
     blocks = BlockBasedOptions()
     blocks.set_block_cache(Cache(settings.block_cache_bytes))
     blocks.set_block_size(_BLOCK_BYTES)
@@ -315,20 +415,37 @@ def _options(settings: IndexSettings, *, create: bool) -> Options:
     blocks.set_data_block_index_type(DataBlockIndexType.binary_search())
     blocks.set_cache_index_and_filter_blocks(True)
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    return {name: _family_options(name, blocks, settings, create=create) for name in (*FAMILIES, _FLUSHES)}
+
+
+def _family_options(name: str, blocks: BlockBasedOptions, settings: IndexSettings, *, create: bool) -> Options:
     options = Options(raw_mode=True)
     options.create_if_missing(create)
+    options.create_missing_column_families(create)
     options.set_error_if_exists(create)
     options.set_paranoid_checks(True)
+    options.set_atomic_flush(True)
     options.set_block_based_table_factory(blocks)
-    options.set_compression_type(DBCompressionType.lz4())
-    options.set_write_buffer_size(settings.write_buffer_bytes)
-    options.set_max_write_buffer_number(WRITE_BUFFERS)
-    options.set_enable_blob_files(True)
-    options.set_min_blob_size(_BLOB_BYTES)
-    options.set_enable_blob_gc(True)
-    options.set_blob_gc_age_cutoff(1.0)
+    options.set_db_write_buffer_size(settings.write_buffer_bytes)
+    options.set_write_buffer_size(
+        min(_STATE_BUFFER_BYTES, settings.write_buffer_bytes) if name == DEFAULT_FAMILY else settings.write_buffer_bytes
+    )
     options.set_max_background_jobs(_BACKGROUND_JOBS)
     options.set_max_open_files(_OPEN_FILES)
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(_LOG_BYTES)
+    if name == DEFAULT_FAMILY:
+        options.set_compression_type(DBCompressionType.lz4())
+        return options
+    # Files of flushes, and those that are made of them. They do not overlap.
+    options.set_num_levels(2)
+    options.set_target_file_size_base(_FILE_BYTES)
+    if name in ORDERED_FAMILIES:
+        # So RocksDB would move each file as it is, and there would be thousands: ``compact`` merges them. It can,
+        # because they are compressed in another way.
+        options.set_disable_auto_compactions(True)
+        options.set_compression_per_level([DBCompressionType.lz4(), DBCompressionType.zstd()])
+    else:
+        options.set_level_zero_file_num_compaction_trigger(1)
+        options.set_compression_type(DBCompressionType.none())
     return options

@@ -34,7 +34,15 @@ from stream_dedup.core.model import DocNumber
 from stream_dedup.core.probes import SURE_SIEVE_BITS, WORD_SIEVE_BITS
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.index.layout import RUNS, RowArray, directory_key, list_chunk_key, list_chunk_run, row_type
+from stream_dedup.index.layout import (
+    RUN_FAMILIES,
+    RUNS,
+    RowArray,
+    directory_key,
+    list_chunk_key,
+    list_chunk_run,
+    row_type,
+)
 from stream_dedup.index.query import BEST, Near, Query
 from stream_dedup.index.row_column import RowColumn
 from stream_dedup.index.settings import CHUNK_ENTRIES, IndexSettings
@@ -109,6 +117,7 @@ class Tables:
             fold_entries=settings.fold_entries,
             chunk_entries=CHUNK_ENTRIES,
             next_run=next_run,
+            run_families=RUN_FAMILIES,
         )
         for number, directory in named.items():
             with self._damage():
@@ -287,12 +296,12 @@ class Tables:
 
     def _stored_runs(self) -> Iterator[int]:
         """Yield the number of every run that has a chunk."""
-        at = list_chunk_key(0, 0)
         end = list_chunk_key((1 << 32) - 1, 0)
-        while (found := next(self._store.scan(at, end), None)) is not None:
-            number = list_chunk_run(found[0])
-            yield number
-            at = list_chunk_key(number + 1, 0)
+        for number in range(RUN_FAMILIES):
+            while (found := next(self._store.scan(list_chunk_key(number, 0), end), None)) is not None:
+                number = list_chunk_run(found[0])  # noqa: PLW2901 - the next one of its family
+                yield number
+                number += RUN_FAMILIES  # noqa: PLW2901
 
     def _finish_merges(self) -> None:
         self._do_work()

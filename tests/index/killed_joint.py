@@ -10,7 +10,7 @@ from stream_dedup.index.store import Store, WriteBatch
 from tests.index.small import small_runs
 from tests.logs import START_TIME, batch_record, rules_record, trim_record
 
-SETTINGS = IndexSettings(fold_entries=20, flush_entries=30)
+SETTINGS = IndexSettings(fold_entries=20, buffer_bytes=64 << 10)
 SIZES = (13, 4, 9, 12)
 """Records that are applied together; the second portion has rules and a trim."""
 
@@ -64,7 +64,7 @@ def _die_after_shared_write(index: LogIndex, *, durable: bool) -> None:
         real(store, batch)
         if index.next_offset > written + 1:
             if durable:
-                store.flush(wait=True)
+                store.flush()
             os.kill(os.getpid(), signal.SIGKILL)
         written = index.next_offset
 

@@ -11,7 +11,6 @@ from stream_dedup.audit.reference import plain_log
 from stream_dedup.core.model import Verdict, log_position
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index import IndexSettings, LogIndex, row_column
-from stream_dedup.index.store import Store
 from tests.amount import sampled
 from tests.index.checks import build, check_standing, check_verdicts, covered_positions
 from tests.logs import OTHER_SCHEME, SCHEME, START_TIME, TOPICS, batch_record, rules_record
@@ -121,55 +120,6 @@ def test_a_record_is_applied_once(tmp_path: Path) -> None:
     index = build(open_index(tmp_path), [rules_record(0), batch_record(1, START_TIME, [5], [0])])
     with pytest.raises(RefusedError, match="log record 1 after 1"):
         index.apply([batch_record(1, START_TIME, [5], [0])])
-    index.close()
-
-
-@pytest.mark.parametrize(("records", "entries"), [(64, 1), (64, 5), (8, 256)])
-def test_what_a_killed_worker_reads_again_is_bounded_in_entries_and_in_records(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int, entries: int
-) -> None:
-    """A slow stream has few articles in a log record: after 2,048 entries or 64 records all is durable."""
-    flushes: list[int] = []
-    index = LogIndex.open(tmp_path, scheme=SCHEME, settings=IndexSettings(flush_entries=2_048))
-    monkeypatch.setattr(Store, "flush", lambda *_, **__: flushes.append(index.next_offset))
-    rows = [batch_record(at, START_TIME, range(entries), range(at * 1000, at * 1000 + entries)) for at in range(1, 160)]
-    build(index, [rules_record(0)])
-    for row in rows:
-        index.apply([row])
-    monkeypatch.undo()
-    assert flushes == [1 + count for count in range(records, 160, records)]
-    index.close()
-
-
-def test_a_flush_is_put_off_while_the_one_before_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No batch waits for the disk; what was put off follows with the next batch."""
-    flushes: list[int] = []
-    index = LogIndex.open(tmp_path, scheme=SCHEME, settings=IndexSettings(flush_entries=64))
-    build(index, [rules_record(0)])
-    monkeypatch.setattr(Store, "flush", lambda *_, **__: flushes.append(index.next_offset))
-    for at in range(1, 12):
-        monkeypatch.setattr(Store, "is_flushing", at in range(4, 8))
-        index.apply([batch_record(at, START_TIME, range(32), range(at * 100, at * 100 + 32))])
-    monkeypatch.undo()
-    assert flushes == [3, 9, 11]
-    index.close()
-
-
-def test_a_store_says_that_a_flush_is_under_way(tmp_path: Path) -> None:
-    """Until it is written, and no longer."""
-    index = LogIndex.open(tmp_path, scheme=SCHEME)
-    store, seen = index._applied.store, set[bool]()
-    for number in range(200):
-        batch = store.batch()
-        batch.put(b"Z%d" % number, bytes(1 << 20))
-        store.write(batch)
-        store.flush(wait=False)
-        seen.add(store.is_flushing)
-        if seen == {True, False}:
-            break
-        store.flush(wait=True)
-        seen.add(store.is_flushing)
-    assert seen == {True, False}
     index.close()
 
 

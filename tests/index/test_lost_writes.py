@@ -27,6 +27,8 @@ STEP = 1 if FULL else 7
 """Of so many numbers of writes one is kept."""
 GO_ON = 10
 """Of so many of these one is gone on with to the end of the log."""
+LARGE = 3
+"""The part of the log that is a run of its own when it is trimmed."""
 FAMILIES = {b"C": "chunks", b"D": "directories", b"T": "names", b"W": "rows", b"E": "records"}
 
 
@@ -46,7 +48,7 @@ def the_log() -> list[LogRecord]:
     writer = stepwise_log(5, centres=8, most_rows=8)
     writer.append_rules(distance=5, window_ms=WINDOW)
     for part in range(6):
-        for _ in range(8):
+        for _ in range(60 if part == LARGE else 8):
             writer.append_batch()
         before, horizon = writer.append_rules(distance=5, window_ms=WINDOW), writer.time + WINDOW
         for _ in range(7):

@@ -15,7 +15,7 @@ from stream_dedup.cli import run
 from stream_dedup.errors import CorruptError, StreamDedupError
 from stream_dedup.index import LogIndex, only_copy_in, saving
 from stream_dedup.index.folder import Folder
-from stream_dedup.index.layout import ROW_BYTES, STATE, chunk_key, offset_key
+from stream_dedup.index.layout import LAST_ROWS, ROW_BYTES, STATE, chunk_key, offset_key
 from stream_dedup.index.owner import Owner
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.store import Store
@@ -42,7 +42,7 @@ def _change(folder: Path, change: Callable[[Store], dict[bytes, bytes | None]]) 
         else:
             batch.put(key, value)
     store.write(batch)
-    store.flush(wait=True)
+    store.flush()
     store.close()
 
 
@@ -54,7 +54,7 @@ def _row(number: int, field: int, value: int) -> Callable[[Store], dict[bytes, b
     """Change a word of a row: 4 is the group, 6 the log position."""
 
     def change(store: Store) -> dict[bytes, bytes | None]:
-        key = chunk_key(number // 64)
+        key = chunk_key(number // 64) if number < ARTICLES // 64 * 64 else LAST_ROWS
         size = len(store.get([chunk_key(0)])[0]) // 64
         raw = bytearray(store.get([key])[0])
         at = number % 64 * size + field * 8

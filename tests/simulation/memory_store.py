@@ -14,7 +14,11 @@ from random import Random
 from typing import ClassVar
 
 from stream_dedup.errors import CorruptError
+from stream_dedup.index.layout import family_of
 from stream_dedup.index.settings import IndexSettings
+
+_BUFFERED = 200
+"""Batches of writes that a full buffer has: then they are written out."""
 
 
 class Until(bytes):
@@ -106,10 +110,12 @@ class MemoryStore:
         for change in batch.changes:
             self._change(*change)
         self._unflushed.append(batch.changes)
+        if len(self._unflushed) == _BUFFERED:
+            self.flush()
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         keys = self._keys[bisect_left(self._keys, start) : bisect_left(self._keys, end)]
-        found = [(key, self._data[key]) for key in keys]
+        found = [(key, self._data[key]) for key in keys if family_of(key) == family_of(start)]
         yield from found
 
     def last(self, start: bytes, end: bytes) -> tuple[bytes, bytes] | None:
@@ -118,32 +124,22 @@ class MemoryStore:
             return None
         return self._keys[index], self._data[self._keys[index]]
 
-    def flush(self, *, wait: bool) -> None:
-        assert wait in {True, False}
+    def flush(self) -> None:
         if self._is_open:
             self.disk.folders[self.path] = dict(self._data)
             self._unflushed.clear()
 
-    @property
-    def is_flushing(self) -> bool:
-        """Whether a flush would wait: none does."""
-        return False
-
-    def compact(self, ranges: Sequence[tuple[bytes, bytes]]) -> None:
+    def compact(self, *, wait: bool) -> None:
         """Deleted entries take no space."""
 
-    def finish_compaction(self) -> None:
-        """Nothing runs."""
-
-    def number(self, name: str) -> int:
-        return len(name) * 0
+    bytes_on_disk = bytes_unwritten = bytes_cached = 0
 
     def corrupt(self, reason: str) -> CorruptError:
         self._on_corrupt(reason)
         return CorruptError(f"index {self.name}: {reason}")
 
     def close(self) -> None:
-        self.flush(wait=True)
+        self.flush()
         self._end()
 
     def die(self, rng: Random) -> None:

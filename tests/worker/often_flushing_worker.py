@@ -11,11 +11,12 @@ from stream_dedup.index import IndexSettings
 from stream_dedup.worker import opening
 from tests.worker import dying_worker
 
-FLUSH_ENTRIES = 10
+BUFFER_BYTES = 64 << 10
+"""Some ten articles."""
 
 
 def often_flushing(config: Config) -> IndexSettings:
-    return replace(index_settings_of(config), fold_entries=50, flush_entries=FLUSH_ENTRIES)
+    return replace(index_settings_of(config), fold_entries=50, buffer_bytes=BUFFER_BYTES)
 
 
 def main(path: str, step: str, times: str, *flags: str) -> int:

@@ -14,6 +14,8 @@ const READ_AHEAD: usize = 8;
 
 /// Two runs that become one.
 pub struct Merge {
+    /// Their table.
+    pub table: usize,
     /// Number of the older run.
     pub older: u64,
     /// Number of the newer run.
@@ -53,6 +55,7 @@ impl Merge {
     pub fn new(older: &Run, newer: &Run, id: u64, low_watermark: u64, chunk_entries: usize) -> Self {
         let is_alone = older.id == newer.id;
         Self {
+            table: older.blocks.table.into(),
             older: older.id,
             newer: newer.id,
             id,

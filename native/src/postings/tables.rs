@@ -29,8 +29,9 @@ use super::run::{Run, Slot};
 const MEMORY_FANOUT: u64 = 8;
 /// A stored run is merged into the one before it when it has this share of its entries.
 const FANOUT: u64 = 8;
-/// Entries that each merge takes for an entry that is appended: it ends before the next one of its size is due.
-const PACE: usize = 2 * (FANOUT as usize + 1);
+/// Entries that the merges of a table take, on average, for one that is appended: more than the twenty copies of an entry
+/// that an index of a billion needs, so that a large merge is over soon, and what it makes is stored together.
+const PACE: usize = 64;
 /// Factor of the group for each key word: odd, so no two groups give the same product, and different, so groups that
 /// collide in a block of one word do not collide in the others (the primes of XXH64).
 pub const KEY_FACTORS: [u64; WORDS] = [1, 0x9E37_79B1_85EB_CA87, 0xC2B2_AE3D_27D4_EB4F, 0x1656_67B1_9E37_79F9];
@@ -70,7 +71,12 @@ pub struct Tables {
     pub runs: Vec<Vec<Run>>,
     /// The rows.
     pub rows: Rows,
-    merges: Vec<Merging>,
+    /// The merge that is under way.
+    merge: Option<Merge>,
+    /// Entries that it has still to take.
+    owed: usize,
+    /// Runs with numbers below the second are written again, where they have entries before the document number.
+    rewritten: (u64, u32),
     blocks: Vec<Blocks>,
     chunk_entries: usize,
     fold: u64,
@@ -80,16 +86,10 @@ pub struct Tables {
     now: u32,
     /// Number of the next stored run, and of the next one in memory.
     next_stored: u32,
+    families: u32,
     next_in_memory: u64,
     low_watermark: u64,
     work: Work,
-}
-
-/// A merge of a table, and how many entries it has still to take.
-struct Merging {
-    table: usize,
-    merge: Merge,
-    owed: usize,
 }
 
 /// A part of a table's posting lists: a run, or what a merge has made of two.
@@ -146,7 +146,9 @@ impl Tables {
         Self {
             runs: blocks.iter().map(|_| Vec::new()).collect(),
             rows,
-            merges: Vec::new(),
+            merge: None,
+            owed: 0,
+            rewritten: (0, 0),
             blocks,
             chunk_entries,
             fold: fold.max(1),
@@ -155,15 +157,30 @@ impl Tables {
             queue: VecDeque::new(),
             now: 0,
             next_stored: 0,
+            families: 1,
             next_in_memory: FIRST_IN_MEMORY,
             low_watermark: 0,
             work: Work::default(),
         }
     }
 
-    /// Number further runs from here on: none has had such a number.
-    pub fn number_from(&mut self, next_stored: u32) {
+    /// Number further runs from here on: none has had such a number. Runs are stored in so many families, by the
+    /// remainder of their numbers.
+    pub fn number_from(&mut self, next_stored: u32, families: u32) {
         self.next_stored = self.next_stored.max(next_stored);
+        self.families = families.max(1);
+    }
+
+    /// A number for a run to store, if there is one of a family without runs.
+    fn take_number(&mut self) -> u32 {
+        let stored = self.runs.iter().flatten().filter(|run| run.is_stored).map(|run| run.id);
+        let made = self.merge.iter().map(|merge| merge.id);
+        let used: Vec<_> = stored.chain(made).map(|id| id as u32 % self.families).collect();
+        let next = self.next_stored;
+        let number = (next..next + self.families).find(|number| !used.contains(&(number % self.families)));
+        let number = number.unwrap_or(next);
+        self.next_stored = number + 1;
+        number
     }
 
     /// Take a stored run, the oldest of each table first.
@@ -177,7 +194,7 @@ impl Tables {
         if self.blocks.get(table) != Some(&run.blocks) || self.end_of(table) >= before || before > self.rows.after() {
             return Err(Damage(format!("run {id} of {:?} before {before} is out of place", run.blocks)));
         }
-        self.number_from(id + 1);
+        self.next_stored = self.next_stored.max(id + 1);
         self.runs[table].push(run);
         Ok(())
     }
@@ -229,8 +246,7 @@ impl Tables {
 
     /// The merge whose new run has the entries of a block that a run has.
     fn merge_of(&self, run: &Run, block: u32) -> Option<&Merge> {
-        let merges = self.merges.iter().map(|merging| &merging.merge);
-        merges.filter(|merge| merge.is_of(run)).find(|merge| block < merge.frontier())
+        self.merge.as_ref().filter(|merge| merge.is_of(run) && block < merge.frontier())
     }
 
     /// Append the entries of the next rows, and go on with merges; then there may be work.
@@ -256,11 +272,9 @@ impl Tables {
         }
     }
 
-    /// Let merges take so many entries for each one that was appended.
+    /// Let merges take some entries for each one that was appended.
     pub fn go_on(&mut self, appended: usize) {
-        for merging in &mut self.merges {
-            merging.owed += appended * PACE;
-        }
+        self.owed += appended * PACE * self.blocks.len();
         self.advance();
     }
 
@@ -284,7 +298,7 @@ impl Tables {
         self.held -= self.rows.drop_before(number) * (self.rows.chunk_memory() + CHUNK_OVERHEAD);
         for table in 0..self.blocks.len() {
             let gone = |run: &Run| run.before <= number;
-            self.give_up_merges(&self.runs[table].iter().filter(|run| gone(run)).map(|run| run.id).collect::<Vec<_>>());
+            self.give_up_merge(&self.runs[table].iter().filter(|run| gone(run)).map(|run| run.id).collect::<Vec<_>>());
             let (gone, left): (Vec<_>, Vec<_>) = std::mem::take(&mut self.runs[table]).into_iter().partition(gone);
             self.runs[table] = left;
             for run in &gone {
@@ -295,26 +309,14 @@ impl Tables {
 
     /// Begin to write every stored run again that has entries which are dropped.
     pub fn rewrite_trimmed(&mut self) {
-        for table in 0..self.blocks.len() {
-            let mut begin = 0;
-            for at in 0..self.runs[table].len() {
-                let run = &self.runs[table][at];
-                let is_free = !self.merges.iter().any(|merging| merging.merge.is_of(run));
-                if run.is_stored && begin < self.low_watermark && is_free {
-                    let id = self.next_stored.into();
-                    let merge = Merge::new(run, run, id, self.low_watermark, self.chunk_entries);
-                    self.next_stored += 1;
-                    self.merges.push(Merging { table, merge, owed: 0 });
-                }
-                begin = self.runs[table][at].before;
-            }
-        }
+        self.rewritten = (self.low_watermark, self.next_stored);
+        self.advance();
     }
 
     /// Whether a merge is under way.
     #[must_use]
     pub fn is_merging(&self) -> bool {
-        !self.merges.is_empty()
+        self.merge.is_some()
     }
 
     /// Take stored bytes.
@@ -441,41 +443,44 @@ impl Tables {
             self.work.named.push((id, run.directory()));
             run.is_stored = true;
         }
-        self.begin_merges(table);
     }
 
-    /// Begin every merge of a table that is due.
-    fn begin_merges(&mut self, table: usize) {
-        let busy = |run: &Run, merges: &[Merging]| merges.iter().any(|merging| merging.merge.is_of(run));
-        let mut at = self.runs[table].len();
-        while at >= 2 {
-            at -= 1;
-            let [older, newer] = [&self.runs[table][at - 1], &self.runs[table][at]];
-            let is_due = newer.is_stored && newer.entries * FANOUT >= older.entries;
-            if is_due && !busy(older, &self.merges) && !busy(newer, &self.merges) {
-                let id = self.next_stored.into();
-                let merge = Merge::new(older, newer, id, self.low_watermark, self.chunk_entries);
-                self.next_stored += 1;
-                self.merges.push(Merging { table, merge, owed: 0 });
-            }
-        }
-    }
-
-    /// Let every merge take what it owes, as far as its chunks are in memory.
+    /// Go on with what is due, as far as chunks are in memory and entries are owed.
     fn advance(&mut self) {
-        let mut at = 0;
-        while at < self.merges.len() {
-            match self.step(at) {
-                Step::Paused | Step::Missing(_) => at += 1,
-                Step::Done => self.finish(at),
+        while self.merge.is_some() || self.begin_merge() {
+            match self.step() {
+                Step::Paused | Step::Missing(_) => return,
+                Step::Done => self.finish(),
             }
         }
+        self.owed = 0;
     }
 
-    fn step(&mut self, at: usize) -> Step {
-        let Self { merges, runs, held, budget, queue, work, .. } = self;
-        let Merging { table, merge, owed } = &mut merges[at];
-        let runs = &mut runs[*table];
+    /// Begin the smallest merge that is due; whether there is one. One is under way at a time, so that what it makes is
+    /// stored together.
+    fn begin_merge(&mut self) -> bool {
+        let due = (0..self.runs.len()).flat_map(|table| self.due(table));
+        let Some((_, table, [older, newer])) = due.min_by_key(|&(entries, ..)| entries) else { return false };
+        let id = self.take_number().into();
+        let [older, newer] = [&self.runs[table][older], &self.runs[table][newer]];
+        self.merge = Some(Merge::new(older, newer, id, self.low_watermark, self.chunk_entries));
+        true
+    }
+
+    /// The merges of a table that are due: entries, table, and the places of the two runs.
+    fn due(&self, table: usize) -> impl Iterator<Item = (u64, usize, [usize; 2])> {
+        let (runs, (low_watermark, number)) = (&self.runs[table], self.rewritten);
+        let stored = runs.iter().take_while(|run| run.is_stored).count();
+        let pairs = (1..stored).filter(|&at| runs[at].entries * FANOUT >= runs[at - 1].entries);
+        let pairs = pairs.map(move |at| (runs[at - 1].entries + runs[at].entries, table, [at - 1, at]));
+        let begins = move |at: usize| at.checked_sub(1).map_or(0, |before| runs[before].before);
+        let trimmed = (0..stored).filter(move |&at| runs[at].id < number.into() && begins(at) < low_watermark);
+        pairs.chain(trimmed.map(move |at| (runs[at].entries, table, [at, at])))
+    }
+
+    fn step(&mut self) -> Step {
+        let Self { merge: Some(merge), runs, held, budget, queue, work, owed, .. } = self else { return Step::Paused };
+        let runs = &mut runs[merge.table];
         let places = places_of(merge, runs);
         let (id, pair) = (merge.id, places.map(|place| &runs[place]));
         let step = merge.step(pair, owed, |building, chunk| {
@@ -502,28 +507,26 @@ impl Tables {
         step
     }
 
-    fn finish(&mut self, at: usize) {
-        let Merging { table, merge, .. } = self.merges.swap_remove(at);
-        let [place, last] = places_of(&merge, &self.runs[table]);
-        let before = self.runs[table][last].before;
-        let gone: Vec<_> = self.runs[table].drain(place..=last).collect();
+    fn finish(&mut self) {
+        let Some(merge) = self.merge.take() else { return };
+        let runs = &mut self.runs[merge.table];
+        let [place, last] = places_of(&merge, runs);
+        let before = runs[last].before;
+        let gone: Vec<_> = runs.drain(place..=last).collect();
         if !merge.building.slots().is_empty() {
             let run = merge.building.finish(merge.id, before, true);
             self.work.named.push((run.id as u32, run.directory()));
-            self.runs[table].insert(place, run);
+            runs.insert(place, run);
         }
         for run in &gone {
             self.remove(run);
         }
-        self.begin_merges(table);
     }
 
-    /// Forget the merges of some runs, with what was stored of the new ones.
-    fn give_up_merges(&mut self, runs: &[u64]) {
-        let is_of = |merging: &Merging| runs.contains(&merging.merge.older) || runs.contains(&merging.merge.newer);
-        let (gone, left): (Vec<_>, Vec<_>) = std::mem::take(&mut self.merges).into_iter().partition(is_of);
-        self.merges = left;
-        for Merging { merge, .. } in gone {
+    /// Forget the merge of some runs, with what was stored of the new one.
+    fn give_up_merge(&mut self, runs: &[u64]) {
+        let is_of = |merge: &mut Merge| runs.contains(&merge.older) || runs.contains(&merge.newer);
+        if let Some(merge) = self.merge.take_if(is_of) {
             self.work.chunks.retain(|(key, _)| !matches!(key, Key::List(id, _) if u64::from(*id) == merge.id));
             self.work.removed.push(merge.id as u32);
             self.held -= held_by(merge.building.slots());
@@ -545,14 +548,14 @@ impl Tables {
     }
 
     fn slot(&mut self, id: u32, chunk: usize) -> Option<(&mut Slot, Blocks)> {
-        let Self { runs, merges, .. } = self;
+        let Self { runs, merge, .. } = self;
         for run in runs.iter_mut().flatten() {
             if run.id == u64::from(id) {
                 return Some((run.slots.get_mut(chunk)?, run.blocks));
             }
         }
-        let merging = merges.iter_mut().find(|merging| merging.merge.id == u64::from(id))?;
-        Some((merging.merge.building.slots_mut().get_mut(chunk)?, self.blocks[merging.table]))
+        let merge = merge.as_mut().filter(|merge| merge.id == u64::from(id))?;
+        Some((merge.building.slots_mut().get_mut(chunk)?, self.blocks[merge.table]))
     }
 
     /// When a chunk was used; none where it is not in memory, 0 where not since its last turn.
