@@ -43,7 +43,9 @@ class Stream:
         parameters |= {"sketch": ["random", sketch_bytes]} if sketch_bytes else {}
         self.scheme = Scheme("benchmark", 1, json.dumps(parameters | {"tables": tables}, separators=(",", ":")))
         self._rng = np.random.Generator(np.random.SFC64(SEED))
-        self._batch = batch
+        self.articles = batch
+        """Articles of the next batch."""
+        self._made = 0
         self._margin_bytes = TABLE_MARGIN_BYTES * tables
         self._sketch_bytes = sketch_bytes
         self._kept = _Kept(self._margin_bytes, sketch_bytes)
@@ -65,9 +67,10 @@ class Stream:
     def batch(self) -> Batch:
         """The next batch."""
         self._offset += 1
-        n = self._batch
+        n = self.articles
         signatures, margins, sketches = self._articles()
-        numbers = np.arange(self._offset * n, self._offset * n + n)
+        numbers = np.arange(self._made, self._made + n)
+        self._made += n
         columns = Columns(
             checksums=np.arange(n, dtype=np.uint64),
             statuses=np.full(n, Status.LONG, np.uint8),
@@ -82,7 +85,7 @@ class Stream:
 
     def _articles(self) -> tuple[U8, U8, U8]:
         """Signatures, margins and sketches: four fifths random, one fifth of earlier articles."""
-        n = self._batch
+        n = self.articles
         signatures = self._bits(n, SIGNATURE_BYTES)
         margins = self._margins(n, self._margin_bytes)
         sketches = self._bits(n, self._sketch_bytes)

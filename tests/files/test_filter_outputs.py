@@ -22,7 +22,7 @@ from stream_dedup.index import LogIndex
 from tests.forks import ForkedProcess
 from tests.waiting import wait_until
 
-LINES = 60
+LINES = 120
 """Some 2 KB each: together more than the output buffer, a pipe and a write hold."""
 PIPE_BYTES = 4096
 
