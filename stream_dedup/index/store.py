@@ -8,7 +8,7 @@ Rules:
   files with others, and what is deleted there leaves the disk with whole files.
 * Every error leaves here as one of ``errors``: damaged bytes as CorruptError (and reported to ``on_corrupt``, so that
   the folder is marked), a full or failing disk as UnavailableError.
-* Reads release the GIL.
+* Nothing waits for the disk with the GIL held, and nothing waits for ever: RocksDB would, on a full disk.
 * A store opened to read changes nothing in its folder and needs no permission to: RocksDB is given a temporary folder
   of links to the files, for it and its binding write small files wherever they open.
 * A forked child has no store: RocksDB's threads and locks are not forked with it. The child's copy of an open store
@@ -24,7 +24,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import shutil
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
@@ -41,6 +44,7 @@ from rocksdict import (
     DBCompressionType,
     Options,
     Rdict,
+    WriteBufferManager,
     WriteOptions,
 )
 from rocksdict import WriteBatch as RocksBatch
@@ -70,6 +74,17 @@ _COMPACT_BUFFERS = 8
 """Buffers of writes after which files of flushes are merged into larger ones."""
 _BACKGROUND_JOBS = 2
 """Threads that write and merge files."""
+_WAITS_AT = 2
+"""Times the bytes of writes that RocksDB gathers: with so many that are not in files yet, the next write waits."""
+_MOST_BUFFERS = 16
+"""Buffers of one column family that wait to be written to files, before RocksDB makes writes wait: never."""
+_BUFFER_PARTS = 128
+"""Parts in which the bytes of the buffers are taken from the system: each column family has one that is not full."""
+_POLL_S = 0.001
+_WRITE_LIMIT_S = 120
+"""Seconds in which RocksDB writes out what it has gathered, on a disk that works."""
+_JOIN_LIMIT_S = 10
+"""Seconds that closing waits for what RocksDB does in the background, on a disk that fails."""
 _OPEN_FILES = -1
 """Every file stays open: sizes and indexes of all files are checked at opening."""
 
@@ -133,11 +148,15 @@ class Store:
         self._path = path
         self._on_corrupt = on_corrupt
         self._compaction: threading.Thread | None = None
+        self._is_closing = threading.Event()
+        self._is_open = False
         self._compact_bytes = _COMPACT_BUFFERS * settings.write_buffer_bytes
         self._uncompacted = 0
         self._deleted: list[tuple[bytes, bytes]] = []
         self._pid = os.getpid()
         self._claim_rocksdb()
+        self._buffers = WriteBufferManager(settings.write_buffer_bytes, allow_stall=False)
+        self._most_unwritten = _WAITS_AT * settings.write_buffer_bytes
         self._view = TemporaryFolder() if read_only else None
         try:
             self._db = self._open(settings, create=create)
@@ -148,16 +167,27 @@ class Store:
         # A property, which rocksdict's stubs draw as a method.
         no_wal.disable_wal = True  # type: ignore[method-assign, assignment]
         self._db.set_write_options(no_wal)
-        self._families = {name: self._db.get_column_family(name) for name in FAMILIES}
-        self._handles = {name: self._db.get_column_family_handle(name) for name in (*FAMILIES, _FLUSHES)}
+        names = (*FAMILIES, _FLUSHES)
+        self._families = {name: self._db.get_column_family(name) for name in names}
+        self._handles = {name: self._db.get_column_family_handle(name) for name in names}
+        self._is_open = True
 
     def __del__(self) -> None:
-        if os.getpid() != self._pid and hasattr(self, "_db"):
-            # On release RocksDB would flush, and wait for its threads.
+        # On release each Rdict writes out its own column family, and in a forked child waits for threads of the parent.
+        if not self._is_open:
+            return
+        if os.getpid() != self._pid:
             self.abandon()
+        elif sys.is_finalizing():  # no thread can be started any more
+            self._flush()
+            self.abandon()
+        else:
+            with contextlib.suppress(StreamDedupError):
+                self.close()
 
     def abandon(self) -> None:
         """Never release RocksDB's objects: closing them would write files."""
+        self._is_open = False
         for each in (self._db, self._families, self._handles):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
 
@@ -213,6 +243,7 @@ class Store:
 
     def write(self, batch: WriteBatch) -> None:
         """Write a batch atomically; durable after ``flush``, or when RocksDB flushes."""
+        self._wait(self._has_room, "write")
         with self._translated("write"):
             taken = batch.take()
             size = taken.size_in_bytes()
@@ -250,15 +281,57 @@ class Store:
         """Make everything written durable. Nothing where it is read only."""
         if self._view is not None:
             return
-        with self._translated("flush"):
-            # ``Rdict.flush`` writes out one column family, and a kill could come before the next one. A compaction
-            # writes out all of them in one step first, if its range has a key in memory, and then has one key to do.
-            mark = RocksBatch(raw_mode=True)
-            mark.put(b"", b"", self._handles[_FLUSHES])
-            self._db.write(mark)
-            self._db.get_column_family(_FLUSHES).compact_range(b"", b"\0")
-            # It reports no error. This does, and finds nothing to write.
-            self._db.flush(True)  # noqa: FBT003 - rocksdict takes no keywords
+        flushing = threading.Thread(target=self._flush, name="index-flush", daemon=True)
+        flushing.start()
+        try:
+            self._wait(lambda: not flushing.is_alive(), "flush")
+        except StreamDedupError:
+            flushing.join(_JOIN_LIMIT_S)
+            raise
+        # It reports no error.
+        if any(
+            self._numbers("rocksdb.num-entries-active-mem-table") + self._numbers("rocksdb.num-entries-imm-mem-tables")
+        ):
+            raise self._error("flush", self._failure)
+
+    def _flush(self) -> None:
+        """Write out all column families in one step.
+
+        ``Rdict.flush`` writes out one: it must never be called while another one has something to write, because a kill
+        could come in between. A compaction first writes out all of them, if its range has a key in memory; here it has
+        one key, and nothing else to do.
+        """
+        if self._view is not None:
+            return
+        with contextlib.suppress(StreamDedupError), self._translated("flush"):
+            self._families[_FLUSHES].put(b"", b"")
+            self._families[_FLUSHES].compact_range(b"", b"\0")
+
+    def _wait(self, is_done: Callable[[], bool], doing: str) -> None:
+        """Wait until something is done.
+
+        Raises:
+            UnavailableError: RocksDB cannot write its files, and it will not be.
+        """
+        give_up = time.monotonic() + _WRITE_LIMIT_S
+        while True:
+            if self._db.property_int_value("rocksdb.background-errors") or time.monotonic() > give_up:
+                raise self._error(doing, self._failure)
+            if is_done():
+                return
+            time.sleep(_POLL_S)
+
+    @property
+    def _failure(self) -> str:
+        """Why RocksDB cannot write its files, as far as can be said."""
+        is_full = shutil.disk_usage(self._path).free < self._most_unwritten
+        return "No space left on device" if is_full else f"the last lines of {self._path / 'LOG'} say why"
+
+    def _has_room(self) -> bool:
+        """Whether little waits to be written to files, or nothing does: RocksDB begins that with a write."""
+        if self._buffers.get_usage() < self._most_unwritten:
+            return True
+        return not self._db.property_int_value("rocksdb.num-running-flushes")
 
     def checkpoint(self, path: Path) -> None:
         """Make a copy by hard links, cheap while both are on one file system."""
@@ -273,9 +346,8 @@ class Store:
         if wait:
             self._finish_compaction()
         if self._compaction is None or not self._compaction.is_alive():
-            self._compaction = threading.Thread(
-                target=self._compact, args=(self._deleted,), name="index-compaction", daemon=True
-            )
+            # Not a daemon: a thread that comes back from RocksDB while the interpreter ends would end the process.
+            self._compaction = threading.Thread(target=self._compact, args=(self._deleted,), name="index-compaction")
             self._uncompacted, self._deleted = 0, []
             self._compaction.start()
         if wait:
@@ -298,11 +370,11 @@ class Store:
 
     def _numbers(self, name: str) -> list[int]:
         with self._translated("read"):
-            return [family.property_int_value(name) or 0 for family in self._families.values()]
+            return [self._families[family].property_int_value(name) or 0 for family in FAMILIES]
 
-    def _finish_compaction(self) -> None:
+    def _finish_compaction(self, limit_s: float | None = None) -> None:
         if self._compaction is not None:
-            self._compaction.join()
+            self._compaction.join(limit_s)
             self._compaction = None
 
     def corrupt(self, reason: str) -> CorruptError:
@@ -311,26 +383,32 @@ class Store:
         return CorruptError(f"index {self.name}: {reason}; {REBUILD}")
 
     def close(self) -> None:
-        """Make everything written durable and close; the store is closed even if this raises.
+        """Make everything written durable and close.
 
-        In a forked child it does nothing.
+        Where that fails RocksDB's object stays as it is until the process ends: letting go of it would wait for the
+        disk, and write out one column family without the others. In a forked child this does nothing.
         """
-        if os.getpid() != self._pid:
+        if os.getpid() != self._pid or not self._is_open:
             return
-        self._finish_compaction()
+        self._is_closing.set()
         try:
             self.flush()
+        except BaseException:
+            self._finish_compaction(_JOIN_LIMIT_S)
+            self.abandon()
+            self._remove_view()
+            raise
+        self._finish_compaction()
+        self._is_open = False
+        self._families.clear()
+        self._handles.clear()
+        db = self._db
+        del self._db
+        try:
+            with self._translated("close"):
+                db.close()
         finally:
-            # Where the disk is full only letting go of every object closes it.
-            self._families.clear()
-            self._handles.clear()
-            db = self._db
-            del self._db
-            try:
-                with self._translated("close"):
-                    db.close()
-            finally:
-                self._remove_view()
+            self._remove_view()
 
     def _open(self, settings: IndexSettings, *, create: bool) -> Rdict:
         path, access = self._path, AccessType.read_write()
@@ -340,7 +418,7 @@ class Store:
                 if is_file(file) and file.name not in _NOT_READ:
                     (path / file.name).symlink_to(file.absolute())
         with self._translated("open"):
-            options = _options(settings, create=create)
+            options = _options(settings, self._buffers, create=create)
             return Rdict(str(path), options[DEFAULT_FAMILY], column_families=options, access_type=access)
 
     def _remove_view(self) -> None:
@@ -350,14 +428,23 @@ class Store:
     def _compact(self, deleted: list[tuple[bytes, bytes]]) -> None:
         # A failure shows itself at the next read or write; verdicts do not depend on space.
         with contextlib.suppress(StreamDedupError):
-            self.flush()
+            self._flush()
             for start, end in deleted:
                 # Of what was deleted before it reached the disk a file that says so would stay.
                 for name in families_of(start, end):
+                    if self._is_ending:
+                        return
                     self._compact_range(name, start, end, BottommostLevelCompaction.force())
             for name in ORDERED_FAMILIES:
+                if self._is_ending:
+                    return
                 if self._families[name].property_value("rocksdb.num-files-at-level0") != "0":
                     self._compact_range(name, None, None, BottommostLevelCompaction.skip())
+
+    @property
+    def _is_ending(self) -> bool:
+        """Whether the store is being closed, or the program is at its end."""
+        return self._is_closing.is_set() or not threading.main_thread().is_alive()
 
     def _compact_range(
         self, name: str, start: bytes | None, end: bytes | None, again: BottommostLevelCompaction
@@ -385,8 +472,8 @@ class Store:
     def _error(self, doing: str, text: str) -> StreamDedupError:
         if _HELD in text:
             return RefusedError(
-                f"index {self.name}: this process had a folder of this name open that was removed, moved or replaced; "
-                "end the process, then open this one"
+                f"index {self.name}: this process has a folder of this name open that it could not close, or that was "
+                "removed, moved or replaced; end the process, then open this one"
             )
         if any(sign in text for sign in _DAMAGE):
             return self.corrupt(f"RocksDB could not {doing}: {text}")
@@ -406,7 +493,7 @@ def _end_without_rocksdb() -> None:
     libc.on_exit(libc._exit, None)  # noqa: SLF001 - its name in C; registered last, it runs first, and with the exit code
 
 
-def _options(settings: IndexSettings, *, create: bool) -> dict[str, Options]:
+def _options(settings: IndexSettings, buffers: WriteBufferManager, *, create: bool) -> dict[str, Options]:
     """Return the options of each column family; the default one's are the store's too."""
     blocks = BlockBasedOptions()
     blocks.set_block_cache(Cache(settings.block_cache_bytes))
@@ -415,10 +502,13 @@ def _options(settings: IndexSettings, *, create: bool) -> dict[str, Options]:
     blocks.set_data_block_index_type(DataBlockIndexType.binary_search())
     blocks.set_cache_index_and_filter_blocks(True)
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
-    return {name: _family_options(name, blocks, settings, create=create) for name in (*FAMILIES, _FLUSHES)}
+    names = (*FAMILIES, _FLUSHES)
+    return {name: _family_options(name, blocks, buffers, settings, create=create) for name in names}
 
 
-def _family_options(name: str, blocks: BlockBasedOptions, settings: IndexSettings, *, create: bool) -> Options:
+def _family_options(
+    name: str, blocks: BlockBasedOptions, buffers: WriteBufferManager, settings: IndexSettings, *, create: bool
+) -> Options:
     options = Options(raw_mode=True)
     options.create_if_missing(create)
     options.create_missing_column_families(create)
@@ -426,7 +516,9 @@ def _family_options(name: str, blocks: BlockBasedOptions, settings: IndexSetting
     options.set_paranoid_checks(True)
     options.set_atomic_flush(True)
     options.set_block_based_table_factory(blocks)
-    options.set_db_write_buffer_size(settings.write_buffer_bytes)
+    options.set_write_buffer_manager(buffers)
+    options.set_max_write_buffer_number(_MOST_BUFFERS)
+    options.set_arena_block_size(settings.write_buffer_bytes // _BUFFER_PARTS)
     options.set_write_buffer_size(
         min(_STATE_BUFFER_BYTES, settings.write_buffer_bytes) if name == DEFAULT_FAMILY else settings.write_buffer_bytes
     )

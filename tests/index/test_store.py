@@ -1,11 +1,20 @@
 """RocksDB behind the index."""
 
+import os
+import random
+import time
 from pathlib import Path
 
 import pytest
 
 from stream_dedup.index import IndexSettings
 from stream_dedup.index.store import Store
+from tests.amount import FULL
+from tests.forks import forks
+from tests.index.killed_store import KEYS, opened
+
+LOST = 400
+"""Writes that are not in files yet, at most."""
 
 
 def test_a_store_has_its_set_block_cache_after_opening_again(tmp_path: Path) -> None:
@@ -15,3 +24,26 @@ def test_a_store_has_its_set_block_cache_after_opening_again(tmp_path: Path) -> 
         store = Store(tmp_path / "data", settings, create=create, on_corrupt=pytest.fail)
         assert store._numbers("rocksdb.block-cache-capacity")[0] == mib << 20
         store.close()
+
+
+def test_what_a_kill_leaves_is_cut_between_two_writes(tmp_path: Path) -> None:
+    """All column families are as of one write, and it is among the last ones."""
+    rng, found = random.Random(8), set[int]()
+    for life in range(200 if FULL else 20):
+        path, (reader, writer) = tmp_path / str(life), os.pipe()
+        process = forks().start("tests.index.killed_store:main", [str(path)], [0, writer, 2])
+        os.close(writer)
+        with os.fdopen(reader) as told:
+            for _, line in zip(range(rng.randint(1, 1_200)), told, strict=False):
+                last = int(line)
+            time.sleep(rng.uniform(0, 0.02))
+            process.kill()
+            process.wait()
+            last = max([last, *map(int, told.read().split())])
+        store = opened(path)
+        numbers = {int.from_bytes(value[:4], "big") for value in store.get(KEYS)}
+        store.close()
+        assert len(numbers) == 1, (life, numbers)
+        assert last - LOST < min(numbers) <= last + 1
+        found |= numbers
+    assert len(found) > 10
