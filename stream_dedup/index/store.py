@@ -289,10 +289,10 @@ class Store:
             flushing.join(_JOIN_LIMIT_S)
             raise
         # It reports no error.
-        if any(
-            self._numbers("rocksdb.num-entries-active-mem-table") + self._numbers("rocksdb.num-entries-imm-mem-tables")
-        ):
-            raise self._error("flush", self._failure)
+        entries = self._numbers("rocksdb.num-entries-active-mem-table")
+        if any(entries) or any(self._numbers("rocksdb.num-entries-imm-mem-tables")):
+            doing = "flush"
+            raise self._error(doing, self._failure)
 
     def _flush(self) -> None:
         """Write out all column families in one step.

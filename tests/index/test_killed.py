@@ -14,7 +14,7 @@ from tests.forks import forks
 from tests.index.checks import build, check_standing, covered_positions
 from tests.index.killed import SCHEME, SETTINGS, the_log
 
-LOST = 10
+LOST = 30
 """Records that a buffer holds at most."""
 
 
