@@ -3,38 +3,38 @@
 Every method keeps this order: first the atomic write, then the same change in memory. After an error between the two
 they may differ, so the index refuses every further change.
 
-Consecutive batches of new articles (``joint_batches``) share one write: a write costs as much as applying some dozens
-of articles. Every other record has a write of its own, because it changes how the records after it are applied, or
-depends on what is stored of those before it. What is stored at the end is the same.
+Consecutive batches of articles that are all new share one write: a write costs as much as applying some dozens of
+articles. An article is new if its source offset comes after every one of its partition that is covered or forgotten, in
+the index and in the batches before it that share the write. So nothing that is stored has to be read for it, and no
+batch can repeat another one of the same write. Every other record has a write of its own: a rules record, a trim or a
+withdrawal changes how the records after it are applied; a copy may make rules records void, and its originals are found
+by reading the source ranges. What is stored at the end is the same.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import xxhash
 
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
 from stream_dedup.core.logged_scheme import Scheme
-from stream_dedup.core.model import BLOCK_BITS, DocNumber, LogOffset, SourceRange, Widths
+from stream_dedup.core.model import BLOCK_BITS, DocNumber, LogOffset, SourceOffset, SourceRange, Widths
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import RefusedError, UserError
-from stream_dedup.index.history import History, Mark
-from stream_dedup.index.joint_batches import joint_batches, new_of
 from stream_dedup.index.layout import RowArray, offset_key, row_type, withdrawn_key
-from stream_dedup.index.records import StoredRecord, StoredRecords, numbered_records, table_rows
+from stream_dedup.index.records import StoredRecord, StoredRecords, Withdrawn, numbered_records, table_rows
 from stream_dedup.index.row_column import RowColumn
-from stream_dedup.index.segments import Coverage, Uncovered
-from stream_dedup.index.settings import IndexSettings
+from stream_dedup.index.segments import Coverage, SourceKey, Uncovered
+from stream_dedup.index.settings import JOINT_ENTRIES, IndexSettings
 from stream_dedup.index.state import State
 from stream_dedup.index.store import Store, WriteBatch
 from stream_dedup.index.tables import Tables
-from stream_dedup.index.trims import TrimEffect, Trims
-from stream_dedup.index.withdrawn import Withdrawn, numbered_at, write_withdrawn
+from stream_dedup.index.trims import History, Mark, TrimEffect, Trims
 
 
 class Applied:
@@ -55,8 +55,8 @@ class Applied:
         self.scheme = scheme
         self.state = State.read(store)
         self.history = History(store)
-        self.coverage = Coverage(store)
         self.rows = StoredRecords(store)
+        self.coverage = Coverage(store, self.rows)
         self.withdrawn = Withdrawn(store)
         self.trims = Trims(self.state, self.history, self.coverage, self.rows)
         self.doubt: str | None = None
@@ -127,10 +127,6 @@ class Applied:
         while left:
             self.in_doubt(lambda: self._apply_next(left))
 
-    def remove_trimmed(self) -> None:
-        """Rewrite the runs that have trimmed entries."""
-        self.in_doubt(self.tables.remove_trimmed)
-
     def in_doubt(self, effect: Callable[[], None]) -> None:
         """Run an effect. Where it fails, memory and disk may differ, so the index refuses every later one."""
         self.refuse_doubt()
@@ -154,13 +150,39 @@ class Applied:
 
     def _apply_next(self, left: deque[LogRecord]) -> None:
         """Apply and remove the first record, and with it the batches that share its write."""
-        together = joint_batches(left, self.coverage, self._widths, self.state.next_offset, self.tables.rows)
+        together = self._joint(left)
         if len(together) > 1 and self.history.current is not None:
-            self._apply_batches(together, [new_of(batch) for _, batch in together], [])
+            new = [(batch.offset(0), batch.offset(-1)) for _, batch in together]
+            self._apply_batches(together, [Uncovered([whole], None, None, late=False) for whole in new], [])
             for _ in together:
                 left.popleft()
         else:
             self._dispatch(left.popleft())
+
+    def _joint(self, records: Iterable[LogRecord]) -> list[tuple[LogRecord, Batch]]:
+        """Return the first of these records with their batches, as many as can share a write.
+
+        The first record that cannot, and all after it, are left out: one that is no batch of new articles, one of
+        another scheme, one whose log offset is not after those before it, one for which there may be no document
+        numbers left.
+        """
+        found: list[tuple[LogRecord, Batch]] = []
+        ends: dict[SourceKey, SourceOffset] = {}
+        left, next_offset = min(JOINT_ENTRIES, self.tables.rows.numbers_left), self.state.next_offset
+        for record in records:
+            batch = record.payload
+            if not isinstance(batch, Batch) or record.offset < next_offset:
+                break
+            if batch.widths != self._widths or len(batch) > left:
+                break
+            source = batch.source
+            if batch.offset(0) < (ends[source] if source in ends else self.coverage.end_of(source)):
+                break
+            ends[source] = SourceOffset(batch.offset(-1) + 1)
+            next_offset = LogOffset(record.offset + 1)
+            left -= len(batch)
+            found.append((record, batch))
+        return found
 
     def _dispatch(self, record: LogRecord) -> None:
         if record.offset < self.state.next_offset:
@@ -177,12 +199,8 @@ class Applied:
             self._apply_withdrawal(record, record.payload)
 
     def _open_tables(self, progress: ReportProgress | None = None) -> Tables:
-        column = RowColumn(
-            self.store,
-            self.state.first_doc_number,
-            self.state.next_doc_number,
-            row_type(self._widths.sketch_bytes),
-        )
+        kind = row_type(self._widths.sketch_bytes)
+        column = RowColumn(self.store, self.state.first_doc_number, self.state.next_doc_number, kind)
         tables = Tables(self.store, column, self._widths.tables, self._block_bits, self.settings)
         tables.load(progress)
         return tables
@@ -231,7 +249,7 @@ class Applied:
     ) -> None:
         for row, ranges in written:
             self.rows.write_record(writes, row.record, row.head)
-            self.coverage.write_ranges(writes, row.batch, row.offset, ranges, row.head)
+            self.coverage.write_ranges(writes, row, ranges)
         if len(rows):
             self.tables.rows.write_rows(writes, rows)
         for mark in voided:
@@ -274,13 +292,11 @@ class Applied:
             return
         if self.trims.completes(trim):
             self.state.complete_trim = record.offset
-        low_watermark, horizon = (
-            max(self.state.low_watermark, trim.before),
-            max(self.state.horizon or trim.horizon, trim.horizon),
-        )
+        low_watermark = max(self.state.low_watermark, trim.before)
         gone = sum(head.original_count for _, head in self.rows.scan_heads(self.state.low_watermark, low_watermark))
         marks = [mark for mark in self.history.marks if mark.offset < low_watermark]
-        self.state.low_watermark, self.state.horizon = low_watermark, horizon
+        self.state.low_watermark = low_watermark
+        self.state.horizon = max(self.state.horizon or trim.horizon, trim.horizon)
         first = next(self.rows.scan_heads(low_watermark), None)
         self.state.first_doc_number = self.state.next_doc_number if first is None else first[1].first
         self.state.articles -= gone
@@ -305,16 +321,16 @@ class Applied:
         writes.delete_range(withdrawn_key(DocNumber(0)), withdrawn_key(self.state.first_doc_number))
         for mark in marks:
             writes.delete(offset_key(b"U", mark.offset))
-        self.coverage.write_trim(writes, trim, self.rows.times_at)
+        self.coverage.write_trim(writes, trim)
 
     def _apply_withdrawal(self, record: LogRecord, withdrawal: Withdrawal) -> None:
         positions = np.array(withdrawal.positions, np.int64)
-        doc_numbers = numbered_at(self.rows, positions, self.state.low_watermark, record.offset)
+        doc_numbers = self.rows.doc_numbers_at(positions, self.state.low_watermark, record.offset)
         added = self.withdrawn.added_by(doc_numbers, self.state.next_doc_number, record.offset)
         self._advance(record)
         self.state.withdrawn += len(added)
         # 1. One atomic write: the withdrawn entries, the applied position.
-        self._write(lambda writes: write_withdrawn(writes, added))
+        self._write(lambda writes: self.withdrawn.write(writes, added))
         # 2. The same in memory.
         self.withdrawn.add(added)
 

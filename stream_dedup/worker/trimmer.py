@@ -127,7 +127,7 @@ class Trimmer:
 
     def _append_trim(self) -> None:
         # 3, 4
-        trim = self._index.restated_trim(self._earliest_time())
+        trim = self._index.trims.offered(self._earliest_time())
         if trim is not None:
             log.info("trim: entries before log offset %d are deleted", trim.before)
             self._append(trim)
@@ -144,7 +144,7 @@ class Trimmer:
         ids = self._offsets.topic_ids(self._config.topics.input)
         unnamed = {at: known for at, known in committed.items() if at.topic not in ids}
         for topic_id, number, offset in self._perhaps_of(unnamed, frozenset(ids.values())):
-            owed = self._index.owed_since(topic_id, number, offset)
+            owed = self._index.trims.owed_since((topic_id, number), offset)
             earliest = min(earliest, earliest if owed is None else owed)
         for topic, topic_id in ids.items():
             for known_id, partition in self._index.partitions():
@@ -153,7 +153,7 @@ class Trimmer:
                 found = committed.get(Partition(topic, partition), _NOTHING)
                 # An offset of another topic id says nothing about this topic: no output of it is committed.
                 after = found.offset if found.topic_id in (None, topic_id) else SourceOffset(0)
-                owed = self._index.owed_since(topic_id, partition, after)
+                owed = self._index.trims.owed_since((topic_id, partition), after)
                 earliest = min(earliest, earliest if owed is None else owed)
         return earliest
 

@@ -95,6 +95,17 @@ def add_numbers(index: LogIndex, values: list[int]) -> list[int]:
     return list(range(first, index.next_doc_number))
 
 
+def merge_all(index: LogIndex) -> None:
+    """Store and merge all that the next records would have stored and merged by and by."""
+    index._applied.in_doubt(index._applied.tables.merge_all)
+
+
+def finish_trim(index: LogIndex) -> None:
+    """Delete all trimmed entries from disk now, instead of with the next records."""
+    index._applied.in_doubt(index._applied.tables.remove_trimmed)
+    index._applied.store.compact(wait=True)
+
+
 def near_of(index: LogIndex, query: Query) -> Near:
     """Run one query."""
     return index._applied.tables.near(query)
