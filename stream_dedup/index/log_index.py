@@ -6,7 +6,7 @@ one write. Their keys then join the entries in memory, which are merged into the
 posting lists in steps. If the process is killed RocksDB keeps a prefix of these writes: every record up to the applied
 position is there, and entries that were not merged are read into memory again.
 
-One thread at a time uses an index (``calls`` sees to that for the Python API); one process owns its folder.
+One thread at a time uses an index; one process owns its folder.
 
 After any error that leaves a write in doubt the index refuses every call: close it and open it again.
 """
@@ -42,10 +42,11 @@ from stream_dedup.core.model import (
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, StreamDedupError
+from stream_dedup.index import layout
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.folder import Folder, remove_data
 from stream_dedup.index.judge import CheckedArticle, Judge
-from stream_dedup.index.layout import MAX_DOC_NUMBERS, RowArray
+from stream_dedup.index.layout import RowArray
 from stream_dedup.index.query import Articles, Near, query_of
 from stream_dedup.index.segments import SourceKey
 from stream_dedup.index.settings import IndexSettings
@@ -382,7 +383,7 @@ class LogIndex:
             articles=state.articles,
             trimmed_before=state.low_watermark,
             log_span_ms=0 if state.newest is None or before is None else max(0, state.newest - before),
-            numbers_used=state.next_doc_number / MAX_DOC_NUMBERS,
+            numbers_used=state.next_doc_number / layout.MAX_DOC_NUMBERS,
             partitions=len(applied.coverage.partitions),
             withdrawn=len(applied.withdrawn),
             tables=tables.count,

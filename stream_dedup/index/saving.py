@@ -1,8 +1,8 @@
 """Tells whether an index is the only copy of its content, and saves what can be read of one that is.
 
-That is an index of ``filter`` or of ``stream_dedup.Index``: its log records are in the index alone. They are read one by
-one and make a new index, which has the articles that could be read, in their order. The order makes a crash between any
-two steps harmless:
+That is an index of ``filter`` or of ``stream_dedup.Index``: its log records are in the index alone. They are read one
+by one and make a new index, which has the articles that could be read, in their order. The order makes a crash between
+any two steps harmless:
 
     1  a new data folder is filled from the log records of the damaged one, and verified
     2  the damaged one is also given the name ``kept-N/data-M``, by hard links
@@ -66,11 +66,12 @@ def refuse_unknown(path: Path) -> None:
 
 
 def _log_ids(path: Path) -> Iterator[str]:
-    for data in data_folders(path) if path.is_dir() else ():
-        if holds_data(data):
-            # Data that cannot be read do not count.
-            with contextlib.suppress(StreamDedupError, OSError), contextlib.closing(_store(data)) as store:
-                yield State.read(store).log_id or ""
+    for data in filter(holds_data, data_folders(path) if path.is_dir() else ()):
+        # Data that cannot be read do not count.
+        with contextlib.suppress(StreamDedupError, OSError):
+            with contextlib.closing(_store(data)) as store:
+                log_id = State.read(store).log_id or ""
+            yield log_id
 
 
 class Saved(NamedTuple):

@@ -217,9 +217,9 @@ def test_a_damaged_small_file_is_damage(tmp_path: Path, opening: str, kind: str,
     assert tree(tmp_path / "data-1") == data
 
 
-@pytest.mark.parametrize("opening", [*WRITERS, "read"])
+@pytest.mark.parametrize("opening", WRITERS)
 @pytest.mark.parametrize("kind", [*UNREADABLE])
-def test_a_lock_that_is_no_file_is_damage(tmp_path: Path, opening: str, kind: str) -> None:
+def test_a_process_id_that_is_no_file_is_damage(tmp_path: Path, opening: str, kind: str) -> None:
     """It is not waited for, and what it leads to is not changed."""
     kept(tmp_path)
     (tmp_path / "owner").unlink()

@@ -242,10 +242,11 @@ def test_an_index_that_is_let_go_leaves_its_folder(folder: Path) -> None:
 def test_a_process_of_another_container_may_have_the_same_id(tmp_path: Path) -> None:
     """The lock is held, and not by this process."""
     (tmp_path / "owner").write_text(f"{os.getpid()}\n")
-    with (tmp_path / "owner").open() as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(StreamDedupError, match=r"in use by process \d+ of another container or machine: stop that"):
-            Owner.write(tmp_path)
+    lock = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with pytest.raises(StreamDedupError, match=r"in use by process \d+ of another container or machine: stop that"):
+        Owner.write(tmp_path)
+    os.close(lock)
 
 
 def test_a_child_that_outlives_a_killed_owner_does_not_keep_its_folder(tmp_path: Path) -> None:

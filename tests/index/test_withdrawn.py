@@ -171,18 +171,6 @@ def test_verify_names_an_entry_that_is_hidden_from_itself(tmp_path: Path) -> Non
         assert again.verify() == ["entry 1 is hidden from 0 on: entries are 0 to before 5"]
 
 
-def test_an_index_without_withdrawals_says_nothing_of_them(tmp_path: Path) -> None:
-    """Its stored state is that of earlier releases, which open it; with a withdrawal they refuse it."""
-    log = log_with_withdrawal()
-    index = opened(tmp_path, log.records[:2])
-    stored = index._applied.store.get([b"M"])[0]
-    index.apply(log.records[2:3])
-    later = index._applied.store.get([b"M"])[0]
-    index.close()
-    assert b"withdrawn" not in stored
-    assert b'"withdrawn": 1' in later
-
-
 def test_the_index_names_the_withdrawal_of_an_entry(tmp_path: Path) -> None:
     """By its log offset, of the first that lists it; None of an entry that matches and of one without a signature."""
     log = log_with_withdrawal()
