@@ -231,7 +231,7 @@ class Index:
 
     def _count(self) -> int:
         self._settle()
-        return self._index.next_doc_number
+        return self._index.state.next_doc_number
 
     def _add(self, article: _Article) -> None:
         self._pending.append(article)

@@ -151,13 +151,12 @@ class Applied:
     def _apply_next(self, left: deque[LogRecord]) -> None:
         """Apply and remove the first record, and with it the batches that share its write."""
         together = self._joint(left)
-        if len(together) > 1 and self.history.current is not None:
-            new = [(batch.offset(0), batch.offset(-1)) for _, batch in together]
-            self._apply_batches(together, [Uncovered([whole], None, None, late=False) for whole in new], [])
-            for _ in together:
-                left.popleft()
-        else:
+        if len(together) < 2 or self.history.current is None:  # noqa: PLR2004 - those that share
             self._dispatch(left.popleft())
+            return
+        self._apply_batches(together)
+        for _ in together:
+            left.popleft()
 
     def _joint(self, records: Iterable[LogRecord]) -> list[tuple[LogRecord, Batch]]:
         """Return the first of these records with their batches, as many as can share a write.
@@ -215,13 +214,13 @@ class Applied:
         if batch.widths != self._widths:
             msg = f"log record {record.offset} is of {batch.widths}, the log's scheme has {self._widths}"
             raise RefusedError(msg)
-        uncovered = self.coverage.uncovered(batch)
-        self._apply_batches([(record, batch)], [uncovered], self._voided_by(uncovered))
+        self._apply_batches([(record, batch)])
 
-    def _apply_batches(
-        self, together: Sequence[tuple[LogRecord, Batch]], uncovered: Sequence[Uncovered], voided: list[Mark]
-    ) -> None:
-        """Apply consecutive batches, one or more, none of which covers a source offset of another."""
+    def _apply_batches(self, together: Sequence[tuple[LogRecord, Batch]]) -> None:
+        """Apply one batch, or consecutive batches of new articles."""
+        uncovered = [self.coverage.uncovered(batch) for _, batch in together]
+        # One that is written with others makes none void.
+        voided = self._voided_by(uncovered[0])
         stored = numbered_records(together, [each.mask for each in uncovered], self.state.next_doc_number)
         # Of a batch that was logged before, every entry, nothing is stored.
         written = [(row, each.ranges) for row, each in zip(stored, uncovered, strict=True) if each.ranges]

@@ -87,12 +87,11 @@ _MISSING = (
 
 
 class Folder:
-    """An open index folder. Use ``write`` or ``read``; after that ``release``."""
+    """An open index folder. Use ``write`` or ``read``; after that release its lock."""
 
-    def __init__(self, path: Path, lock: owner.Owner, *, writable: bool) -> None:
+    def __init__(self, path: Path, lock: owner.Owner) -> None:
         self.path = path
-        self._lock = lock
-        self.writable = writable
+        self.lock = lock
         self._current: str | None = None
 
     @classmethod
@@ -109,12 +108,12 @@ class Folder:
         with writing(path):
             path.mkdir(parents=True, exist_ok=True)
         _refuse_others_folder(path)
-        folder = cls(path, owner.Owner.write(path), writable=True)
+        folder = cls(path, owner.Owner.write(path))
         try:
             with writing(path):
                 folder._take(emptied=emptied)
         except BaseException:
-            folder.release()
+            folder.lock.release()
             raise
         return folder
 
@@ -129,11 +128,11 @@ class Folder:
         if not _holds_index(path):
             msg = f"index {path}: there is none; name its folder with --index"
             raise UserError(msg)
-        folder = cls(path, owner.Owner.read(path), writable=False)
+        folder = cls(path, owner.Owner.read(path))
         try:
             folder._read_current()
         except BaseException:
-            folder.release()
+            folder.lock.release()
             raise
         return folder
 
@@ -141,21 +140,6 @@ class Folder:
     def current(self) -> Path | None:
         """The current data folder; None in a new index, which only a writer has."""
         return None if self._current is None else self.path / self._current
-
-    @property
-    def here(self) -> bool:
-        """Whether this process opened it; False in a child that was forked since."""
-        return self._lock.here
-
-    @property
-    def is_replaced(self) -> bool:
-        """Whether this process writes to the folder, and it was removed, moved or replaced since."""
-        return self.writable and self._lock.is_replaced
-
-    def refuse_replaced(self) -> None:
-        """Raise RefusedError where it was."""
-        if self.writable:
-            self._lock.refuse_replaced()
 
     def make_data(self) -> Path:
         """Make an empty data folder; the next opening removes it unless ``make_current`` was called."""
@@ -186,12 +170,8 @@ class Folder:
 
     def mark_corrupt(self, reason: str) -> None:
         """Write the file ``corrupt``; the next opening raises its reason. A reader writes none."""
-        if self.writable and self.here and not self.is_replaced:
+        if self.lock.writes and self.lock.here and not self.lock.is_replaced:
             mark_corrupt(self.path, reason)
-
-    def release(self) -> None:
-        """Let another process open the folder."""
-        self._lock.release()
 
     def _take(self, *, emptied: bool) -> None:
         if not emptied:

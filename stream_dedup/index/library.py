@@ -69,7 +69,7 @@ def records_of(index: LogIndex, fingerprints: Fingerprints, groups: U64, ids: Se
         sketches=fingerprints.sketches,
         reasons=[""] * len(ids),
     )
-    first = index.next_doc_number
+    first = index.state.next_doc_number
     return [_next_record(index, make_batch(columns, _TOPIC_ID, _TOPIC, 0, np.arange(first, first + len(ids))))]
 
 

@@ -89,7 +89,12 @@ class IndexStats:
 
 
 class LogIndex:
-    """Block tables, log records and source ranges of one log. Use ``open`` or ``read``."""
+    """Block tables, log records and source ranges of one log. Use ``open`` or ``read``.
+
+    Attributes:
+        state: what was applied; only ``apply`` changes it.
+        trims: the trims that may be appended to the log.
+    """
 
     def __init__(self, folder: Folder, applied: Applied, staged: Path | None) -> None:
         self._folder = folder
@@ -97,6 +102,7 @@ class LogIndex:
         self._staged = staged
         self._judge = Judge(applied)
         self._closed = False
+        self.state = applied.state
         self.trims = applied.trims
 
     @classmethod
@@ -147,10 +153,10 @@ class LogIndex:
         """Open the index in an open folder, which is released if this raises."""
         settings = settings or IndexSettings()
         with contextlib.ExitStack() as undo:
-            undo.callback(folder.release)
+            undo.callback(folder.lock.release)
             data, store = _open_data(folder, settings, staged=staged)
             undo.callback(store.close)
-            applied = Applied(store, settings, scheme, progress, folder.refuse_replaced)
+            applied = Applied(store, settings, scheme, progress, folder.lock.refuse_replaced)
             undo.pop_all()
             return cls(folder, applied, data if staged else None)
 
@@ -165,32 +171,17 @@ class LogIndex:
     @property
     def log_id(self) -> str | None:
         """The log that this index belongs to; None before ``begin``."""
-        return self._applied.state.log_id
+        return self.state.log_id
 
     @property
     def next_offset(self) -> LogOffset:
         """Log offset after the last record applied."""
-        return self._applied.state.next_offset
-
-    @property
-    def last_checksum(self) -> int | None:
-        """XXH3 of the value of the last record applied; None before the first."""
-        return self._applied.state.last_checksum
-
-    @property
-    def next_doc_number(self) -> DocNumber:
-        """Document number of the next entry with a signature; without trims, the number of those applied."""
-        return self._applied.state.next_doc_number
+        return self.state.next_offset
 
     @property
     def low_watermark(self) -> LogOffset:
         """Log offset before which everything is trimmed."""
-        return self._applied.state.low_watermark
-
-    @property
-    def newest_time(self) -> int | None:
-        """Greatest log time of a batch, ms; None before the first."""
-        return self._applied.state.newest
+        return self.state.low_watermark
 
     @property
     def rules(self) -> Rules | None:
@@ -201,7 +192,7 @@ class LogIndex:
     def batches_since_rules(self) -> bool:
         """Whether batches follow the last rules record, so that restating the rules makes a new point to trim at."""
         marks = self._applied.history.marks
-        return bool(marks) and self._applied.state.newest != marks[-1].before
+        return bool(marks) and self.state.newest != marks[-1].before
 
     @property
     def counters(self) -> Counters:
@@ -211,7 +202,7 @@ class LogIndex:
     @property
     def here(self) -> bool:
         """Whether this process opened the index; False in a child that was forked since."""
-        return self._folder.here
+        return self._folder.lock.here
 
     def begin(self, log_id: str) -> None:
         """Bind a new, empty index to a log; RefusedError where it belongs to one."""
@@ -289,7 +280,7 @@ class LogIndex:
         for offset in np.unique(offsets).tolist():
             row, chosen = self._applied.rows.get(offset), offsets == offset
             within = positions[chosen] & (MAX_ROWS - 1)
-            checksums[chosen], fingerprints[chosen] = row.batch.checksums[within], row.fingerprints[within]
+            checksums[chosen], fingerprints[chosen] = row.batch.checksums[within], row.batch.fingerprints[within]
         return checksums, fingerprints
 
     def judge(self, positions: I64) -> list[Judgement]:
@@ -305,7 +296,7 @@ class LogIndex:
 
     def near(self, fingerprints: Fingerprints, groups: U64, rules: Rules) -> Near:
         """Return every near entry of texts with features, as of the end of the log; nothing expires."""
-        before = np.full(len(groups), self.next_doc_number, np.int64)
+        before = np.full(len(groups), self.state.next_doc_number, np.int64)
         times = np.zeros(len(groups), np.int64)
         signatures, margins, statuses, sketches = fingerprints
         articles = Articles(statuses, groups, signatures, margins, sketches, before, times)
@@ -338,16 +329,16 @@ class LogIndex:
             RefusedError: the folder was removed, moved or replaced. What was not durable is lost; the rest is where the
                 folder is.
         """
-        if self._closed or not self._folder.here:
+        if self._closed or not self._folder.lock.here:
             return
         self._closed = True
-        if self._folder.is_replaced:
+        if self._folder.lock.is_replaced:
             # Closing would write and remove files by their names.
             self._applied.store.abandon()
             try:
-                self._folder.refuse_replaced()
+                self._folder.lock.refuse_replaced()
             finally:
-                self._folder.release()
+                self._folder.lock.release()
         try:
             self._applied.close()
         except StreamDedupError:
@@ -358,7 +349,7 @@ class LogIndex:
                 # The next opening removes what cannot be removed now.
                 with contextlib.suppress(OSError):
                     remove_data(self._staged)
-            self._folder.release()
+            self._folder.lock.release()
 
     def refuse_stopped(self) -> None:
         """Raise RefusedError where an error stopped the index, or where this process is a fork of its owner."""
@@ -374,7 +365,7 @@ class LogIndex:
     def stats(self) -> IndexStats:
         """Return the figures of the index."""
         applied = self._applied
-        state, tables, store, counters = applied.state, applied.tables, applied.store, applied.tables.counters
+        state, tables, store, counters = self.state, applied.tables, applied.store, applied.tables.counters
         # The first rules record that has entries before it.
         before = next((mark.before for mark in applied.history.marks if mark.before is not None), None)
         return IndexStats(
@@ -412,7 +403,7 @@ def _open_data(folder: Folder, settings: IndexSettings, *, staged: bool) -> tupl
     """Open the current data folder, or with ``staged`` a copy of it; make an empty one where there is none."""
     current = folder.current
     if current is not None and not staged:
-        read_only = not folder.writable
+        read_only = not folder.lock.writes
         return current, Store(current, settings, create=False, on_corrupt=folder.mark_corrupt, read_only=read_only)
     data = folder.make_data()
     if current is not None:

@@ -24,7 +24,6 @@ from stream_dedup.index.small_files import open_file, writing
 
 FILE = "owner"
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _PID_BYTES = 20
 _PID = re.compile(rb"[0-9]{0,19}\n?")
 """What this program writes into the file; empty while it was only just made."""
@@ -38,15 +37,20 @@ _held: set[int] = set()
 class Owner:
     """A lock on an index folder, or on another folder of this program, held until ``release`` or until it is let go."""
 
-    def __init__(self, path: Path, kind: str, lock: int) -> None:
-        """``kind`` is what an error calls it, ``lock`` a handle of the folder."""
+    def __init__(self, path: Path, kind: str, *, writes: bool) -> None:
         self._path = path
         self._name = f"{kind} {path}"
-        self._lock = lock
+        self.writes = writes
+        self._lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._pid = os.getpid()
-        _held.add(lock)
-        self._release = weakref.finalize(self, _release, lock, self._pid)
+        _held.add(self._lock)
+        self._release = weakref.finalize(self, _release, self._lock, self._pid)
         self._release.atexit = False
+        try:
+            self._take(fcntl.LOCK_EX if writes else fcntl.LOCK_SH)
+        except BaseException:
+            self.release()
+            raise
 
     @classmethod
     def write(cls, path: Path, kind: str = "index") -> Owner:
@@ -58,14 +62,12 @@ class Owner:
             UnavailableError: the file system has no locks, or no space.
         """
         with writing(path):
-            owner = cls(path, kind, os.open(path, _FOLDER))
-        try:
-            owner._take(fcntl.LOCK_EX)
-            with writing(path):
+            owner = cls(path, kind, writes=True)
+            try:
                 _put_pid(path / FILE)
-        except BaseException:
-            owner.release()
-            raise
+            except BaseException:
+                owner.release()
+                raise
         return owner
 
     @classmethod
@@ -77,16 +79,10 @@ class Owner:
             UnavailableError: the file system has no locks.
         """
         try:
-            owner = cls(path, "index", os.open(path, _FOLDER))
+            return cls(path, "index", writes=False)
         except OSError as error:
             msg = f"index folder {path} cannot be read: {error.strerror}; name another with --index"
             raise UserError(msg) from error
-        try:
-            owner._take(fcntl.LOCK_SH)
-        except BaseException:
-            owner.release()
-            raise
-        return owner
 
     @property
     def here(self) -> bool:
@@ -96,7 +92,7 @@ class Owner:
     @property
     def is_replaced(self) -> bool:
         """Whether a folder that this process writes to was removed, moved or replaced since."""
-        return self.here and self._release.alive and not _is_of(self._lock, self._path)
+        return self.writes and self.here and self._release.alive and not _is_of(self._lock, self._path)
 
     def refuse_replaced(self) -> None:
         """Raise RefusedError where it was."""

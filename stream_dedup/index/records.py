@@ -44,11 +44,6 @@ class StoredRecord:
     """Whether the columns of its batch share no memory with those of others (``plain_batches``)."""
 
     @cached_property
-    def fingerprints(self) -> U64:
-        """Fingerprint of each entry."""
-        return self.batch.fingerprints
-
-    @cached_property
     def numbered(self) -> Bools:
         """Which entries have a document number: the signed originals."""
         return _numbered([self.batch], [self.head.originals])

@@ -22,13 +22,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from stream_dedup.core.entry import Batch, LogRecord, Payload, decode, encode
+from stream_dedup.core.entry import Batch, LogRecord, encode
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 from stream_dedup.core.model import LIBRARY_LOG_PREFIX, LogOffset, is_only_in_index
 from stream_dedup.core.progress import ReportProgress
-from stream_dedup.errors import CorruptError, StreamDedupError, UserError
+from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UserError
 from stream_dedup.index.folder import ID_FILE, data_folders, data_to_keep, holds_data, kept_folder, refuse_format
-from stream_dedup.index.layout import Head, offset_key
 from stream_dedup.index.library import append_articles, read_id
 from stream_dedup.index.log_index import LogIndex
 from stream_dedup.index.owner import Owner
@@ -126,26 +125,24 @@ class _Records:
     """The log records of a data folder, damaged or not, that can be read."""
 
     def __init__(self, data: Path, progress: ReportProgress) -> None:
-        self._store = _store(data)
         self._progress = progress
         self.lost: list[LogOffset] = []
-        try:
-            self.state = State.read(self._store)
-            self._rules: dict[int, Payload] = {mark.offset: mark.rules for mark in History(self._store).marks}
-            self._last = StoredRecords(self._store).last_offset()
-        except CorruptError as error:
-            self.close()
-            msg = (
-                f"index {data.parent} cannot be saved, its state or its rules cannot be read; nothing was changed: put "
-                "the folder back from a backup; without one, begin anew with another folder"
-            )
-            raise CorruptError(msg) from error
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        self._store.close()
+        store = _store(data)
+        self.close = store.close
+        with contextlib.ExitStack() as undo:
+            undo.callback(store.close)
+            self._rows = StoredRecords(store)
+            try:
+                self.state = State.read(store)
+                self._rules = {mark.offset: mark.rules for mark in History(store).marks}
+                self._last = self._rows.last_offset()
+            except CorruptError as error:
+                msg = (
+                    f"index {data.parent} cannot be saved, its state or its rules cannot be read; nothing was changed: "
+                    "put the folder back from a backup; without one, begin anew with another folder"
+                )
+                raise CorruptError(msg) from error
+            undo.pop_all()
 
     def read(self) -> Iterator[LogRecord]:
         """Yield what can be read, in order of the log."""
@@ -153,29 +150,13 @@ class _Records:
         first, end = self.state.low_watermark, max(self.state.next_offset, self._last + 1)
         for offset in map(LogOffset, range(first, end)):
             try:
-                record = self._record(offset)
-            except CorruptError:
-                record = None
-            if record is None:
+                rules = self._rules.get(offset)
+                record = LogRecord(offset, 0, rules, encode(rules)) if rules else self._rows.get(offset).record
+            except (CorruptError, RefusedError):
                 self.lost.append(offset)
             else:
                 yield record
             self._progress(offset + 1 - first, end - first)
-
-    def _record(self, offset: LogOffset) -> LogRecord | None:
-        if offset in self._rules:
-            rules = self._rules[offset]
-            return LogRecord(offset, 0, rules, encode(rules))
-        raw, head = self._store.get([offset_key(b"E", offset), offset_key(b"R", offset)])
-        if not raw or not head:
-            return None
-        try:
-            payload = decode(raw)
-        except UnicodeDecodeError:
-            return None
-        times = Head.decode(head).times
-        fits = isinstance(payload, Batch) and (isinstance(times, int) or len(times) == len(payload))
-        return LogRecord(offset, times, payload, raw) if fits else None
 
 
 def _apply(index: LogIndex, record: LogRecord, *, anew: bool) -> None:

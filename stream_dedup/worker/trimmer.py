@@ -109,7 +109,7 @@ class Trimmer:
 
     def _clock_of_the_log_is_ahead(self) -> bool:
         """Return whether the log's newest time is later than this machine's by more than the allowance."""
-        ahead_ms = (self._index.newest_time or 0) - self._clock.time_ms()
+        ahead_ms = (self._index.state.newest or 0) - self._clock.time_ms()
         self._metrics.log_clock_ahead_seconds.set(max(0, ahead_ms) / 1000)
         is_ahead = ahead_ms > self._allowance_ms
         if is_ahead and not self._log_is_ahead:
@@ -140,7 +140,7 @@ class Trimmer:
     def _earliest_time(self) -> int:
         """Return the earliest log time of articles whose output is not committed, or that are logged later."""
         committed = self._offsets.committed()
-        earliest = min(self._index.newest_time or 0, self._clock.time_ms()) - self._allowance_ms
+        earliest = min(self._index.state.newest or 0, self._clock.time_ms()) - self._allowance_ms
         ids = self._offsets.topic_ids(self._config.topics.input)
         unnamed = {at: known for at, known in committed.items() if at.topic not in ids}
         for topic_id, number, offset in self._perhaps_of(unnamed, frozenset(ids.values())):

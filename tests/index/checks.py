@@ -90,9 +90,9 @@ def add_signatures(index: LogIndex, signatures: np.ndarray, ids: list[str]) -> N
 
 def add_numbers(index: LogIndex, values: list[int]) -> list[int]:
     """Append fingerprints to an index of the Python API; returns their document numbers."""
-    first = index.next_doc_number
+    first = index.state.next_doc_number
     add_signatures(index, signatures_of(np.array(values, np.uint64)), ["x"] * len(values))
-    return list(range(first, index.next_doc_number))
+    return list(range(first, index.state.next_doc_number))
 
 
 def merge_all(index: LogIndex) -> None:

@@ -91,7 +91,7 @@ def check_library(path: Path, version: str) -> None:
     """A copy of the fixture's index has as many articles as were kept, and its searches find what they found."""
     searches = json.loads((FIXTURES / version / FOUND).read_text("utf-8"))
     with closing(open_library(path, rules_of(searches[0]).scheme)) as index:
-        assert index.next_doc_number == LIBRARY["articles"]
+        assert index.state.next_doc_number == LIBRARY["articles"]
         for search in searches:
             assert found_by(index, search) == search["found"]
         assert index.verify() == []

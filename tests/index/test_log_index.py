@@ -91,14 +91,14 @@ def test_log_times_of_single_entries(tmp_path: Path) -> None:
 def test_applied_position(tmp_path: Path) -> None:
     """The index says up to where it has read, of which log, and what the last record was."""
     index = open_index(tmp_path)
-    assert (index.log_id, index.next_offset, index.last_checksum, index.rules) == (None, 0, None, None)
+    assert (index.log_id, index.next_offset, index.state.last_checksum, index.rules) == (None, 0, None, None)
     records = random_log(1).records
     build(index, records)
     index.close()
     index = open_index(tmp_path)
     assert index.log_id == "a log"
     assert index.next_offset == records[-1].offset + 1
-    assert index.last_checksum == xxhash.xxh3_64_intdigest(records[-1].raw)
+    assert index.state.last_checksum == xxhash.xxh3_64_intdigest(records[-1].raw)
     index.close()
 
 

@@ -121,7 +121,7 @@ def test_what_only_verify_finds_is_saved_by_its_advice(folder: Path, capsys: pyt
     assert run(command.split()[1:]) == 0
     with LogIndex.read(folder, scheme=None) as index:
         assert index.verify() == []
-        assert index.next_doc_number == ARTICLES
+        assert index.state.next_doc_number == ARTICLES
 
 
 def test_data_of_which_nothing_can_be_read_are_not_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -140,7 +140,7 @@ def test_a_rebuilt_index_numbers_from_0_again(tmp_path: Path, monkeypatch: pytes
     index = often_folding(tmp_path / "whole")
     records = trimmed_log(1, index, FORGETS, copies=True)
     plain = plain_log(records)
-    numbered = index.next_doc_number
+    numbered = index.state.next_doc_number
     index.close()
     monkeypatch.setattr(row_column, "MAX_DOC_NUMBERS", numbered - 1)
     monkeypatch.setattr(layout, "MAX_DOC_NUMBERS", numbered - 1)
@@ -150,7 +150,7 @@ def test_a_rebuilt_index_numbers_from_0_again(tmp_path: Path, monkeypatch: pytes
     assert whole.stats().numbers_used > 7 / 8
     whole.close()
     cut = build(often_folding(tmp_path / "cut"), [record for record in records if record.offset >= plain.low_watermark])
-    assert cut.next_doc_number < numbered - 1
+    assert cut.state.next_doc_number < numbered - 1
     check_verdicts(cut, plain, after_trims(records, plain))
     check_standing(cut, plain)
     cut.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.core.entry import LogRecord, Withdrawal
-from stream_dedup.core.model import LogOffset, Verdict, log_position
+from stream_dedup.core.model import DocNumber, LogOffset, Verdict, log_position
 from stream_dedup.errors import CorruptError
 from stream_dedup.explain.entry import side_of_id
 from stream_dedup.explain.explain import explain
@@ -153,7 +153,7 @@ def test_withdrawn_entries_that_the_state_does_not_count_are_damage(tmp_path: Pa
     """An index that lost a withdrawal, or has one that no record made, is refused."""
     index = opened(tmp_path, log_with_withdrawal().records)
     writes = index._applied.store.batch()
-    writes.delete(withdrawn_key(index.next_doc_number - 4))  # type: ignore[arg-type]
+    writes.delete(withdrawn_key(DocNumber(index.state.next_doc_number - 4)))
     index._applied.store.write(writes)
     index.close()
     with pytest.raises(CorruptError, match="2 of its entries are withdrawn, its state says 3"):
@@ -164,7 +164,8 @@ def test_verify_names_an_entry_that_is_hidden_from_itself(tmp_path: Path) -> Non
     """An entry is withdrawn by a later record only, and one that is in the index."""
     index = opened(tmp_path, log_with_withdrawal().records)
     writes = index._applied.store.batch()
-    writes.put(withdrawn_key(index.next_doc_number - 4), withdrawn_value(index.next_doc_number - 5, LogOffset(3)))  # type: ignore[arg-type]
+    after = index.state.next_doc_number
+    writes.put(withdrawn_key(DocNumber(after - 4)), withdrawn_value(DocNumber(after - 5), LogOffset(3)))
     index._applied.store.write(writes)
     index.close()
     with LogIndex.open(tmp_path / "index", scheme=SCHEME) as again:

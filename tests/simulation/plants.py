@@ -124,7 +124,7 @@ def _newest_first(self: Engine) -> list[JudgedBatch]:
 
 def _owing_nothing(self: Trimmer) -> int:
     """Trim as if every logged article had left."""
-    return (self._index.newest_time or 0) - int(self._config.worker.clock_allowance_s * 1000)
+    return (self._index.state.newest or 0) - int(self._config.worker.clock_allowance_s * 1000)
 
 
 _committed = MemorySource.committed
