@@ -21,13 +21,13 @@ import xxhash
 
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
 from stream_dedup.core.logged_scheme import Scheme
-from stream_dedup.core.model import BLOCK_BITS, DocNumber, LogOffset, SourceOffset, SourceRange, Widths
+from stream_dedup.core.model import BLOCK_BITS, DocNumber, LogOffset, SourceOffset, Widths
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import RefusedError, UserError
-from stream_dedup.index.layout import RowArray, offset_key, row_type, withdrawn_key
-from stream_dedup.index.records import StoredRecord, StoredRecords, Withdrawn, numbered_records, table_rows
+from stream_dedup.index.layout import offset_key, row_type, withdrawn_key
+from stream_dedup.index.records import StoredRecords, Withdrawn, numbered_records, table_rows
 from stream_dedup.index.row_column import RowColumn
 from stream_dedup.index.segments import Coverage, SourceKey, Uncovered
 from stream_dedup.index.settings import JOINT_ENTRIES, IndexSettings
@@ -230,7 +230,15 @@ class Applied:
         self.state.next_doc_number = DocNumber(self.state.next_doc_number + len(rows))
         self.state.articles += sum(row.head.original_count for row, _ in written)
         # 1. One atomic write: the records, their rows and source ranges, void rules records, the applied position.
-        self._write(lambda writes: self._put_batches(writes, written, rows, voided))
+        writes = self.store.batch()
+        for row, ranges in written:
+            self.rows.write_record(writes, row)
+            self.coverage.write_ranges(writes, row, ranges)
+        if len(rows):
+            self.tables.rows.write_rows(writes, rows)
+        for mark in voided:
+            mark.write(writes)
+        self._write(writes)
         # 2. The same in memory.
         self.history.replace_marks(voided)
         for row, ranges in written:
@@ -238,21 +246,6 @@ class Applied:
             self.rows.keep_decoded(row)
         if len(rows):
             self.tables.append_entries(rows)
-
-    def _put_batches(
-        self,
-        writes: WriteBatch,
-        written: list[tuple[StoredRecord, list[SourceRange]]],
-        rows: RowArray,
-        voided: list[Mark],
-    ) -> None:
-        for row, ranges in written:
-            self.rows.write_record(writes, row.record, row.head)
-            self.coverage.write_ranges(writes, row, ranges)
-        if len(rows):
-            self.tables.rows.write_rows(writes, rows)
-        for mark in voided:
-            mark.write(writes)
 
     def _voided_by(self, uncovered: Uncovered) -> list[Mark]:
         """Return the rules records that no trim may name from now on.
@@ -274,7 +267,9 @@ class Applied:
             self._write()
             return
         mark = Mark(record.offset, rules, self.state.newest)
-        self._write(mark.write)
+        writes = self.store.batch()
+        mark.write(writes)
+        self._write(writes)
         self.history.marks.append(mark)
         if (self._widths, self._block_bits) != (rules.scheme.widths, rules.scheme.block_bits):
             self._widths, self._block_bits = rules.scheme.widths, rules.scheme.block_bits
@@ -293,7 +288,6 @@ class Applied:
             self.state.complete_trim = record.offset
         low_watermark = max(self.state.low_watermark, trim.before)
         gone = sum(head.original_count for _, head in self.rows.scan_heads(self.state.low_watermark, low_watermark))
-        marks = [mark for mark in self.history.marks if mark.offset < low_watermark]
         self.state.low_watermark = low_watermark
         self.state.horizon = max(self.state.horizon or trim.horizon, trim.horizon)
         first = next(self.rows.scan_heads(low_watermark), None)
@@ -302,7 +296,17 @@ class Applied:
         withdrawn = self.withdrawn.not_before(self.state.first_doc_number)
         self.state.withdrawn = len(withdrawn)
         # 1. One atomic write: deletes trimmed entries, source ranges and rules; sets the applied position.
-        self._write(lambda writes: self._put_trim(writes, trim, low_watermark, marks))
+        writes = self.store.batch()
+        for family in (b"E", b"R"):
+            writes.delete_range(offset_key(family, 0), offset_key(family, low_watermark))
+        self.tables.rows.delete_rows_before(writes, self.state.first_doc_number)
+        self.tables.put_drop(writes, self.state.first_doc_number)
+        writes.delete_range(withdrawn_key(DocNumber(0)), withdrawn_key(self.state.first_doc_number))
+        for mark in self.history.marks:
+            if mark.offset < low_watermark:
+                writes.delete(offset_key(b"U", mark.offset))
+        self.coverage.write_trim(writes, trim)
+        self._write(writes)
         # 2. The same in memory. In runs the low watermark hides trimmed entries until these are merged.
         self.history.drop_marks_before(low_watermark)
         self.rows.drop_decoded_before(low_watermark)
@@ -312,16 +316,6 @@ class Applied:
         # 3. What is deleted leaves the disk; whatever ends this, verdicts are the same.
         self.store.compact(wait=False)
 
-    def _put_trim(self, writes: WriteBatch, trim: Trim, low_watermark: LogOffset, marks: list[Mark]) -> None:
-        for family in (b"E", b"R"):
-            writes.delete_range(offset_key(family, 0), offset_key(family, low_watermark))
-        self.tables.rows.delete_rows_before(writes, self.state.first_doc_number)
-        self.tables.put_drop(writes, self.state.first_doc_number)
-        writes.delete_range(withdrawn_key(DocNumber(0)), withdrawn_key(self.state.first_doc_number))
-        for mark in marks:
-            writes.delete(offset_key(b"U", mark.offset))
-        self.coverage.write_trim(writes, trim)
-
     def _apply_withdrawal(self, record: LogRecord, withdrawal: Withdrawal) -> None:
         positions = np.array(withdrawal.positions, np.int64)
         doc_numbers = self.rows.doc_numbers_at(positions, self.state.low_watermark, record.offset)
@@ -329,7 +323,9 @@ class Applied:
         self._advance(record)
         self.state.withdrawn += len(added)
         # 1. One atomic write: the withdrawn entries, the applied position.
-        self._write(lambda writes: self.withdrawn.write(writes, added))
+        writes = self.store.batch()
+        self.withdrawn.write(writes, added)
+        self._write(writes)
         # 2. The same in memory.
         self.withdrawn.add(added)
 
@@ -339,10 +335,9 @@ class Applied:
         self.state.next_offset = LogOffset(record.offset + 1)
         self.state.last_checksum = xxhash.xxh3_64_intdigest(record.raw)
 
-    def _write(self, fill: Callable[[WriteBatch], object] | None = None) -> None:
-        batch = self.store.batch()
-        if fill is not None:
-            fill(batch)
+    def _write(self, batch: WriteBatch | None = None) -> None:
+        """Write a batch together with the state."""
+        batch = batch or self.store.batch()
         self.state.write(batch)
         self.store.write(batch)
 

@@ -96,11 +96,8 @@ def _begin(index: LogIndex, path: Path, scheme: Scheme) -> None:
         msg = f"index {path} belongs to a worker or to `filter`: give stream_dedup.Index a folder of its own"
         raise UserError(msg)
     if index.rules is None:
-        _append(index, Rules(scheme, search=DIRECTED, distance=None, probes=1, limit=0, short_limit=0))
-
-
-def _append(index: LogIndex, payload: Payload) -> None:
-    index.apply([_next_record(index, payload)])
+        rules = Rules(scheme, search=DIRECTED, distance=None, probes=1, limit=0, short_limit=0)
+        index.apply([_next_record(index, rules)])
 
 
 def _next_record(index: LogIndex, payload: Payload) -> LogRecord:

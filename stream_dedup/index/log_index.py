@@ -253,9 +253,13 @@ class LogIndex:
         """Return the offset of a source partition below which everything is forgotten, 0 of none. Any thread."""
         return self._applied.coverage.forgotten.get((topic_id, partition), SourceOffset(0))
 
-    def rules_at(self, position: LogPosition) -> Rules:
-        """Return the rules in force at a log position; RefusedError where it is before the log's first rules."""
-        return self._rules_at_offset(log_offset_of(position))
+    def rules_at(self, log_offset: LogOffset) -> Rules:
+        """Return the rules in force at a log offset; RefusedError where it is before the log's first rules."""
+        rules = self._applied.history.at(log_offset)
+        if rules is None:
+            msg = f"no rules are in force at log offset {log_offset}: it is before the log's first rules, or trimmed"
+            raise RefusedError(msg)
+        return rules
 
     def entry(self, position: LogPosition) -> tuple[LogRecord, int]:
         """Return the record and the row of an entry; RefusedError where it is not held."""
@@ -285,7 +289,7 @@ class LogIndex:
 
     def judge(self, positions: I64) -> list[Judgement]:
         """Return the verdicts of logged originals, each as of its own log position."""
-        return self._judge.judge(positions, self._rules_at_offset)
+        return self._judge.judge(positions, self.rules_at)
 
     def check(self, columns: Columns, time_ms: int, most: int = 1) -> list[CheckedArticle]:
         """Return the verdict that each article would have if it were logged next, at this log time.
@@ -390,13 +394,6 @@ class LogIndex:
             candidates=counters.candidates,
             folds=counters.folds,
         )
-
-    def _rules_at_offset(self, log_offset: LogOffset) -> Rules:
-        rules = self._applied.history.at(log_offset)
-        if rules is None:
-            msg = f"no rules are in force at log offset {log_offset}: it is before the log's first rules, or trimmed"
-            raise RefusedError(msg)
-        return rules
 
 
 def _open_data(folder: Folder, settings: IndexSettings, *, staged: bool) -> tuple[Path, Store]:

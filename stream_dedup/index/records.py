@@ -133,10 +133,10 @@ class StoredRecords:
         self._recent: OrderedDict[LogOffset, StoredRecord] = OrderedDict()
         self._recent_bytes = 0
 
-    def write_record(self, batch: WriteBatch, record: LogRecord, head: Head) -> None:
+    def write_record(self, batch: WriteBatch, row: StoredRecord) -> None:
         """Add a record to a batch of writes."""
-        batch.put(layout.offset_key(b"E", record.offset), record.raw)
-        batch.put(layout.offset_key(b"R", record.offset), head.encode())
+        batch.put(layout.offset_key(b"E", row.offset), row.raw)
+        batch.put(layout.offset_key(b"R", row.offset), row.head.encode())
 
     def keep_decoded(self, row: StoredRecord) -> None:
         """Keep a decoded record; the oldest ones go when they are too many bytes."""

@@ -8,7 +8,7 @@ import pytest
 import xxhash
 
 from stream_dedup.audit.reference import plain_log
-from stream_dedup.core.model import Verdict, log_position
+from stream_dedup.core.model import LogOffset, Verdict, log_position
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index import IndexSettings, LogIndex, row_column
 from tests.amount import sampled
@@ -204,12 +204,12 @@ def test_rules_of_another_scheme_are_refused(tmp_path: Path) -> None:
     LogIndex.open(tmp_path, scheme=None).close()
 
 
-def test_rules_at_a_log_position(tmp_path: Path) -> None:
+def test_rules_at_a_log_offset(tmp_path: Path) -> None:
     """The rules in force are those of the last rules record that counted before the log position."""
     records = [rules_record(0), batch_record(1, START_TIME, [5], [0]), rules_record(2, revision=2, distance=7)]
     index = build(open_index(tmp_path), [*records, rules_record(3, revision=2, distance=9)])
     assert index.rules is not None
-    assert [index.rules_at(log_position(offset, 0)).distance for offset in (0, 1, 2, 3, 9)] == [3, 3, 7, 7, 7]
+    assert [index.rules_at(LogOffset(offset)).distance for offset in (0, 1, 2, 3, 9)] == [3, 3, 7, 7, 7]
     assert index.rules.distance == 7
     index.close()
 
