@@ -153,9 +153,8 @@ class Judge:
         n, state = len(columns), self._applied.state
         checked = [CheckedArticle(_UNIQUE)] * n
         if n:
-            # The record that would be next, of no source partition. With none of them an original, each ends its past
-            # at the next document number.
-            head = Head(n, time_ms, np.zeros(n, np.bool_), state.next_doc_number)
+            # The record that would be next, of no source partition. The entries of the tables end before its numbers.
+            head = Head(n, time_ms, first=state.next_doc_number)
             record = StoredRecord(state.next_offset, make_batch(columns, b"", "", 0, np.arange(n)), head, b"")
             own = _JudgedArticles.at((state.next_offset << ROW_BITS) + np.arange(n), lambda _: record)
             for number, one in self._judge_all(rules, own, np.arange(n), most):
