@@ -1,10 +1,8 @@
 """The index of one log: a cache that can be deleted and built again from the log.
 
-Records are applied in log order, each in one atomic write: the record, its rows and source ranges, its changes of the
-rules and trims, and the applied position. Batches of new articles that are applied together and follow each other share
-one write. Their keys then join the entries in memory, which are merged into the stored
-posting lists in steps. If the process is killed RocksDB keeps a prefix of these writes: every record up to the applied
-position is there, and entries that were not merged are read into memory again.
+Records are applied in log order, each whole, in atomic writes (``applying``). If the process is killed RocksDB keeps a
+prefix of these writes: every record up to the applied position is there, and the entries that were in memory and in no
+stored run are read again from their rows.
 
 One thread at a time uses an index; one process owns its folder.
 
@@ -157,8 +155,9 @@ class LogIndex:
             data, store = _open_data(folder, settings, staged=staged)
             undo.callback(store.close)
             applied = Applied(store, settings, scheme, progress, folder.lock.refuse_replaced)
+            index = cls(folder, applied, data if staged else None)
             undo.pop_all()
-            return cls(folder, applied, data if staged else None)
+            return index
 
     def __enter__(self) -> Self:
         return self
