@@ -3,17 +3,16 @@
 A cache of the log: everything in it can be built again. Only ``store`` knows RocksDB.
 """
 
-from stream_dedup.index.folder import mark_corrupt
-from stream_dedup.index.kept import keep_aside
-from stream_dedup.index.log_index import FORGOTTEN, UNLOGGED, LogIndex
-from stream_dedup.index.only_copy import only_copy_in, refuse_unknown
-from stream_dedup.index.saving import save
+from stream_dedup.index.folder import keep_aside, mark_corrupt
+from stream_dedup.index.log_index import FORGOTTEN, UNLOGGED, IndexStats, LogIndex
+from stream_dedup.index.saving import Saved, only_copy_in, refuse_unknown, save
 from stream_dedup.index.settings import IndexSettings
 
 __all__ = [
     "FORGOTTEN",
     "UNLOGGED",
     "IndexSettings",
+    "IndexStats",
     "LogIndex",
     "Saved",
     "keep_aside",

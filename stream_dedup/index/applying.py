@@ -3,38 +3,38 @@
 Every method keeps this order: first the atomic write, then the same change in memory. After an error between the two
 they may differ, so the index refuses every further change.
 
-Consecutive batches of new articles (``joint_batches``) share one write: a write costs as much as applying some dozens
-of articles. Every other record has a write of its own, because it changes how the records after it are applied, or
-depends on what is stored of those before it. What is stored at the end is the same.
+Consecutive batches of articles that are all new share one write: a write costs as much as applying some dozens of
+articles. An article is new if its source offset comes after every one of its partition that is covered or forgotten, in
+the index and in the batches before it that share the write. So nothing that is stored has to be read for it, and no
+batch can repeat another one of the same write. Every other record has a write of its own: a rules record, a trim or a
+withdrawal changes how the records after it are applied; a copy may make rules records void, and its originals are found
+by reading the source ranges. What is stored at the end is the same.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import xxhash
 
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
 from stream_dedup.core.logged_scheme import Scheme
-from stream_dedup.core.model import BLOCK_BITS, DocNumber, LogOffset, SourceRange, Widths
+from stream_dedup.core.model import BLOCK_BITS, DocNumber, LogOffset, SourceOffset, Widths
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import RefusedError, UserError
-from stream_dedup.index.history import History, Mark
-from stream_dedup.index.joint_batches import joint_batches, new_of
-from stream_dedup.index.layout import RowArray, offset_key, row_type, withdrawn_key
-from stream_dedup.index.records import StoredRecord, StoredRecords, numbered_records, table_rows
+from stream_dedup.index.layout import offset_key, row_type, withdrawn_key
+from stream_dedup.index.records import StoredRecords, Withdrawn, numbered_records, table_rows
 from stream_dedup.index.row_column import RowColumn
-from stream_dedup.index.segments import Coverage, Uncovered
-from stream_dedup.index.settings import IndexSettings
+from stream_dedup.index.segments import Coverage, SourceKey, Uncovered
+from stream_dedup.index.settings import JOINT_ENTRIES, IndexSettings
 from stream_dedup.index.state import State
 from stream_dedup.index.store import Store, WriteBatch
 from stream_dedup.index.tables import Tables
-from stream_dedup.index.trims import TrimEffect, Trims
-from stream_dedup.index.withdrawn import Withdrawn, numbered_at, write_withdrawn
+from stream_dedup.index.trims import History, Mark, TrimEffect, Trims
 
 
 class Applied:
@@ -55,8 +55,8 @@ class Applied:
         self.scheme = scheme
         self.state = State.read(store)
         self.history = History(store)
-        self.coverage = Coverage(store)
         self.rows = StoredRecords(store)
+        self.coverage = Coverage(store, self.rows)
         self.withdrawn = Withdrawn(store)
         self.trims = Trims(self.state, self.history, self.coverage, self.rows)
         self.doubt: str | None = None
@@ -127,10 +127,6 @@ class Applied:
         while left:
             self.in_doubt(lambda: self._apply_next(left))
 
-    def remove_trimmed(self) -> None:
-        """Rewrite the runs that have trimmed entries."""
-        self.in_doubt(self.tables.remove_trimmed)
-
     def in_doubt(self, effect: Callable[[], None]) -> None:
         """Run an effect. Where it fails, memory and disk may differ, so the index refuses every later one."""
         self.refuse_doubt()
@@ -154,13 +150,38 @@ class Applied:
 
     def _apply_next(self, left: deque[LogRecord]) -> None:
         """Apply and remove the first record, and with it the batches that share its write."""
-        together = joint_batches(left, self.coverage, self._widths, self.state.next_offset, self.tables.rows)
-        if len(together) > 1 and self.history.current is not None:
-            self._apply_batches(together, [new_of(batch) for _, batch in together], [])
-            for _ in together:
-                left.popleft()
-        else:
+        together = self._joint(left)
+        if len(together) < 2 or self.history.current is None:  # noqa: PLR2004 - those that share
             self._dispatch(left.popleft())
+            return
+        self._apply_batches(together)
+        for _ in together:
+            left.popleft()
+
+    def _joint(self, records: Iterable[LogRecord]) -> list[tuple[LogRecord, Batch]]:
+        """Return the first of these records with their batches, as many as can share a write.
+
+        The first record that cannot, and all after it, are left out: one that is no batch of new articles, one of
+        another scheme, one whose log offset is not after those before it, one for which there may be no document
+        numbers left.
+        """
+        found: list[tuple[LogRecord, Batch]] = []
+        ends: dict[SourceKey, SourceOffset] = {}
+        left, next_offset = min(JOINT_ENTRIES, self.tables.rows.numbers_left), self.state.next_offset
+        for record in records:
+            batch = record.payload
+            if not isinstance(batch, Batch) or record.offset < next_offset:
+                break
+            if batch.widths != self._widths or len(batch) > left:
+                break
+            source = batch.source
+            if batch.offset(0) < (ends[source] if source in ends else self.coverage.end_of(source)):
+                break
+            ends[source] = SourceOffset(batch.offset(-1) + 1)
+            next_offset = LogOffset(record.offset + 1)
+            left -= len(batch)
+            found.append((record, batch))
+        return found
 
     def _dispatch(self, record: LogRecord) -> None:
         if record.offset < self.state.next_offset:
@@ -177,12 +198,8 @@ class Applied:
             self._apply_withdrawal(record, record.payload)
 
     def _open_tables(self, progress: ReportProgress | None = None) -> Tables:
-        column = RowColumn(
-            self.store,
-            self.state.first_doc_number,
-            self.state.next_doc_number,
-            row_type(self._widths.sketch_bytes),
-        )
+        kind = row_type(self._widths.sketch_bytes)
+        column = RowColumn(self.store, self.state.first_doc_number, self.state.next_doc_number, kind)
         tables = Tables(self.store, column, self._widths.tables, self._block_bits, self.settings)
         tables.load(progress)
         return tables
@@ -197,13 +214,13 @@ class Applied:
         if batch.widths != self._widths:
             msg = f"log record {record.offset} is of {batch.widths}, the log's scheme has {self._widths}"
             raise RefusedError(msg)
-        uncovered = self.coverage.uncovered(batch)
-        self._apply_batches([(record, batch)], [uncovered], self._voided_by(uncovered))
+        self._apply_batches([(record, batch)])
 
-    def _apply_batches(
-        self, together: Sequence[tuple[LogRecord, Batch]], uncovered: Sequence[Uncovered], voided: list[Mark]
-    ) -> None:
-        """Apply consecutive batches, one or more, none of which covers a source offset of another."""
+    def _apply_batches(self, together: Sequence[tuple[LogRecord, Batch]]) -> None:
+        """Apply one batch, or consecutive batches of new articles."""
+        uncovered = [self.coverage.uncovered(batch) for _, batch in together]
+        # One that is written with others makes none void.
+        voided = self._voided_by(uncovered[0])
         stored = numbered_records(together, [each.mask for each in uncovered], self.state.next_doc_number)
         # Of a batch that was logged before, every entry, nothing is stored.
         written = [(row, each.ranges) for row, each in zip(stored, uncovered, strict=True) if each.ranges]
@@ -213,7 +230,15 @@ class Applied:
         self.state.next_doc_number = DocNumber(self.state.next_doc_number + len(rows))
         self.state.articles += sum(row.head.original_count for row, _ in written)
         # 1. One atomic write: the records, their rows and source ranges, void rules records, the applied position.
-        self._write(lambda writes: self._put_batches(writes, written, rows, voided))
+        writes = self.store.batch()
+        for row, ranges in written:
+            self.rows.write_record(writes, row)
+            self.coverage.write_ranges(writes, row, ranges)
+        if len(rows):
+            self.tables.rows.write_rows(writes, rows)
+        for mark in voided:
+            mark.write(writes)
+        self._write(writes)
         # 2. The same in memory.
         self.history.replace_marks(voided)
         for row, ranges in written:
@@ -221,21 +246,6 @@ class Applied:
             self.rows.keep_decoded(row)
         if len(rows):
             self.tables.append_entries(rows)
-
-    def _put_batches(
-        self,
-        writes: WriteBatch,
-        written: list[tuple[StoredRecord, list[SourceRange]]],
-        rows: RowArray,
-        voided: list[Mark],
-    ) -> None:
-        for row, ranges in written:
-            self.rows.write_record(writes, row.record, row.head)
-            self.coverage.write_ranges(writes, row.batch, row.offset, ranges, row.head)
-        if len(rows):
-            self.tables.rows.write_rows(writes, rows)
-        for mark in voided:
-            mark.write(writes)
 
     def _voided_by(self, uncovered: Uncovered) -> list[Mark]:
         """Return the rules records that no trim may name from now on.
@@ -257,7 +267,9 @@ class Applied:
             self._write()
             return
         mark = Mark(record.offset, rules, self.state.newest)
-        self._write(mark.write)
+        writes = self.store.batch()
+        mark.write(writes)
+        self._write(writes)
         self.history.marks.append(mark)
         if (self._widths, self._block_bits) != (rules.scheme.widths, rules.scheme.block_bits):
             self._widths, self._block_bits = rules.scheme.widths, rules.scheme.block_bits
@@ -274,20 +286,27 @@ class Applied:
             return
         if self.trims.completes(trim):
             self.state.complete_trim = record.offset
-        low_watermark, horizon = (
-            max(self.state.low_watermark, trim.before),
-            max(self.state.horizon or trim.horizon, trim.horizon),
-        )
+        low_watermark = max(self.state.low_watermark, trim.before)
         gone = sum(head.original_count for _, head in self.rows.scan_heads(self.state.low_watermark, low_watermark))
-        marks = [mark for mark in self.history.marks if mark.offset < low_watermark]
-        self.state.low_watermark, self.state.horizon = low_watermark, horizon
+        self.state.low_watermark = low_watermark
+        self.state.horizon = max(self.state.horizon or trim.horizon, trim.horizon)
         first = next(self.rows.scan_heads(low_watermark), None)
         self.state.first_doc_number = self.state.next_doc_number if first is None else first[1].first
         self.state.articles -= gone
         withdrawn = self.withdrawn.not_before(self.state.first_doc_number)
         self.state.withdrawn = len(withdrawn)
         # 1. One atomic write: deletes trimmed entries, source ranges and rules; sets the applied position.
-        self._write(lambda writes: self._put_trim(writes, trim, low_watermark, marks))
+        writes = self.store.batch()
+        for family in (b"E", b"R"):
+            writes.delete_range(offset_key(family, 0), offset_key(family, low_watermark))
+        self.tables.rows.delete_rows_before(writes, self.state.first_doc_number)
+        self.tables.put_drop(writes, self.state.first_doc_number)
+        writes.delete_range(withdrawn_key(DocNumber(0)), withdrawn_key(self.state.first_doc_number))
+        for mark in self.history.marks:
+            if mark.offset < low_watermark:
+                writes.delete(offset_key(b"U", mark.offset))
+        self.coverage.write_trim(writes, trim)
+        self._write(writes)
         # 2. The same in memory. In runs the low watermark hides trimmed entries until these are merged.
         self.history.drop_marks_before(low_watermark)
         self.rows.drop_decoded_before(low_watermark)
@@ -297,24 +316,16 @@ class Applied:
         # 3. What is deleted leaves the disk; whatever ends this, verdicts are the same.
         self.store.compact(wait=False)
 
-    def _put_trim(self, writes: WriteBatch, trim: Trim, low_watermark: LogOffset, marks: list[Mark]) -> None:
-        for family in (b"E", b"R"):
-            writes.delete_range(offset_key(family, 0), offset_key(family, low_watermark))
-        self.tables.rows.delete_rows_before(writes, self.state.first_doc_number)
-        self.tables.put_drop(writes, self.state.first_doc_number)
-        writes.delete_range(withdrawn_key(DocNumber(0)), withdrawn_key(self.state.first_doc_number))
-        for mark in marks:
-            writes.delete(offset_key(b"U", mark.offset))
-        self.coverage.write_trim(writes, trim, self.rows.times_at)
-
     def _apply_withdrawal(self, record: LogRecord, withdrawal: Withdrawal) -> None:
         positions = np.array(withdrawal.positions, np.int64)
-        doc_numbers = numbered_at(self.rows, positions, self.state.low_watermark, record.offset)
+        doc_numbers = self.rows.doc_numbers_at(positions, self.state.low_watermark, record.offset)
         added = self.withdrawn.added_by(doc_numbers, self.state.next_doc_number, record.offset)
         self._advance(record)
         self.state.withdrawn += len(added)
         # 1. One atomic write: the withdrawn entries, the applied position.
-        self._write(lambda writes: write_withdrawn(writes, added))
+        writes = self.store.batch()
+        self.withdrawn.write(writes, added)
+        self._write(writes)
         # 2. The same in memory.
         self.withdrawn.add(added)
 
@@ -324,10 +335,9 @@ class Applied:
         self.state.next_offset = LogOffset(record.offset + 1)
         self.state.last_checksum = xxhash.xxh3_64_intdigest(record.raw)
 
-    def _write(self, fill: Callable[[WriteBatch], object] | None = None) -> None:
-        batch = self.store.batch()
-        if fill is not None:
-            fill(batch)
+    def _write(self, batch: WriteBatch | None = None) -> None:
+        """Write a batch together with the state."""
+        batch = batch or self.store.batch()
         self.state.write(batch)
         self.store.write(batch)
 

@@ -1,18 +1,23 @@
-"""The index folder: its lock, its current data folder, and the removal of left-over data folders.
+"""The index folder: its lock, its data folders, which of them is current, and how one is kept aside.
 
     INDEX/
       owner      locked while a process has the index open; holds the writer's process id
-      current    JSON: format version, kind (``log``), name of the current data folder
-      data-N/    a mark, RocksDB's files (see ``data_folders``)
+      current    JSON: format version, name of the current data folder
+      data-N/    a mark, RocksDB's files
+        staged     this program made the folder; ``current`` has never named it
+        committed  this program made the folder; ``current`` names it, or named it
       corrupt    present after damage was found: why
       worker-id  a worker's transactional id
-      kept-N/    an index that was kept aside (see ``kept``)
+      kept-N/    an index that was kept aside: a folder like this one, which can be read
 
 Rules:
 
 * A new index is made in a folder that is missing, empty, or holds only what a killed process left of a new index
   (and indexes that were kept aside, and ``lost+found``, where the folder is a volume).
-* A writer removes only data folders that are not current and that this program made.
+* A data folder lies directly in the index folder and has exactly such a name. It has one of the two marks, which are
+  empty files, from before its first other file is made until after its last other file is removed.
+* A writer removes only data folders that are not current and have a mark. What has another name or no mark, and a
+  symbolic link, is never removed.
 * A reader changes nothing, and needs no permission to.
 * Committed data without a file ``current`` are damage; they are not removed.
 
@@ -26,41 +31,43 @@ The order in which a data folder becomes current makes a crash between any two s
 
 Before step 3 the index has its old data, and the next opening removes ``data-N``. After step 3 it has ``data-N``, and
 the next opening does the missing steps. Errors in the mark or in step 5 are not raised: the data are current.
+
+An index is kept aside (``keep_aside``) inside of its folder, because that may be a volume:
+
+    1  ``kept-N`` is made, with copies of ``current`` and ``corrupt``
+    2  the data folders are moved into it
+    3  ``corrupt`` and ``current`` are removed
+
+Before step 2 the index is as it was, and the next call uses the same ``kept-N``. Between steps 2 and 3 ``current``
+names a data folder that is not there, which is damage: nothing is left to be lost.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import os
+import re
 import reprlib
+import shutil
 from pathlib import Path
-from typing import NamedTuple
 
-from stream_dedup.errors import CorruptError, UserError
+from stream_dedup.errors import CorruptError, UnavailableError, UserError, reason_of
 from stream_dedup.index import owner
-from stream_dedup.index.data_folders import (
-    data_folders,
-    holds_data,
-    is_data_name,
-    is_empty,
-    is_kept,
-    is_marked,
-    is_rocksdb,
-    is_staged,
-    make_data,
-    mark_committed,
-    remove_data,
-)
 from stream_dedup.index.layout import INDEX_FORMAT_VERSION, REBUILD
-from stream_dedup.index.small_files import is_folder, read_text, replace_text, sync_folder, writing
+from stream_dedup.index.small_files import is_file, is_folder, read_text, replace_text, sync_folder, writing
 
 ID_FILE = "worker-id"
 """File of a worker's transactional id in its index folder; it stays when the index is emptied."""
 
-CURRENT = "current"
-CORRUPT = "corrupt"
-_OWN_FILES = frozenset({owner.FILE, CORRUPT, ID_FILE} | {f"{name}.new" for name in (CURRENT, CORRUPT, ID_FILE)})
+_CURRENT, _CORRUPT = "current", "corrupt"
+_OWN_FILES = frozenset({owner.FILE, _CORRUPT, ID_FILE} | {f"{name}.new" for name in (_CURRENT, _CORRUPT, ID_FILE)})
 _LOST_AND_FOUND = "lost+found"
+_STAGED, _COMMITTED = "staged", "committed"
+_DATA = re.compile(r"data-([1-9][0-9]{0,8})")
+_KEPT = re.compile(r"kept-([1-9][0-9]{0,8})")
+
 _SHOWN = 3
 """Most names of other files in the error message of a refused folder."""
 _REASON_CHARACTERS = 500
@@ -79,66 +86,53 @@ _MISSING = (
 )
 
 
-class _Pointer(NamedTuple):
-    """Content of ``current``."""
-
-    version: object
-    kind: object
-    data: str
-
-
 class Folder:
-    """An open index folder. Use ``write`` or ``read``; after that ``release``."""
+    """An open index folder. Use ``write`` or ``read``; after that release its lock."""
 
-    def __init__(self, path: Path, kind: str, lock: owner.Owner, *, writable: bool) -> None:
+    def __init__(self, path: Path, lock: owner.Owner) -> None:
         self.path = path
-        self._kind = kind
-        self._lock = lock
-        self.writable = writable
+        self.lock = lock
         self._current: str | None = None
-        self._replaced: str | None = None
 
     @classmethod
-    def write(cls, path: Path, kind: str, *, emptied: bool = False) -> Folder:
+    def write(cls, path: Path, *, emptied: bool = False) -> Folder:
         """Open an index folder for writing, alone; make the folder where it is missing.
 
         With ``emptied`` the current data, damaged or not, are removed as soon as other data become current.
 
         Raises:
-            UserError: another process has it open, it is of another kind, or the folder holds something else.
+            UserError: another process has it open, or the folder holds something else.
             CorruptError: it is damaged or of an unknown format.
             UnavailableError: the disk is full.
         """
         with writing(path):
             path.mkdir(parents=True, exist_ok=True)
         _refuse_others_folder(path)
-        folder = cls(path, kind, owner.Owner.write(path), writable=True)
+        folder = cls(path, owner.Owner.write(path))
         try:
             with writing(path):
                 folder._take(emptied=emptied)
         except BaseException:
-            folder.release()
+            folder.lock.release()
             raise
         return folder
 
     @classmethod
-    def read(cls, path: Path, kind: str) -> Folder:
+    def read(cls, path: Path) -> Folder:
         """Open an index folder for reading, together with other readers; nothing in it is made or changed.
 
         Raises:
-            UserError: there is no index, a writer has it open, or it is of another kind.
+            UserError: there is no index, or a writer has it open.
             CorruptError: it is damaged or of an unknown format.
         """
         if not _holds_index(path):
             msg = f"index {path}: there is none; name its folder with --index"
             raise UserError(msg)
-        folder = cls(path, kind, owner.Owner.read(path), writable=False)
+        folder = cls(path, owner.Owner.read(path))
         try:
-            folder._refuse_corrupt()
-            folder._current = folder._read_current()
-            folder._refuse_data_without_current()
+            folder._read_current()
         except BaseException:
-            folder.release()
+            folder.lock.release()
             raise
         return folder
 
@@ -147,120 +141,118 @@ class Folder:
         """The current data folder; None in a new index, which only a writer has."""
         return None if self._current is None else self.path / self._current
 
-    @property
-    def here(self) -> bool:
-        """Whether this process opened it; False in a child that was forked since."""
-        return self._lock.here
-
-    @property
-    def is_replaced(self) -> bool:
-        """Whether this process writes to the folder, and it was removed, moved or replaced since."""
-        return self.writable and self._lock.is_replaced
-
-    def refuse_replaced(self) -> None:
-        """Raise RefusedError where it was."""
-        if self.writable:
-            self._lock.refuse_replaced()
-
     def make_data(self) -> Path:
         """Make an empty data folder; the next opening removes it unless ``make_current`` was called."""
         with writing(self.path):
-            return make_data(self.path)
+            taken = {each.name for each in self.path.iterdir()}
+            last = max((int(match[1]) for name in taken if (match := _DATA.fullmatch(name))), default=0)
+            # A stranger may have the greatest number.
+            names = (f"data-{number}" for number in itertools.chain([last + 1], itertools.count(1)))
+            data = self.path / next(name for name in names if name not in taken and _DATA.fullmatch(name))
+            data.mkdir()
+            (data / _STAGED).touch(exist_ok=False)
+            sync_folder(data)
+        return data
 
     def make_current(self, data: Path) -> None:
         """Make a data folder current, atomically and durably; then remove the other ones.
 
         The data in it must be durable: steps 1 and 2 of the module are done.
         """
-        text = json.dumps({"format": INDEX_FORMAT_VERSION, "kind": self._kind, "data": data.name})
         with writing(self.path):
             sync_folder(data)
             # 3
-            replace_text(self.path / CURRENT, text)
+            replace_text(self.path / _CURRENT, json.dumps({"format": INDEX_FORMAT_VERSION, "data": data.name}))
         self._current = data.name
         # 4
-        (self.path / CORRUPT).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            mark_committed(data)
-            # 5
-            self._remove_leftovers()
+        (self.path / _CORRUPT).unlink(missing_ok=True)
+        self._finish()
 
     def mark_corrupt(self, reason: str) -> None:
         """Write the file ``corrupt``; the next opening raises its reason. A reader writes none."""
-        if self.writable and self.here and not self.is_replaced:
+        if self.lock.writes and self.lock.here and not self.lock.is_replaced:
             mark_corrupt(self.path, reason)
 
-    def release(self) -> None:
-        """Let another process open the folder."""
-        self._lock.release()
-
     def _take(self, *, emptied: bool) -> None:
-        if emptied:
-            self._replaced = data_of(self.path)
-            # What cannot be marked or removed takes space and does no other harm.
+        if not emptied:
+            self._read_current()
+            self._finish()
+        elif (named := _data_named(self.path)) is not None:
+            # What killed calls left makes room. Without a readable ``current`` it may be what that named.
             with contextlib.suppress(OSError):
-                self._prepare_replacing()
-            return
-        self._refuse_corrupt()
-        self._current = self._read_current()
-        self._refuse_data_without_current()
-        if self._current is not None and is_rocksdb(self.path / self._current):
-            # A crash between steps 3 and 4, or an index made before there were marks.
-            mark_committed(self.path / self._current)
-        # As in step 5: what cannot be removed takes space and does no other harm.
+                for data in data_folders(self.path):
+                    if data.name != named and is_file(data / _STAGED):
+                        remove_data(data)
+
+    def _finish(self) -> None:
+        """Do step 5, and of step 4 the mark. What cannot be removed takes space and does no other harm."""
         with contextlib.suppress(OSError):
-            self._remove_leftovers()
+            if self.current is not None and is_file(self.current / _STAGED):
+                (self.current / _STAGED).replace(self.current / _COMMITTED)
+                sync_folder(self.current)
+            for data in data_folders(self.path):
+                if data.name != self._current and _is_marked(data):
+                    remove_data(data)
 
-    def _prepare_replacing(self) -> None:
-        """Mark the data that ``current`` names, so that a crash after step 3 leaves them removable; remove staged ones.
-
-        Without a readable ``current`` nothing is known of any data folder.
-        """
-        for data in data_folders(self.path) if self._replaced is not None else ():
-            if data.name == self._replaced and is_rocksdb(data):
-                mark_committed(data)
-            elif data.name != self._replaced and is_staged(data):
-                remove_data(data)
-
-    def _refuse_corrupt(self) -> None:
+    def _read_current(self) -> None:
+        """Set the current data folder; raise CorruptError where the folder is damaged."""
         try:
-            reason = read_text(self.path / CORRUPT)
+            reason = read_text(self.path / _CORRUPT)
         except CorruptError as error:
             reason = str(error)
         if reason is not None:
             msg = f"index {self.path} is damaged ({_shown(reason)}): {REBUILD}"
             raise CorruptError(msg)
-
-    def _read_current(self) -> str | None:
         try:
             pointer = _read_pointer(self.path)
         except _UNREADABLE as error:
             msg = f"index {self.path}: its file `current` cannot be read ({error}): {REBUILD}"
             raise CorruptError(msg) from error
         if pointer is None:
-            return None
-        _refuse_format(self.path, pointer, self._kind)
-        if not is_data_name(pointer.data) or not is_folder(self.path / pointer.data):
-            data = reprlib.repr(pointer.data)
-            msg = f"index {self.path}: its data folder {data} is missing, or is none of its own: {_MISSING}"
-            raise CorruptError(msg)
-        return pointer.data
-
-    def _refuse_data_without_current(self) -> None:
-        for data in data_folders(self.path):
-            if self._current is None and holds_data(data):
+            for data in filter(holds_data, data_folders(self.path)):
                 msg = (
                     f"index {self.path}: {data.name} is there and the file `current` that names it is not: put it "
                     f"back from a copy. If there is none: {REBUILD}"
                 )
                 raise CorruptError(msg)
+            return
+        version, name = pointer
+        _refuse_version(self.path, version)
+        if not _DATA.fullmatch(name) or not is_folder(self.path / name):
+            msg = (
+                f"index {self.path}: its data folder {reprlib.repr(name)} is missing, or is none of its own: {_MISSING}"
+            )
+            raise CorruptError(msg)
+        self._current = name
 
-    def _remove_leftovers(self) -> None:
-        """Remove the data folders that this program made and that are not current."""
-        for data in data_folders(self.path):
-            replaced = data.name == self._replaced and is_rocksdb(data)
-            if data.name != self._current and (replaced or is_marked(data)):
-                remove_data(data)
+
+def data_folders(index: Path) -> list[Path]:
+    """Return the folders in an index folder that have the name of a data folder, whoever made them."""
+    return sorted(each for each in index.iterdir() if _DATA.fullmatch(each.name) and is_folder(each))
+
+
+def holds_data(data: Path) -> bool:
+    """Whether a data folder was committed, so that its data must not be lost."""
+    return is_file(data / _COMMITTED)
+
+
+def data_to_keep(path: Path) -> list[Path]:
+    """Return the committed data folders: the one that ``current`` names, if it is one of them, else all."""
+    found = [each for each in data_folders(path) if holds_data(each)]
+    return [each for each in found if each.name == _data_named(path)] or found
+
+
+def remove_data(data: Path) -> None:
+    """Remove a data folder. Links in it are removed, not followed."""
+    # 1. Everything but the mark: until then the mark shows that this program made the folder.
+    for each in data.iterdir():
+        if each.name not in {_STAGED, _COMMITTED}:
+            shutil.rmtree(each) if is_folder(each) else each.unlink()
+    # 2. The mark.
+    for mark in (_STAGED, _COMMITTED):
+        (data / mark).unlink(missing_ok=True)
+    # 3. The empty folder.
+    data.rmdir()
 
 
 def mark_corrupt(path: Path, reason: str = "damage was found") -> None:
@@ -269,42 +261,106 @@ def mark_corrupt(path: Path, reason: str = "damage was found") -> None:
     Where it cannot be written nothing is lost: the next opening finds the damage itself.
     """
     with contextlib.suppress(OSError):
-        replace_text(path / CORRUPT, reason + "\n")
+        replace_text(path / _CORRUPT, reason + "\n")
 
 
-def refuse_format(path: Path, kind: str) -> None:
-    """Raise the error of an index of another kind or of another format version; none where ``current`` cannot be read.
-
-    Raises:
-        UserError, CorruptError: as ``Folder.read``.
-    """
+def refuse_format(path: Path) -> None:
+    """Raise CorruptError where an index is of another format version; nothing where ``current`` cannot be read."""
     pointer = None
     with contextlib.suppress(*_UNREADABLE):
         pointer = _read_pointer(path)
     if pointer is not None:
-        _refuse_format(path, pointer, kind)
+        _refuse_version(path, pointer[0])
 
 
-def _refuse_format(path: Path, pointer: _Pointer, kind: str) -> None:
-    if pointer.version != INDEX_FORMAT_VERSION:
-        version = reprlib.repr(pointer.version)
-        msg = f"index {path} has format version {version}, this program knows {INDEX_FORMAT_VERSION}: {_OTHER_FORMAT}"
+def keep_aside(path: Path) -> Path | None:
+    """Move the index of a folder, damaged or not, into a folder inside of it; return that, None without an index.
+
+    Raises:
+        UserError: another process has the index open, or the folder cannot be written.
+        UnavailableError: the disk is full or failing.
+    """
+    if not path.is_dir():
+        return None
+    lock = owner.Owner.write(path)
+    try:
+        return _moved(path)
+    except OSError as error:
+        msg = f"index {path} cannot be kept aside: {reason_of(error)}; make room, or move it away by hand"
+        raise UnavailableError(msg) from error
+    finally:
+        lock.release()
+
+
+def _moved(path: Path) -> Path | None:
+    data = [each for each in data_folders(path) if holds_data(each)]
+    if not data:
+        return None
+    # 1
+    kept = kept_folder(path)
+    # 2
+    for each in data:
+        each.rename(kept / each.name)
+    sync_folder(kept)
+    sync_folder(path)
+    # 3
+    for name in (_CORRUPT, _CURRENT):
+        (path / name).unlink(missing_ok=True)
+    sync_folder(path)
+    return kept
+
+
+def kept_folder(path: Path) -> Path:
+    """Return a folder for data that are kept aside, with copies of ``current`` and ``corrupt``.
+
+    It is the last one, if a crash came before data were there, or a new one.
+    """
+    last = max((number for each in path.iterdir() if (number := _kept_number(each))), default=0)
+    kept = path / f"kept-{last}"
+    if not last or data_folders(kept):
+        names = (path / f"kept-{number}" for number in itertools.count(last + 1))
+        kept = next(name for name in names if not os.path.lexists(name))  # a file may have the first of them
+        kept.mkdir()
+        sync_folder(path)
+    for name in (_CURRENT, _CORRUPT):
+        # What cannot be read says nothing there either.
+        with contextlib.suppress(CorruptError):
+            text = read_text(path / name)
+            if text is not None:
+                replace_text(kept / name, text)
+    return kept
+
+
+def _kept_number(path: Path) -> int | None:
+    """Return the number of an index that was kept aside; None for any other name, or for no folder."""
+    match = _KEPT.fullmatch(path.name)
+    return int(match[1]) if match and is_folder(path) else None
+
+
+def _is_marked(data: Path) -> bool:
+    return is_file(data / _STAGED) or is_file(data / _COMMITTED)
+
+
+def _refuse_version(path: Path, version: object) -> None:
+    if version != INDEX_FORMAT_VERSION:
+        msg = (
+            f"index {path} has format version {reprlib.repr(version)}, this program knows {INDEX_FORMAT_VERSION}: "
+            f"{_OTHER_FORMAT}"
+        )
         raise CorruptError(msg)
-    if pointer.kind != kind:
-        msg = f"index {path} is of kind {reprlib.repr(pointer.kind)}, not {kind!r}: name another folder"
-        raise UserError(msg)
 
 
 def _refuse_others_folder(path: Path) -> None:
     """Refuse a folder that holds other files and no index, so that no file of another program is ever removed."""
     if _holds_index(path):
         return
-    leftovers = {data.name for data in data_folders(path) if is_marked(data) or is_empty(data)}
-    leftovers |= {each.name for each in path.iterdir() if is_kept(each)}
+    # An empty one: its process was killed before it made the mark, or after it removed it.
+    left = {data.name for data in data_folders(path) if _is_marked(data) or not any(data.iterdir())}
+    left |= {each.name for each in path.iterdir() if _kept_number(each)}
     # The file system makes this folder, so an index folder that is a volume is never empty.
-    leftovers |= {_LOST_AND_FOUND} if is_folder(path / _LOST_AND_FOUND) else set()
-    expected = leftovers | (_OWN_FILES - {owner.FILE} if owner.is_others_file(path) else _OWN_FILES)
-    others = sorted({each.name for each in path.iterdir()} - expected)
+    left |= {_LOST_AND_FOUND} if is_folder(path / _LOST_AND_FOUND) else set()
+    left |= _OWN_FILES - {owner.FILE} if owner.is_others_file(path) else _OWN_FILES
+    others = sorted({each.name for each in path.iterdir()} - left)
     if others:
         shown = ", ".join(map(repr, others[:_SHOWN])) + (", ..." if len(others) > _SHOWN else "")
         msg = (
@@ -317,7 +373,7 @@ def _refuse_others_folder(path: Path) -> None:
 def _holds_index(path: Path) -> bool:
     """Whether a folder holds an index, whole or damaged."""
     try:
-        return data_of(path) is not None or any(holds_data(data) for data in data_folders(path))
+        return _data_named(path) is not None or any(map(holds_data, data_folders(path)))
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
@@ -325,21 +381,22 @@ def _holds_index(path: Path) -> bool:
         raise UserError(msg) from error
 
 
-def data_of(path: Path) -> str | None:
+def _data_named(path: Path) -> str | None:
     """Return the name of the data folder in ``current``, whether it exists or not; None where that cannot be read."""
     try:
         pointer = _read_pointer(path)
     except _UNREADABLE:
         return None
-    return pointer.data if pointer is not None else None
+    return pointer and pointer[1]
 
 
-def _read_pointer(path: Path) -> _Pointer | None:
-    text = read_text(path / CURRENT)
+def _read_pointer(path: Path) -> tuple[object, str] | None:
+    """Return the format version and the name of the data folder in ``current``; None where there is none."""
+    text = read_text(path / _CURRENT)
     if text is None:
         return None
     content = json.loads(text)
-    return _Pointer(content["format"], content["kind"], str(content["data"]))
+    return content["format"], str(content["data"])
 
 
 def _shown(reason: str) -> str:

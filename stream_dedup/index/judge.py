@@ -1,14 +1,14 @@
 """Verdicts of articles, each as of its own log position, or as of the end of the log.
 
-``scan`` defines near and returns the near entries of each article, nearest first, then earliest. This file makes the
-query of each article from the rules at its log position, sorts out the article itself and its earlier
-versions, and derives the verdict. An article that is not logged (``judged``) takes the same way.
+``query`` defines near, and ``tables`` returns the near entries of each article, nearest first, then earliest. This file
+makes the query of each article from the rules at its log position, sorts out the article itself and its earlier
+versions, and derives the verdict. An article that is not logged takes the same way, in the record that would be next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -17,9 +17,11 @@ import numpy as np
 from stream_dedup.core import verdict
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.columns import Columns
+from stream_dedup.core.entry import make_batch
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import (
     FINGERPRINT_BITS,
+    MAX_ROWS,
     ROW_BITS,
     SIGNATURE_BITS,
     Coordinates,
@@ -36,8 +38,8 @@ from stream_dedup.core.model import (
 from stream_dedup.core.rules import COPIES_LIMIT, UPDATE, Rules
 from stream_dedup.errors import RefusedError
 from stream_dedup.index.applying import Applied
-from stream_dedup.index.judged import JudgedArticles, logged_articles, unlogged_articles
-from stream_dedup.index.query import BEST, Near, Query, query_of
+from stream_dedup.index.layout import Head
+from stream_dedup.index.query import BEST, Articles, Near, Query, query_of
 from stream_dedup.index.records import StoredRecord, id_hash
 
 _REST_BITS = SIGNATURE_BITS - FINGERPRINT_BITS
@@ -60,8 +62,6 @@ class CheckedArticle(NamedTuple):
 
 
 class _NearEntry(NamedTuple):
-    """An entry that is near an article."""
-
     position: LogPosition
     distance: int
 
@@ -71,6 +71,50 @@ class _Found(NamedTuple):
 
     entries: list[_NearEntry]
     copies: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _JudgedArticles:
+    """Articles at log positions."""
+
+    positions: I64
+    articles: Articles
+    record_at: Callable[[LogOffset], StoredRecord]
+
+    @classmethod
+    def at(cls, positions: I64, record_at: Callable[[LogOffset], StoredRecord]) -> _JudgedArticles:
+        """Read them; RefusedError where a log position is not held, or does not exist."""
+        offsets, order = positions >> ROW_BITS, np.argsort(positions >> ROW_BITS, kind="stable")
+        parts = np.split(order, np.flatnonzero(np.diff(offsets[order])) + 1)
+        read = [_articles_of(record_at(LogOffset(int(offsets[part[0]]))), positions[part]) for part in parts]
+        if len(read) == 1:
+            return cls(positions, read[0], record_at)
+        columns = (np.concatenate([getattr(one, name) for one in read]) for name in Articles.__slots__)
+        return cls(positions, Articles(*columns).of(np.argsort(order)), record_at)
+
+    def of(self, chosen: I64) -> _JudgedArticles:
+        return _JudgedArticles(self.positions[chosen], self.articles.of(chosen), self.record_at)
+
+    def entry(self, number: int) -> tuple[StoredRecord, int]:
+        """Return the record and the row of one."""
+        position = LogPosition(int(self.positions[number]))
+        return self.record_at(log_offset_of(position)), row_of(position)
+
+
+def _articles_of(record: StoredRecord, positions: I64) -> Articles:
+    rows, batch = positions & (MAX_ROWS - 1), record.batch
+    if rows.max() >= len(batch):
+        msg = f"log position {int(positions[rows.argmax()])} does not exist: its log record has {len(batch)} entries"
+        raise RefusedError(msg)
+    return Articles(
+        statuses=batch.statuses[rows],
+        groups=batch.groups[rows],
+        signatures=batch.signatures[rows],
+        margins=batch.margins[rows],
+        sketches=batch.sketches[rows],
+        before=record.doc_numbers[rows],
+        times=record.head.times_of(rows),
+    )
 
 
 class Judge:
@@ -83,7 +127,7 @@ class Judge:
         """Return one judgement for each log position; ``rules_at`` returns the rules at a log offset."""
         if not len(positions):
             return []
-        own = logged_articles(positions, self._applied.rows.get)
+        own = _JudgedArticles.at(positions, self._applied.rows.get)
         judged: list[Judgement] = [_UNIQUE] * len(positions)
         for rules, here in _by_rules(positions >> ROW_BITS, rules_at):
             for number, one in self._judge_all(rules, own, here, 1):
@@ -106,26 +150,32 @@ class Judge:
             widths = "no rules" if rules is None else rules.scheme.widths
             msg = f"articles of {columns.widths} cannot be checked: the log has {widths}"
             raise RefusedError(msg)
-        checked = [CheckedArticle(_UNIQUE)] * len(columns)
-        own = unlogged_articles(columns, self._applied.state.next_doc_number, time_ms)
-        for number, one in self._judge_all(rules, own, np.arange(len(columns)), most):
-            checked[number] = one
+        n, state = len(columns), self._applied.state
+        checked = [CheckedArticle(_UNIQUE)] * n
+        if n:
+            # The record that would be next, of no source partition. The entries of the tables end before its numbers.
+            head = Head(n, time_ms, first=state.next_doc_number)
+            record = StoredRecord(state.next_offset, make_batch(columns, b"", "", 0, np.arange(n)), head, b"")
+            own = _JudgedArticles.at((state.next_offset << ROW_BITS) + np.arange(n), lambda _: record)
+            for number, one in self._judge_all(rules, own, np.arange(n), most):
+                checked[number] = one
         return checked
 
     def _judge_all(
-        self, rules: Rules, own: JudgedArticles, here: I64, most: int
+        self, rules: Rules, own: _JudgedArticles, here: I64, most: int
     ) -> Iterator[tuple[int, CheckedArticle]]:
         """Yield the judgement of each of the articles ``here`` but those that are unique without a copy."""
         has_signature = signed(own.articles.statuses[here])
         for at in here[~has_signature].tolist():
             status = Status(own.articles.statuses[at])
-            yield at, CheckedArticle(verdict.judge(status, rules, None, own.reason(at)))
+            record, row = own.entry(at)
+            yield at, CheckedArticle(verdict.judge(status, rules, None, record.batch.reason(row)))
         signed_here = here[has_signature]
         if len(signed_here):
             for number, one in self._judge_signed(rules, own.of(signed_here), most):
                 yield int(signed_here[number]), one
 
-    def _judge_signed(self, rules: Rules, own: JudgedArticles, most: int) -> Iterator[tuple[int, CheckedArticle]]:
+    def _judge_signed(self, rules: Rules, own: _JudgedArticles, most: int) -> Iterator[tuple[int, CheckedArticle]]:
         """Yield the judgement of each article that is near another, by its number."""
         query = query_of(own.articles, rules, self._applied.tables.low_watermark, self._applied.withdrawn.entries)
         found = self._nearest(query, self._is_other(own), COPIES_LIMIT, max(most, 1))
@@ -175,37 +225,34 @@ class Judge:
         for number, count in zip(near.queries[firsts].tolist(), counts.tolist(), strict=True):
             yield number, [_NearEntry(*one) for one in islice(columns, min(count, most))], count
 
-    def _versions(self, query: Query, own: JudgedArticles, found: dict[int, _Found]) -> dict[int, _Found]:
+    def _versions(self, query: Query, own: _JudgedArticles, found: dict[int, _Found]) -> dict[int, _Found]:
         """Return, for articles that are near another, the nearest entry of the same article id."""
         numbers = np.array(list(found), np.int64)
         if not len(numbers):
             return {}
         near = own.of(numbers)
-        ids = np.array([id_hash(near.id(number)) for number in range(len(numbers))], np.uint64)
+        ids = np.array([id_hash(_id_of(near.entry(number))) for number in range(len(numbers))], np.uint64)
         versions = self._nearest(replace(query.part(numbers), own_ids=ids), self._is_version(near), 1)
         return {int(numbers[at]): version for at, version in versions.items()}
 
-    def _is_other(self, own: JudgedArticles) -> Accept | None:
+    def _is_other(self, own: _JudgedArticles) -> Accept | None:
         """Return a check that an entry is not the article itself, which only a trim of coordinates makes possible."""
         if self._applied.state.horizon is None:
             return None
-        return lambda query, position: own.coordinates(query) != self._coordinates(position)
+        return lambda query, position: _coordinates_of(own.entry(query)) != _coordinates_of(self.entry(position))
 
-    def _is_version(self, own: JudgedArticles) -> Accept:
+    def _is_version(self, own: _JudgedArticles) -> Accept:
         """Return a check that an entry has the article's id: equal hashes of ids are not enough."""
         is_other = self._is_other(own)
 
         def accept(query: int, position: LogPosition) -> bool:
-            same = own.id(query) == self.listed(position).batch.id(row_of(position))
+            same = _id_of(own.entry(query)) == _id_of(self.entry(position))
             return same and (is_other is None or is_other(query, position))
 
         return accept
 
-    def _coordinates(self, position: LogPosition) -> Coordinates:
-        return self.listed(position).batch.coordinates(row_of(position))
-
     def _match(self, signature: int, found: _NearEntry) -> Match:
-        row, at = self.listed(found.position), row_of(found.position)
+        row, at = self.entry(found.position)
         differing = signature ^ int.from_bytes(row.batch.signatures[at])
         bits = differing.bit_count()
         if found.distance not in {bits, (differing >> _REST_BITS).bit_count()}:
@@ -221,16 +268,26 @@ class Judge:
             similarity=similarity(bits),
         )
 
-    def listed(self, position: LogPosition) -> StoredRecord:
-        """Return the record of an entry that was found; a missing record is damage."""
+    def entry(self, position: LogPosition) -> tuple[StoredRecord, int]:
+        """Return the record and the row of an entry that was found; CorruptError where the log has none there."""
         try:
-            row = self._applied.rows.get(log_offset_of(position)) if position >= 0 else None
+            record = self._applied.rows.get(log_offset_of(position)) if position >= 0 else None
         except RefusedError:
-            row = None
-        if row is None or row_of(position) >= len(row.batch):
+            record = None
+        if record is None or row_of(position) >= len(record.batch):
             reason = f"a row names log position {position}, where no log record has an entry"
             raise self._applied.store.corrupt(reason)
-        return row
+        return record, row_of(position)
+
+
+def _id_of(entry: tuple[StoredRecord, int]) -> str:
+    record, row = entry
+    return record.batch.id(row)
+
+
+def _coordinates_of(entry: tuple[StoredRecord, int]) -> Coordinates:
+    record, row = entry
+    return record.batch.coordinates(row)
 
 
 def _by_rules(offsets: I64, rules_at: Callable[[LogOffset], Rules]) -> Iterator[tuple[Rules, I64]]:

@@ -69,7 +69,7 @@ def records_of(index: LogIndex, fingerprints: Fingerprints, groups: U64, ids: Se
         sketches=fingerprints.sketches,
         reasons=[""] * len(ids),
     )
-    first = index.next_doc_number
+    first = index.state.next_doc_number
     return [_next_record(index, make_batch(columns, _TOPIC_ID, _TOPIC, 0, np.arange(first, first + len(ids))))]
 
 
@@ -96,11 +96,8 @@ def _begin(index: LogIndex, path: Path, scheme: Scheme) -> None:
         msg = f"index {path} belongs to a worker or to `filter`: give stream_dedup.Index a folder of its own"
         raise UserError(msg)
     if index.rules is None:
-        _append(index, Rules(scheme, search=DIRECTED, distance=None, probes=1, limit=0, short_limit=0))
-
-
-def _append(index: LogIndex, payload: Payload) -> None:
-    index.apply([_next_record(index, payload)])
+        rules = Rules(scheme, search=DIRECTED, distance=None, probes=1, limit=0, short_limit=0)
+        index.apply([_next_record(index, rules)])
 
 
 def _next_record(index: LogIndex, payload: Payload) -> LogRecord:

@@ -1,12 +1,10 @@
 """The index of one log: a cache that can be deleted and built again from the log.
 
-Records are applied in log order, each in one atomic write: the record, its rows and source ranges, its changes of the
-rules and trims, and the applied position. Batches of new articles that are applied together and follow each other share
-one write. Their keys then join the entries in memory, which are merged into the stored
-posting lists in steps. If the process is killed RocksDB keeps a prefix of these writes: every record up to the applied
-position is there, and entries that were not merged are read into memory again.
+Records are applied in log order, each whole, in atomic writes (``applying``). If the process is killed RocksDB keeps a
+prefix of these writes: every record up to the applied position is there, and the entries that were in memory and in no
+stored run are read again from their rows.
 
-One thread at a time uses an index (``calls`` sees to that for the Python API); one process owns its folder.
+One thread at a time uses an index; one process owns its folder.
 
 After any error that leaves a write in doubt the index refuses every call: close it and open it again.
 """
@@ -14,7 +12,8 @@ After any error that leaves a write in doubt the index refuses every call: close
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,7 +22,7 @@ import numpy as np
 
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.entry import LogRecord, Trim
+from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import (
@@ -38,21 +37,21 @@ from stream_dedup.core.model import (
     log_position,
     row_of,
 )
+from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, StreamDedupError
+from stream_dedup.index import layout
 from stream_dedup.index.applying import Applied
-from stream_dedup.index.data_folders import remove_data
-from stream_dedup.index.folder import Folder
+from stream_dedup.index.folder import Folder, remove_data
 from stream_dedup.index.judge import CheckedArticle, Judge
 from stream_dedup.index.layout import RowArray
-from stream_dedup.index.open_data import open_data
 from stream_dedup.index.query import Articles, Near, query_of
+from stream_dedup.index.segments import SourceKey
 from stream_dedup.index.settings import IndexSettings
-from stream_dedup.index.stats import IndexStats, stats_of
+from stream_dedup.index.state import State
+from stream_dedup.index.store import Store
 from stream_dedup.index.tables import Counters
 from stream_dedup.index.verify import verify
-
-LOG_KIND = "log"
 
 UNLOGGED = -1
 """In place of a log position: the source offset is not in the log."""
@@ -60,8 +59,40 @@ FORGOTTEN = -2
 """In place of a log position: the source offset was logged once, and a trim has forgotten where."""
 
 
+@dataclass(frozen=True, slots=True)
+class IndexStats:
+    """Figures of an index at one moment. The names are those of `stream-dedup index stats --json`."""
+
+    log_id: str | None
+    next_offset: LogOffset
+    articles: int
+    trimmed_before: LogOffset
+    log_span_ms: int
+    """Log time from the oldest entries that are not trimmed to the newest, to 1/16 of the window."""
+    numbers_used: float
+    partitions: int
+    withdrawn: int
+    tables: int
+    entries_in_memory: int
+    runs: int
+    list_bytes: int
+    memory_bytes: int
+    bytes_on_disk: int
+    bytes_unwritten: int
+    bytes_block_cache: int
+    lookups: int
+    lists: int
+    candidates: int
+    folds: int
+
+
 class LogIndex:
-    """Block tables, log records and source ranges of one log. Use ``open``."""
+    """Block tables, log records and source ranges of one log. Use ``open`` or ``read``.
+
+    Attributes:
+        state: what was applied; only ``apply`` changes it.
+        trims: the trims that may be appended to the log.
+    """
 
     def __init__(self, folder: Folder, applied: Applied, staged: Path | None) -> None:
         self._folder = folder
@@ -69,6 +100,8 @@ class LogIndex:
         self._staged = staged
         self._judge = Judge(applied)
         self._closed = False
+        self.state = applied.state
+        self.trims = applied.trims
 
     @classmethod
     def open(
@@ -79,56 +112,52 @@ class LogIndex:
         settings: IndexSettings | None = None,
         staged: bool = False,
         emptied: bool = False,
-        progress: Callable[[int, int], None] | None = None,
+        progress: ReportProgress | None = None,
     ) -> LogIndex:
         """Open an index, or make one.
 
         With ``staged`` it works on a copy that ``commit`` makes current. With ``emptied`` a new index replaces the one
-        in the folder, damaged or not. ``progress(done, whole)`` is called now and then while the newest rows are read.
+        in the folder, damaged or not. ``progress`` is called now and then while the newest rows are read.
 
         Raises:
             UserError: another process owns it, it holds another scheme, or the folder holds other files and no index.
             CorruptError: it is damaged or of an unknown format.
             UnavailableError: the disk is full or failing.
         """
-        folder = Folder.write(path, LOG_KIND, emptied=emptied)
-        return cls._in(folder, scheme, settings or IndexSettings(), staged=staged, progress=progress)
+        return cls._in(Folder.write(path, emptied=emptied), scheme, settings, staged=staged, progress=progress)
 
     @classmethod
     def read(cls, path: Path, *, scheme: Scheme | None, settings: IndexSettings | None = None) -> LogIndex:
         """Open an existing index to read it: nothing in its folder is made or changed.
 
-        Other processes may read it at the same time. ``begin``, ``apply`` and ``merge_all`` must not be called.
+        Other processes may read it at the same time. ``begin`` and ``apply`` must not be called.
 
         Raises:
             UserError: there is none, a process that writes owns it, or it holds another scheme.
             CorruptError: it is damaged or of an unknown format.
         """
-        return cls._in(Folder.read(path, LOG_KIND), scheme, settings or IndexSettings())
+        return cls._in(Folder.read(path), scheme, settings)
 
     @classmethod
     def _in(
         cls,
         folder: Folder,
         scheme: Scheme | None,
-        settings: IndexSettings,
+        settings: IndexSettings | None,
         *,
         staged: bool = False,
-        progress: Callable[[int, int], None] | None = None,
+        progress: ReportProgress | None = None,
     ) -> LogIndex:
         """Open the index in an open folder, which is released if this raises."""
-        try:
-            data, store = open_data(folder, settings, staged=staged)
-        except BaseException:
-            folder.release()
-            raise
-        try:
-            applied = Applied(store, settings, scheme, progress, folder.refuse_replaced)
-            return cls(folder, applied, data if staged else None)
-        except BaseException:
-            store.close()
-            folder.release()
-            raise
+        settings = settings or IndexSettings()
+        with contextlib.ExitStack() as undo:
+            undo.callback(folder.lock.release)
+            data, store = _open_data(folder, settings, staged=staged)
+            undo.callback(store.close)
+            applied = Applied(store, settings, scheme, progress, folder.lock.refuse_replaced)
+            index = cls(folder, applied, data if staged else None)
+            undo.pop_all()
+            return index
 
     def __enter__(self) -> Self:
         return self
@@ -141,26 +170,38 @@ class LogIndex:
     @property
     def log_id(self) -> str | None:
         """The log that this index belongs to; None before ``begin``."""
-        return self._applied.state.log_id
+        return self.state.log_id
 
     @property
     def next_offset(self) -> LogOffset:
         """Log offset after the last record applied."""
-        return self._applied.state.next_offset
+        return self.state.next_offset
 
     @property
-    def last_checksum(self) -> int | None:
-        """XXH3 of the value of the last record applied; None before the first."""
-        return self._applied.state.last_checksum
+    def low_watermark(self) -> LogOffset:
+        """Log offset before which everything is trimmed."""
+        return self.state.low_watermark
 
     @property
     def rules(self) -> Rules | None:
         """The rules in force after the last record applied."""
         return self._applied.history.current
 
-    def rules_at(self, position: LogPosition) -> Rules:
-        """Return the rules in force at a log position; RefusedError where it is before the log's first rules."""
-        return self._rules_at_offset(log_offset_of(position))
+    @property
+    def batches_since_rules(self) -> bool:
+        """Whether batches follow the last rules record, so that restating the rules makes a new point to trim at."""
+        marks = self._applied.history.marks
+        return bool(marks) and self.state.newest != marks[-1].before
+
+    @property
+    def counters(self) -> Counters:
+        """Look-ups, lists and candidates so far: for metrics."""
+        return self._applied.tables.counters
+
+    @property
+    def here(self) -> bool:
+        """Whether this process opened the index; False in a child that was forked since."""
+        return self._folder.lock.here
 
     def begin(self, log_id: str) -> None:
         """Bind a new, empty index to a log; RefusedError where it belongs to one."""
@@ -176,36 +217,48 @@ class LogIndex:
         """
         self._applied.apply(records)
 
+    def partitions(self) -> dict[SourceKey, SourceOffset]:
+        """Return the source partitions that were logged, with the last offset of each that is covered or forgotten."""
+        return self._applied.coverage.partitions
+
     def logged_positions(self, topic_id: bytes, partition: int, offsets: I64) -> I64:
         """Return the log position of each source offset; UNLOGGED where it is not covered, or FORGOTTEN.
 
         Raises:
             RefusedError: an offset is covered by a logged batch that has no entry for it.
         """
-        before = self.forgotten_before(topic_id, partition)
-        positions = np.full(len(offsets), UNLOGGED, np.int64)
+        forgotten = self.forgotten_before(topic_id, partition)
+        positions = np.where(offsets < forgotten, FORGOTTEN, UNLOGGED)
         if not len(offsets):
             return positions
-        if before:
-            positions[offsets < before] = FORGOTTEN
-        for segment in self._applied.coverage.overlapping(
-            (topic_id, partition), SourceOffset(int(offsets.min())), SourceOffset(int(offsets.max()))
-        ):
+        first, last = SourceOffset(int(offsets.min())), SourceOffset(int(offsets.max()))
+        for segment in self._applied.coverage.overlapping((topic_id, partition), first, last):
             inside = np.flatnonzero((offsets >= segment.first) & (offsets <= segment.last))
             if len(inside):
                 logged = self._applied.rows.get(segment.log_offset).batch.offsets
                 rows = np.searchsorted(logged, offsets[inside])
-                _refuse_gaps(topic_id, partition, offsets[inside], logged, rows)
+                missing = offsets[inside][logged[np.minimum(rows, len(logged) - 1)] != offsets[inside]]
+                if len(missing):
+                    msg = (
+                        f"offset {missing[0]} of partition {partition} of topic {topic_id.hex()} lies in a logged "
+                        "batch that has no entry for it: the source had no readable record there when it was logged, "
+                        "and has one now; its records were replaced, so begin with a new group"
+                    )
+                    raise RefusedError(msg)
                 positions[inside] = rows + log_position(segment.log_offset, 0)
         return positions
-
-    def partitions(self) -> dict[tuple[bytes, int], SourceOffset]:
-        """Source partitions that were logged, with the last offset of each that is covered or forgotten."""
-        return self._applied.coverage.partitions
 
     def forgotten_before(self, topic_id: bytes, partition: int) -> SourceOffset:
         """Return the offset of a source partition below which everything is forgotten, 0 of none. Any thread."""
         return self._applied.coverage.forgotten.get((topic_id, partition), SourceOffset(0))
+
+    def rules_at(self, log_offset: LogOffset) -> Rules:
+        """Return the rules in force at a log offset; RefusedError where it is before the log's first rules."""
+        rules = self._applied.history.at(log_offset)
+        if rules is None:
+            msg = f"no rules are in force at log offset {log_offset}: it is before the log's first rules, or trimmed"
+            raise RefusedError(msg)
+        return rules
 
     def entry(self, position: LogPosition) -> tuple[LogRecord, int]:
         """Return the record and the row of an entry; RefusedError where it is not held."""
@@ -213,7 +266,8 @@ class LogIndex:
 
     def id_of(self, position: LogPosition) -> str:
         """Return the article id of an entry that a search found; CorruptError where the log has none there."""
-        return self._judge.listed(position).batch.id(row_of(position))
+        record, row = self._judge.entry(position)
+        return record.batch.id(row)
 
     def withdrawn_at(self, position: LogPosition) -> LogOffset | None:
         """Return the log offset of the withdrawal of an entry, None where it matches; raises as ``entry``."""
@@ -222,10 +276,6 @@ class LogIndex:
             return None
         return self._applied.withdrawn.offset_of(DocNumber(int(record.doc_numbers[row_of(position)])))
 
-    def entries(self, positions: I64) -> list[tuple[LogRecord, int]]:
-        """Return the record and the row of each entry; entries of one record that follow each other read it once."""
-        return [self.entry(position) for position in positions.tolist()]
-
     def logged(self, positions: I64) -> tuple[U64, U64]:
         """Return the checksums of the values and fingerprints of entries, as they were logged."""
         checksums, fingerprints = np.empty(len(positions), np.uint64), np.empty(len(positions), np.uint64)
@@ -233,12 +283,12 @@ class LogIndex:
         for offset in np.unique(offsets).tolist():
             row, chosen = self._applied.rows.get(offset), offsets == offset
             within = positions[chosen] & (MAX_ROWS - 1)
-            checksums[chosen], fingerprints[chosen] = row.batch.checksums[within], row.fingerprints[within]
+            checksums[chosen], fingerprints[chosen] = row.batch.checksums[within], row.batch.fingerprints[within]
         return checksums, fingerprints
 
     def judge(self, positions: I64) -> list[Judgement]:
         """Return the verdicts of logged originals, each as of its own log position."""
-        return self._judge.judge(positions, self._rules_at_offset)
+        return self._judge.judge(positions, self.rules_at)
 
     def check(self, columns: Columns, time_ms: int, most: int = 1) -> list[CheckedArticle]:
         """Return the verdict that each article would have if it were logged next, at this log time.
@@ -247,14 +297,9 @@ class LogIndex:
         """
         return self._judge.check(columns, time_ms, self.rules, most)
 
-    @property
-    def next_doc_number(self) -> DocNumber:
-        """Document number of the next entry with a signature; without trims, the number of those applied."""
-        return self._applied.state.next_doc_number
-
     def near(self, fingerprints: Fingerprints, groups: U64, rules: Rules) -> Near:
         """Return every near entry of texts with features, as of the end of the log; nothing expires."""
-        before = np.full(len(groups), self.next_doc_number, np.int64)
+        before = np.full(len(groups), self.state.next_doc_number, np.int64)
         times = np.zeros(len(groups), np.int64)
         signatures, margins, statuses, sketches = fingerprints
         articles = Articles(statuses, groups, signatures, margins, sketches, before, times)
@@ -265,30 +310,9 @@ class LogIndex:
         """Return the rows of these document numbers."""
         return self._applied.tables.rows_of(doc_numbers)
 
-    def restated_trim(self, owed_time: int) -> Trim | None:
-        """Return the trim that removes most, if no article owed or to come has a log time below ``owed_time`` (ms)."""
-        return self._applied.trims.offered(owed_time)
-
-    def owed_time(self, committed: Mapping[tuple[bytes, int], SourceOffset], latest: int) -> int:
-        """Return the least log time, ms, of articles that are owed or to come.
-
-        Those to come have a log time of ``latest`` or more. ``committed`` has the
-        committed offset of each source partition that can still be read, 0 of none.
-        """
-        return self._applied.trims.owed_time(committed, latest)
-
-    def merge_all(self) -> None:
-        """Merge all runs of posting lists that are to be merged; not needed for safety."""
-        self._applied.in_doubt(self._applied.tables.merge_all)
-
     def flush(self) -> None:
         """Make everything applied durable."""
         self._applied.in_doubt(self._applied.store.flush)
-
-    def finish_trim(self) -> None:
-        """Delete all trimmed entries from disk now, instead of with the next records; waits until it is done."""
-        self._applied.remove_trimmed()
-        self._applied.store.compact(wait=True)
 
     def commit(self) -> None:
         """Make a staged index current, atomically and durably. It stays open and is no longer staged."""
@@ -308,16 +332,16 @@ class LogIndex:
             RefusedError: the folder was removed, moved or replaced. What was not durable is lost; the rest is where the
                 folder is.
         """
-        if self._closed or not self._folder.here:
+        if self._closed or not self._folder.lock.here:
             return
         self._closed = True
-        if self._folder.is_replaced:
+        if self._folder.lock.is_replaced:
             # Closing would write and remove files by their names.
             self._applied.store.abandon()
             try:
-                self._folder.refuse_replaced()
+                self._folder.lock.refuse_replaced()
             finally:
-                self._folder.release()
+                self._folder.lock.release()
         try:
             self._applied.close()
         except StreamDedupError:
@@ -328,46 +352,7 @@ class LogIndex:
                 # The next opening removes what cannot be removed now.
                 with contextlib.suppress(OSError):
                     remove_data(self._staged)
-            self._folder.release()
-
-    def stats(self) -> IndexStats:
-        """Return the figures of the index."""
-        return stats_of(self._applied)
-
-    def verify(self, progress: Callable[[int, int], None] | None = None) -> list[str]:
-        """Read the whole index and return the problems found; ``progress(done, whole)`` is called now and then."""
-        return verify(self._applied, progress)
-
-    @property
-    def counters(self) -> Counters:
-        """Look-ups, lists and candidates so far: for metrics."""
-        return self._applied.tables.counters
-
-    @property
-    def low_watermark(self) -> LogOffset:
-        """Log offset before which everything is trimmed."""
-        return self._applied.state.low_watermark
-
-    @property
-    def newest_time(self) -> int | None:
-        """Greatest log time of a batch, ms; None before the first."""
-        return self._applied.state.newest
-
-    @property
-    def batches_since_rules(self) -> bool:
-        """Whether batches follow the last rules record, so that restating the rules makes a new point to trim at."""
-        return (
-            bool(self._applied.history.marks) and self._applied.state.newest != self._applied.history.marks[-1].before
-        )
-
-    def owed_since(self, topic_id: bytes, partition: int, offset: SourceOffset) -> int | None:
-        """Return the least log time, ms, of a source partition's covered offsets from ``offset`` on, None of none."""
-        return self._applied.trims.owed_since((topic_id, partition), offset)
-
-    @property
-    def here(self) -> bool:
-        """Whether this process opened the index; False in a child that was forked since."""
-        return self._folder.here
+            self._folder.lock.release()
 
     def refuse_stopped(self) -> None:
         """Raise RefusedError where an error stopped the index, or where this process is a fork of its owner."""
@@ -376,25 +361,69 @@ class LogIndex:
             raise RefusedError(msg)
         self._applied.refuse_doubt()
 
-    def mark_corrupt(self, reason: str) -> None:
-        """Mark the folder as damaged: the next opening raises this reason."""
-        self._folder.mark_corrupt(reason)
+    def verify(self, progress: ReportProgress | None = None) -> list[str]:
+        """Read the whole index and return the problems found; ``progress`` is called now and then."""
+        return verify(self._applied, progress)
 
-    def _rules_at_offset(self, log_offset: LogOffset) -> Rules:
-        rules = self._applied.history.at(log_offset)
-        if rules is None:
-            msg = f"no rules are in force at log offset {log_offset}: it is before the log's first rules, or trimmed"
-            raise RefusedError(msg)
-        return rules
-
-
-def _refuse_gaps(topic_id: bytes, partition: int, offsets: I64, logged: I64, rows: I64) -> None:
-    known = np.minimum(rows, len(logged) - 1)
-    missing = offsets[logged[known] != offsets]
-    if len(missing):
-        msg = (
-            f"offset {int(missing[0])} of partition {partition} of topic {topic_id.hex()} lies in a logged batch "
-            "that has no entry for it: the source had no readable record there when it was logged, and has one now; "
-            "its records were replaced, so begin with a new group"
+    def stats(self) -> IndexStats:
+        """Return the figures of the index."""
+        applied = self._applied
+        state, tables, store, counters = self.state, applied.tables, applied.store, applied.tables.counters
+        # The first rules record that has entries before it.
+        before = next((mark.before for mark in applied.history.marks if mark.before is not None), None)
+        return IndexStats(
+            log_id=state.log_id,
+            next_offset=state.next_offset,
+            articles=state.articles,
+            trimmed_before=state.low_watermark,
+            log_span_ms=0 if state.newest is None or before is None else max(0, state.newest - before),
+            numbers_used=state.next_doc_number / layout.MAX_DOC_NUMBERS,
+            partitions=len(applied.coverage.partitions),
+            withdrawn=len(applied.withdrawn),
+            tables=tables.count,
+            entries_in_memory=tables.entries_in_memory,
+            runs=tables.most_runs,
+            list_bytes=tables.list_bytes,
+            memory_bytes=tables.memory_bytes,
+            bytes_on_disk=store.bytes_on_disk,
+            bytes_unwritten=store.bytes_unwritten,
+            bytes_block_cache=store.bytes_cached,
+            lookups=counters.lookups,
+            lists=counters.lists,
+            candidates=counters.candidates,
+            folds=counters.folds,
         )
-        raise RefusedError(msg)
+
+
+def _open_data(folder: Folder, settings: IndexSettings, *, staged: bool) -> tuple[Path, Store]:
+    """Open the current data folder, or with ``staged`` a copy of it; make an empty one where there is none."""
+    current = folder.current
+    if current is not None and not staged:
+        read_only = not folder.lock.writes
+        return current, Store(current, settings, create=False, on_corrupt=folder.mark_corrupt, read_only=read_only)
+    data = folder.make_data()
+    if current is not None:
+        _copy(current, data, settings, folder)
+        return data, Store(data, settings, create=False, on_corrupt=folder.mark_corrupt)
+    store = Store(data, settings, create=True, on_corrupt=folder.mark_corrupt)
+    try:
+        batch = store.batch()
+        State().write(batch)
+        store.write(batch)
+        store.flush()
+        if not staged:
+            folder.make_current(data)
+    except BaseException:
+        store.close()
+        raise
+    return data, store
+
+
+def _copy(current: Path, data: Path, settings: IndexSettings, folder: Folder) -> None:
+    """Copy the current data into an empty data folder, by hard links."""
+    copy = data / "copy"
+    with contextlib.closing(Store(current, settings, create=False, on_corrupt=folder.mark_corrupt)) as store:
+        store.checkpoint(copy)
+    for each in copy.iterdir():
+        each.rename(data / each.name)
+    copy.rmdir()

@@ -1,10 +1,9 @@
 """Who has an index folder open: one process that writes, or any number that only read.
 
-The lock is on the file ``owner``. A writer makes that file and leaves its process id in it; a reader locks the file
-that is there and changes nothing. A copied folder may be without it: a reader then locks the folder, and a writer locks
-both. It cuts files that a reader has mapped, which would kill the reader.
+The lock is on the folder itself. A writer also leaves its process id in the file ``owner``, for the message of another
+one; a reader changes nothing and needs no such file.
 
-A lock is on a file, not on a name: where the folder is removed or replaced while it is open, another process can own
+A lock is on a folder, not on a name: where the folder is removed or replaced while it is open, another process can own
 what has its name then. RocksDB goes on to make files by their names, so the owner asks before each effect whether the
 folder is still its own (``refuse_replaced``).
 
@@ -25,29 +24,33 @@ from stream_dedup.index.small_files import open_file, writing
 
 FILE = "owner"
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _PID_BYTES = 20
-_ELSEWHERE = " of another container or machine"
-"""It has the process id of this process."""
 _PID = re.compile(rb"[0-9]{0,19}\n?")
 """What this program writes into the file; empty while it was only just made."""
+_ELSEWHERE = " of another container or machine"
+"""It has the process id of this process."""
 
-
-_held: dict[int, list[int]] = {}
-"""The handles of each owner of this process; not the owners, which may be let go of."""
+_held: set[int] = set()
+"""The locks of this process; not their owners, which may be let go of."""
 
 
 class Owner:
     """A lock on an index folder, or on another folder of this program, held until ``release`` or until it is let go."""
 
-    def __init__(self, path: Path, handle: int, kind: str = "index") -> None:
+    def __init__(self, path: Path, kind: str, *, writes: bool) -> None:
         self._path = path
-        self._handles = [handle]
         self._name = f"{kind} {path}"
+        self.writes = writes
+        self._lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._pid = os.getpid()
-        self._release = weakref.finalize(self, _release, self._handles)
+        _held.add(self._lock)
+        self._release = weakref.finalize(self, _release, self._lock, self._pid)
         self._release.atexit = False
-        _held[id(self._handles)] = self._handles
+        try:
+            self._take(fcntl.LOCK_EX if writes else fcntl.LOCK_SH)
+        except BaseException:
+            self.release()
+            raise
 
     @classmethod
     def write(cls, path: Path, kind: str = "index") -> Owner:
@@ -59,39 +62,27 @@ class Owner:
             UnavailableError: the file system has no locks, or no space.
         """
         with writing(path):
-            handle = open_file(path / FILE, os.O_RDWR | os.O_CREAT)
-        owner = cls(path, handle, kind)
-        try:
-            owner._lock(handle, fcntl.LOCK_EX)
-            owner._lock_folder()
-            with writing(path):
-                owner._put_pid(handle)
-        except BaseException:
-            owner.release()
-            raise
+            owner = cls(path, kind, writes=True)
+            try:
+                _put_pid(path / FILE)
+            except BaseException:
+                owner.release()
+                raise
         return owner
 
     @classmethod
     def read(cls, path: Path) -> Owner:
-        """Share an existing folder with others that read.
+        """Share an existing index folder with others that read.
 
         Raises:
-            UserError: a writer has it open, or ``owner`` cannot be read.
-            CorruptError: ``owner`` is no file.
+            UserError: a writer has it open, or the folder cannot be read.
             UnavailableError: the file system has no locks.
         """
         try:
-            handle = _open_to_read(path)
+            return cls(path, "index", writes=False)
         except OSError as error:
             msg = f"index folder {path} cannot be read: {error.strerror}; name another with --index"
             raise UserError(msg) from error
-        owner = cls(path, handle)
-        try:
-            owner._lock(handle, fcntl.LOCK_SH)
-        except BaseException:
-            owner.release()
-            raise
-        return owner
 
     @property
     def here(self) -> bool:
@@ -101,7 +92,7 @@ class Owner:
     @property
     def is_replaced(self) -> bool:
         """Whether a folder that this process writes to was removed, moved or replaced since."""
-        return bool(self._handles) and not _is_of(self._handles[-1], self._path)
+        return self.writes and self.here and self._release.alive and not _is_of(self._lock, self._path)
 
     def refuse_replaced(self) -> None:
         """Raise RefusedError where it was."""
@@ -116,87 +107,31 @@ class Owner:
         """Let others open the folder. In a forked child the parent keeps its lock."""
         self._release()
 
-    def _lock_folder(self) -> None:
-        """Lock the folder too, against readers that found no file to lock."""
-        with writing(self._path):
-            handle = os.open(self._path, _FOLDER)
-        self._handles.append(handle)
-        self._lock(handle, fcntl.LOCK_EX)
-
-    def _lock(self, handle: int, kind: int) -> None:
+    def _take(self, kind: int) -> None:
         try:
-            fcntl.flock(handle, kind | fcntl.LOCK_NB)
+            fcntl.flock(self._lock, kind | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise self._in_use(handle, kind) from error
+            raise self._in_use(kind) from error
         except OSError as error:
             msg = f"{self._name} cannot be locked: {error.strerror}; put it on a local file system"
             raise UnavailableError(msg) from error
 
-    def _in_use(self, handle: int, kind: int) -> StreamDedupError:
-        if kind == fcntl.LOCK_EX and _is_only_read(handle):
-            return UserError(f"{self._name} is in use by a process that reads it: wait for it to end")
+    def _in_use(self, kind: int) -> StreamDedupError:
+        if kind == fcntl.LOCK_EX:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return UserError(f"{self._name} is in use by a process that reads it: wait for it to end")
         # Not by the process id: in each of two containers it may be 1.
-        others = [one for handles in list(_held.values()) if handles is not self._handles for one in handles]
-        if any(_is_of(one, self._path) or _is_of(one, self._path / FILE) for one in others):
+        if any(_is_of(lock, self._path) for lock in list(_held) if lock != self._lock):
             return UserError(
                 f"{self._name} is open in this process already: share it between the threads, or close it first"
             )
-        pid = _pid_in(self._path)
+        pid = _pid_in(self._path / FILE)
         whose = _ELSEWHERE if pid == str(os.getpid()) else ""
         return UserError(
             f"{self._name} is in use by process {pid if pid.isdigit() else '?'}{whose}: "
             "stop that process or name another folder"
         )
-
-    def _put_pid(self, handle: int) -> None:
-        if not _is_pid(handle):
-            msg = f"{self._path / FILE} is not a file that this program wrote: move it away, or name another folder"
-            raise CorruptError(msg)
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-
-
-def _is_of(handle: int, path: Path) -> bool:
-    """Whether a handle is of the folder, or of the file, that has this name now."""
-    held = os.fstat(handle)
-    try:
-        there = path.stat()
-    except OSError:
-        return False
-    return (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)
-
-
-def _release(handles: list[int]) -> None:
-    _held.pop(id(handles), None)
-    while handles:
-        # Closing is not enough: a child that was forked in another way than by Python has the same lock open.
-        fcntl.flock(handles[-1], fcntl.LOCK_UN)
-        os.close(handles.pop())
-
-
-def _let_go_in_child() -> None:
-    """Close a forked child's copies of the locks. That leaves the parent its own."""
-    while _held:
-        _, handles = _held.popitem()
-        while handles:
-            os.close(handles.pop())
-
-
-os.register_at_fork(after_in_child=_let_go_in_child)
-
-
-def _open_to_read(path: Path) -> int:
-    """Open what a reader locks."""
-    with contextlib.suppress(FileNotFoundError):
-        return open_file(path / FILE)
-    return os.open(path, _FOLDER)
-
-
-def _pid_in(path: Path) -> str:
-    """Return what the file has, "" where none can be read."""
-    with contextlib.suppress(OSError, CorruptError), os.fdopen(open_file(path / FILE), "rb") as file:
-        return file.read(_PID_BYTES).decode("ascii", "replace").strip()
-    return ""
 
 
 def is_others_file(path: Path) -> bool:
@@ -207,19 +142,52 @@ def is_others_file(path: Path) -> bool:
         return False
     except (OSError, CorruptError):
         return True
+    with os.fdopen(handle, "rb") as file:
+        return not _is_pid(file.read(_PID_BYTES + 1))
+
+
+def _put_pid(file: Path) -> None:
+    with os.fdopen(open_file(file, os.O_RDWR | os.O_CREAT), "r+b") as opened:
+        if not _is_pid(opened.read(_PID_BYTES + 1)):
+            msg = f"{file} is not a file that this program wrote: move it away, or name another folder"
+            raise CorruptError(msg)
+        os.ftruncate(opened.fileno(), 0)
+        os.pwrite(opened.fileno(), f"{os.getpid()}\n".encode(), 0)
+
+
+def _pid_in(file: Path) -> str:
+    """Return what the file has, "" where none can be read."""
+    with contextlib.suppress(OSError, CorruptError), os.fdopen(open_file(file), "rb") as opened:
+        return opened.read(_PID_BYTES).decode("ascii", "replace").strip()
+    return ""
+
+
+def _is_pid(raw: bytes) -> bool:
+    return _PID.fullmatch(raw) is not None
+
+
+def _is_of(handle: int, path: Path) -> bool:
+    """Whether a handle is of the folder that has this name now."""
+    held = os.fstat(handle)
     try:
-        return not _is_pid(handle)
-    finally:
-        os.close(handle)
-
-
-def _is_pid(handle: int) -> bool:
-    return _PID.fullmatch(os.pread(handle, _PID_BYTES + 1, 0)) is not None
-
-
-def _is_only_read(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+        there = path.stat()
+    except OSError:
         return False
-    return True
+    return (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)
+
+
+def _release(lock: int, pid: int) -> None:
+    if os.getpid() == pid:  # a child has closed its copy, and may have another file of this number
+        _held.discard(lock)
+        # Closing is not enough: a child that was forked in another way than by Python has the same lock open.
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        os.close(lock)
+
+
+def _let_go_in_child() -> None:
+    """Close a forked child's copies of the locks. That leaves the parent its own."""
+    while _held:
+        os.close(_held.pop())
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)

@@ -36,6 +36,8 @@ BEST = 8
 """Near entries kept of each article: the first is nearly always the match."""
 
 NOTHING_WITHDRAWN: I64 = np.empty((0, 3), np.int64)
+_OF_ARTICLES = ("keys", "groups", "before", "reach", "sketches", "least_equal", "sure", "oldest", "own_ids")
+"""Columns of a query that have a row for each article."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,19 +123,9 @@ class Query:
 
     def part(self, chosen: I64) -> Query:
         """Return the query for some of the articles."""
-        return replace(
-            self,
-            keys=self.keys[chosen],
-            groups=self.groups[chosen],
-            before=self.before[chosen],
-            plan=self.plan if len(self.plan) == 1 else self.plan[chosen],
-            reach=self.reach[chosen],
-            sketches=None if self.sketches is None else self.sketches[chosen],
-            least_equal=None if self.least_equal is None else self.least_equal[chosen],
-            sure=None if self.sure is None else self.sure[chosen],
-            oldest=None if self.oldest is None else self.oldest[chosen],
-            own_ids=None if self.own_ids is None else self.own_ids[chosen],
-        )
+        columns = {name: getattr(self, name) for name in _OF_ARTICLES}
+        some = {name: column[chosen] for name, column in columns.items() if column is not None}
+        return replace(self, plan=self.plan if len(self.plan) == 1 else self.plan[chosen], **some)
 
 
 class Near(NamedTuple):

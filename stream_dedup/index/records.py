@@ -1,21 +1,28 @@
 """The stored log records: every record that has originals, with its value as it is in the log, and its head.
 
 Recent records are kept decoded, up to RECENT_BYTES.
+
+Entries that were withdrawn stay where they are. A withdrawal at a log offset hides the entries that it lists from every
+article logged after it, and from no other. The document number that the next signed entry gets is therefore where the
+hiding begins: an article ends its past at its own document number (``Articles.before``), and an entry is hidden from it
+if the hiding begins at or before that number. Only the first withdrawal of an entry counts.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 import xxhash
 
 from stream_dedup.core.arrays import I64, U64, Bools
 from stream_dedup.core.entry import Batch, LogRecord, decode
-from stream_dedup.core.model import ROW_BITS, DocNumber, LogOffset, signed
+from stream_dedup.core.model import MAX_ROWS, ROW_BITS, DocNumber, LogOffset, signed
 from stream_dedup.core.probes import sketch_words, words
 from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError, RefusedError
@@ -35,11 +42,6 @@ class StoredRecord:
     raw: bytes
     is_alone: bool = False
     """Whether the columns of its batch share no memory with those of others (``plain_batches``)."""
-
-    @cached_property
-    def fingerprints(self) -> U64:
-        """Fingerprint of each entry."""
-        return self.batch.fingerprints
 
     @cached_property
     def numbered(self) -> Bools:
@@ -110,17 +112,17 @@ def _numbered(batches: Sequence[Batch], originals: Sequence[Bools | None]) -> Bo
     return which
 
 
-def id_hash(text: str) -> int:
-    """Return the XXH3 of the bytes of an article id."""
-    return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"))
-
-
 def id_hashes(batches: Sequence[Batch]) -> U64:
-    """Return the ``id_hash`` of the article id of each entry, of all batches one after the other."""
+    """Return the XXH3 of the bytes of the article id of each entry, of all batches one after the other."""
     texts = Texts.concat([batch.ids for batch in batches])
     ends, raw = texts.ends.tolist(), texts.joined
     hashes = [xxhash.xxh3_64_intdigest(raw[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
     return np.array(hashes, np.uint64)
+
+
+def id_hash(text: str) -> int:
+    """Return the XXH3 of the bytes of an article id."""
+    return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"))
 
 
 class StoredRecords:
@@ -131,10 +133,10 @@ class StoredRecords:
         self._recent: OrderedDict[LogOffset, StoredRecord] = OrderedDict()
         self._recent_bytes = 0
 
-    def write_record(self, batch: WriteBatch, record: LogRecord, head: Head) -> None:
+    def write_record(self, batch: WriteBatch, row: StoredRecord) -> None:
         """Add a record to a batch of writes."""
-        batch.put(layout.offset_key(b"E", record.offset), record.raw)
-        batch.put(layout.offset_key(b"R", record.offset), head.encode())
+        batch.put(layout.offset_key(b"E", row.offset), row.raw)
+        batch.put(layout.offset_key(b"R", row.offset), row.head.encode())
 
     def keep_decoded(self, row: StoredRecord) -> None:
         """Keep a decoded record; the oldest ones go when they are too many bytes."""
@@ -163,30 +165,42 @@ class StoredRecords:
         if not raw or not head:
             msg = f"log record {offset} is not in the index: it was trimmed, repeats others, or was never applied"
             raise RefusedError(msg)
-        row = self._decode(offset, raw, head)
+        row = self._decode(offset, raw, self._decode_head(head))
         self.keep_decoded(row)
         return row
 
-    def times_at(self, offset: LogOffset) -> tuple[I64, Head]:
-        """Return the source offsets and the head of one record; RefusedError where it is not stored."""
-        row = self.get(offset)
-        return row.batch.offsets, row.head
+    def doc_numbers_at(self, positions: I64, first: LogOffset, before: LogOffset) -> I64:
+        """Return the document numbers of the entries at rising log positions, those of the log offsets given.
+
+        A position has none where there is no original with a signature.
+        """
+        offsets = positions >> ROW_BITS
+        here = slice(*np.searchsorted(offsets, (first, before)))
+        positions, offsets = positions[here], offsets[here]
+        found = [np.empty(0, np.int64)]
+        for part in np.split(np.arange(len(offsets)), np.flatnonzero(np.diff(offsets)) + 1):
+            if not len(part):
+                continue
+            # Some of the offsets have no batch, or one of copies only.
+            with contextlib.suppress(RefusedError):
+                record = self.get(LogOffset(int(offsets[part[0]])))
+                rows = positions[part] & (MAX_ROWS - 1)
+                rows = rows[rows < len(record.batch)]
+                found.append(record.doc_numbers[rows[record.numbered[rows]]])
+        return np.concatenate(found)
 
     def last_offset(self) -> LogOffset:
         """Return the log offset of the last stored record, -1 of none."""
         last = self._store.last(layout.offset_key(b"R", 0), b"R\xff")
         return LogOffset(-1) if last is None else layout.offset_of(last[0])
 
-    def scan(self, start: LogOffset, end: LogOffset | None = None) -> Iterator[StoredRecord]:
+    def scan(self, start: LogOffset) -> Iterator[StoredRecord]:
         """Yield records from a log offset on, in order, without keeping them."""
-        stop = b"R\xff" if end is None else layout.offset_key(b"R", end)
-        waiting: list[tuple[LogOffset, bytes]] = []
-        for key, head in self._store.scan(layout.offset_key(b"R", start), stop):
-            waiting.append((layout.offset_of(key), head))
-            if len(waiting) == FETCH_RECORDS:
-                yield from self._fetch(waiting)
-                waiting = []
-        yield from self._fetch(waiting)
+        heads = self.scan_heads(start)
+        while waiting := list(islice(heads, FETCH_RECORDS)):
+            found = self._store.get([layout.offset_key(b"E", offset) for offset, _ in waiting])
+            for (offset, head), raw in zip(waiting, found, strict=True):
+                yield self._decode(offset, raw, head)
 
     def scan_heads(self, start: LogOffset, end: LogOffset | None = None) -> Iterator[tuple[LogOffset, Head]]:
         """Yield heads from a log offset on, in order."""
@@ -194,25 +208,66 @@ class StoredRecords:
         for key, head in self._store.scan(layout.offset_key(b"R", start), stop):
             yield layout.offset_of(key), self._decode_head(head)
 
-    def _fetch(self, waiting: list[tuple[LogOffset, bytes]]) -> Iterator[StoredRecord]:
-        found = self._store.get([layout.offset_key(b"E", offset) for offset, _ in waiting])
-        for (offset, head), raw in zip(waiting, found, strict=True):
-            yield self._decode(offset, raw, head)
-
-    def _decode(self, offset: LogOffset, raw: bytes, head: bytes) -> StoredRecord:
+    def _decode(self, offset: LogOffset, raw: bytes, head: Head) -> StoredRecord:
         try:
             batch = decode(raw)
         except (CorruptError, UnicodeDecodeError) as error:
             reason = f"log record {offset} cannot be read: {error}"
             raise self._store.corrupt(reason) from error
-        known = self._decode_head(head)
-        if not isinstance(batch, Batch) or len(batch) != known.entries:
+        if not isinstance(batch, Batch) or len(batch) != head.entries:
             reason = f"log record {offset} does not fit its head"
             raise self._store.corrupt(reason)
-        return StoredRecord(offset, batch, known, raw, is_alone=True)
+        return StoredRecord(offset, batch, head, raw, is_alone=True)
 
     def _decode_head(self, raw: bytes) -> Head:
         try:
             return Head.decode(raw)
         except CorruptError as error:
             raise self._store.corrupt(str(error)) from error
+
+
+class Withdrawn:
+    """The withdrawn entries of an index that are not trimmed."""
+
+    def __init__(self, store: Store) -> None:
+        """Read them."""
+        try:
+            first = layout.withdrawn_key(DocNumber(0))
+            stored = [layout.read_withdrawn(*pair) for pair in store.scan(first, b"H\xff")]
+        except CorruptError as error:
+            raise store.corrupt(str(error)) from error
+        self.entries: I64 = np.array(stored, np.int64).reshape(-1, 3)
+        """By document number: the number, the one from which on it is hidden, the log offset of the withdrawal."""
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def added_by(self, doc_numbers: I64, hidden_from: DocNumber, log_offset: LogOffset) -> I64:
+        """Return the entries that a withdrawal adds, as rows of ``entries``; those withdrawn before are not."""
+        new = np.setdiff1d(doc_numbers, self.entries[:, 0])
+        return np.stack((new, np.full_like(new, hidden_from), np.full_like(new, log_offset)), axis=1)
+
+    def write(self, batch: WriteBatch, added: I64) -> None:
+        """Add entries to a batch of writes; call ``add`` once it is written."""
+        for doc_number, hidden_from, log_offset in added.tolist():
+            batch.put(layout.withdrawn_key(doc_number), layout.withdrawn_value(hidden_from, log_offset))
+
+    def add(self, added: I64) -> None:
+        """Add entries that were written."""
+        both = np.concatenate((self.entries, added))
+        self.entries = both[np.argsort(both[:, 0])]
+
+    def offset_of(self, doc_number: DocNumber) -> LogOffset | None:
+        """Return the log offset of the withdrawal of an entry, None of one that was not withdrawn."""
+        found = self.entries[self.entries[:, 0] == doc_number, 2]
+        return LogOffset(int(found[0])) if len(found) else None
+
+    def not_before(self, first: DocNumber) -> I64:
+        """Return the entries from a document number on."""
+        return self.entries[self.entries[:, 0] >= first]
+
+    def problems(self, first: DocNumber, after: DocNumber) -> Iterator[str]:
+        """Yield the entries that an index of these document numbers cannot have."""
+        for doc_number, hidden_from, _ in self.entries.tolist():
+            if not first <= doc_number < hidden_from <= after:
+                yield f"entry {doc_number} is hidden from {hidden_from} on: entries are {first} to before {after}"

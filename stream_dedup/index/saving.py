@@ -1,7 +1,8 @@
-"""Saves what can be read of an index that is the only copy of its content: of ``filter`` or of ``stream_dedup.Index``.
+"""Tells whether an index is the only copy of its content, and saves what can be read of one that is.
 
-Its log records are in the index alone. They are read one by one and make a new index, which has the articles that could
-be read, in their order. The order makes a crash between any two steps harmless:
+That is an index of ``filter`` or of ``stream_dedup.Index``: its log records are in the index alone. They are read one
+by one and make a new index, which has the articles that could be read, in their order. The order makes a crash between
+any two steps harmless:
 
     1  a new data folder is filled from the log records of the damaged one, and verified
     2  the damaged one is also given the name ``kept-N/data-M``, by hard links
@@ -15,30 +16,61 @@ of ``filter`` are applied as they are, and so count what they repeat as copies.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from stream_dedup.core.entry import Batch, LogRecord, Payload, decode, encode
+from stream_dedup.core.entry import Batch, LogRecord, encode
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
-from stream_dedup.core.model import LIBRARY_LOG_PREFIX, LogOffset
+from stream_dedup.core.model import LIBRARY_LOG_PREFIX, LogOffset, is_only_in_index
 from stream_dedup.core.progress import ReportProgress
-from stream_dedup.errors import CorruptError, UserError
-from stream_dedup.index.data_folders import data_folders, holds_data
-from stream_dedup.index.folder import CORRUPT, CURRENT, data_of, refuse_format
-from stream_dedup.index.history import History
-from stream_dedup.index.kept import copy_text, kept_folder
-from stream_dedup.index.layout import Head, offset_key
+from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UserError
+from stream_dedup.index.folder import ID_FILE, data_folders, data_to_keep, holds_data, kept_folder, refuse_format
 from stream_dedup.index.library import append_articles, read_id
-from stream_dedup.index.log_index import LOG_KIND, LogIndex
+from stream_dedup.index.log_index import LogIndex
 from stream_dedup.index.owner import Owner
 from stream_dedup.index.records import StoredRecords
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.small_files import is_file, writing
 from stream_dedup.index.state import State
 from stream_dedup.index.store import Store
+from stream_dedup.index.trims import History
+
+
+def only_copy_in(path: Path) -> bool:
+    """Return whether `filter` or the Python API keeps its articles in this folder, as far as it can be read.
+
+    Changes nothing. A damaged index can usually still be recognised: its state is one value of thousands.
+    """
+    return any(map(is_only_in_index, _log_ids(path)))
+
+
+def refuse_unknown(path: Path) -> None:
+    """Refuse to replace data of which nothing can be read, unless a worker has used the folder.
+
+    Raises:
+        CorruptError: they may be the only copy of their content.
+    """
+    if is_file(path / ID_FILE) or not path.is_dir() or not any(map(holds_data, data_folders(path))):
+        return
+    if next(_log_ids(path), None) is None:
+        msg = (
+            f"index {path}: nothing of its data can be read, not even whose they are; nothing was changed. "
+            "Of a worker: move the folder away, and it reads its log again. Of `filter` or `Index`: put the folder "
+            "back from a backup; without one it cannot be saved, and another folder begins anew"
+        )
+        raise CorruptError(msg)
+
+
+def _log_ids(path: Path) -> Iterator[str]:
+    for data in filter(holds_data, data_folders(path) if path.is_dir() else ()):
+        # Data that cannot be read do not count.
+        with contextlib.suppress(StreamDedupError, OSError):
+            with contextlib.closing(_store(data)) as store:
+                log_id = State.read(store).log_id or ""
+            yield log_id
 
 
 class Saved(NamedTuple):
@@ -61,18 +93,21 @@ def save(path: Path, progress: ReportProgress, *, dry_run: bool = False) -> Save
         CorruptError: its state or its rules cannot be read, so nothing is known of its records.
         UnavailableError: the disk is full or failing.
     """
-    refuse_format(path, LOG_KIND)
+    refuse_format(path)
     if dry_run:
-        with _shared(path), closing(_Records(_data(path), progress)) as records:
+        with contextlib.ExitStack() as stack:
+            stack.callback(Owner.read(path).release)
+            records = stack.enter_context(contextlib.closing(_Records(_data(path), progress)))
             articles = sum(len(record.payload) for record in records.read() if isinstance(record.payload, Batch))
-            return Saved(articles, records.articles, records.lost, None)
+            return Saved(articles, records.state.articles, records.lost, None)
     with LogIndex.open(path, scheme=None, staged=True, emptied=True) as index:
         data = _data(path)
-        with closing(_Records(data, progress)) as records:
+        with contextlib.closing(_Records(data, progress)) as records:
             # 1
-            index.begin(records.log_id)
+            log_id = records.state.log_id or ""
+            index.begin(log_id)
             for record in records.read():
-                _apply(index, record, anew=records.log_id.startswith(LIBRARY_LOG_PREFIX))
+                _apply(index, record, anew=log_id.startswith(LIBRARY_LOG_PREFIX))
             problems = index.verify()
             if problems:
                 msg = f"index {path}: what was saved is not intact ({problems[0]}); nothing was changed"
@@ -83,74 +118,45 @@ def save(path: Path, progress: ReportProgress, *, dry_run: bool = False) -> Save
                 kept = _linked(path, data)
             # 3
             index.commit()
-            return Saved(index.stats().articles, records.articles, records.lost, kept)
+            return Saved(index.stats().articles, records.state.articles, records.lost, kept)
 
 
 class _Records:
     """The log records of a data folder, damaged or not, that can be read."""
 
     def __init__(self, data: Path, progress: ReportProgress) -> None:
-        self._store = Store(data, IndexSettings(), create=False, on_corrupt=lambda _: None, read_only=True)
         self._progress = progress
         self.lost: list[LogOffset] = []
-        try:
-            self._state = State.read(self._store)
-            self._rules: dict[int, Payload] = {mark.offset: mark.rules for mark in History(self._store).marks}
-            self._last = StoredRecords(self._store).last_offset()
-        except CorruptError as error:
-            self.close()
-            msg = (
-                f"index {data.parent} cannot be saved, its state or its rules cannot be read; nothing was changed: put "
-                "the folder back from a backup; without one, begin anew with another folder"
-            )
-            raise CorruptError(msg) from error
-        except BaseException:
-            self.close()
-            raise
-
-    @property
-    def log_id(self) -> str:
-        """The id of the log."""
-        return self._state.log_id or ""
-
-    @property
-    def articles(self) -> int:
-        """Articles that the state counts."""
-        return self._state.articles
-
-    def close(self) -> None:
-        """Close the data."""
-        self._store.close()
+        store = _store(data)
+        self.close = store.close
+        with contextlib.ExitStack() as undo:
+            undo.callback(store.close)
+            self._rows = StoredRecords(store)
+            try:
+                self.state = State.read(store)
+                self._rules = {mark.offset: mark.rules for mark in History(store).marks}
+                self._last = self._rows.last_offset()
+            except CorruptError as error:
+                msg = (
+                    f"index {data.parent} cannot be saved, its state or its rules cannot be read; nothing was changed: "
+                    "put the folder back from a backup; without one, begin anew with another folder"
+                )
+                raise CorruptError(msg) from error
+            undo.pop_all()
 
     def read(self) -> Iterator[LogRecord]:
         """Yield what can be read, in order of the log."""
         # There may be records that the state does not count: damage, too.
-        first, end = self._state.low_watermark, max(self._state.next_offset, self._last + 1)
+        first, end = self.state.low_watermark, max(self.state.next_offset, self._last + 1)
         for offset in map(LogOffset, range(first, end)):
             try:
-                record = self._record(offset)
-            except CorruptError:
-                record = None
-            if record is None:
+                rules = self._rules.get(offset)
+                record = LogRecord(offset, 0, rules, encode(rules)) if rules else self._rows.get(offset).record
+            except (CorruptError, RefusedError):
                 self.lost.append(offset)
             else:
                 yield record
             self._progress(offset + 1 - first, end - first)
-
-    def _record(self, offset: LogOffset) -> LogRecord | None:
-        if offset in self._rules:
-            rules = self._rules[offset]
-            return LogRecord(offset, 0, rules, encode(rules))
-        raw, head = self._store.get([offset_key(b"E", offset), offset_key(b"R", offset)])
-        if not raw or not head:
-            return None
-        try:
-            payload = decode(raw)
-        except UnicodeDecodeError:
-            return None
-        times = Head.decode(head).times
-        fits = isinstance(payload, Batch) and (isinstance(times, int) or len(times) == len(payload))
-        return LogRecord(offset, times, payload, raw) if fits else None
 
 
 def _apply(index: LogIndex, record: LogRecord, *, anew: bool) -> None:
@@ -162,19 +168,13 @@ def _apply(index: LogIndex, record: LogRecord, *, anew: bool) -> None:
     append_articles(index, made, batch.groups, [read_id(batch.id(row)) for row in range(len(batch))])
 
 
-@contextmanager
-def _shared(path: Path) -> Iterator[None]:
-    owner = Owner.read(path)
-    try:
-        yield
-    finally:
-        owner.release()
+def _store(data: Path) -> Store:
+    return Store(data, IndexSettings(), create=False, on_corrupt=lambda _: None, read_only=True)
 
 
 def _data(path: Path) -> Path:
     """Return the data folder: the one that ``current`` names, or the only one."""
-    found = [each for each in data_folders(path) if holds_data(each)]
-    found = [each for each in found if each.name == data_of(path)] or found
+    found = data_to_keep(path)
     if len(found) != 1:
         msg = f"index {path} has {len(found)} data folders, of which one can be saved: move the others away"
         raise UserError(msg)
@@ -183,8 +183,6 @@ def _data(path: Path) -> Path:
 
 def _linked(path: Path, data: Path) -> Path:
     kept = kept_folder(path)
-    for name in (CURRENT, CORRUPT):
-        copy_text(path / name, kept / name)
     copy = kept / data.name
     copy.mkdir()
     for each in data.iterdir():

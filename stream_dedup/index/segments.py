@@ -6,17 +6,15 @@ are ignored, and so are entries at offsets that a trim has forgotten; the others
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, Forgotten, Trim
 from stream_dedup.core.model import LogOffset, SourceOffset, SourceRange
 from stream_dedup.index.layout import (
-    Head,
     Segment,
     forgotten_key,
     forgotten_value,
@@ -24,12 +22,11 @@ from stream_dedup.index.layout import (
     read_segment,
     segment_key,
 )
+from stream_dedup.index.records import StoredRecord, StoredRecords
 from stream_dedup.index.store import Store, WriteBatch
 
 SourceKey = tuple[bytes, int]
 """Topic id and partition."""
-TimesAt = Callable[[LogOffset], tuple[I64, Head]]
-"""Returns the source offsets of the log record at a log offset, and its head."""
 
 _NO_OFFSET = SourceOffset(-1)
 _LAST_OFFSET = (1 << 64) - 1
@@ -52,8 +49,9 @@ class Uncovered:
 class Coverage:
     """The source ranges of every partition; none of them begins below what is forgotten of it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, rows: StoredRecords) -> None:
         self._store = store
+        self._rows = rows
         self.last: dict[SourceKey, SourceOffset] = {}
         self.forgotten: dict[SourceKey, SourceOffset] = {}
         """Offsets of a partition below this were logged once and are forgotten."""
@@ -117,60 +115,54 @@ class Coverage:
             ranges.append((at, last))
         return Uncovered(ranges, mask, min(repeated, default=None), late)
 
-    def write_ranges(
-        self, writes: WriteBatch, batch: Batch, log_offset: LogOffset, ranges: list[SourceRange], head: Head
-    ) -> None:
-        """Add the ranges of a batch to a batch of writes; call ``add_ranges`` once it is written."""
+    def write_ranges(self, writes: WriteBatch, row: StoredRecord, ranges: list[SourceRange]) -> None:
+        """Add the ranges of a log record to a batch of writes; call ``add_ranges`` once it is written."""
         for first, last in ranges:
-            segment = Segment(first, last, log_offset, *head.time_range)
-            writes.put(segment_key(batch.topic_id, batch.partition, first), segment.encode())
+            segment = Segment(first, last, row.offset, *row.head.time_range)
+            writes.put(segment_key(*row.batch.source, first), segment.encode())
 
     def add_ranges(self, batch: Batch, ranges: list[SourceRange]) -> None:
-        """Count ranges of a batch that were written."""
-        if ranges:
-            where = batch.source
-            self.last[where] = max(self.last.get(where, _NO_OFFSET), ranges[-1][1])
+        """Count ranges of a batch, one or more, that were written."""
+        where = batch.source
+        self.last[where] = max(self.last.get(where, _NO_OFFSET), ranges[-1][1])
 
     def listed_by(self, trim: Trim) -> dict[SourceKey, SourceOffset]:
         """Return what a trim lists as forgotten."""
         forgotten = () if trim.basis is None else trim.basis.forgotten
         return {(topic_id, partition): before for topic_id, partition, before in forgotten}
 
-    def raised_by(self, trim: Trim) -> dict[SourceKey, SourceOffset]:
-        """Return where a trim forgets more than is forgotten."""
-        listed = self.listed_by(trim).items()
-        return {where: before for where, before in listed if before > self.forgotten.get(where, 0)}
-
-    def write_trim(self, writes: WriteBatch, trim: Trim, times_at: TimesAt) -> None:
+    def write_trim(self, writes: WriteBatch, trim: Trim) -> None:
         """Add the deletion of what a trim drops, and what it forgets, to a batch of writes.
 
         Call ``load`` once it is written.
         """
-        raised = self.raised_by(trim)
+        listed = self.listed_by(trim).items()
+        raised = {where: before for where, before in listed if before > self.forgotten.get(where, 0)}
         for where, before in raised.items():
             writes.put(forgotten_key(*where), forgotten_value(before))
         forgotten = self.forgotten | raised
         for where, segment in self.all():
-            kept = list(_kept_of(segment, trim, forgotten.get(where, SourceOffset(0)), times_at))
+            kept = list(self._kept_of(segment, trim, forgotten.get(where, SourceOffset(0))))
             if kept != [segment]:
                 writes.delete(segment_key(*where, segment.first))
                 for part in kept:
                     writes.put(segment_key(*where, part.first), part.encode())
 
-    def forgotten_after(self, trim: Trim, times_at: TimesAt) -> dict[SourceKey, SourceOffset]:
+    def forgotten_after(self, trim: Trim) -> tuple[Forgotten, ...]:
         """Return what would be forgotten if a trim forgot every offset up to the greatest that it drops."""
         forgotten = dict(self.forgotten)
         for where, segment in self.all():
-            dropped = _dropped_until(segment, trim, times_at)
+            dropped = self._dropped_until(segment, trim)
             if dropped is not None:
                 forgotten[where] = max(forgotten.get(where, SourceOffset(0)), SourceOffset(dropped + 1))
-        return forgotten
+        return tuple(Forgotten(*where, before) for where, before in sorted(forgotten.items()))
 
-    def covers_until(self, batch: Batch, log_offset: LogOffset, horizon: int, times_at: TimesAt) -> bool:
+    def covers_until(self, log_offset: LogOffset, horizon: int) -> bool:
         """Whether a log record covers coordinates of a log time up to a horizon."""
-        segments = self.overlapping((batch.topic_id, batch.partition), batch.offset(0), batch.offset(-1))
+        batch = self._rows.get(log_offset).batch
+        segments = self.overlapping(batch.source, batch.offset(0), batch.offset(-1))
         own = (segment for segment in segments if segment.log_offset == log_offset and segment.time_min <= horizon)
-        return any(part.time_min <= horizon for segment in own for part in _by_time(segment, times_at))
+        return any(part.time_min <= horizon for segment in own for part in self._by_time(segment))
 
     def all(self) -> Iterator[tuple[SourceKey, Segment]]:
         """Yield every range, by partition and offset."""
@@ -178,43 +170,36 @@ class Coverage:
             topic_id, partition, segment = read_segment(key, value)
             yield (topic_id, partition), segment
 
+    def _kept_of(self, segment: Segment, trim: Trim, forgotten: SourceOffset) -> Iterator[Segment]:
+        """Yield the parts of a range that a trim keeps."""
+        first = max(segment.first, forgotten)
+        if segment.log_offset < trim.before or first > segment.last:
+            return
+        if segment.time_min > trim.horizon and first == segment.first:
+            yield segment
+            return
+        for part in self._by_time(segment):
+            if part.time_min > trim.horizon and part.last >= first:
+                yield part._replace(first=max(part.first, first))
 
-def forgotten_list(forgotten: Mapping[SourceKey, SourceOffset]) -> tuple[Forgotten, ...]:
-    """Return what is forgotten as a trim lists it."""
-    return tuple(Forgotten(*where, before) for where, before in sorted(forgotten.items()))
+    def _dropped_until(self, segment: Segment, trim: Trim) -> SourceOffset | None:
+        """Return the last offset of a range that a trim drops by its X or by its horizon; None of none."""
+        if segment.log_offset < trim.before or segment.time_max <= trim.horizon:
+            return segment.last
+        if segment.time_min > trim.horizon:
+            return None
+        dropped = (part.last for part in self._by_time(segment) if part.time_min <= trim.horizon)
+        return max(dropped, default=None)
 
-
-def _kept_of(segment: Segment, trim: Trim, forgotten: SourceOffset, times_at: TimesAt) -> Iterator[Segment]:
-    """Yield the parts of a range that a trim keeps."""
-    first = max(segment.first, forgotten)
-    if segment.log_offset < trim.before or first > segment.last:
-        return
-    if segment.time_min > trim.horizon and first == segment.first:
-        yield segment
-        return
-    for part in _by_time(segment, times_at):
-        if part.time_min > trim.horizon and part.last >= first:
-            yield part._replace(first=max(part.first, first))
-
-
-def _dropped_until(segment: Segment, trim: Trim, times_at: TimesAt) -> SourceOffset | None:
-    """Return the last offset of a range that a trim drops by its X or by its horizon; None of none."""
-    if segment.log_offset < trim.before or segment.time_max <= trim.horizon:
-        return segment.last
-    if segment.time_min > trim.horizon:
-        return None
-    dropped = (part.last for part in _by_time(segment, times_at) if part.time_min <= trim.horizon)
-    return max(dropped, default=None)
-
-
-def _by_time(segment: Segment, times_at: TimesAt) -> Iterator[Segment]:
-    """Yield a range in parts of one log time each; a gap goes with the entry before it."""
-    if segment.time_min == segment.time_max:
-        yield segment
-        return
-    offsets, head = times_at(segment.log_offset)
-    start = int(np.searchsorted(offsets, segment.first, "right")) - 1
-    inside = np.arange(start, int(np.searchsorted(offsets, segment.last, "right")))
-    ends = [*(offsets[inside[1:]] - 1).tolist(), segment.last]
-    for offset, last, time in zip(offsets[inside].tolist(), ends, head.times_of(inside).tolist(), strict=True):
-        yield Segment(max(offset, segment.first), last, segment.log_offset, time, time)
+    def _by_time(self, segment: Segment) -> Iterator[Segment]:
+        """Yield a range in parts of one log time each; a gap goes with the entry before it."""
+        if segment.time_min == segment.time_max:
+            yield segment
+            return
+        row = self._rows.get(segment.log_offset)
+        offsets = row.batch.offsets
+        start = int(np.searchsorted(offsets, segment.first, "right")) - 1
+        inside = np.arange(start, int(np.searchsorted(offsets, segment.last, "right")))
+        ends = [*(offsets[inside[1:]] - 1).tolist(), segment.last]
+        for offset, last, time in zip(offsets[inside].tolist(), ends, row.head.times_of(inside).tolist(), strict=True):
+            yield Segment(max(offset, segment.first), last, segment.log_offset, time, time)

@@ -112,13 +112,10 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def _unwritable(folder: Path, error: OSError) -> StreamDedupError:
-    if error.errno in _NO_SPACE:
+    if error.errno in _NO_SPACE | _FAILING:
+        remedy = "make room" if error.errno in _NO_SPACE else "look for the cause"
         return UnavailableError(
-            f"index folder {folder} cannot be written: {error.strerror}; make room, then start again"
-        )
-    if error.errno in _FAILING:
-        return UnavailableError(
-            f"index folder {folder} cannot be written: {error.strerror}; look for the cause, then start again"
+            f"index folder {folder} cannot be written: {error.strerror}; {remedy}, then start again"
         )
     return UserError(f"index folder {folder} cannot be made or written: {error.strerror}; name another with --index")
 

@@ -1,4 +1,4 @@
-"""Trims: which ones are valid, and which one an index offers.
+"""The rules of a log over its log positions, and trims: which are valid, and which one an index offers.
 
 A trim names a rules record X and a horizon H, and, in version 3, what its author computed it from: the revision of the
 rules, the log offset R before which it had read the log, and for each source partition the offset F below which
@@ -23,6 +23,8 @@ A trim is without effect if the rules in force at T have another revision than i
 3. the log cut at X would not say all that is forgotten: this trim does not, and no trim since X did. (A trim that lists
    all that is forgotten at its log position is complete. Of two concurrent trims the second may not be.)
 
+A rules record that 2 forbids because of a copy is marked void where the copy is applied.
+
 A void trim is a barrier for X: an index of a log that was cut after the X of the void trim cannot know that it is void.
 A trim may name an X that is trimmed already: 2 and 3 then say nothing, because a cut log has lost what they refer to.
 
@@ -31,16 +33,99 @@ All of this depends on the log alone, so every index of the log agrees, from wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import bisect
+import json
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from stream_dedup.core.entry import Basis, Trim
-from stream_dedup.core.model import SourceOffset
-from stream_dedup.index.history import History
+from stream_dedup.core.model import LogOffset, SourceOffset
+from stream_dedup.core.rules import Rules
+from stream_dedup.errors import CorruptError
+from stream_dedup.index import layout
 from stream_dedup.index.records import StoredRecords
-from stream_dedup.index.segments import Coverage, SourceKey, forgotten_list
+from stream_dedup.index.segments import Coverage, SourceKey
 from stream_dedup.index.state import State
+from stream_dedup.index.store import Store, WriteBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A rules record that took force or restates. ``before`` is the greatest log time before it, None of none."""
+
+    offset: LogOffset
+    rules: Rules
+    before: int | None
+    void: bool = False
+
+    def write(self, batch: WriteBatch) -> None:
+        """Add the mark to a batch of writes."""
+        value = {"rules": self.rules.to_json().decode(), "before": self.before, "void": self.void}
+        batch.put(layout.offset_key(b"U", self.offset), json.dumps(value).encode())
+
+
+class History:
+    """The marks of a log, in order."""
+
+    def __init__(self, store: Store) -> None:
+        self.marks: list[Mark] = []
+        for key, raw in store.scan(b"U", b"V"):
+            try:
+                value = json.loads(raw)
+                rules = Rules.from_json(value["rules"].encode())
+                before, void = value["before"], value["void"]
+                if not (before is None or type(before) is int) or type(void) is not bool:
+                    msg = f"before {before!r}, void {void!r}"
+                    raise ValueError(msg)  # noqa: TRY301 - as what JSON itself refuses
+                self.marks.append(Mark(layout.offset_of(key), rules, before, void))
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError, CorruptError) as error:
+                reason = f"rules record {layout.offset_of(key)} cannot be read: {error}"
+                raise store.corrupt(reason) from error
+
+    @property
+    def current(self) -> Rules | None:
+        """The rules in force at the end of what is applied."""
+        return self.marks[-1].rules if self.marks else None
+
+    def at(self, log_offset: LogOffset) -> Rules | None:
+        """Return the rules in force at a log offset."""
+        after = bisect.bisect_right(self.marks, log_offset, key=lambda mark: mark.offset)
+        return self.marks[after - 1].rules if after else None
+
+    def mark(self, offset: LogOffset) -> Mark | None:
+        """Return the mark at exactly this log offset."""
+        return next((mark for mark in self.marks if mark.offset == offset), None)
+
+    def void_after(self, offset: LogOffset) -> list[Mark]:
+        """Return the valid marks after a log offset as void ones; call ``replace_marks`` once they are written."""
+        return [replace(mark, void=True) for mark in self.marks if mark.offset > offset and not mark.void]
+
+    def replace_marks(self, marks: list[Mark]) -> None:
+        """Replace marks of the same log offsets."""
+        changed = {mark.offset: mark for mark in marks}
+        self.marks = [changed.get(mark.offset, mark) for mark in self.marks]
+
+    def drop_marks_before(self, low_watermark: LogOffset) -> None:
+        """Drop the marks before the low watermark."""
+        self.marks = [mark for mark in self.marks if mark.offset >= low_watermark]
+
+    def best_trim(self, owed_time: int, low_watermark: LogOffset, last_void_trim: LogOffset) -> Trim | None:
+        """Return the trim that removes most, or None where none removes anything."""
+        # Those of the rules that may judge an article whose log time is at least ``owed_time``.
+        windows = [
+            mark.rules.window_ms
+            for mark, after in zip(self.marks, [*self.marks[1:], None], strict=True)
+            if after is None or (after.before is not None and after.before >= owed_time)
+        ]
+        known = [window for window in windows if window is not None]
+        if not known or len(known) < len(windows):
+            return None
+        for mark in reversed(self.marks):
+            if mark.offset <= low_watermark or mark.offset < last_void_trim or mark.before is None or mark.void:
+                continue
+            if mark.before + max(known) < owed_time:
+                return Trim(mark.offset, mark.before + max(known))
+        return None
 
 
 class TrimEffect(Enum):
@@ -82,17 +167,9 @@ class Trims:
         trim = self.history.best_trim(owed_time, state.low_watermark, state.last_void_trim)
         if trim is None or rules is None or next(self.rows.scan_heads(state.low_watermark, trim.before), None) is None:
             return None
-        forgotten = self.coverage.forgotten_after(trim, self.rows.times_at)
-        return replace(trim, basis=Basis(rules.revision, state.next_offset, forgotten_list(forgotten)))
-
-    def owed_time(self, committed: Mapping[SourceKey, SourceOffset], latest: int) -> int:
-        """Return the least log time, ms, of articles that are owed or to come.
-
-        Those to come have a log time of ``latest`` or more. ``committed`` has the
-        committed offset of each source partition that can still be read, 0 of none.
-        """
-        owed = (self.owed_since(where, offset) for where, offset in committed.items())
-        return min([latest, *(time for time in owed if time is not None)])
+        return replace(
+            trim, basis=Basis(rules.revision, state.next_offset, forgotten=self.coverage.forgotten_after(trim))
+        )
 
     def owed_since(self, where: SourceKey, offset: SourceOffset) -> int | None:
         """Return the least log time, ms, of a source partition's covered offsets from ``offset`` on, None of none."""
@@ -115,9 +192,7 @@ class Trims:
         )
         if any(segment.log_offset >= read_to for segments in below for segment in segments):
             return True
-        heads = self.rows.scan_heads(read_to)
-        late = [offset for offset, head in heads if head.time_range[0] <= trim.horizon]
-        times_at = self.rows.times_at
         return any(
-            self.coverage.covers_until(self.rows.get(offset).batch, offset, trim.horizon, times_at) for offset in late
+            head.time_range[0] <= trim.horizon and self.coverage.covers_until(offset, trim.horizon)
+            for offset, head in self.rows.scan_heads(read_to)
         )

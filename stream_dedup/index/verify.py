@@ -35,44 +35,41 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 def verify(applied: Applied, progress: ReportProgress | None) -> list[str]:
     """Return the problems found, at most a score; empty where everything fits."""
     problems: list[str] = []
-    steps = _steps(applied)
     whole = applied.state.next_offset - applied.state.low_watermark + applied.tables.count * _LISTS
     try:
-        for done, found in steps:
-            problems.extend(found)
-            if progress is not None:
-                progress(min(done, whole), whole)
-            if len(problems) >= _PROBLEMS:
-                return [*problems[:_PROBLEMS], "and perhaps more: stopped looking"]
+        for found in _steps(applied):
+            if isinstance(found, str):
+                problems.append(found)
+                if len(problems) == _PROBLEMS:
+                    return [*problems, "and perhaps more: stopped looking"]
+            elif progress is not None:
+                progress(min(found, whole), whole)
     except StreamDedupError as error:
         problems.append(str(error))
     return problems
 
 
-def _steps(applied: Applied) -> Iterator[tuple[int, list[str]]]:
+def _steps(applied: Applied) -> Iterator[int | str]:
+    """Yield the problems, and after each step how much is done: log offsets, then lists."""
     state, rows, tables = applied.state, applied.rows, applied.tables
     expected = _Sums(tables)
     articles, doc_number = 0, state.first_doc_number
     for row in rows.scan(state.low_watermark):
         numbered = table_rows([row])
-        yield row.offset - state.low_watermark, list(_check_rows(row, numbered, doc_number, tables))
+        yield from _check_rows(row, numbered, doc_number, tables)
         expected.add_rows(numbered, doc_number)
         articles += row.head.original_count
         doc_number = DocNumber(doc_number + len(numbered))
-    done = state.next_offset - state.low_watermark
-    yield done, [] if articles == state.articles else [f"{articles} originals are there, {state.articles} are counted"]
-    yield (
-        done,
-        []
-        if doc_number == state.next_doc_number
-        else [f"{doc_number} entries are numbered, not {state.next_doc_number}"],
-    )
-    yield done, list(_check_coverage(rows, applied.coverage))
-    yield done, list(applied.withdrawn.problems(state.first_doc_number, state.next_doc_number))
+        yield row.offset - state.low_watermark
+    if articles != state.articles:
+        yield f"{articles} originals are there, {state.articles} are counted"
+    if doc_number != state.next_doc_number:
+        yield f"{doc_number} entries are numbered, not {state.next_doc_number}"
+    yield from _check_coverage(rows, applied.coverage)
+    yield from applied.withdrawn.problems(state.first_doc_number, state.next_doc_number)
     for table in range(tables.count):
-        found = list(_check_table(tables, table, expected))
-        done += _LISTS
-        yield done, found
+        yield from _check_table(tables, table, expected)
+        yield state.next_offset - state.low_watermark + (table + 1) * _LISTS
 
 
 class _Sums:

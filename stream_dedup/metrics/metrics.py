@@ -27,7 +27,7 @@ from stream_dedup.core.arrays import F64, U8
 from stream_dedup.core.model import Judgement, Status, Verdict
 from stream_dedup.core.reasons import CODES, code_of
 from stream_dedup.core.rules import Rules
-from stream_dedup.index.stats import IndexStats
+from stream_dedup.index import IndexStats
 from stream_dedup.metrics.batch_histogram import BatchHistogram
 from stream_dedup.metrics.buckets import (
     CANDIDATE_BUCKETS,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
-from stream_dedup.index.stats import IndexStats
+from stream_dedup.index import IndexStats
 from stream_dedup.metrics.declaration import Declaration
 from stream_dedup.metrics.metrics import VERDICTS, disk_sizes
 

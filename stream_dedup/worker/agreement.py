@@ -46,7 +46,7 @@ def disagreement_of(index: LogIndex, log_id: bytes, log: WaitingLog, topic: LogT
         return Disagreement(f"the log ends at {end}", lost=True)
     if index.next_offset < first:
         return _behind(is_last_copy(index, log_id, topic), log, first, end)
-    if index.last_checksum is None or index.next_offset == first or _has_last_record(index, log):
+    if index.state.last_checksum is None or index.next_offset == first or _has_last_record(index, log):
         return None
     return Disagreement(f"the log has another record at offset {index.next_offset - 1}", lost=True)
 
@@ -78,4 +78,4 @@ def _behind(last_copy: bool, log: WaitingLog, first: LogOffset, end: LogOffset) 
 def _has_last_record(index: LogIndex, log: WaitingLog) -> bool:
     end = index.next_offset
     read = [record.raw for records in log.read(LogOffset(end - 1), end) for record in records]
-    return [xxhash.xxh3_64_intdigest(raw) for raw in read] == [index.last_checksum]
+    return [xxhash.xxh3_64_intdigest(raw) for raw in read] == [index.state.last_checksum]

@@ -363,7 +363,7 @@ class Engine:
     def _observed(self, positions: I64) -> list[bool]:
         """Return for each log position whether the rules in force there only observe."""
         offsets = (positions >> ROW_BITS).tolist()
-        rules = {offset: self._parts.index.rules_at(offset << ROW_BITS) for offset in set(offsets)}
+        rules = {offset: self._parts.index.rules_at(offset) for offset in set(offsets)}
         return [rules[offset].observe for offset in offsets]
 
     def _check_values(self, batch: LoggedBatch) -> list[int]:

@@ -21,7 +21,7 @@ index before step 5: a start that is refused has made no topic, and no index but
 Steps 2, 6 and 7 refuse what would lose the history (``broker.lost_log``). With ``new_log`` they accept
 the log as it is:
 
-    a  the index is kept aside (``index.kept``)
+    a  the index is kept aside (``index.folder``)
     b  an empty index becomes current in its place
 
 and step 10 makes the topic, 7 binds the index to it, 11 begins it. The group's committed offsets stay. If the process
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stream_dedup.config.model import Config
-    from stream_dedup.index.stats import IndexStats
+    from stream_dedup.index import IndexStats
     from stream_dedup.ports import FingerprintLog
     from stream_dedup.worker.log_topic import LogTopic, PreparedLog
 

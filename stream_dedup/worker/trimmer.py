@@ -109,7 +109,7 @@ class Trimmer:
 
     def _clock_of_the_log_is_ahead(self) -> bool:
         """Return whether the log's newest time is later than this machine's by more than the allowance."""
-        ahead_ms = (self._index.newest_time or 0) - self._clock.time_ms()
+        ahead_ms = (self._index.state.newest or 0) - self._clock.time_ms()
         self._metrics.log_clock_ahead_seconds.set(max(0, ahead_ms) / 1000)
         is_ahead = ahead_ms > self._allowance_ms
         if is_ahead and not self._log_is_ahead:
@@ -127,7 +127,7 @@ class Trimmer:
 
     def _append_trim(self) -> None:
         # 3, 4
-        trim = self._index.restated_trim(self._earliest_time())
+        trim = self._index.trims.offered(self._earliest_time())
         if trim is not None:
             log.info("trim: entries before log offset %d are deleted", trim.before)
             self._append(trim)
@@ -140,11 +140,11 @@ class Trimmer:
     def _earliest_time(self) -> int:
         """Return the earliest log time of articles whose output is not committed, or that are logged later."""
         committed = self._offsets.committed()
-        earliest = min(self._index.newest_time or 0, self._clock.time_ms()) - self._allowance_ms
+        earliest = min(self._index.state.newest or 0, self._clock.time_ms()) - self._allowance_ms
         ids = self._offsets.topic_ids(self._config.topics.input)
         unnamed = {at: known for at, known in committed.items() if at.topic not in ids}
         for topic_id, number, offset in self._perhaps_of(unnamed, frozenset(ids.values())):
-            owed = self._index.owed_since(topic_id, number, offset)
+            owed = self._index.trims.owed_since((topic_id, number), offset)
             earliest = min(earliest, earliest if owed is None else owed)
         for topic, topic_id in ids.items():
             for known_id, partition in self._index.partitions():
@@ -153,7 +153,7 @@ class Trimmer:
                 found = committed.get(Partition(topic, partition), _NOTHING)
                 # An offset of another topic id says nothing about this topic: no output of it is committed.
                 after = found.offset if found.topic_id in (None, topic_id) else SourceOffset(0)
-                owed = self._index.owed_since(topic_id, partition, after)
+                owed = self._index.trims.owed_since((topic_id, partition), after)
                 earliest = min(earliest, earliest if owed is None else owed)
         return earliest
 

@@ -24,7 +24,7 @@ from stream_dedup.core.model import Judgement, LogOffset, LogPosition, log_offse
 from stream_dedup.core.rules import Rules
 from stream_dedup.index import IndexSettings, LogIndex
 from tests.amount import FULL, examples
-from tests.index.checks import check_standing
+from tests.index.checks import check_standing, merge_all
 from tests.logs import SCHEME, batch, directed_rules
 from tests.random_logs import random_log
 
@@ -105,7 +105,7 @@ def test_same_verdicts_and_same_standing(seed: int) -> None:
             at = stop
             assert_verdicts(index, wanted, cut_of(records[:at]) + 1, draw)
             if draw.random() < 0.2:
-                index.merge_all()
+                merge_all(index)
         plain = plain_log(records)
         check_standing(index, plain)
         assert index.rules == plain.rules
@@ -163,7 +163,7 @@ def test_cut_log_gives_the_same_verdicts(seed: int) -> None:
         assert_verdicts(cut, judged, max(trim_offset, cut_of(records)) + 1, random.Random(seed))
         check_standing(cut, whole)
         later = int(records[-1].time) + 1_000_000
-        offered, offered_before = cut.restated_trim(later), index.restated_trim(later)
+        offered, offered_before = cut.trims.offered(later), index.trims.offered(later)
         assert (offered is None) == (offered_before is None)
         if offered is not None and offered_before is not None:
             assert replace(offered, horizon=offered_before.horizon) == offered_before
@@ -204,7 +204,7 @@ def with_offered_trims(records: list[LogRecord], seed: int) -> tuple[list[LogRec
             trimmed.append(LogRecord(LogOffset(len(trimmed)), record.time, payload, encode(payload)))
             index.apply(trimmed[-1:])
             owed = min(int(later.time) for later in records[position:])
-            trim = index.restated_trim(owed) if draw.random() < 0.5 else None
+            trim = index.trims.offered(owed) if draw.random() < 0.5 else None
             if trim is not None:
                 trimmed.append(LogRecord(LogOffset(len(trimmed)), record.time, trim, encode(trim)))
                 index.apply(trimmed[-1:])

@@ -90,9 +90,20 @@ def add_signatures(index: LogIndex, signatures: np.ndarray, ids: list[str]) -> N
 
 def add_numbers(index: LogIndex, values: list[int]) -> list[int]:
     """Append fingerprints to an index of the Python API; returns their document numbers."""
-    first = index.next_doc_number
+    first = index.state.next_doc_number
     add_signatures(index, signatures_of(np.array(values, np.uint64)), ["x"] * len(values))
-    return list(range(first, index.next_doc_number))
+    return list(range(first, index.state.next_doc_number))
+
+
+def merge_all(index: LogIndex) -> None:
+    """Store and merge all that the next records would have stored and merged by and by."""
+    index._applied.in_doubt(index._applied.tables.merge_all)
+
+
+def finish_trim(index: LogIndex) -> None:
+    """Delete all trimmed entries from disk now, instead of with the next records."""
+    index._applied.in_doubt(index._applied.tables.remove_trimmed)
+    index._applied.store.compact(wait=True)
 
 
 def near_of(index: LogIndex, query: Query) -> Near:

@@ -27,6 +27,7 @@ from stream_dedup.core.rules import DIRECTED, EXACT, Rules
 from stream_dedup.index import IndexSettings, LogIndex
 from stream_dedup.index.layout import INDEX_FORMAT_VERSION
 from stream_dedup.index.library import article_ids, open_library
+from tests.index.checks import finish_trim
 from tests.logs import SCHEME, scheme_of
 from tests.random_logs import stepwise_log
 
@@ -90,7 +91,7 @@ def check_library(path: Path, version: str) -> None:
     """A copy of the fixture's index has as many articles as were kept, and its searches find what they found."""
     searches = json.loads((FIXTURES / version / FOUND).read_text("utf-8"))
     with closing(open_library(path, rules_of(searches[0]).scheme)) as index:
-        assert index.next_doc_number == LIBRARY["articles"]
+        assert index.state.next_doc_number == LIBRARY["articles"]
         for search in searches:
             assert found_by(index, search) == search["found"]
         assert index.verify() == []
@@ -142,7 +143,7 @@ def write_log(folder: Path, name: str, records: list[LogRecord]) -> None:
     index = LogIndex.open(folder / name, scheme=SCHEMES[name], settings=SETTINGS)
     index.begin("a log")
     index.apply(records)
-    index.finish_trim()
+    finish_trim(index)
     index.close()
 
 

@@ -58,16 +58,14 @@ def judge_all(path: Path) -> None:
         ("next_offset", [None, -1, "x", 0, 3, 1 << 63, True, 1.5]),
         ("last_checksum", [-1, "x", 1 << 64]),
         ("start", [-1, "x", 1 << 63]),
-        ("floor", [None, -1, "x", 1 << 63]),
-        ("bar", [None, -2, "x", 1 << 63]),
+        ("low_watermark", [None, -1, "x", 1 << 63]),
+        ("last_void_trim", [None, -2, "x", 1 << 63]),
         ("horizon", ["x", 1 << 63]),
         ("newest", ["x", 1 << 63]),
         ("articles", [None, -1, "x"]),
-        ("next_ordinal", [None, -1, "x", 0, 5, 149, 151, 1 << 31, 1 << 40]),
-        ("floor_ordinal", [None, -1, "x", 5, 1 << 31]),
+        ("next_doc_number", [None, -1, "x", 0, 5, 149, 151, 1 << 31, 1 << 40]),
+        ("first_doc_number", [None, -1, "x", 5, 1 << 31]),
         ("unknown", [1]),
-        ("low_watermark", [0]),
-        ("next_doc_number", [150]),
     ],
 )
 def test_a_state_that_no_index_has_is_damage(kept: Path, field: str, values: list[object]) -> None:
@@ -82,8 +80,18 @@ def test_a_state_that_no_index_has_is_damage(kept: Path, field: str, values: lis
     judge_all(kept)
 
 
+@pytest.mark.parametrize("field", ["complete_trim", "withdrawn"])
+def test_a_state_without_a_field_is_damage(kept: Path, field: str) -> None:
+    """No value is guessed for it."""
+    state = json.loads(value_of(kept, b"M"))
+    del state[field]
+    change(kept, b"M", json.dumps(state).encode())
+    with pytest.raises(CorruptError, match=f"its state cannot be: without {field}; .*index rebuild"):
+        judge_all(kept)
+
+
 @pytest.mark.parametrize(
-    "change_of", [{"before": "x"}, {"barred": 5}, {"rules": 5}, {"rules": "{}"}, {"rules": "["}, {"rules": None}]
+    "change_of", [{"before": "x"}, {"void": 5}, {"rules": 5}, {"rules": "{}"}, {"rules": "["}, {"rules": None}]
 )
 def test_a_rules_record_that_no_index_has_is_damage(kept: Path, change_of: dict[str, object]) -> None:
     """Marked as such, so that the next opening refuses too."""

@@ -17,7 +17,15 @@ from stream_dedup.core.rules import DIRECTED, Rules
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import IndexSettings, LogIndex
 from tests.amount import FULL
-from tests.index.checks import build, check_standing, check_verdicts, covered_positions, without_trims
+from tests.index.checks import (
+    build,
+    check_standing,
+    check_verdicts,
+    covered_positions,
+    finish_trim,
+    merge_all,
+    without_trims,
+)
 from tests.index.scan_cases import BUDGETS, Budget
 from tests.logs import START_TIME, Entry, entries_batch, record, rules_record, scheme_of
 from tests.random_logs import RandomLog, stepwise_log
@@ -104,7 +112,7 @@ def test_verdicts_are_the_plain_ones(tmp_path: Path, seed: int, tables: int, bud
         index.apply(records[at : at + 6])
         action = rng.choice(["merge_all", "reopen", "nothing"])
         if action == "merge_all":
-            index.merge_all()
+            merge_all(index)
         elif action == "reopen":
             index.close()
             index = open_index(tmp_path, tables, rng, budget)
@@ -141,7 +149,7 @@ def test_trims_change_no_verdict(tmp_path: Path, budget: str) -> None:
         writer.append_rules(**changes)
         index.apply(writer.records[applied:])
         applied = len(writer.records)
-        trim = index.restated_trim(writer.time)
+        trim = index.trims.offered(writer.time)
         if trim is not None:
             writer.append_trim(trim.before, trim.horizon)
     for _ in range(5):
@@ -153,7 +161,7 @@ def test_trims_change_no_verdict(tmp_path: Path, budget: str) -> None:
         position for position in covered_positions(plain) if position >= log_position(writer.records[-5].offset, 0)
     ]
     check_verdicts(index, plain, positions)
-    index.finish_trim()
+    finish_trim(index)
     check_verdicts(index, plain, positions)
     assert index.verify() == []
     index.close()

@@ -10,7 +10,7 @@ import pytest
 
 from stream_dedup.core.entry import LogRecord
 from stream_dedup.errors import RefusedError, UnavailableError
-from stream_dedup.index import LogIndex, open_data
+from stream_dedup.index import LogIndex, log_index
 from tests.amount import FULL
 from tests.index.test_lost_writes import latest, opened, the_log
 from tests.simulation.memory_store import MemoryDisk, MemoryStore
@@ -24,7 +24,7 @@ CHUNKS = (b"C", b"W")
 
 @pytest.fixture(autouse=True)
 def _in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_data, "Store", MemoryStore)
+    monkeypatch.setattr(log_index, "Store", MemoryStore)
     monkeypatch.setattr(MemoryStore, "disk", MemoryDisk())
 
 

@@ -105,6 +105,18 @@ def test_leftovers_of_a_killed_staged_call_are_removed(tmp_path: Path) -> None:
     index.close()
 
 
+def test_data_of_killed_calls_make_room_for_a_new_index(tmp_path: Path) -> None:
+    """Before it is filled; but not what `current` names, though a crash came before it was marked as committed."""
+    build(LogIndex.open(tmp_path, scheme=SCHEME), RECORDS).close()
+    (tmp_path / "data-1" / "committed").rename(tmp_path / "data-1" / "staged")
+    (tmp_path / "data-7").mkdir()
+    (tmp_path / "data-7" / "staged").touch()
+    with LogIndex.open(tmp_path, scheme=SCHEME, staged=True, emptied=True):
+        assert sorted(data.name for data in tmp_path.glob("data-*")) == ["data-1", "data-2"]
+    with LogIndex.read(tmp_path, scheme=SCHEME) as index:
+        assert index.next_offset == 2
+
+
 def test_a_leftover_that_cannot_be_removed_keeps_nobody_from_the_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

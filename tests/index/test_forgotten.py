@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ from stream_dedup.audit.reference import plain_log
 from stream_dedup.core.entry import Basis, Forgotten, LogRecord, Trim
 from stream_dedup.core.model import LogOffset, SourceOffset, Verdict, log_position
 from stream_dedup.index import FORGOTTEN
-from stream_dedup.index.layout import STATE
 from tests.index.checks import build, check_standing, check_verdicts, covered_positions, often_folding
 from tests.logs import START_TIME, TOPICS, batch_record, record, rules_record, trim_record
 
@@ -83,12 +81,12 @@ def test_an_offered_trim_lists_all_that_is_forgotten(tmp_path: Path) -> None:
     records = [rules_record(0, window_ms=100), batch_record(1, START_TIME, FAR[:2], [0, 1], partition=1)]
     records += [rules_record(2, START_TIME, window_ms=100), batch_record(3, START_TIME + 200, FAR[2:3], [0])]
     index = build(often_folding(tmp_path / "whole"), records)
-    first = index.restated_trim(START_TIME + 101)
+    first = index.trims.offered(START_TIME + 101)
     assert first is not None
     records += [record(4, START_TIME + 201, first), rules_record(5, START_TIME + 201, window_ms=100)]
     records += [batch_record(6, START_TIME + 600, FAR[3:4], [1])]
     index.apply(records[4:])
-    second = index.restated_trim(START_TIME + 600)
+    second = index.trims.offered(START_TIME + 600)
     assert second is not None
     assert second.basis is not None
     forgotten = (Forgotten(TOPICS[0], 0, SourceOffset(1)), Forgotten(TOPICS[0], 1, SourceOffset(2)))
@@ -135,24 +133,4 @@ def test_a_trim_that_drops_what_its_author_had_not_read_is_void(tmp_path: Path, 
     assert (index.low_watermark, plain.low_watermark) == (0, 0)
     assert index.forgotten_before(TOPICS[0], 0) == 0
     check_standing(index, plain)
-    index.close()
-
-
-def test_an_index_from_before_trims_forgot_is_opened(tmp_path: Path) -> None:
-    """It has no such field in its state and no forgotten offsets, and goes on with trims that forget."""
-    records = frozen_worker()
-    index = build(often_folding(tmp_path), records[:6])
-    state = json.loads(index._applied.store.get([STATE])[0])
-    del state["complete_trim"]
-    writes = index._applied.store.batch()
-    writes.put(STATE, json.dumps(state).encode())
-    index._applied.store.write(writes)
-    index.close()
-    index = often_folding(tmp_path)
-    index.apply(records[6:])
-    check_standing(index, plain_log(records))
-    assert index.forgotten_before(TOPICS[0], 0) == 4
-    index.close()
-    index = often_folding(tmp_path)
-    check_standing(index, plain_log(records))
     index.close()

@@ -11,7 +11,7 @@ from stream_dedup.core.entry import Basis, Batch, Forgotten, LogRecord, Trim
 from stream_dedup.core.model import LogOffset, SourceOffset, log_position
 from stream_dedup.core.plain_batches import decode_plain
 from stream_dedup.errors import RefusedError
-from stream_dedup.index import IndexSettings, LogIndex, joint_batches, row_column
+from stream_dedup.index import IndexSettings, LogIndex, applying, row_column
 from stream_dedup.index.store import Store, WriteBatch
 from tests.amount import sampled
 from tests.index.checks import build, check_standing, covered_positions
@@ -68,7 +68,7 @@ def test_an_index_is_the_same_however_its_records_are_grouped(
     rng = random.Random(seed)
     records = random_log(seed)
     expected = stored_one_by_one(tmp_path / "single", records)
-    monkeypatch.setattr(joint_batches, "JOINT_ENTRIES", rng.choice([10, 30, 4_096]))
+    monkeypatch.setattr(applying, "JOINT_ENTRIES", rng.choice([10, 30, 4_096]))
     with open_index(tmp_path / "joint") as index:
         index.begin("a log")
         for part in portions(rng, records):
@@ -212,7 +212,7 @@ def test_articles_that_are_forgotten_do_not_share_a_write(tmp_path: Path, monkey
 
 def test_a_write_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that would pass it begins the next write; one that is larger has a write of its own."""
-    monkeypatch.setattr(joint_batches, "JOINT_ENTRIES", 5)
+    monkeypatch.setattr(applying, "JOINT_ENTRIES", 5)
     index = build(open_index(tmp_path, NOTHING_STORED), [rules_record(0)])
     large = batch_record(5, START_TIME, range(7), range(50, 57))
     records = [*[new_batch(at, 10 * at) for at in range(1, 5)], large, new_batch(6, 60), new_batch(7, 70)]

@@ -10,7 +10,7 @@ from stream_dedup.core.model import LogOffset
 from stream_dedup.core.probes import words
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.index import IndexSettings, LogIndex, library, records, row_column
-from stream_dedup.index.layout import RowArray
+from stream_dedup.index.layout import Head, RowArray
 from stream_dedup.index.library import article_ids, open_library
 from stream_dedup.index.store import Store, WriteBatch
 from tests.index.checks import add_signatures
@@ -73,7 +73,7 @@ def test_each_batch_is_read_once_for_the_ids_of_a_search(tmp_path: Path, monkeyp
         decoded: list[LogOffset] = []
         decode = records.StoredRecords._decode
 
-        def counted(of: records.StoredRecords, offset: LogOffset, raw: bytes, head: bytes) -> records.StoredRecord:
+        def counted(of: records.StoredRecords, offset: LogOffset, raw: bytes, head: Head) -> records.StoredRecord:
             decoded.append(offset)
             return decode(of, offset, raw, head)
 

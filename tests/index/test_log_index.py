@@ -8,11 +8,11 @@ import pytest
 import xxhash
 
 from stream_dedup.audit.reference import plain_log
-from stream_dedup.core.model import Verdict, log_position
+from stream_dedup.core.model import LogOffset, Verdict, log_position
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index import IndexSettings, LogIndex, row_column
 from tests.amount import sampled
-from tests.index.checks import build, check_standing, check_verdicts, covered_positions
+from tests.index.checks import build, check_standing, check_verdicts, covered_positions, merge_all
 from tests.logs import OTHER_SCHEME, SCHEME, START_TIME, TOPICS, batch_record, rules_record
 from tests.random_logs import RandomLog, stepwise_log
 
@@ -60,7 +60,7 @@ def test_verdicts_and_standing_are_the_plain_ones(tmp_path: Path, seed: int) -> 
         check_standing(index, plain)
         action = rng.choice(["merge_all", "flush", "reopen", "nothing", "nothing"])
         if action == "merge_all":
-            index.merge_all()
+            merge_all(index)
         elif action == "flush":
             index.flush()
         elif action == "reopen":
@@ -91,14 +91,14 @@ def test_log_times_of_single_entries(tmp_path: Path) -> None:
 def test_applied_position(tmp_path: Path) -> None:
     """The index says up to where it has read, of which log, and what the last record was."""
     index = open_index(tmp_path)
-    assert (index.log_id, index.next_offset, index.last_checksum, index.rules) == (None, 0, None, None)
+    assert (index.log_id, index.next_offset, index.state.last_checksum, index.rules) == (None, 0, None, None)
     records = random_log(1).records
     build(index, records)
     index.close()
     index = open_index(tmp_path)
     assert index.log_id == "a log"
     assert index.next_offset == records[-1].offset + 1
-    assert index.last_checksum == xxhash.xxh3_64_intdigest(records[-1].raw)
+    assert index.state.last_checksum == xxhash.xxh3_64_intdigest(records[-1].raw)
     index.close()
 
 
@@ -142,14 +142,13 @@ def test_an_index_belongs_to_one_log(tmp_path: Path) -> None:
 
 
 def test_entries_come_back_as_they_were_logged(tmp_path: Path) -> None:
-    """The row store gives record and row, bytes included, one by one and in bulk."""
+    """The row store gives record and row, bytes included."""
     records = [rules_record(0), batch_record(4, START_TIME, [5, 6, 7], [0, 1, 3], statuses=[0, 2, 0])]
     index = build(open_index(tmp_path), records)
     index.close()
     index = open_index(tmp_path)
     found, row = index.entry(log_position(4, 2))
     assert (found.offset, found.time, found.raw, row) == (4, START_TIME, records[1].raw, 2)
-    assert [row for _, row in index.entries(np.array([log_position(4, 1), log_position(4, 0)]))] == [1, 0]
     checksums, fingerprints = index.logged(np.array([log_position(4, 2), log_position(4, 0)]))
     assert (checksums.tolist(), fingerprints.tolist()) == ([3, 0], [7, 5])
     with pytest.raises(RefusedError, match="log record 9 is not in the index"):
@@ -205,12 +204,12 @@ def test_rules_of_another_scheme_are_refused(tmp_path: Path) -> None:
     LogIndex.open(tmp_path, scheme=None).close()
 
 
-def test_rules_at_a_log_position(tmp_path: Path) -> None:
+def test_rules_at_a_log_offset(tmp_path: Path) -> None:
     """The rules in force are those of the last rules record that counted before the log position."""
     records = [rules_record(0), batch_record(1, START_TIME, [5], [0]), rules_record(2, revision=2, distance=7)]
     index = build(open_index(tmp_path), [*records, rules_record(3, revision=2, distance=9)])
     assert index.rules is not None
-    assert [index.rules_at(log_position(offset, 0)).distance for offset in (0, 1, 2, 3, 9)] == [3, 3, 7, 7, 7]
+    assert [index.rules_at(LogOffset(offset)).distance for offset in (0, 1, 2, 3, 9)] == [3, 3, 7, 7, 7]
     assert index.rules.distance == 7
     index.close()
 

@@ -12,9 +12,10 @@ import pytest
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, LogRecord
 from stream_dedup.core.model import Judgement, log_position
-from stream_dedup.index import IndexSettings, LogIndex, open_data
+from stream_dedup.index import IndexSettings, LogIndex, log_index
 from stream_dedup.index.layout import RUNS
 from tests.amount import FULL
+from tests.index.checks import finish_trim, merge_all
 from tests.logs import SCHEME
 from tests.random_logs import stepwise_log
 from tests.simulation.memory_store import Change, MemoryBatch, MemoryDisk, MemoryStore, Until
@@ -96,7 +97,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
         write(store, batch)
         found.writes.append(batch.changes)
 
-    monkeypatch.setattr(open_data, "Store", MemoryStore)
+    monkeypatch.setattr(log_index, "Store", MemoryStore)
     monkeypatch.setattr(MemoryStore, "disk", MemoryDisk())
     records = the_log()
     with opened(tmp_path) as index:
@@ -107,8 +108,8 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
             for each in records:
                 index.apply([each])
                 found.states[index.next_offset] = index.judge(latest(index, records))
-            index.merge_all()
-            index.finish_trim()
+            merge_all(index)
+            finish_trim(index)
         assert index.low_watermark > 0
     return found
 

@@ -121,7 +121,7 @@ def test_what_only_verify_finds_is_saved_by_its_advice(folder: Path, capsys: pyt
     assert run(command.split()[1:]) == 0
     with LogIndex.read(folder, scheme=None) as index:
         assert index.verify() == []
-        assert index.next_doc_number == ARTICLES
+        assert index.state.next_doc_number == ARTICLES
 
 
 def test_data_of_which_nothing_can_be_read_are_not_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -242,10 +242,11 @@ def test_an_index_that_is_let_go_leaves_its_folder(folder: Path) -> None:
 def test_a_process_of_another_container_may_have_the_same_id(tmp_path: Path) -> None:
     """The lock is held, and not by this process."""
     (tmp_path / "owner").write_text(f"{os.getpid()}\n")
-    with (tmp_path / "owner").open() as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(StreamDedupError, match=r"in use by process \d+ of another container or machine: stop that"):
-            Owner.write(tmp_path)
+    lock = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    with pytest.raises(StreamDedupError, match=r"in use by process \d+ of another container or machine: stop that"):
+        Owner.write(tmp_path)
+    os.close(lock)
 
 
 def test_a_child_that_outlives_a_killed_owner_does_not_keep_its_folder(tmp_path: Path) -> None:

@@ -12,7 +12,16 @@ from stream_dedup.core.model import LogOffset, SourceOffset, log_position
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import IndexSettings, LogIndex, layout, row_column
 from tests.amount import FULL, sampled
-from tests.index.checks import build, check_standing, check_verdicts, covered_positions, often_folding, without_trims
+from tests.index.checks import (
+    build,
+    check_standing,
+    check_verdicts,
+    covered_positions,
+    finish_trim,
+    merge_all,
+    often_folding,
+    without_trims,
+)
 from tests.logs import SCHEME, START_TIME, TOPICS, batch_record, rules_record, trim_record
 from tests.random_logs import RandomLog, stepwise_log
 
@@ -25,7 +34,7 @@ FORGETS = 3
 
 def offered(index: LogIndex, owed_time: int) -> tuple[int, int] | None:
     """X and the horizon of the trim that an index offers."""
-    trim = index.restated_trim(owed_time)
+    trim = index.trims.offered(owed_time)
     return None if trim is None else (trim.before, trim.horizon)
 
 
@@ -48,7 +57,7 @@ def trimmed_log(seed: int, index: LogIndex, version: int, *, copies: bool) -> li
         index.apply(writer.records[applied:])
         applied = len(writer.records)
         # Everything before now is judged and committed: what is owed is only to come.
-        trim = index.restated_trim(writer.time)
+        trim = index.trims.offered(writer.time)
         if trim is not None:
             writer.append_trim(trim.before, trim.horizon, trim.basis if version == FORGETS else None)
         elif copies and rng.random() < 0.1:
@@ -98,8 +107,8 @@ def test_an_index_of_the_cut_log_is_the_same(tmp_path: Path, seed: int, version:
     assert cut.low_watermark == index.low_watermark
     now = records[-1].time
     assert isinstance(now, int)
-    assert cut.restated_trim(now) == index.restated_trim(now)
-    index.finish_trim()
+    assert cut.trims.offered(now) == index.trims.offered(now)
+    finish_trim(index)
     assert index.verify() == cut.verify() == []
     check_verdicts(index, plain, later)
     index.close()
@@ -115,7 +124,7 @@ def test_a_trim_in_the_middle_of_what_is_owed(tmp_path: Path) -> None:
     owed = np.array([log_position(4, 0), log_position(4, 1)])
     before = index.judge(owed)
     basis = Basis(1, LogOffset(5), (Forgotten(TOPICS[0], 0, SourceOffset(4)),))
-    assert index.restated_trim(START_TIME + 150) == Trim(LogOffset(2), START_TIME + 100, basis)
+    assert index.trims.offered(START_TIME + 150) == Trim(LogOffset(2), START_TIME + 100, basis)
     index.apply([trim_record(5, START_TIME + 151, 2, START_TIME + 100)])
     assert index.judge(owed) == before
     assert index.partitions() == {(TOPICS[0], 0): 5}
@@ -131,7 +140,7 @@ def test_a_rebuilt_index_numbers_from_0_again(tmp_path: Path, monkeypatch: pytes
     index = often_folding(tmp_path / "whole")
     records = trimmed_log(1, index, FORGETS, copies=True)
     plain = plain_log(records)
-    numbered = index.next_doc_number
+    numbered = index.state.next_doc_number
     index.close()
     monkeypatch.setattr(row_column, "MAX_DOC_NUMBERS", numbered - 1)
     monkeypatch.setattr(layout, "MAX_DOC_NUMBERS", numbered - 1)
@@ -141,7 +150,7 @@ def test_a_rebuilt_index_numbers_from_0_again(tmp_path: Path, monkeypatch: pytes
     assert whole.stats().numbers_used > 7 / 8
     whole.close()
     cut = build(often_folding(tmp_path / "cut"), [record for record in records if record.offset >= plain.low_watermark])
-    assert cut.next_doc_number < numbered - 1
+    assert cut.state.next_doc_number < numbered - 1
     check_verdicts(cut, plain, after_trims(records, plain))
     check_standing(cut, plain)
     cut.close()
@@ -167,7 +176,7 @@ def test_a_trim_that_a_copy_straddles_is_void(tmp_path: Path) -> None:
     index.apply([trim_record(7, START_TIME + 300, 3, START_TIME + 100)])
     assert index.low_watermark == 0
     # A void trim bars everything before it, also what was allowed.
-    assert index.restated_trim(START_TIME + 10_000) is None
+    assert index.trims.offered(START_TIME + 10_000) is None
     index.apply([trim_record(8, START_TIME + 300, 6, START_TIME + 400)])
     assert index.low_watermark == 0
     index.apply([rules_record(9, START_TIME + 300, window_ms=100)])
@@ -205,10 +214,10 @@ def test_rules_that_did_not_count_cannot_be_named(tmp_path: Path) -> None:
 def test_there_is_no_trim_without_a_window_or_before_it_is_time(tmp_path: Path) -> None:
     """Nothing is proposed that would forget what may still match."""
     index = build(often_folding(tmp_path / "a"), [rules_record(0), batch_record(1, 0, [3], [0]), rules_record(2)])
-    assert index.restated_trim(START_TIME) is None
+    assert index.trims.offered(START_TIME) is None
     index.close()
     index = build(often_folding(tmp_path / "b"), straddled([5, 6, 7])[:5])
-    assert index.restated_trim(START_TIME + 100) is None
+    assert index.trims.offered(START_TIME + 100) is None
     assert offered(index, START_TIME + 101) == (3, START_TIME + 100)
     index.close()
 
@@ -219,7 +228,7 @@ def test_a_longer_window_that_may_still_decide_holds_a_trim_back(tmp_path: Path)
     records += [rules_record(2, window_ms=1000), batch_record(3, START_TIME + 200, [3], [1])]
     records += [rules_record(4, revision=2, window_ms=10), batch_record(5, START_TIME + 300, [3], [2])]
     index = build(often_folding(tmp_path), records)
-    assert index.restated_trim(START_TIME + 200) is None
+    assert index.trims.offered(START_TIME + 200) is None
     assert offered(index, START_TIME + 201) == (2, START_TIME + 10)
     assert offered(index, START_TIME + 211) == (4, START_TIME + 210)
     index.close()
@@ -260,13 +269,13 @@ def test_a_trim_gives_its_space_back(tmp_path: Path) -> None:
     records[91:] = [record._replace(offset=LogOffset(record.offset + 1)) for record in records[91:]]
     index = LogIndex.open(tmp_path, scheme=SCHEME, settings=IndexSettings(fold_entries=2_000))
     build(index, records)
-    index.merge_all()
+    merge_all(index)
     index.flush()
     before = bytes_on_disk(tmp_path)
     last = [log_position(101, row) for row in range(100)]
     verdicts = index.judge(np.array(last))
     index.apply([trim_record(102, START_TIME + 1_001, 90, START_TIME + 980)])
-    index.finish_trim()
+    finish_trim(index)
     assert bytes_on_disk(tmp_path) < before / 6
     assert index.judge(np.array(last)) == verdicts
     assert index.verify() == []

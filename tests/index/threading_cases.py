@@ -20,9 +20,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from stream_dedup import Index
+from stream_dedup import Index, api
 from stream_dedup.errors import RefusedError
-from stream_dedup.index import calls
 from stream_dedup.index.store import Store, WriteBatch
 
 THREADS = 4
@@ -189,7 +188,7 @@ def twice(folder: Path) -> None:
 
     def look() -> int:
         nonlocal looks
-        if sys._getframe(1).f_code is calls._Uncut.run.__code__:
+        if sys._getframe(1).f_code is api._Uncut.run.__code__:
             looks += 1
             if looks == 2:
                 signal.raise_signal(signal.SIGALRM)

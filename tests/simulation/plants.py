@@ -22,11 +22,11 @@ from stream_dedup.core.progress import ReportProgress
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.judge import Accept, Judge
 from stream_dedup.index.query import Near, Query
+from stream_dedup.index.records import Withdrawn
 from stream_dedup.index.segments import Coverage, SourceKey
 from stream_dedup.index.store import Store
 from stream_dedup.index.tables import Tables
 from stream_dedup.index.trims import TrimEffect, Trims
-from stream_dedup.index.withdrawn import Withdrawn
 from stream_dedup.ports import CommittedOffset, Partition, PassingError, PortError
 from stream_dedup.worker import opening
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState
@@ -124,7 +124,7 @@ def _newest_first(self: Engine) -> list[JudgedBatch]:
 
 def _owing_nothing(self: Trimmer) -> int:
     """Trim as if every logged article had left."""
-    return (self._index.newest_time or 0) - int(self._config.worker.clock_allowance_s * 1000)
+    return (self._index.state.newest or 0) - int(self._config.worker.clock_allowance_s * 1000)
 
 
 _committed = MemorySource.committed

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
-from stream_dedup.index import open_data
+from stream_dedup.index import log_index
 from tests.index.small import small_runs
 from tests.simulation.auditing import audit_faults
 from tests.simulation.checker import faults
@@ -53,7 +53,7 @@ def run_plan(plan: Plan) -> Outcome:
 def stores_in_memory() -> AbstractContextManager[object]:
     """Let every index keep its data in memory instead of in RocksDB."""
     MemoryStore.disk = MemoryDisk()
-    return patch.object(open_data, "Store", MemoryStore)
+    return patch.object(log_index, "Store", MemoryStore)
 
 
 def _run(plan: Plan, root: Path) -> Outcome:

@@ -77,7 +77,7 @@ class WorkerProcess:
         if self._index is not None:
             if self._plan.real_store:
                 self._index._applied.store.close()
-            self._index._folder.release()
+            self._index._folder.lock.release()
         self._scheduler.kill(self.process)
 
     def _run(self) -> None:

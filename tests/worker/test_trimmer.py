@@ -211,7 +211,7 @@ def test_a_trim_of_other_rules_is_without_effect(world: World) -> None:
     for offset in range(20):
         world.article(offset)
     before, forgotten = world.index.low_watermark, world.index.forgotten_before(TOPIC, 0)
-    late = world.index.restated_trim(world.clock.time_ms() + HOUR)
+    late = world.index.trims.offered(world.clock.time_ms() + HOUR)
     assert late is not None
     assert late.before > before
     world.append(rules(2, window_ms=100 * HOUR))
