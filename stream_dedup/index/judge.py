@@ -3,12 +3,15 @@
 ``scan`` defines near and returns the near entries of each article, nearest first, then earliest. This file makes the
 query of each article from the rules at its log position, sorts out the article itself and its earlier
 versions, and derives the verdict. An article that is not logged (``judged``) takes the same way.
+
+A panic of the native core becomes an error that names the article that was looked up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -19,6 +22,7 @@ from stream_dedup.core.arrays import I64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import (
+    FILES_LOG_PREFIX,
     FINGERPRINT_BITS,
     ROW_BITS,
     SIGNATURE_BITS,
@@ -83,7 +87,8 @@ class Judge:
         """Return one judgement for each log position; ``rules_at`` returns the rules at a log offset."""
         if not len(positions):
             return []
-        own = logged_articles(positions, self._applied.rows.get)
+        of_files = (self._applied.state.log_id or "").startswith(FILES_LOG_PREFIX)
+        own = logged_articles(positions, self._applied.rows.get, of_files=of_files)
         judged: list[Judgement] = [_UNIQUE] * len(positions)
         for rules, here in _by_rules(positions >> ROW_BITS, rules_at):
             for number, one in self._judge_all(rules, own, here, 1):
@@ -127,8 +132,9 @@ class Judge:
 
     def _judge_signed(self, rules: Rules, own: JudgedArticles, most: int) -> Iterator[tuple[int, CheckedArticle]]:
         """Yield the judgement of each article that is near another, by its number."""
-        query = query_of(own.articles, rules, self._applied.tables.low_watermark, self._applied.withdrawn.entries)
-        found = self._nearest(query, self._is_other(own), COPIES_LIMIT, max(most, 1))
+        with self._applied.naming_defects(partial(_name, own, np.arange(len(own.articles.statuses)))):
+            query = query_of(own.articles, rules, self._applied.tables.low_watermark, self._applied.withdrawn.entries)
+        found = self._nearest(query, own, self._is_other(own), COPIES_LIMIT, max(most, 1))
         again = self._versions(query, own, found) if rules.recrawl == UPDATE else {}
         statuses, signatures = own.articles.statuses.tolist(), own.articles.signatures
         for number, nearest in found.items():
@@ -141,8 +147,10 @@ class Judge:
             shown = [match] * (version is None and most > 0) + [self._match(signature, one) for one in others]
             yield number, CheckedArticle(judgement, tuple(shown))
 
-    def _nearest(self, query: Query, accept: Accept | None, most: int, shown: int = 1) -> dict[int, _Found]:
-        """Return the first ``shown`` acceptable near entries of each query, however many are not acceptable.
+    def _nearest(
+        self, query: Query, own: JudgedArticles, accept: Accept | None, most: int, shown: int = 1
+    ) -> dict[int, _Found]:
+        """Return the first ``shown`` acceptable near entries of each article, however many are not acceptable.
 
         Counts the acceptable ones, up to ``most``.
         """
@@ -150,9 +158,11 @@ class Judge:
         found: dict[int, _Found] = {}
         waiting = np.arange(len(query))
         while len(waiting):
-            near = self._applied.tables.near(query)
+            with self._applied.naming_defects(partial(_name, own, waiting)):
+                near = self._applied.tables.near(query)
+                nearest = list(self._candidates(near, shown if accept is None else query.best))
             again = []
-            for number, candidates, count in self._candidates(near, shown if accept is None else query.best):
+            for number, candidates, count in nearest:
                 article = int(waiting[number])
                 if accept is None:
                     found[article] = _Found(candidates, count)
@@ -182,7 +192,7 @@ class Judge:
             return {}
         near = own.of(numbers)
         ids = np.array([id_hash(near.id(number)) for number in range(len(numbers))], np.uint64)
-        versions = self._nearest(replace(query.part(numbers), own_ids=ids), self._is_version(near), 1)
+        versions = self._nearest(replace(query.part(numbers), own_ids=ids), near, self._is_version(near), 1)
         return {int(numbers[at]): version for at, version in versions.items()}
 
     def _is_other(self, own: JudgedArticles) -> Accept | None:
@@ -231,6 +241,14 @@ class Judge:
             reason = f"a row names log position {position}, where no log record has an entry"
             raise self._applied.store.corrupt(reason)
         return row
+
+
+def _name(own: JudgedArticles, numbers: I64, at: int | None) -> str:
+    """Return what an operator calls one of some articles that are looked up, or all of them where it is not known."""
+    if at is not None:
+        return own.name(int(numbers[at]))
+    first, last = own.name(int(numbers[0])), own.name(int(numbers[-1]))
+    return first if len(numbers) == 1 else f"{len(numbers)} articles, the first {first}, the last {last}"
 
 
 def _by_rules(offsets: I64, rules_at: Callable[[LogOffset], Rules]) -> Iterator[tuple[Rules, I64]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 import numpy as np
@@ -47,6 +47,9 @@ class JudgedArticles(Protocol):
     def coordinates(self, number: int) -> Coordinates | None:
         """Return the coordinates of one; None of an unlogged article."""
 
+    def name(self, number: int) -> str:
+        """Return what an operator calls one: where it comes from, and where it is logged."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArticlesAsLogged:
@@ -55,10 +58,12 @@ class ArticlesAsLogged:
     positions: I64
     articles: Articles
     read: ReadRecord
+    of_files: bool
+    """Whether their topics are files, and their source offsets numbers of lines."""
 
     def of(self, chosen: I64) -> ArticlesAsLogged:
         """Return some of them."""
-        return ArticlesAsLogged(self.positions[chosen], self.articles.of(chosen), self.read)
+        return replace(self, positions=self.positions[chosen], articles=self.articles.of(chosen))
 
     def id(self, number: int) -> str:
         """Return the article id of one."""
@@ -74,6 +79,16 @@ class ArticlesAsLogged:
         """Return the coordinates of one."""
         row, at = self._row(number)
         return row.batch.coordinates(at)
+
+    def name(self, number: int) -> str:
+        """Return topic, partition and offset, or file and line; and the article id and the log position."""
+        row, at = self._row(number)
+        batch, offset = row.batch, row.batch.offset(at)
+        if self.of_files:
+            where = f"input {batch.topic}, line {offset}"
+        else:
+            where = f"topic {batch.topic}, partition {batch.partition}, offset {offset}"
+        return f"{where} (article {batch.id(at)!r}, entry {at} of log record {row.offset})"
 
     def _row(self, number: int) -> tuple[StoredRecord, int]:
         position = LogPosition(int(self.positions[number]))
@@ -102,9 +117,13 @@ class ArticlesToLog:
     def coordinates(self, number: int) -> None:
         """Return None: it comes from no source partition."""
 
+    def name(self, number: int) -> str:
+        """Return the article id."""
+        return f"article {self.columns.ids[number]!r}, which is not logged"
 
-def logged_articles(positions: I64, read: ReadRecord) -> ArticlesAsLogged:
-    """Return the articles at these log positions.
+
+def logged_articles(positions: I64, read: ReadRecord, *, of_files: bool) -> ArticlesAsLogged:
+    """Return the articles at these log positions; ``of_files``: of a log that `filter` wrote.
 
     Raises:
         RefusedError: a log position is not held, or does not exist.
@@ -112,14 +131,14 @@ def logged_articles(positions: I64, read: ReadRecord) -> ArticlesAsLogged:
     offsets = positions >> ROW_BITS
     distinct, inverse = np.unique(offsets, return_inverse=True)
     if len(distinct) == 1:
-        return ArticlesAsLogged(positions, _articles(read(LogOffset(int(distinct[0]))), positions), read)
+        return ArticlesAsLogged(positions, _articles(read(LogOffset(int(distinct[0]))), positions), read, of_files)
     order = np.argsort(inverse, kind="stable")
     parts = np.split(positions[order], np.cumsum(np.bincount(inverse))[:-1])
     each = [_articles(read(LogOffset(offset)), part) for offset, part in zip(distinct.tolist(), parts, strict=True)]
     columns = (np.concatenate([getattr(one, name) for one in each]) for name in Articles.__slots__)
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
-    return ArticlesAsLogged(positions, Articles(*columns).of(back), read)
+    return ArticlesAsLogged(positions, Articles(*columns).of(back), read, of_files)
 
 
 def unlogged_articles(columns: Columns, before: DocNumber, time_ms: int) -> ArticlesToLog:

@@ -8,7 +8,8 @@ position is there, and entries that were not merged are read into memory again.
 
 One thread at a time uses an index (``calls`` sees to that for the Python API); one process owns its folder.
 
-After any error that leaves a write in doubt the index refuses every call: close it and open it again.
+After any error that leaves a write in doubt, and after a panic of the native core, the index refuses every call: close
+it and open it again.
 """
 
 from __future__ import annotations
@@ -259,11 +260,13 @@ class LogIndex:
         signatures, margins, statuses, sketches = fingerprints
         articles = Articles(statuses, groups, signatures, margins, sketches, before, times)
         tables, withdrawn = self._applied.tables, self._applied.withdrawn.entries
-        return tables.all_near(query_of(articles, rules, tables.low_watermark, withdrawn))
+        with self._applied.naming_defects(lambda _: f"searching the index {self._folder.path}"):
+            return tables.all_near(query_of(articles, rules, tables.low_watermark, withdrawn))
 
     def rows(self, doc_numbers: I64) -> RowArray:
         """Return the rows of these document numbers."""
-        return self._applied.tables.rows_of(doc_numbers)
+        with self._applied.naming_defects(lambda _: f"reading rows of the index {self._folder.path}"):
+            return self._applied.tables.rows_of(doc_numbers)
 
     def restated_trim(self, owed_time: int) -> Trim | None:
         """Return the trim that removes most, if no article owed or to come has a log time below ``owed_time`` (ms)."""
@@ -279,7 +282,7 @@ class LogIndex:
 
     def merge_all(self) -> None:
         """Merge all runs of posting lists that are to be merged; not needed for safety."""
-        self._applied.in_doubt(self._applied.tables.merge_all)
+        self._applied.merge_all()
 
     def flush(self) -> None:
         """Make everything applied durable."""
@@ -336,7 +339,8 @@ class LogIndex:
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> list[str]:
         """Read the whole index and return the problems found; ``progress(done, whole)`` is called now and then."""
-        return verify(self._applied, progress)
+        with self._applied.naming_defects(lambda _: f"verifying the index {self._folder.path}"):
+            return verify(self._applied, progress)
 
     @property
     def counters(self) -> Counters:

@@ -21,6 +21,7 @@ from stream_dedup.core.model import DocNumber, LogOffset, SourceOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.judge import Accept, Judge
+from stream_dedup.index.judged import JudgedArticles
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.segments import Coverage, SourceKey
 from stream_dedup.index.store import Store
@@ -258,8 +259,8 @@ def _near_stored_first(tables: Tables, article: Query, stored: int) -> Near:
     return older if is_enough else _near(tables, article)
 
 
-def _one_copy(self: Judge, query: Query, accept: Accept | None, _most: int) -> Any:  # noqa: ANN401 - private to it
-    return _nearest(self, query, accept, 1)
+def _one_copy(self: Judge, query: Query, own: JudgedArticles, accept: Accept | None, *_: int) -> Any:  # noqa: ANN401
+    return _nearest(self, query, own, accept, 1)
 
 
 PLANTS = (
