@@ -11,6 +11,12 @@ KEY_FACTORS: list[int]
 class DamageError(ValueError):
     """Stored bytes are not what their key says."""
 
+class PanicError(RuntimeError):
+    """A panic, which is a defect of the native core. Any call may raise it; the tables refuse every further one."""
+
+    article: int | None
+    """Number of the article at which a search panicked; None of everything else."""
+
 def plans(margins: U8, lookups: int, *, tables: int, block_bits: int, mask_bits: int, costs: Sequence[int]) -> bytes:
     """Return the plans of directed search, uint32, ``lookups`` of each article; see ``core.probes.directed``.
 

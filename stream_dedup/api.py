@@ -97,8 +97,8 @@ class Index:
     ``Profile``, or the name of one. Only articles of one scope and one kind (long, short, exact) can be near. Text
     without any feature is near nothing and is not kept.
 
-    What was added is durable after ``flush`` or ``close``. After an error of the disk the index refuses every call but
-    ``close``; opened again it holds at least what was durable.
+    What was added is durable after ``flush`` or ``close``. After an error of the disk, or a defect of the native core
+    (DefectError), the index refuses every call but ``close``; opened again it holds at least what was durable.
 
     A fingerprint can be added and searched for by its number too: as a long text, within k bits (exact search). Whole
     numbers of NumPy are accepted, bools are not.

@@ -7,6 +7,7 @@ line turns each class into one exit code (see ``EXIT_CODES`` in ``cli``).
 * ``RefusedError``  going on would break a promise about the data: stop, and say how to mend it.
 * ``UnavailableError``  something outside (broker, disk) did not answer in its named time: start again later.
 * ``CorruptError``  stored bytes are not what was written: rebuild what can be rebuilt.
+* ``DefectError``   the program itself is wrong: report it, and use another release meanwhile.
 
 A record that cannot be read is no error: it is a ``rejected`` verdict with a reason.
 """
@@ -30,6 +31,10 @@ class UnavailableError(StreamDedupError):
 
 class CorruptError(StreamDedupError):
     """Stored bytes are damaged or of an unknown format."""
+
+
+class DefectError(StreamDedupError):
+    """The native core has a defect; the message names the record at which it showed. What is stored is intact."""
 
 
 def reason_of(error: OSError) -> str:

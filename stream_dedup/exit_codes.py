@@ -22,7 +22,8 @@ EXIT_TERMINATED = 143
 
 MEANINGS = {
     EXIT_OK: "success; also a worker that SIGTERM or Ctrl-C ended",
-    EXIT_UNEXPECTED: "a bug: please report it with the output on standard error",
+    EXIT_UNEXPECTED: "a bug: please report it with the output on standard error; where the native core has it, the "
+    "message names the record",
     EXIT_USER: "wrong usage or configuration: the message names what to change",
     EXIT_FOUND: "`filter` or `seed` rejected a line, `withdraw` did not find an id, or a check (`status`, `audit`, "
     "`index verify`, `topics check`) found a fault",

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::sync::Mutex;
+    use std::sync::{Mutex, PoisonError};
 
     use pyo3::buffer::{Element, PyBuffer};
     use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -26,10 +26,14 @@ mod _native {
     use crate::postings::tables::{KEY_FACTORS, Key, Tables};
 
     pyo3::create_exception!(_native, DamageError, PyValueError, "Stored bytes are not what their key says.");
+    pyo3::create_exception!(_native, PanicError, PyRuntimeError, "A panic, which is a defect of the native core.");
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("DamageError", module.py().get_type::<DamageError>())?;
+        let panic = module.py().get_type::<PanicError>();
+        panic.setattr("article", module.py().None())?;
+        module.add("PanicError", panic)?;
         module.add("KEY_FACTORS", KEY_FACTORS)
     }
 
@@ -143,8 +147,8 @@ mod _native {
 
     #[pyfunction]
     fn decode_chunk<'py>(py: Python<'py>, value: &[u8], table: u8, block_bits: u8) -> PyResult<Arrays<'py>> {
-        let chunk = Chunk::from_bytes(value, Blocks { table, bits: block_bits })?;
-        Ok(entries_of(py, std::iter::once(&chunk)))
+        let chunk = caught(|| Chunk::from_bytes(value, Blocks { table, bits: block_bits }))??;
+        entries_of(py, std::iter::once(&chunk))
     }
 
     /// Table, number, entries, document number before which they are, and whether it is stored.
@@ -283,7 +287,7 @@ mod _native {
             let tables = self.tables.lock().map_err(|_| broken())?;
             let found = tables.runs.iter().flatten().find(|one| one.id == run);
             let chunks = found.into_iter().flat_map(|run| run.slots.iter().filter_map(|slot| slot.chunk.as_ref()));
-            Ok(entries_of(py, chunks))
+            entries_of(py, chunks)
         }
 
         /// The rows of some document numbers, or the keys of what is missing first.
@@ -416,7 +420,7 @@ mod _native {
                 own_id: own_ids.as_ref().map(|ids| ids[at][0]),
                 before: before[at][0] as u64,
             };
-            let articles = (0..count).map(article).collect();
+            let articles = caught(|| (0..count).map(article).collect())?;
             let has_form = compares && form_words > 0;
             let limits = Limits {
                 directed,
@@ -439,8 +443,8 @@ mod _native {
 
         /// Go on until chunks are missing: their keys, none at the end.
         fn run<'py>(&self, py: Python<'py>, tables: &BlockTables) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-            let missing = tables.locked(py, |tables| self.0.lock().map(|mut search| search.run(tables)).ok())?;
-            let missing = missing.ok_or_else(broken)?;
+            let missing = tables.locked(py, |tables| self.0.lock().map(|mut search| search.run(tables)).ok());
+            let missing = missing.map_err(|error| self.named(py, error))?.ok_or_else(broken)?;
             Ok(missing.into_iter().map(|key| PyBytes::new(py, &key_bytes(key))).collect())
         }
 
@@ -450,9 +454,12 @@ mod _native {
             py: Python<'py>,
         ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
             let search = self.0.lock().map_err(|_| broken())?;
-            let articles = bytes_of(search.near().map(|(article, ..)| (article as i64).to_le_bytes()));
-            let numbers = bytes_of(search.near().map(|(_, number, _)| i64::from(number).to_le_bytes()));
-            let distances = bytes_of(search.near().map(|(.., distance)| (distance as u16).to_le_bytes()));
+            let [articles, numbers, distances] = caught(|| {
+                let articles = bytes_of(search.near().map(|(article, ..)| (article as i64).to_le_bytes()));
+                let numbers = bytes_of(search.near().map(|(_, number, _)| i64::from(number).to_le_bytes()));
+                let distances = bytes_of(search.near().map(|(.., distance)| (distance as u16).to_le_bytes()));
+                [articles, numbers, distances]
+            })?;
             Ok((PyBytes::new(py, &articles), PyBytes::new(py, &numbers), PyBytes::new(py, &distances)))
         }
 
@@ -464,17 +471,31 @@ mod _native {
         }
     }
 
+    impl PySearch {
+        /// What ended a run, with the article at which the search panicked, if it did.
+        fn named(&self, py: Python<'_>, error: PyErr) -> PyErr {
+            let article = self.0.lock().err().and_then(|poison| PoisonError::into_inner(poison).article());
+            let named = article.map_or(Ok(()), |article| error.value(py).setattr("article", article));
+            named.err().unwrap_or(error)
+        }
+    }
+
     /// Run without the interpreter; a panic becomes an exception.
     fn work<T: Send>(py: Python<'_>, call: impl FnOnce() -> T + Send) -> PyResult<T> {
-        py.detach(|| catch_unwind(AssertUnwindSafe(call))).map_err(|panic| {
+        py.detach(|| caught(call))
+    }
+
+    /// Run; a panic becomes an exception.
+    fn caught<T>(call: impl FnOnce() -> T) -> PyResult<T> {
+        catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
             let said = panic.downcast_ref::<String>().map(String::as_str);
             let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-            PyRuntimeError::new_err(format!("a defect in the native core: {said}"))
+            PanicError::new_err(format!("a defect in the native core: {said}"))
         })
     }
 
     fn broken() -> PyErr {
-        PyRuntimeError::new_err("the native tables stopped after a defect: open the index again")
+        PanicError::new_err("a defect in the native core: it stopped at a panic before, which standard error names")
     }
 
     fn key_bytes(key: Key) -> Vec<u8> {
@@ -494,10 +515,13 @@ mod _native {
         }
     }
 
-    fn entries_of<'py, 'a>(py: Python<'py>, chunks: impl Iterator<Item = &'a Chunk> + Clone) -> Arrays<'py> {
-        let keys = bytes_of(chunks.clone().flat_map(Chunk::keys).map(|key| key.to_le_bytes()));
-        let numbers = chunks.flat_map(|chunk| (0..chunk.len()).map(|at| chunk.number(at).to_le_bytes()));
-        (PyBytes::new(py, &keys), PyBytes::new(py, &bytes_of(numbers)))
+    fn entries_of<'py, 'a>(py: Python<'py>, chunks: impl Iterator<Item = &'a Chunk> + Clone) -> PyResult<Arrays<'py>> {
+        let (keys, numbers) = caught(|| {
+            let keys = bytes_of(chunks.clone().flat_map(Chunk::keys).map(|key| key.to_le_bytes()));
+            let numbers = chunks.flat_map(|chunk| (0..chunk.len()).map(|at| chunk.number(at).to_le_bytes()));
+            (keys, bytes_of(numbers))
+        })?;
+        Ok((PyBytes::new(py, &keys), PyBytes::new(py, &numbers)))
     }
 
     fn array<T: Element>(py: Python<'_>, given: &PyBuffer<T>) -> PyResult<Vec<T>> {

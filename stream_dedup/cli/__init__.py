@@ -24,7 +24,15 @@ from stream_dedup.cli.completion import COMPLETION_VARIABLE
 from stream_dedup.cli.output import say, write_lines
 from stream_dedup.cli.signals import hold
 from stream_dedup.cli.streams import close_standard_streams, give_up, open_standard_streams
-from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError, reason_of
+from stream_dedup.errors import (
+    CorruptError,
+    DefectError,
+    RefusedError,
+    StreamDedupError,
+    UnavailableError,
+    UserError,
+    reason_of,
+)
 from stream_dedup.exit_codes import (
     EXIT_CORRUPT,
     EXIT_HUNG_UP,
@@ -46,6 +54,7 @@ EXIT_CODES: dict[type[StreamDedupError], int] = {
     RefusedError: EXIT_REFUSED,
     UnavailableError: EXIT_UNAVAILABLE,
     CorruptError: EXIT_CORRUPT,
+    DefectError: EXIT_UNEXPECTED,
 }
 
 

@@ -14,7 +14,8 @@ by reading the source ranges. What is stored at the end is the same.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import xxhash
@@ -22,10 +23,11 @@ import xxhash
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import BLOCK_BITS, DocNumber, LogOffset, SourceOffset, Widths
+from stream_dedup.core.panics import naming_panics
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.rules_text import scheme_mismatch
-from stream_dedup.errors import RefusedError, UserError
+from stream_dedup.errors import DefectError, RefusedError, UserError
 from stream_dedup.index.layout import offset_key, row_type, withdrawn_key
 from stream_dedup.index.records import StoredRecords, Withdrawn, numbered_records, table_rows
 from stream_dedup.index.row_column import RowColumn
@@ -67,12 +69,13 @@ class Applied:
         # The first rules set the widths of an empty index.
         self._widths = Widths() if current is None else current.scheme.widths
         self._block_bits = BLOCK_BITS if current is None else current.scheme.block_bits
-        self.tables = self._open_tables(progress)
-        try:
-            self._check_last()
-        except BaseException:
-            self.tables.close()
-            raise
+        with self.naming_defects(lambda _: f"opening the index {store.name}"):
+            self.tables = self._open_tables(progress)
+            try:
+                self._check_last()
+            except BaseException:
+                self.tables.close()
+                raise
 
     def _check_state(self) -> None:
         """Compare the state with the first and the last record, which were written with it."""
@@ -133,15 +136,32 @@ class Applied:
         try:
             effect()
         except BaseException as error:
-            self.doubt = str(error) or type(error).__name__
+            self.doubt = self.doubt or str(error) or type(error).__name__
+            raise
+
+    @contextmanager
+    def naming_defects(self, name: Callable[[int | None], str]) -> Iterator[None]:
+        """Raise a panic of the native core as DefectError, by ``naming_panics``.
+
+        The tables in memory are lost by it, so the index refuses every later effect, and every later look-up.
+
+        Raises:
+            RefusedError: the index had stopped before.
+        """
+        try:
+            with naming_panics(name):
+                yield
+        except DefectError as error:
+            if self.doubt is not None:
+                raise self._stopped() from error
+            self.doubt = str(error)
             raise
 
     def refuse_doubt(self) -> None:
         """Raise RefusedError where an earlier effect failed, or nothing may be written any more."""
         self._refuse()
         if self.doubt is not None:
-            msg = f"the index {self.store.name} stopped after an error ({self.doubt}): close it and open it again"
-            raise RefusedError(msg)
+            raise self._stopped()
 
     def close(self) -> None:
         """Make everything applied durable and close the store."""
@@ -152,11 +172,13 @@ class Applied:
         """Apply and remove the first record, and with it the batches that share its write."""
         together = self._joint(left)
         if len(together) < 2 or self.history.current is None:  # noqa: PLR2004 - those that share
-            self._dispatch(left.popleft())
+            record = left.popleft()
+            with self.naming_defects(lambda _: f"applying log record {record.offset}"):
+                self._dispatch(record)
             return
-        self._apply_batches(together)
-        for _ in together:
-            left.popleft()
+        records = [left.popleft() for _ in together]
+        with self.naming_defects(lambda _: f"applying log records {records[0].offset} to {records[-1].offset}"):
+            self._apply_batches(together)
 
     def _joint(self, records: Iterable[LogRecord]) -> list[tuple[LogRecord, Batch]]:
         """Return the first of these records with their batches, as many as can share a write.
@@ -182,6 +204,11 @@ class Applied:
             left -= len(batch)
             found.append((record, batch))
         return found
+
+    def _stopped(self) -> RefusedError:
+        return RefusedError(
+            f"the index {self.store.name} stopped after an error ({self.doubt}): close it and open it again"
+        )
 
     def _dispatch(self, record: LogRecord) -> None:
         if record.offset < self.state.next_offset:

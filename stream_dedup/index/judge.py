@@ -3,12 +3,15 @@
 ``query`` defines near, and ``tables`` returns the near entries of each article, nearest first, then earliest. This file
 makes the query of each article from the rules at its log position, sorts out the article itself and its earlier
 versions, and derives the verdict. An article that is not logged takes the same way, in the record that would be next.
+
+A panic of the native core becomes an error that names the article that was looked up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -20,6 +23,7 @@ from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import make_batch
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import (
+    FILES_LOG_PREFIX,
     FINGERPRINT_BITS,
     MAX_ROWS,
     ROW_BITS,
@@ -80,25 +84,41 @@ class _JudgedArticles:
     positions: I64
     articles: Articles
     record_at: Callable[[LogOffset], StoredRecord]
+    of_files: bool
+    """Whether their topics are files, and their source offsets numbers of lines."""
 
     @classmethod
-    def at(cls, positions: I64, record_at: Callable[[LogOffset], StoredRecord]) -> _JudgedArticles:
+    def at(
+        cls, positions: I64, record_at: Callable[[LogOffset], StoredRecord], *, of_files: bool = False
+    ) -> _JudgedArticles:
         """Read them; RefusedError where a log position is not held, or does not exist."""
         offsets, order = positions >> ROW_BITS, np.argsort(positions >> ROW_BITS, kind="stable")
         parts = np.split(order, np.flatnonzero(np.diff(offsets[order])) + 1)
         read = [_articles_of(record_at(LogOffset(int(offsets[part[0]]))), positions[part]) for part in parts]
         if len(read) == 1:
-            return cls(positions, read[0], record_at)
+            return cls(positions, read[0], record_at, of_files)
         columns = (np.concatenate([getattr(one, name) for one in read]) for name in Articles.__slots__)
-        return cls(positions, Articles(*columns).of(np.argsort(order)), record_at)
+        return cls(positions, Articles(*columns).of(np.argsort(order)), record_at, of_files)
 
     def of(self, chosen: I64) -> _JudgedArticles:
-        return _JudgedArticles(self.positions[chosen], self.articles.of(chosen), self.record_at)
+        return replace(self, positions=self.positions[chosen], articles=self.articles.of(chosen))
 
     def entry(self, number: int) -> tuple[StoredRecord, int]:
         """Return the record and the row of one."""
         position = LogPosition(int(self.positions[number]))
         return self.record_at(log_offset_of(position)), row_of(position)
+
+    def name(self, number: int) -> str:
+        """Return what an operator calls one: where it comes from, and where it is logged."""
+        record, row = self.entry(number)
+        batch, offset = record.batch, record.batch.offset(row)
+        if not batch.topic:
+            return f"article {batch.id(row)!r}, which is not logged"
+        if self.of_files:
+            where = f"input {batch.topic}, line {offset}"
+        else:
+            where = f"topic {batch.topic}, partition {batch.partition}, offset {offset}"
+        return f"{where} (article {batch.id(row)!r}, entry {row} of log record {record.offset})"
 
 
 def _articles_of(record: StoredRecord, positions: I64) -> Articles:
@@ -127,7 +147,8 @@ class Judge:
         """Return one judgement for each log position; ``rules_at`` returns the rules at a log offset."""
         if not len(positions):
             return []
-        own = _JudgedArticles.at(positions, self._applied.rows.get)
+        of_files = (self._applied.state.log_id or "").startswith(FILES_LOG_PREFIX)
+        own = _JudgedArticles.at(positions, self._applied.rows.get, of_files=of_files)
         judged: list[Judgement] = [_UNIQUE] * len(positions)
         for rules, here in _by_rules(positions >> ROW_BITS, rules_at):
             for number, one in self._judge_all(rules, own, here, 1):
@@ -177,8 +198,9 @@ class Judge:
 
     def _judge_signed(self, rules: Rules, own: _JudgedArticles, most: int) -> Iterator[tuple[int, CheckedArticle]]:
         """Yield the judgement of each article that is near another, by its number."""
-        query = query_of(own.articles, rules, self._applied.tables.low_watermark, self._applied.withdrawn.entries)
-        found = self._nearest(query, self._is_other(own), COPIES_LIMIT, max(most, 1))
+        with self._applied.naming_defects(partial(_name, own, np.arange(len(own.articles.statuses)))):
+            query = query_of(own.articles, rules, self._applied.tables.low_watermark, self._applied.withdrawn.entries)
+        found = self._nearest(query, own, self._is_other(own), COPIES_LIMIT, max(most, 1))
         again = self._versions(query, own, found) if rules.recrawl == UPDATE else {}
         statuses, signatures = own.articles.statuses.tolist(), own.articles.signatures
         for number, nearest in found.items():
@@ -191,8 +213,10 @@ class Judge:
             shown = [match] * (version is None and most > 0) + [self._match(signature, one) for one in others]
             yield number, CheckedArticle(judgement, tuple(shown))
 
-    def _nearest(self, query: Query, accept: Accept | None, most: int, shown: int = 1) -> dict[int, _Found]:
-        """Return the first ``shown`` acceptable near entries of each query, however many are not acceptable.
+    def _nearest(
+        self, query: Query, own: _JudgedArticles, accept: Accept | None, most: int, shown: int = 1
+    ) -> dict[int, _Found]:
+        """Return the first ``shown`` acceptable near entries of each article, however many are not acceptable.
 
         Counts the acceptable ones, up to ``most``.
         """
@@ -200,9 +224,11 @@ class Judge:
         found: dict[int, _Found] = {}
         waiting = np.arange(len(query))
         while len(waiting):
-            near = self._applied.tables.near(query)
+            with self._applied.naming_defects(partial(_name, own, waiting)):
+                near = self._applied.tables.near(query)
+                nearest = list(self._candidates(near, shown if accept is None else query.best))
             again = []
-            for number, candidates, count in self._candidates(near, shown if accept is None else query.best):
+            for number, candidates, count in nearest:
                 article = int(waiting[number])
                 if accept is None:
                     found[article] = _Found(candidates, count)
@@ -232,7 +258,7 @@ class Judge:
             return {}
         near = own.of(numbers)
         ids = np.array([id_hash(_id_of(near.entry(number))) for number in range(len(numbers))], np.uint64)
-        versions = self._nearest(replace(query.part(numbers), own_ids=ids), self._is_version(near), 1)
+        versions = self._nearest(replace(query.part(numbers), own_ids=ids), near, self._is_version(near), 1)
         return {int(numbers[at]): version for at, version in versions.items()}
 
     def _is_other(self, own: _JudgedArticles) -> Accept | None:
@@ -288,6 +314,14 @@ def _id_of(entry: tuple[StoredRecord, int]) -> str:
 def _coordinates_of(entry: tuple[StoredRecord, int]) -> Coordinates:
     record, row = entry
     return record.batch.coordinates(row)
+
+
+def _name(own: _JudgedArticles, numbers: I64, at: int | None) -> str:
+    """Return what an operator calls one of some articles that are looked up, or all of them where it is not known."""
+    if at is not None:
+        return own.name(int(numbers[at]))
+    first, last = own.name(int(numbers[0])), own.name(int(numbers[-1]))
+    return first if len(numbers) == 1 else f"{len(numbers)} articles, the first {first}, the last {last}"
 
 
 def _by_rules(offsets: I64, rules_at: Callable[[LogOffset], Rules]) -> Iterator[tuple[Rules, I64]]:

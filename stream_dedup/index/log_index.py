@@ -6,7 +6,8 @@ stored run are read again from their rows.
 
 One thread at a time uses an index; one process owns its folder.
 
-After any error that leaves a write in doubt the index refuses every call: close it and open it again.
+After any error that leaves a write in doubt, and after a panic of the native core, the index refuses every call: close
+it and open it again.
 """
 
 from __future__ import annotations
@@ -304,11 +305,13 @@ class LogIndex:
         signatures, margins, statuses, sketches = fingerprints
         articles = Articles(statuses, groups, signatures, margins, sketches, before, times)
         tables, withdrawn = self._applied.tables, self._applied.withdrawn.entries
-        return tables.all_near(query_of(articles, rules, tables.low_watermark, withdrawn))
+        with self._applied.naming_defects(lambda _: f"searching the index {self._folder.path}"):
+            return tables.all_near(query_of(articles, rules, tables.low_watermark, withdrawn))
 
     def rows(self, doc_numbers: I64) -> RowArray:
         """Return the rows of these document numbers."""
-        return self._applied.tables.rows_of(doc_numbers)
+        with self._applied.naming_defects(lambda _: f"reading rows of the index {self._folder.path}"):
+            return self._applied.tables.rows_of(doc_numbers)
 
     def flush(self) -> None:
         """Make everything applied durable."""
@@ -363,7 +366,8 @@ class LogIndex:
 
     def verify(self, progress: ReportProgress | None = None) -> list[str]:
         """Read the whole index and return the problems found; ``progress`` is called now and then."""
-        return verify(self._applied, progress)
+        with self._applied.naming_defects(lambda _: f"verifying the index {self._folder.path}"):
+            return verify(self._applied, progress)
 
     def stats(self) -> IndexStats:
         """Return the figures of the index."""

@@ -377,8 +377,8 @@ class _Warming:
     def _run(self) -> None:
         with suppress(OSError):  # where it is not allowed, it only takes its turns as every thread does
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), WARMING_NICENESS)
-        # Whoever looks up what cannot be read says so.
-        with suppress(StreamDedupError, _native.DamageError):
+        # Whoever looks up what cannot be read says so, or what the native core stopped at.
+        with suppress(StreamDedupError, _native.DamageError, _native.PanicError):
             while keys := self._native.cold(WARM_CHUNKS):
                 fetched = 0
                 for at in range(0, len(keys), FETCH_CHUNKS):

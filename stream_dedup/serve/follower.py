@@ -10,8 +10,9 @@ Rules:
 * All checks that wait are judged together, as of the same log offset, which their answers name.
 * A record is applied or it is not: work never sees a part of one.
 * While no broker answers, answers go on, as of the offset that was read. ``position`` says whether they are up to date.
-* A log that was cut or replaced, or an index that is damaged, is opened again, and the index built again where it must
-  be. If that does not help within ``REOPEN_S``, or anything else fails, the error ends the service.
+* A log that was cut or replaced, or an index that is damaged or stopped at a defect of the native core, is opened
+  again, and the index built again where it must be. If that does not help within ``REOPEN_S``, or anything else fails,
+  the error ends the service.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.model import LogOffset
-from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError
+from stream_dedup.errors import CorruptError, DefectError, RefusedError, StreamDedupError, UnavailableError
 from stream_dedup.pool.driver import complete
 from stream_dedup.serve.log_watch import LogWatch
 from stream_dedup.serve.opening import ServedLog, opened_log
@@ -167,7 +168,7 @@ class LogFollower:
                         raise
                     self._note_failure(error)
                     self._pause(RETRY_OPEN_S)
-                except (RefusedError, CorruptError) as error:
+                except (RefusedError, CorruptError, DefectError) as error:
                     now = self._clock.monotonic()
                     if now - reopened_at < REOPEN_S:
                         raise

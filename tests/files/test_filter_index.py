@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from stream_dedup import fingerprint
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.files.inputs import LINE_BATCH_LINES, LONE_BATCH_LINES
 from stream_dedup.index import LogIndex
 from tests.files.filtering import EDITED, OTHER, STORY, Filter, PipedFilter, record, write
+from tests.index.panics import SAID, planted_panic
 
 Piped = Callable[..., PipedFilter]
 
@@ -86,6 +89,19 @@ def test_a_failed_call_leaves_a_kept_index_as_it_was(tmp_path: Path, call: Filte
     assert call.code == 5
     assert not (tmp_path / "d").exists()
     assert call.verdicts("--index", index, two, one) == ["unique", "duplicate"]
+
+
+def test_a_panic_of_the_native_core_names_the_line(tmp_path: Path, call: Filter) -> None:
+    """With its file and its article id; the lines of the batch are not answered, and a kept index stays as it was."""
+    index, one = tmp_path / "i", write(tmp_path / "1", record("a", OTHER))
+    two = write(tmp_path / "2", record("b", OTHER), b"", record("c", STORY), record("d", EDITED))
+    call("--index", index, one)
+    with planted_panic(fingerprint(STORY)):
+        assert call("--index", index, two) == []
+    assert call.code == 1
+    named = rf"error: input {two}, line 3 \(article 'c', entry 1 of log record 2\): {SAID}.*: report this message, and "
+    assert re.search(named, call.err), call.err
+    assert call.verdicts("--index", index, two) == ["duplicate", "unique", "duplicate"]
 
 
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])

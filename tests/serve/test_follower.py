@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from stream_dedup import fingerprint
 from stream_dedup.config.effective import rules_of
 from stream_dedup.core.text.decode import RawRecord
-from stream_dedup.errors import UnavailableError, UserError
+from stream_dedup.errors import DefectError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.pool import FingerprintPool
 from stream_dedup.pool.process import DeathError
@@ -23,6 +24,7 @@ from stream_dedup.serve.follower import NotReadyError
 from stream_dedup.serve.opening import opened_log
 from stream_dedup.serve.position import Activity, Position
 from stream_dedup.serve.schemes import SchemeFingerprinter
+from tests.index.panics import SAID, planted_panic
 from tests.memory.log_topic import MemoryLogTopic
 from tests.memory.runtime import Phase
 from tests.serve.served import MemoryService
@@ -282,6 +284,19 @@ def test_what_is_asked_of_a_follower_that_has_failed_is_refused(
         with pytest.raises(NotReadyError, match="the service ends"):
             running.follower.ask(lambda index: index.next_offset).result(WAIT_S)
         running._failures.clear()
+
+
+@pytest.mark.expect_log("stopped|is opened again|cannot be answered")
+def test_a_panic_of_the_native_core_ends_one_answer(made: MemoryService) -> None:
+    """The error names the article; the index is opened again, and the service goes on."""
+    asked = made.maker([RawRecord(None, value(1), "a-0-1")])
+    scheme = rules_of(made.config).scheme
+    with made.serve() as running:
+        with planted_panic(fingerprint(STORIES[1])), pytest.raises(DefectError, match=f"^article 'story 1'.*{SAID}"):
+            running.follower.check(asked, scheme, 1).result(WAIT_S)
+        check = {"text": STORIES[1]}
+        wait_until(lambda: made.call("POST", "/v1/check", check).status == 200, WAIT_S, "checks are answered again")
+        assert verdicts(made) == ["duplicate", "unique", "unique"]
 
 
 def _failing(*_: object) -> None:

@@ -20,7 +20,7 @@ from stream_dedup.core.entry import Batch, LogRecord, Trim
 from stream_dedup.core.model import DocNumber, LogOffset, SourceOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.index.applying import Applied
-from stream_dedup.index.judge import Accept, Judge
+from stream_dedup.index.judge import Accept, Judge, _JudgedArticles
 from stream_dedup.index.query import Near, Query
 from stream_dedup.index.records import Withdrawn
 from stream_dedup.index.segments import Coverage, SourceKey
@@ -258,8 +258,8 @@ def _near_stored_first(tables: Tables, article: Query, stored: int) -> Near:
     return older if is_enough else _near(tables, article)
 
 
-def _one_copy(self: Judge, query: Query, accept: Accept | None, _most: int) -> Any:  # noqa: ANN401 - private to it
-    return _nearest(self, query, accept, 1)
+def _one_copy(self: Judge, query: Query, own: _JudgedArticles, accept: Accept | None, *_: int) -> Any:  # noqa: ANN401
+    return _nearest(self, query, own, accept, 1)
 
 
 PLANTS = (

@@ -128,6 +128,12 @@ impl Search {
         Vec::new()
     }
 
+    /// The number of the article that is looked up; none at the end.
+    #[must_use]
+    pub fn article(&self) -> Option<usize> {
+        (self.article < self.articles.len()).then_some(self.article)
+    }
+
     /// Entries that were compared.
     #[must_use]
     pub fn compared(&self) -> usize {

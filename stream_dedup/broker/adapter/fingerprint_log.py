@@ -20,6 +20,7 @@ from stream_dedup.broker.topics import LOG_MESSAGE_BYTES
 from stream_dedup.broker.workarounds import asleep
 from stream_dedup.core.entry import Batch, LogRecord, Payload, decode, encode
 from stream_dedup.core.model import LogOffset
+from stream_dedup.core.panics import naming_panics
 from stream_dedup.core.plain_batches import decode_plain
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError
@@ -227,11 +228,14 @@ def log_records(topic: str, consumed: Sequence[ConsumedLogRecord]) -> list[LogRe
     Raises:
         RefusedError: the time of one was set by a producer.
         CorruptError: one cannot be read; the first such record is named.
+        DefectError: the native core panicked over them; the first and the last are named.
     """
     raws = [one.value or b"" for one in consumed]
+    with naming_panics(lambda _: f"decoding topic {topic}, offsets {consumed[0].offset} to {consumed[-1].offset}"):
+        batches = decode_plain(raws)
     return [
         _log_record(topic, one.offset, one.timestamp, one.timestamp_type, raw, batch)
-        for one, raw, batch in zip(consumed, raws, decode_plain(raws), strict=True)
+        for one, raw, batch in zip(consumed, raws, batches, strict=True)
     ]
 
 
