@@ -72,6 +72,18 @@ def accounts(
         ValueError: arrays have other lengths than these, or a number is out of its range.
     """
 
+def distances(words: U64, others: U64, *, directed: bool) -> bytes:
+    """Return the distance of each article from every entry, in bits, uint16, those of an article together.
+
+    Args:
+        words: of the articles' signatures, four each; one dimension.
+        others: of the entries' signatures.
+        directed: the distance is that of the signatures; else that of the first words.
+
+    Raises:
+        ValueError: an array has other than four words of each signature.
+    """
+
 def meetings(
     keys: U64,
     others: U64,

@@ -144,8 +144,29 @@ mod _native {
                 }
             };
             let mut made = vec![0; pairs * Account::BYTES];
-            near::write_accounts((0..pairs).map(pair), &mut made);
+            for (at, bytes) in made.chunks_exact_mut(Account::BYTES).enumerate() {
+                bytes.copy_from_slice(&pair(at).account().to_bytes());
+            }
             made
+        })?;
+        Ok(PyBytes::new(py, &made))
+    }
+
+    /// The distances of each article from every entry; see the stub.
+    #[pyfunction]
+    #[pyo3(signature = (words, others, *, directed))]
+    fn distances<'py>(
+        py: Python<'py>,
+        words: PyBuffer<u64>,
+        others: PyBuffer<u64>,
+        directed: bool,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let words = whole(array(py, &words)?, WORDS, "words")?;
+        let others = whole(array(py, &others)?, WORDS, "others")?;
+        let made = work(py, || {
+            let mut made = vec![[0; 2]; words.len() / WORDS * (others.len() / WORDS)];
+            near::write_distances(directed, &words, &others, &mut made);
+            made.into_flattened()
         })?;
         Ok(PyBytes::new(py, &made))
     }

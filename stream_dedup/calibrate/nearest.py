@@ -13,7 +13,7 @@ number beyond ``match.far`` bits, one with too few equal values; beyond ``match.
 with other numbers. The bound on candidates, which decides in floods only, is ignored.
 
 The work grows with the square of the entries; the caller bounds it by measuring fewer articles. Memory: some
-200 bytes an entry.
+200 bytes an entry, and 32 MB.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from stream_dedup.core.rules import Rules, exact_steps
 
 NOWHERE = np.iinfo(np.uint16).max
 """Distance where no entry is reached: above every limit."""
+_DISTANCES = 1 << 24
+"""Distances that are computed at once, 2 bytes each: more of them share the copying of the entries' signatures."""
 _STEP = 256
 """Articles whose plans are made at once, and between two progress reports."""
 
@@ -179,11 +181,11 @@ def measure(
     for rows, members in _portions(entries.groups, queries):
         search.prepare(queries[rows])
         near.compared[rows] = search.compared(queries[rows])
-        words = search.texts.words[members]
         earlier = np.searchsorted(members, queries[rows])
-        for row, count in zip(rows.tolist(), earlier.tolist(), strict=True):
+        distances = _distances(search, queries[rows], members[: earlier.max()])
+        for row, count, from_all in zip(rows.tolist(), earlier.tolist(), distances, strict=True):
             if count:
-                _measure_one(near, row, members[:count], words[: count + 1], search, ceiling)
+                _measure_one(near, row, members[:count], from_all[:count], search, ceiling)
         done += int(earlier.sum())
         progress(done, whole)
     return near
@@ -209,9 +211,16 @@ def _portions(groups: U64, queries: I64) -> Iterator[tuple[I64, I64]]:
             yield own[start : start + _STEP], numbers
 
 
-def _measure_one(near: Nearest, row: int, others: I64, words: U64, search: MeasuredSearch, ceiling: int) -> None:
-    """Fill one row; ``words`` are those of the signatures of the other entries and, last, of the article."""
-    distances = search.check.distances(words[-1:], words[:-1])
+def _distances(search: MeasuredSearch, queries: I64, others: I64) -> Iterator[U16]:
+    """Yield the distances of each article from the others."""
+    words = search.texts.words[others]
+    step = max(1, _DISTANCES // max(1, len(others)))
+    for start in range(0, len(queries), step):
+        yield from search.check.distances(search.texts.words[queries[start : start + step]], words)
+
+
+def _measure_one(near: Nearest, row: int, others: I64, distances: U16, search: MeasuredSearch, ceiling: int) -> None:
+    """Fill one row; ``distances`` are those of the other entries from the article."""
     query, close = int(near.queries[row]), np.flatnonzero(distances <= ceiling)
     # Nearest first, then earliest: the nearest of all is at 0.
     close = close[np.argsort(distances[close], kind="stable")]

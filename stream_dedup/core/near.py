@@ -147,7 +147,7 @@ class Meetings(NamedTuple):
     passed: Bools
     """Whether the sieve passes these, shape (n, words)."""
     places: I32
-    """Place in the plan, from 0, of the look-up whose posting list has the entry, shape (n, tables); or ``NO_PLACE``."""
+    """Place in the plan, from 0, of the look-up whose posting list has the entry, shape (n, tables)."""
 
     @property
     def found(self) -> I32:
@@ -178,16 +178,13 @@ class PairCheck:
         raw = self._raw(statuses, articles, entries, asked)
         return Accounts(*(np.frombuffer(raw, _ACCOUNT)[name] for name in Accounts.__slots__))
 
-    def distances(self, article: U64, entries: U64) -> U16:
-        """Return the distances, those that the rules limit, of one article from entries, of which these are the words.
+    def distances(self, articles: U64, entries: U64) -> U16:
+        """Return the distances, those that the rules limit, of each article from every entry, a row for each article.
 
-        ``article`` has one row; it takes less than the accounts do.
+        Both are words of signatures, shape (n, 4).
         """
-        nothing = np.zeros(1, np.uint8)
-        texts = [PairTexts(words, np.empty((len(words), 0), np.uint64)) for words in (article, entries)]
-        raw = self._raw(nothing, texts[0], texts[1], np.zeros(1, np.int64))
-        distances: U16 = np.frombuffer(raw, _ACCOUNT)["distances"]
-        return distances
+        raw = _native.distances(_flat(articles), _flat(entries), directed=self._rules.directed)
+        return np.frombuffer(raw, np.uint16).reshape(len(articles), len(entries))
 
     def meetings(self, statuses: U8, keys: U64, others: U64, masks: U64, plans: U32 | None = None) -> Meetings:
         """Return what the tables make of each pair.
@@ -219,7 +216,7 @@ class PairCheck:
         )
 
     def _raw(self, statuses: U8, articles: PairTexts, entries: PairTexts, reach: I64) -> bytes:
-        sketch_words = articles.sketches.shape[1]
+        sketch_words = entries.sketches.shape[1]
         rules = self._rules
         return _native.accounts(
             _flat(articles.words),
@@ -231,7 +228,7 @@ class PairCheck:
             sketch_words=sketch_words,
             least_equal=self._demands.least_equal[statuses],
             far_equal=self._demands.far_equal[statuses],
-            form_words=min(self._form_words, sketch_words),
+            form_words=self._form_words,
             form_limit=rules.form_bits,
             certain=rules.certain_bits,
             far=rules.far_bits,

@@ -183,8 +183,7 @@ impl Pair<'_> {
     /// The distance that is limited.
     #[must_use]
     pub fn distance(&self) -> u32 {
-        let words = if self.limits.directed { WORDS } else { 1 };
-        distance(&self.article.0[..words], &self.entry.0[..words])
+        limited_distance(self.limits.directed, self.article.0, self.entry.0)
     }
 
     /// The distance, if the entry is near; the conditions that cost most come last.
@@ -271,11 +270,19 @@ impl Forms {
     }
 }
 
-/// Write the accounts of some pairs, one after the other.
-#[multiversion(targets("x86_64+avx2+popcnt"))]
-pub fn write_accounts<'a, P: Iterator<Item = Pair<'a>>>(pairs: P, written: &mut [u8]) {
-    for (pair, bytes) in pairs.zip(written.chunks_exact_mut(Account::BYTES)) {
-        bytes.copy_from_slice(&pair.account().to_bytes());
+/// The distance of two signatures that is limited.
+fn limited_distance(directed: bool, one: &[u64], other: &[u64]) -> u32 {
+    if directed { distance(one, other) } else { distance(&one[..1], &other[..1]) }
+}
+
+/// Write the distances, those that are limited, of each article from every entry.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512vpopcntdq+popcnt", "x86_64+avx2+popcnt"))]
+pub fn write_distances(directed: bool, articles: &[u64], entries: &[u64], written: &mut [[u8; 2]]) {
+    let count = entries.len() / WORDS;
+    for (article, distances) in articles.chunks_exact(WORDS).zip(written.chunks_exact_mut(count.max(1))) {
+        for (entry, distance) in entries.chunks_exact(WORDS).zip(distances) {
+            *distance = (limited_distance(directed, article, entry) as u16).to_le_bytes();
+        }
     }
 }
 
