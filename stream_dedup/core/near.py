@@ -134,9 +134,26 @@ class Accounts:
     near: Bools
     """Whether all conditions hold."""
 
-    def form(self, pair: int) -> Forms:
-        """Return how the forms of a pair compare."""
-        return tuple(Forms)[self.forms[pair]]
+    def of(self, pair: int) -> Account:
+        """Return the account of one pair."""
+        values = [getattr(self, name)[pair].item() for name in self.__slots__]
+        return Account(*values)._replace(form=tuple(Forms)[self.forms[pair]])
+
+
+class Account(NamedTuple):
+    """The account of one pair; see ``Accounts``."""
+
+    fingerprint_distance: int
+    signature_distance: int
+    distance: int
+    equal: int
+    least_equal: int
+    form: Forms
+    within: bool
+    form_holds: bool
+    certain: bool
+    enough: bool
+    near: bool
 
 
 class Meetings(NamedTuple):
@@ -177,6 +194,11 @@ class PairCheck:
         asked = self._demands.reach[statuses] if reach is None else np.full(len(statuses), reach, np.int64)
         raw = self._raw(statuses, articles, entries, asked)
         return Accounts(*(np.frombuffer(raw, _ACCOUNT)[name] for name in Accounts.__slots__))
+
+    def account(self, status: Status, article: tuple[bytes, bytes], entry: tuple[bytes, bytes]) -> Account:
+        """Return the account of a pair: signature and sketch of an article of this status, and those of an entry."""
+        texts = [PairTexts.of(*(np.frombuffer(part, np.uint8)[np.newaxis] for part in one)) for one in (article, entry)]
+        return self.accounts(np.array([status], np.uint8), *texts).of(0)
 
     def distances(self, articles: U64, entries: U64) -> U16:
         """Return the distances, those that the rules limit, of each article from every entry, a row for each article.
