@@ -140,7 +140,7 @@ def figures(measured: Measured, rows: I64, kind: Status, articles: int) -> Figur
     nearest = near.distances[rows, -1]
     known = nearest[nearest != NOWHERE]
     histogram = np.bincount(known, minlength=width + 1)
-    limit = measured.rules.reach(kind)
+    limit, least = measured.rules.reach(kind), measured.rules.least_equal(kind)
     reached = near.ranks[rows] < measured.search.lengths[measured.step_of(limit)]
     limits = _limits(measured.rules)
     valley = find_valley(histogram)
@@ -156,8 +156,8 @@ def figures(measured: Measured, rows: I64, kind: Status, articles: int) -> Figur
         lookups=measured.search.lengths[measured.step_of(limit)],
         histogram=tuple(histogram.tolist()),
         equal_values=_equal_values(measured, rows[near.closest[rows] <= limit]),
-        least_equal=measured.rules.least_equal(kind),
-        far_least_equal=measured.rules.least_equal(kind, measured.rules.far_bits + 1),
+        least_equal=least,
+        far_least_equal=max(least, measured.rules.far_min_equal or 0),
         reached=tuple(np.bincount(nearest[reached], minlength=width + 1).tolist()),
         steps=measured.search.lengths,
         curves=tuple(

@@ -134,7 +134,8 @@ class MeasuredSearch:
         if self._lists.longest > self._rules.bucket_limit:
             for table in range(places.shape[1]):
                 places[self._overtaken(query, others, table), table] = NO_PLACE
-        return places.min(axis=1)
+        least: I32 = places.min(axis=1)
+        return least
 
     def compared(self, queries: I64) -> I64:
         """Return the number of candidates at each step, shape (queries, steps)."""
@@ -230,7 +231,7 @@ def _measure_one(near: Nearest, row: int, others: I64, distances: U16, search: M
         close = close[accounts.near]
     if not len(close):
         far = np.flatnonzero(distances > ceiling)
-        close = far[distances[far].argmin(keepdims=True)] if len(far) else far
+        close = far[distances[far].argmin(axis=0, keepdims=True)] if len(far) else far
     if not len(close):
         return
     near.distances[row, -1], near.matches[row, -1] = distances[close[0]], others[close[0]]

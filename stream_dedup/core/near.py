@@ -197,8 +197,10 @@ class PairCheck:
 
     def account(self, status: Status, article: tuple[bytes, bytes], entry: tuple[bytes, bytes]) -> Account:
         """Return the account of a pair: signature and sketch of an article of this status, and those of an entry."""
-        texts = [PairTexts.of(*(np.frombuffer(part, np.uint8)[np.newaxis] for part in one)) for one in (article, entry)]
-        return self.accounts(np.array([status], np.uint8), *texts).of(0)
+        mine, other = (
+            PairTexts.of(*(np.frombuffer(part, np.uint8)[np.newaxis] for part in text)) for text in (article, entry)
+        )
+        return self.accounts(np.array([status], np.uint8), mine, other).of(0)
 
     def distances(self, articles: U64, entries: U64) -> U16:
         """Return the distances, those that the rules limit, of each article from every entry, a row for each article.

@@ -11,8 +11,9 @@
 5. Of a pair the groups must be equal, the earlier one inside the window, and the sieve must pass the key words
    (``pairs``). Where the rules bound the candidates, the first of these pairs are left: by look-up, in one look-up the
    newest first.
-6. The pairs are checked by the functions of the index (``pairs``). Of each article's pairs the nearest is the match, the earliest of several; where the rules make a re-crawl an update, one of its own id first. An article
-   with fewer pairs than the rules ask for is no duplicate.
+6. The pairs are checked by the functions of the index (``pairs``). Of each article's near pairs the nearest is the
+   match, the earliest of several; where the rules make a re-crawl an update, one of its own id first. An article with
+   fewer near pairs than the rules ask for is no duplicate.
 
 Cost: every article is sorted once for each of its lists and look-ups, 68 rows in all for a plan of 64 look-ups over
 four tables; each row has some 60 bytes. The entries are read more than once: write them to Parquet first.

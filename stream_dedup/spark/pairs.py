@@ -1,6 +1,7 @@
-"""Which pairs of joined articles pass the sieve, and which are near: the core decides, in the Python processes of Spark.
+"""Which pairs of joined articles pass the sieve, and which are near.
 
-``near`` joins the pairs; ``core.near`` has the conditions, which are those of the index.
+``near`` joins the pairs. The core decides (``core.near``), in the Python processes of Spark: the conditions are those
+of the index.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from stream_dedup.core.arrays import I64, U8, U64
+from stream_dedup.core.model import SIGNATURE_BYTES
 from stream_dedup.core.near import PairCheck, PairTexts
 from stream_dedup.core.rules import Rules
 
@@ -34,7 +36,7 @@ class PairsOfBatches(NamedTuple):
         check = PairCheck(self.rules)
         for batch in batches:
             statuses, *words = (_numbers(batch, name) for name in SIEVE_COLUMNS)
-            key, once, twice, other = (_unsigned(word, 1) for word in words)
+            key, once, twice, other = (_unsigned(word, (batch.num_rows, 1)) for word in words)
             met = check.meetings(_statuses(statuses), key, other, np.stack([once, twice], axis=2))
             yield batch.select(self.keep).filter(pa.array(met.passed[:, 0]))
 
@@ -43,12 +45,16 @@ class PairsOfBatches(NamedTuple):
         check = PairCheck(self.rules)
         for batch in batches:
             statuses = _statuses(_numbers(batch, "status"))
-            words = [_lists(batch, name) for name in CHECK_COLUMNS[1:]]
-            accounts = check.accounts(statuses, PairTexts(words[0], words[1]), PairTexts(words[2], words[3]))
+            article, entry = (self._texts(batch, *names) for names in (CHECK_COLUMNS[1:3], CHECK_COLUMNS[3:]))
+            accounts = check.accounts(statuses, article, entry)
             found = batch.select(self.keep)
             for field, bits in zip(DISTANCE_FIELDS, (accounts.distances, accounts.signature_distances), strict=True):
                 found = found.append_column(field, pa.array(bits.astype(np.int32)))
             yield found.filter(pa.array(accounts.near))
+
+    def _texts(self, batch: pa.RecordBatch, words: str, sketch: str) -> PairTexts:
+        sketch_words = self.rules.scheme.sketch_bytes // 8
+        return PairTexts(_lists(batch, words, SIGNATURE_BYTES // 8), _lists(batch, sketch, sketch_words))
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> I64:
@@ -56,14 +62,13 @@ def _numbers(batch: pa.RecordBatch, name: str) -> I64:
     return numbers
 
 
-def _lists(batch: pa.RecordBatch, name: str) -> U64:
-    """Return the words of lists of one length, a row for each."""
-    words = batch.column(name).flatten().to_numpy(zero_copy_only=False)
-    return _unsigned(words, len(words) // batch.num_rows if batch.num_rows else 0)
+def _lists(batch: pa.RecordBatch, name: str, each: int) -> U64:
+    """Return the words of lists that have so many each, a row for each list."""
+    return _unsigned(batch.column(name).flatten().to_numpy(zero_copy_only=False), (batch.num_rows, each))
 
 
-def _unsigned(numbers: I64, each: int) -> U64:
-    return numbers.view(np.uint64).reshape(-1, each) if each else np.empty((0, 0), np.uint64)
+def _unsigned(numbers: I64, shape: tuple[int, int]) -> U64:
+    return numbers.view(np.uint64).reshape(shape)
 
 
 def _statuses(numbers: I64) -> U8:
