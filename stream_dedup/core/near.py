@@ -35,23 +35,6 @@ _Number = TypeVar("_Number", bound=np.generic)
 NO_PLACE = np.iinfo(np.int32).max
 """Place of a look-up that a plan lacks: above every other."""
 
-_ACCOUNT = np.dtype(
-    [
-        ("fingerprint_distances", "<u2"),
-        ("signature_distances", "<u2"),
-        ("distances", "<u2"),
-        ("equal", "<u2"),
-        ("least_equal", "<u2"),
-        ("forms", "u1"),
-        ("within", "?"),
-        ("form_holds", "?"),
-        ("certain", "?"),
-        ("enough", "?"),
-        ("near", "?"),
-    ]
-)
-"""An account as the native core writes it (``near.rs``)."""
-
 
 class Forms(StrEnum):
     """How the forms of two articles compare, in the order of their numbers in an account."""
@@ -138,6 +121,10 @@ class Accounts:
         """Return the account of one pair."""
         values = [getattr(self, name)[pair].item() for name in self.__slots__]
         return Account(*values)._replace(form=tuple(Forms)[self.forms[pair]])
+
+
+_ACCOUNT = np.dtype(list(zip(Accounts.__slots__, ["<u2"] * 5 + ["u1"] + ["?"] * 5, strict=True)))
+"""An account as the native core writes it (``near.rs``)."""
 
 
 class Account(NamedTuple):

@@ -134,6 +134,7 @@ pub struct Pair<'a> {
 }
 
 /// What the check finds in a pair, and which of its conditions hold.
+#[expect(clippy::struct_excessive_bools, reason = "one for each condition")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Account {
     /// The number of differing bits of the first word, of 64.
