@@ -16,7 +16,8 @@
    fewer near pairs than the rules ask for is no duplicate.
 
 Cost: every article is sorted once for each of its lists and look-ups, 68 rows in all for a plan of 64 look-ups over
-four tables; each row has some 60 bytes. The entries are read more than once: write them to Parquet first.
+four tables; each row has some 60 bytes. Pairs of one list and group go through Python, and those that are left once
+more. The entries are read more than once: write them to Parquet first.
 """
 
 from __future__ import annotations
@@ -33,12 +34,7 @@ from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.fingerprint.simhash import similarity
-from stream_dedup.core.model import (
-    BLOCKS_PER_WORD,
-    SIGNATURE_BITS,
-    Status,
-    Verdict,
-)
+from stream_dedup.core.model import BLOCKS_PER_WORD, SIGNATURE_BITS, Status, Verdict
 from stream_dedup.core.reasons import FEATURELESS_REASON
 from stream_dedup.core.rules import REJECTED, UPDATE, Rules
 from stream_dedup.errors import UserError
