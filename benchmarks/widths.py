@@ -27,9 +27,10 @@ from numpy.typing import NDArray
 from benchmarks.quality import data, report
 from benchmarks.quality.ours import Entries, Maker, Way, joined, settings_of
 from benchmarks.quality.seeds import for_each, one_thread
-from stream_dedup.calibrate.nearest import UNREACHED, DirectedSearch, Pairs, SignedEntries
+from stream_dedup.calibrate.nearest import MeasuredSearch, SignedEntries
 from stream_dedup.core import probes
 from stream_dedup.core.model import BLOCKS_PER_WORD, BlockBits, TableCount
+from stream_dedup.core.near import NO_PLACE
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.scheme import scheme_of
 
@@ -141,25 +142,20 @@ def _found(held: Entries, asking: Entries, rules: Rules) -> Found:
     """Return the pairs that are near, by the definition of near, whatever the number of look-ups up to the greatest."""
     every = joined([held, asking])
     made = every.made
-    search = DirectedSearch(
+    search = MeasuredSearch(
         SignedEntries(made.statuses, every.groups, made.signatures, made.margins, made.sketches), rules, LOOKUPS
     )
-    words = probes.words(made.signatures)
     first = len(held.texts)
     numbers: list[tuple[int, I64, I64]] = []
-    for query in range(first, len(words)):
-        differing = words[:first] ^ words[query]
-        distances = np.bitwise_count(differing).sum(axis=1, dtype=np.uint16)
-        limit = rules.reach(made.statuses[query])
-        others = np.flatnonzero((distances <= limit) & (every.groups[:first] == every.groups[query]))
-        equal = search.equal_values(query, others)
-        others = others[search.confirmed(query, others, distances[others], equal)]
+    for query in range(first, len(made.statuses)):
+        others = np.flatnonzero(every.groups[:first] == every.groups[query])
+        others = others[search.accounts(query, others, rules.reach(made.statuses[query])).near]
         if len(others):
             search.prepare(np.array([query]))
-            numbers.append((query, others, search.ranks(Pairs(query, others, differing[others])).astype(np.int64)))
+            numbers.append((query, others, search.ranks(query, others).astype(np.int64)))
     asked = [np.full(len(others), query - first) for query, others, _ in numbers]
     pairs = Found(*map(_joined, (asked, [others for _, others, _ in numbers], [ranks for *_, ranks in numbers])))
-    reached = pairs.first < UNREACHED
+    reached = pairs.first < NO_PLACE
     return Found(asking.texts[pairs.asking[reached]], held.texts[pairs.held[reached]], pairs.first[reached])
 
 

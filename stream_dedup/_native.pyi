@@ -35,6 +35,92 @@ def plans(margins: U8, lookups: int, *, tables: int, block_bits: int, mask_bits:
 def surest(margins: U8, counts: Sequence[int]) -> bytes:
     """Return for each word of margins the masks of its so many surest bits, uint64, one for each count."""
 
+def accounts(
+    words: U64,
+    others: U64,
+    *,
+    directed: bool,
+    reach: I64,
+    sketches: U64,
+    other_sketches: U64,
+    sketch_words: int,
+    least_equal: I64,
+    far_equal: I64,
+    form_words: int,
+    form_limit: int,
+    certain: int,
+    far: int,
+) -> bytes:
+    """Return what the check finds in pairs of an article and an entry, and which of its conditions hold.
+
+    Articles are one for each entry, or one for all; arrays have one dimension. Of each pair 16 bytes: the distances of
+    the fingerprints and of the signatures, the one of them that is limited, the number of equal values, and how many
+    must be equal at this distance, 2 bytes each; how the forms compare (0: one text has none, 1: other frames, 2: the
+    same form, 3: one frame and other numbers); and whether the distance is within reach, the forms hold, the distance
+    is certain, enough values are equal, and the entry is near, one byte each. ``core.near`` reads them.
+
+    Args:
+        words: of the articles' signatures, four each.
+        others: of the entries' signatures.
+        directed: the distance is that of the signatures; else that of the first words, and sketches are not checked.
+        reach: of each article, greatest distance in bits.
+        sketches: words of the articles' sketches, ``sketch_words`` each, their forms last.
+        other_sketches: those of the entries.
+        sketch_words: 0 to 4.
+        least_equal: of each article, values that must be equal above ``certain`` bits.
+        far_equal: of each article, values that must be equal beyond ``far`` bits.
+        form_words: words at the end of a sketch that are its form, 0 or 1.
+        form_limit: greatest distance, in bits, from a text of the same frame and other numbers.
+        certain: greatest distance, in bits, at which values are not compared; -1: they always are.
+        far: distance in bits.
+
+    Raises:
+        ValueError: arrays have other lengths than these, or a number is out of its range.
+    """
+
+def distances(words: U64, others: U64, *, directed: bool) -> bytes:
+    """Return the distance of each article from every entry, in bits, uint16, those of an article together.
+
+    Args:
+        words: of the articles' signatures, four each; one dimension.
+        others: of the entries' signatures.
+        directed: the distance is that of the signatures; else that of the first words.
+
+    Raises:
+        ValueError: an array has other than four words of each signature.
+    """
+
+def meetings(
+    keys: U64,
+    others: U64,
+    *,
+    key_words: int,
+    sure: U64,
+    most: I64,
+    plan: U32,
+    lookups: int,
+    block_bits: int,
+) -> tuple[bytes, bytes, bytes]:
+    """Return what the sieve and a plan of look-ups make of the keys of pairs of an article and an entry.
+
+    Articles are one for each entry, or one for all; arrays have one dimension. Of each key word of a pair, what the
+    sieve counts, and whether it passes that, one byte each; of each table (four of a word) the place in the plan, from
+    0, of the look-up whose posting list has the entry, int32, 2**31 - 1 where there is none.
+
+    Args:
+        keys: key words of the articles, ``key_words`` each.
+        others: those of the entries.
+        key_words: 1 to 4: those that have tables, or any one of them.
+        sure: of each key word of an article the bits that the sieve counts, and those that it counts again.
+        most: of each article, the greatest count that passes.
+        plan: look-ups ``table << block_bits | mask`` of each article, or of all of them, one plan after the other.
+        lookups: of a plan; 0: places are not asked for, and there are none.
+        block_bits: bits of a block, 16 to 24.
+
+    Raises:
+        ValueError: arrays have other lengths than these, or a number is out of its range.
+    """
+
 @final
 class JoinedBatches:
     """Plain batches whose columns are joined."""

@@ -19,8 +19,8 @@ mod _native {
 
     use crate::entry::{Batch, Format};
     use crate::postings::chunk::{Blocks, Chunk, Damage, MOST_ENTRIES, words_of};
-    use crate::postings::near::{Article, Limits, SKETCH_WORDS, WORDS};
-    use crate::postings::plan::{self, MARGINS, Planner, Shape};
+    use crate::postings::near::{self, Account, Article, Demand, Limits, Meeting, Pair, SKETCH_WORDS, Sieve, WORDS};
+    use crate::postings::plan::{self, BLOCKS_PER_WORD, MARGINS, Places, Planner, Shape};
     use crate::postings::rows::Rows;
     use crate::postings::search::{Search, Terms};
     use crate::postings::tables::{KEY_FACTORS, Key, Tables};
@@ -84,6 +84,153 @@ mod _native {
             bytes_of(masks.map(u64::to_le_bytes))
         })?;
         Ok(PyBytes::new(py, &made))
+    }
+
+    /// What the check finds in pairs; see the stub.
+    #[pyfunction]
+    #[pyo3(signature = (words, others, *, directed, reach, sketches, other_sketches, sketch_words, least_equal,
+        far_equal, form_words, form_limit, certain, far))]
+    #[expect(clippy::too_many_arguments, reason = "by name")]
+    fn accounts<'py>(
+        py: Python<'py>,
+        words: PyBuffer<u64>,
+        others: PyBuffer<u64>,
+        directed: bool,
+        reach: PyBuffer<i64>,
+        sketches: PyBuffer<u64>,
+        other_sketches: PyBuffer<u64>,
+        sketch_words: usize,
+        least_equal: PyBuffer<i64>,
+        far_equal: PyBuffer<i64>,
+        form_words: usize,
+        form_limit: i32,
+        certain: i32,
+        far: i32,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let (words, others) = (array(py, &words)?, array(py, &others)?);
+        let (articles, pairs) = (words.len() / WORDS, others.len() / WORDS);
+        let words = fixed::<_, WORDS>(words, paired(articles, pairs)?, "words")?;
+        let others = fixed::<_, WORDS>(others, pairs, "others")?;
+        let each = |given: &PyBuffer<i64>, name: &str| fixed::<_, 1>(array(py, given)?, articles, name);
+        let demands = each(&reach, "reach")?.into_iter().zip(each(&least_equal, "least_equal")?);
+        let demands = demands.zip(each(&far_equal, "far_equal")?).map(|(([reach], [least]), [far])| Demand {
+            reach: reach as i32,
+            least_equal: least as i32,
+            far_equal: far as i32,
+        });
+        let demands: Vec<_> = demands.collect();
+        let (sketches, other_sketches) = (array(py, &sketches)?, array(py, &other_sketches)?);
+        if (sketches.len(), other_sketches.len()) != (articles * sketch_words, pairs * sketch_words)
+            || sketch_words > SKETCH_WORDS
+            || form_words > sketch_words.min(1)
+        {
+            let (mine, theirs) = (sketches.len(), other_sketches.len());
+            let message = format!("{mine} and {theirs} words of sketches, {sketch_words} each, {form_words} of a form");
+            return Err(PyValueError::new_err(message));
+        }
+        let limits = Limits {
+            directed,
+            compares: sketch_words > 0,
+            value_words: sketch_words - form_words,
+            has_form: form_words > 0,
+            certain,
+            far,
+            form_limit,
+        };
+        let made = work(py, || {
+            let pair = |at: usize| {
+                let article = if articles == 1 { 0 } else { at };
+                Pair {
+                    article: (&words[article], &sketches[article * sketch_words..][..sketch_words]),
+                    entry: (&others[at], &other_sketches[at * sketch_words..][..sketch_words]),
+                    demand: demands[article],
+                    limits: &limits,
+                }
+            };
+            let mut made = vec![0; pairs * Account::BYTES];
+            for (at, bytes) in made.chunks_exact_mut(Account::BYTES).enumerate() {
+                bytes.copy_from_slice(&pair(at).account().to_bytes());
+            }
+            made
+        })?;
+        Ok(PyBytes::new(py, &made))
+    }
+
+    /// The distances of each article from every entry; see the stub.
+    #[pyfunction]
+    #[pyo3(signature = (words, others, *, directed))]
+    fn distances<'py>(
+        py: Python<'py>,
+        words: PyBuffer<u64>,
+        others: PyBuffer<u64>,
+        directed: bool,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let words = whole(array(py, &words)?, WORDS, "words")?;
+        let others = whole(array(py, &others)?, WORDS, "others")?;
+        let made = work(py, || {
+            let mut made = vec![[0; 2]; words.len() / WORDS * (others.len() / WORDS)];
+            near::write_distances(directed, &words, &others, &mut made);
+            made.into_flattened()
+        })?;
+        Ok(PyBytes::new(py, &made))
+    }
+
+    /// Counts and answers of the sieve, and places in the plan, of pairs; see the stub.
+    type Meetings<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+
+    #[pyfunction]
+    #[pyo3(signature = (keys, others, *, key_words, sure, most, plan, lookups, block_bits))]
+    #[expect(clippy::too_many_arguments, reason = "by name")]
+    fn meetings<'py>(
+        py: Python<'py>,
+        keys: PyBuffer<u64>,
+        others: PyBuffer<u64>,
+        key_words: usize,
+        sure: PyBuffer<u64>,
+        most: PyBuffer<i64>,
+        plan: PyBuffer<u32>,
+        lookups: usize,
+        block_bits: u8,
+    ) -> PyResult<Meetings<'py>> {
+        if !(1..=WORDS).contains(&key_words) || !(16..=24).contains(&block_bits) {
+            return Err(PyValueError::new_err(format!("{key_words} key words, blocks of {block_bits} bits")));
+        }
+        let keys = whole(array(py, &keys)?, key_words, "keys")?;
+        let others = whole(array(py, &others)?, key_words, "others")?;
+        let (articles, pairs) = (keys.len() / key_words, others.len() / key_words);
+        paired(articles, pairs)?;
+        let most = fixed::<_, 1>(array(py, &most)?, articles, "most")?;
+        let (sure, plan) = (array(py, &sure)?, array(py, &plan)?);
+        if sure.len() != 2 * keys.len() || (plan.len() != lookups && plan.len() != lookups * articles) {
+            let (masks, plan) = (sure.len(), plan.len());
+            let message = format!("{masks} masks and {plan} look-ups, {lookups} each, for {articles} articles");
+            return Err(PyValueError::new_err(message));
+        }
+        let (counts, passed, places) = work(py, || {
+            let (mut counts, mut passed, mut places) = (Vec::new(), Vec::new(), Vec::new());
+            let mut planned = Places::of(plan.get(..lookups).unwrap_or_default());
+            for (at, entry) in others.chunks_exact(key_words).enumerate() {
+                let article = if articles == 1 { 0 } else { at };
+                if article > 0 && plan.len() > lookups {
+                    planned = Places::of(&plan[article * lookups..][..lookups]);
+                }
+                let sieves: [Sieve; WORDS] = std::array::from_fn(|word| {
+                    let masks = &sure[2 * (article * key_words + word.min(key_words - 1))..];
+                    Sieve { sure: [masks[0], masks[1]], most: most[article][0] as u32 }
+                });
+                let article = &keys[article * key_words..][..key_words];
+                let meeting = Meeting { article, entry, sieves: &sieves, block_bits };
+                for (count, passes) in (0..key_words).map(|word| meeting.sieved(word)) {
+                    counts.push(count as u8);
+                    passed.push(u8::from(passes));
+                }
+                let tables = if lookups == 0 { 0 } else { key_words * BLOCKS_PER_WORD };
+                let place = |table| meeting.place(table, &planned).map_or(i32::MAX, |place| place as i32);
+                places.extend((0..tables as u8).map(place));
+            }
+            (counts, passed, bytes_of(places.into_iter().map(i32::to_le_bytes)))
+        })?;
+        Ok((PyBytes::new(py, &counts), PyBytes::new(py, &passed), PyBytes::new(py, &places)))
     }
 
     /// What a plain batch says of itself, and how many bytes of texts it has; see the stub.
@@ -406,15 +553,14 @@ mod _native {
                 sketch: std::array::from_fn(|word| {
                     sketches[at * sketch_words..][..sketch_words].get(word).copied().unwrap_or(0)
                 }),
-                sure: std::array::from_fn(|word| {
-                    match sure[at * 2 * sure_words..].chunks_exact(2).take(sure_words).nth(word) {
+                sieves: std::array::from_fn(|word| Sieve {
+                    sure: match sure[at * 2 * sure_words..].chunks_exact(2).take(sure_words).nth(word) {
                         Some(masks) => [masks[0], masks[1]],
                         None => [u64::MAX, 0],
-                    }
+                    },
+                    most: sieve.unwrap_or(u32::try_from(reach[at][0]).unwrap_or(0)),
                 }),
-                sieve: sieve.unwrap_or(u32::try_from(reach[at][0]).unwrap_or(0)),
-                reach: reach[at][0] as i32,
-                least_equal: least_equal[at][0] as i32,
+                demand: Demand { reach: reach[at][0] as i32, least_equal: least_equal[at][0] as i32, far_equal },
                 group: groups[at],
                 oldest: oldest[at][0],
                 own_id: own_ids.as_ref().map(|ids| ids[at][0]),
@@ -429,7 +575,6 @@ mod _native {
                 has_form,
                 certain,
                 far,
-                far_equal,
                 form_limit,
             };
             let withdrawn = match withdrawn {
@@ -545,6 +690,14 @@ mod _native {
             return Err(PyValueError::new_err(format!("{} numbers of {name} for {count}", numbers.len())));
         }
         Ok(numbers.chunks_exact(EACH).map(|each| each.try_into().expect("so many")).collect())
+    }
+
+    /// The number of articles that are compared with so many entries: one for each, or one for all of them.
+    fn paired(articles: usize, entries: usize) -> PyResult<usize> {
+        if articles != 1 && articles != entries {
+            return Err(PyValueError::new_err(format!("{articles} articles beside {entries} entries")));
+        }
+        Ok(articles)
     }
 
     fn bytes_of<const EACH: usize>(numbers: impl Iterator<Item = [u8; EACH]>) -> Vec<u8> {

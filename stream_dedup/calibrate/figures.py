@@ -140,7 +140,7 @@ def figures(measured: Measured, rows: I64, kind: Status, articles: int) -> Figur
     nearest = near.distances[rows, -1]
     known = nearest[nearest != NOWHERE]
     histogram = np.bincount(known, minlength=width + 1)
-    limit = measured.rules.reach(kind)
+    limit, least = measured.rules.reach(kind), measured.rules.least_equal(kind)
     reached = near.ranks[rows] < measured.search.lengths[measured.step_of(limit)]
     limits = _limits(measured.rules)
     valley = find_valley(histogram)
@@ -153,13 +153,13 @@ def figures(measured: Measured, rows: I64, kind: Status, articles: int) -> Figur
         asked=len(rows),
         first=len(rows) - len(known),
         limit=limit,
-        lookups=measured.search.lookups(measured.step_of(limit)),
+        lookups=measured.search.lengths[measured.step_of(limit)],
         histogram=tuple(histogram.tolist()),
         equal_values=_equal_values(measured, rows[near.closest[rows] <= limit]),
-        least_equal=measured.rules.least_equal(kind),
-        far_least_equal=measured.rules.least_equal(kind, measured.rules.far_bits + 1),
+        least_equal=least,
+        far_least_equal=max(least, measured.rules.far_min_equal or 0),
         reached=tuple(np.bincount(nearest[reached], minlength=width + 1).tolist()),
-        steps=tuple(measured.search.lookups(step) for step in range(len(measured.search.lengths))),
+        steps=measured.search.lengths,
         curves=tuple(
             tuple(int(measured.judged(rows, step, bits).sum()) for bits in limits)
             for step in range(len(measured.search.lengths))
@@ -213,7 +213,7 @@ def _cells(measured: Measured, rows: I64, also: set[int]) -> tuple[Cell, ...]:
 
 def _cell(measured: Measured, rows: I64, step: int, limit: int) -> Cell:
     return Cell(
-        lookups=measured.search.lookups(step),
+        lookups=measured.search.lengths[step],
         limit=limit,
         duplicates=int(measured.judged(rows, step, limit).sum()),
         within=int(measured.judged(rows, -1, limit).sum()),
@@ -229,9 +229,9 @@ def _suggest(
         return _suggest_by_labels(measured, scores)
     chosen, reason = _limit_by_valley(measured.rules, limit, valley)
     if not measured.rules.directed:
-        return Suggestion(chosen, measured.search.lookups(measured.step_of(chosen)), (reason,))
+        return Suggestion(chosen, measured.search.lengths[measured.step_of(chosen)], (reason,))
     step, why = _step_for(measured, rows, chosen)
-    return Suggestion(chosen, measured.search.lookups(step), (reason, why))
+    return Suggestion(chosen, measured.search.lengths[step], (reason, why))
 
 
 def _limit_by_valley(rules: Rules, limit: int, valley: Valley | None) -> tuple[int, str]:
@@ -259,10 +259,10 @@ def _step_for(measured: Measured, rows: I64, limit: int) -> tuple[int, str]:
         return measured.step_of(limit), why
     gains = [more >= GAIN * count + count for count, more in pairwise(found)]
     step = max((at + 1 for at, gains_much in enumerate(gains) if gains_much), default=0)
-    counts = [f"{measured.search.lookups(at)} look-ups find {found[at]:,}" for at in range(step, len(found))]
+    counts = [f"{measured.search.lengths[at]} look-ups find {found[at]:,}" for at in range(step, len(found))]
     return step, (
         f"of {within:,} articles within {limit} bits of an earlier one {', '.join(counts)}"
-        + ("" if step == len(found) - 1 else f": no step beyond {measured.search.lookups(step)} adds {GAIN:.0%}")
+        + ("" if step == len(found) - 1 else f": no step beyond {measured.search.lengths[step]} adds {GAIN:.0%}")
     )
 
 
@@ -281,7 +281,7 @@ def _suggest_by_labels(measured: Measured, scores: tuple[tuple[Score, ...], ...]
     shares = f"F1 {_share(one.f1)} (precision {_share(one.precision)}, recall {_share(one.recall)})"
     return Suggestion(
         limit,
-        measured.search.lookups(step),
+        measured.search.lengths[step],
         (f"the labels: {shares}, the best of all limits and look-ups that were tried",),
     )
 

@@ -13,32 +13,28 @@ number beyond ``match.far`` bits, one with too few equal values; beyond ``match.
 with other numbers. The bound on candidates, which decides in floods only, is ignored.
 
 The work grows with the square of the entries; the caller bounds it by measuring fewer articles. Memory: some
-200 bytes an entry.
+200 bytes an entry, and 32 MB.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_dedup.calibrate.list_lengths import ListLengths
-from stream_dedup.core import probes as core_probes
-from stream_dedup.core.arrays import I64, U8, U16, U32, U64, Bools
-from stream_dedup.core.fingerprint.sketch import equal_values, have_other_numbers, split
-from stream_dedup.core.model import BLOCKS_PER_WORD, TABLE_MARGIN_BYTES, Status, signed
-from stream_dedup.core.probes import SURE_SIEVE_BITS, WORD_SIEVE_BITS
+from stream_dedup.core import probes
+from stream_dedup.core.arrays import I32, I64, U8, U16, U32, U64, Bools
+from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, SIGNATURE_BITS, signed
+from stream_dedup.core.near import NO_PLACE, Accounts, PairCheck, PairTexts
 from stream_dedup.core.progress import ReportProgress
-from stream_dedup.core.rules import Rules, exact_radii, exact_steps
+from stream_dedup.core.rules import Rules, exact_steps
 
 NOWHERE = np.iinfo(np.uint16).max
 """Distance where no entry is reached: above every limit."""
-UNREACHED = np.iinfo(np.int32).max
-"""Rank of an entry that no look-up finds."""
-WORDS = 4
+_DISTANCES = 1 << 24
+"""Distances that are computed at once, 2 bytes each: more of them share the copying of the entries' signatures."""
 _STEP = 256
 """Articles whose plans are made at once, and between two progress reports."""
 
@@ -70,7 +66,7 @@ class Nearest:
 
     ``queries`` are the articles' numbers among the entries. ``distances`` are in bits (``NOWHERE``: no entry
     is reached), ``matches`` are numbers of entries (-1: none). ``ranks`` are the least lengths of plan that
-    reach the nearest entry of all, less one (``UNREACHED``: none does). ``compared`` counts the candidates of the
+    reach the nearest entry of all, less one (``NO_PLACE``: none does). ``compared`` counts the candidates of the
     look-ups (it lacks the last column). ``closest`` is the distance of the nearest entry whatever its sketch, ``equal``
     the number of equal values in the sketches of the two (``NOWHERE`` and 0: none is within the ceiling).
     """
@@ -78,46 +74,86 @@ class Nearest:
     queries: I64
     distances: U16
     matches: I64
-    ranks: NDArray[np.int32]
+    ranks: I32
     compared: I64
     closest: U16
     equal: I64
 
 
-class Pairs(NamedTuple):
-    """An article and some earlier entries of its group: their numbers, and the XOR of their keys."""
+class MeasuredSearch:
+    """A search that is measured at several lengths of its plans, rising; a step is an index of these ``lengths``.
 
-    query: int
-    others: I64
-    differing: U64
-    """Shape (others, 4)."""
+    In exact search they are those of ``rules.exact_steps``. Each of these plans has all look-ups of the one before, so
+    one plan, in the order of the steps, has them all.
+    """
 
-
-class MeasuredSearch(Protocol):
-    """The differences between exact and directed search."""
-
-    width: int
-    """Bits that a distance is over."""
-    lengths: tuple[int, ...]
-    """Lengths of the plan, rising: look-ups (directed) or numbers of the steps (exact). A step is an index of them."""
-
-    def lookups(self, step: int) -> int:
-        """Return the look-ups an article at this step."""
+    def __init__(self, entries: SignedEntries, rules: Rules, lengths: Sequence[int] = ()) -> None:
+        """Measure directed search at these lengths; exact search has its own."""
+        self.texts = PairTexts.of(entries.signatures, entries.sketches)
+        self.check = PairCheck(rules)
+        self.width = SIGNATURE_BITS if rules.directed else FINGERPRINT_BITS
+        """Bits that a distance is over."""
+        self._rules = rules
+        self._statuses, self._margins = entries.statuses, entries.margins
+        tables, self._block_bits = rules.scheme.tables, rules.scheme.block_bits
+        keys = probes.keys(entries.signatures, entries.groups)[:, : tables // BLOCKS_PER_WORD]
+        self._blocks = probes.blocks(keys.reshape(-1), self._block_bits).reshape(-1, tables)
+        self._lists = ListLengths(self._blocks, self._block_bits)
+        self._prepared: dict[int, tuple[U32, U64]] = {}
+        steps = [probes.exact_plan(k, self._block_bits)[0] for k in exact_steps(self._block_bits)]
+        self.lengths = tuple(sorted(lengths)) if rules.directed else tuple(map(len, steps))
+        every = np.concatenate(steps)
+        self._exact_plan = every[np.sort(np.unique(every, return_index=True)[1])]
 
     def prepare(self, queries: I64) -> None:
-        """Prepare for these articles, which are measured next."""
+        """Make the plans of these articles, which are measured next, and the masks of their sieves."""
+        plans, masks = self._plans(queries), probes.sieve_masks(self._rules, self._margins[queries])
+        self._prepared = dict(zip(queries.tolist(), zip(plans, masks, strict=True), strict=True))
 
-    def ranks(self, pairs: Pairs) -> NDArray[np.int32]:
-        """Return the least length that reaches each pair, less one; ``UNREACHED`` where none does."""
+    def accounts(self, query: int, others: I64, reach: int) -> Accounts:
+        """Return the accounts of an article with others, as if this were the limit of every kind of text."""
+        own = np.array([query])
+        return self.check.accounts(self._statuses[own], self.texts[own], self.texts[others], reach)
+
+    def ranks(self, query: int, others: I64) -> I32:
+        """Return the least length of the plan that reaches each of the others, less one; ``NO_PLACE`` where none does.
+
+        A look-up reaches an entry that its posting list has among its newest, if the sieve passes the entry. In exact
+        search the sieve is the limit, whichever that is.
+        """
+        plan, masks = self._prepared[query]
+        own, words = np.array([query]), len(masks)
+        met = self.check.meetings(
+            self._statuses[own],
+            self.texts.words[own, :words],
+            self.texts.words[others, :words],
+            masks,
+            plan[np.newaxis],
+        )
+        places = (met.found if self._rules.directed else met.places).copy()
+        if self._lists.longest > self._rules.bucket_limit:
+            for table in range(places.shape[1]):
+                places[self._overtaken(query, others, table), table] = NO_PLACE
+        least: I32 = places.min(axis=1)
+        return least
 
     def compared(self, queries: I64) -> I64:
         """Return the number of candidates at each step, shape (queries, steps)."""
+        plans = np.stack([self._prepared[query][0] for query in queries.tolist()])
+        own = self._blocks[queries[:, np.newaxis], plans >> self._block_bits]
+        met = np.minimum(self._lists.sizes(plans ^ own, queries[:, np.newaxis]), self._rules.bucket_limit)
+        return np.cumsum(met, axis=1)[:, np.array(self.lengths) - 1]
 
-    def equal_values(self, query: int, others: I64) -> I64:
-        """Return how many values of an article's sketch those of others share."""
+    def _plans(self, queries: I64) -> U32:
+        if self._rules.directed:
+            return probes.directed(self._margins[queries], self.lengths[-1], self._block_bits)
+        return np.broadcast_to(self._exact_plan, (len(queries), len(self._exact_plan)))
 
-    def confirmed(self, query: int, others: I64, distances: U16, equal: I64) -> Bools:
-        """Return which others, at these distances and with these equal values, the sketches do not rule out."""
+    def _overtaken(self, query: int, others: I64, table: int) -> Bools:
+        """Return which entries are no longer among the newest of their posting list as of the article."""
+        until = np.full(len(others), query, np.int64)
+        newer: Bools = self._lists.between(table, self._blocks[others, table], others, until) > self._rules.bucket_limit
+        return newer
 
 
 def measure(
@@ -137,21 +173,20 @@ def measure(
         queries,
         np.full((len(queries), steps + 1), NOWHERE, np.uint16),
         np.full((len(queries), steps + 1), -1, np.int64),
-        np.full(len(queries), UNREACHED, np.int32),
+        np.full(len(queries), NO_PLACE, np.int32),
         np.zeros((len(queries), steps), np.int64),
         np.full(len(queries), NOWHERE, np.uint16),
         np.zeros(len(queries), np.int64),
     )
-    words = core_probes.words(entries.signatures)[:, : search.width // 64]
     done, whole = 0, work(entries.groups, queries)
     for rows, members in _portions(entries.groups, queries):
         search.prepare(queries[rows])
         near.compared[rows] = search.compared(queries[rows])
-        columns = np.ascontiguousarray(words[members].T)
         earlier = np.searchsorted(members, queries[rows])
-        for row, count in zip(rows.tolist(), earlier.tolist(), strict=True):
+        distances = _distances(search, queries[rows], members[: earlier.max()])
+        for row, count, from_all in zip(rows.tolist(), earlier.tolist(), distances, strict=True):
             if count:
-                _measure_one(near, row, members[:count], columns[:, : count + 1], search, ceiling)
+                _measure_one(near, row, members[:count], from_all[:count], search, ceiling)
         done += int(earlier.sum())
         progress(done, whole)
     return near
@@ -177,24 +212,30 @@ def _portions(groups: U64, queries: I64) -> Iterator[tuple[I64, I64]]:
             yield own[start : start + _STEP], numbers
 
 
-def _measure_one(near: Nearest, row: int, others: I64, columns: U64, search: MeasuredSearch, ceiling: int) -> None:
-    """Fill one row; ``columns`` are the words of the other entries and, last, of the article."""
-    differing = columns[:, :-1] ^ columns[:, -1:]
-    distances = np.bitwise_count(differing).sum(axis=0, dtype=np.uint16)
+def _distances(search: MeasuredSearch, queries: I64, others: I64) -> Iterator[U16]:
+    """Yield the distances of each article from the others."""
+    words = search.texts.words[others]
+    step = max(1, _DISTANCES // max(1, len(others)))
+    for start in range(0, len(queries), step):
+        yield from search.check.distances(search.texts.words[queries[start : start + step]], words)
+
+
+def _measure_one(near: Nearest, row: int, others: I64, distances: U16, search: MeasuredSearch, ceiling: int) -> None:
+    """Fill one row; ``distances`` are those of the other entries from the article."""
     query, close = int(near.queries[row]), np.flatnonzero(distances <= ceiling)
     # Nearest first, then earliest: the nearest of all is at 0.
     close = close[np.argsort(distances[close], kind="stable")]
     if len(close):
-        equal = search.equal_values(query, others[close])
-        near.closest[row], near.equal[row] = distances[close[0]], equal[0]
-        close = close[search.confirmed(query, others[close], distances[close], equal)]
+        accounts = search.accounts(query, others[close], ceiling)
+        near.closest[row], near.equal[row] = distances[close[0]], accounts.equal[0]
+        close = close[accounts.near]
     if not len(close):
         far = np.flatnonzero(distances > ceiling)
-        close = far[distances[far].argmin(keepdims=True)] if len(far) else far
+        close = far[distances[far].argmin(axis=0, keepdims=True)] if len(far) else far
     if not len(close):
         return
     near.distances[row, -1], near.matches[row, -1] = distances[close[0]], others[close[0]]
-    ranks = search.ranks(Pairs(query, others[close], differing[:, close].T))
+    ranks = search.ranks(query, others[close])
     near.ranks[row] = ranks[0]
     # Of the entries so far, the least rank: it falls, so the first entry that a step reaches is found by bisection.
     falling = np.minimum.accumulate(ranks)
@@ -202,148 +243,3 @@ def _measure_one(near: Nearest, row: int, others: I64, columns: U64, search: Mea
     for step in np.flatnonzero(at < len(close)).tolist():
         found = close[at[step]]
         near.distances[row, step], near.matches[row, step] = distances[found], others[found]
-
-
-class DirectedSearch:
-    """Directed search: a step is a number of look-ups."""
-
-    width = 256
-
-    def __init__(self, entries: SignedEntries, rules: Rules, lengths: Sequence[int]) -> None:
-        self.lengths = tuple(sorted(lengths))
-        self._margins, self._rules = entries.margins, rules
-        self._values, self._forms = split(entries.sketches, rules.scheme.form_bytes)
-        self._least_equal = [rules.least_equal(status) for status in Status]
-        self._far_least_equal = [rules.least_equal(status, rules.far_bits + 1) for status in Status]
-        self._statuses = entries.statuses
-        self._tables = entries.margins.shape[1] // TABLE_MARGIN_BYTES
-        self._block_bits = rules.scheme.block_bits
-        self._blocks = _blocks(entries, self._tables, self._block_bits)
-        self._lists = ListLengths(self._blocks, self._block_bits)
-        self._plans: dict[int, U32] = {}
-        self._sure: dict[int, U64] = {}
-
-    def lookups(self, step: int) -> int:
-        """Return the length of the step."""
-        return self.lengths[step]
-
-    def prepare(self, queries: I64) -> None:
-        """Make the plans, and find the sure bits where the sieve asks for them."""
-        plans = core_probes.directed(self._margins[queries], self.lengths[-1], self._block_bits)
-        self._plans = dict(zip(queries.tolist(), plans, strict=True))
-        if self._rules.sieves_sure_bits:
-            self._sure = dict(zip(queries.tolist(), core_probes.sure_masks(self._margins[queries]), strict=True))
-
-    def ranks(self, pairs: Pairs) -> NDArray[np.int32]:
-        """Return the least rank over the tables where the sieve passes the entry and it is among the newest."""
-        plan = self._plans[pairs.query]
-        order = np.argsort(plan).astype(np.int32)
-        ascending = plan[order]
-        least = np.full(len(pairs.others), UNREACHED, np.int32)
-        for table in range(self._tables):
-            lookups = np.uint32(table << self._block_bits) | _block(pairs.differing, table, self._block_bits)
-            at = np.minimum(np.searchsorted(ascending, lookups), len(plan) - 1)
-            ranks = np.where(ascending[at] == lookups, order[at], UNREACHED).astype(np.int32)
-            held = self._held(pairs.query, pairs.differing[:, table // BLOCKS_PER_WORD], table // BLOCKS_PER_WORD)
-            ranks[held | _overtaken(self._lists, table, self._blocks, pairs, self._rules.bucket_limit)] = UNREACHED
-            np.minimum(least, ranks, out=least)
-        return least
-
-    def _held(self, query: int, differing: U64, word: int) -> Bools:
-        """Return which of these differing words the sieve holds."""
-        if query not in self._sure:
-            return np.asarray(np.bitwise_count(differing) > WORD_SIEVE_BITS)
-        once, twice = np.bitwise_count(differing & self._sure[query][word][:, np.newaxis])
-        return np.asarray(once + twice > SURE_SIEVE_BITS)
-
-    def compared(self, queries: I64) -> I64:
-        """Return the sums of candidates over the beginnings of the plans."""
-        plans = np.stack([self._plans[query] for query in queries.tolist()])
-        own = self._blocks[queries[:, np.newaxis], plans >> self._block_bits]
-        met = np.minimum(self._lists.sizes(plans ^ own, queries[:, np.newaxis]), self._rules.bucket_limit)
-        return np.cumsum(met, axis=1)[:, np.array(self.lengths) - 1]
-
-    def equal_values(self, query: int, others: I64) -> I64:
-        """Return how many values of an article's sketch those of others share."""
-        return equal_values(self._values[query], self._values[others])
-
-    def confirmed(self, query: int, others: I64, distances: U16, equal: I64) -> Bools:
-        """Return which have enough equal values or are certain, and are within the limit of other numbers."""
-        rules, status = self._rules, int(self._statuses[query])
-        least = np.where(distances > rules.far_bits, self._far_least_equal[status], self._least_equal[status])
-        enough = np.asarray((equal >= least) | (distances <= rules.certain_bits))
-        if self._rules.form_limit is None:
-            return enough
-        return enough & (
-            (distances <= self._rules.form_limit) | ~have_other_numbers(self._forms[query], self._forms[others])
-        )
-
-
-class ExactSearch:
-    """Exact search: a step is a plan, those of ``rules.exact_steps`` in their order."""
-
-    width = 64
-
-    def __init__(self, entries: SignedEntries, rules: Rules) -> None:
-        self._limit = rules.bucket_limit
-        self._block_bits = rules.scheme.block_bits
-        self._blocks = _blocks(entries, BLOCKS_PER_WORD, self._block_bits)
-        self._lists = ListLengths(self._blocks, self._block_bits)
-        self._distances = exact_steps(self._block_bits)
-        self.lengths = tuple(range(1, len(self._distances) + 1))
-        self._radii = np.array([exact_radii(k, self._block_bits) for k in self._distances])
-
-    def lookups(self, step: int) -> int:
-        """Return the look-ups of the step: 4, 68 or 548 in blocks of 16 bits."""
-        return int(core_probes.exact_plan(self._distances[step], self._block_bits).shape[1])
-
-    def prepare(self, queries: I64) -> None:
-        """Do nothing: the plan is the same for all articles."""
-
-    def ranks(self, pairs: Pairs) -> NDArray[np.int32]:
-        """Return the first step that reads a posting list which has the entry among its newest."""
-        least = np.full(len(pairs.others), UNREACHED, np.int32)
-        for table, radii in enumerate(self._radii.T):
-            differing = np.bitwise_count(_block(pairs.differing, table, self._block_bits))
-            ranks = np.searchsorted(radii, differing).astype(np.int32)  # the radii rise from step to step
-            ranks[ranks == len(radii)] = UNREACHED
-            ranks[_overtaken(self._lists, table, self._blocks, pairs, self._limit)] = UNREACHED
-            np.minimum(least, ranks, out=least)
-        return least
-
-    def compared(self, queries: I64) -> I64:
-        """Return the sums of candidates over the plans."""
-        sums = []
-        for step in range(len(self.lengths)):
-            plan = core_probes.exact_plan(self._distances[step], self._block_bits)
-            own = self._blocks[queries[:, np.newaxis], plan >> self._block_bits]
-            sizes = self._lists.sizes(plan ^ own, queries[:, np.newaxis])
-            sums.append(np.minimum(sizes, self._limit).sum(axis=1))
-        return np.stack(sums, axis=1)
-
-    def equal_values(self, query: int, others: I64) -> I64:  # noqa: ARG002 - as the other search's
-        """Return 0 for each: exact search compares no sketches."""
-        return np.zeros(len(others), np.int64)
-
-    def confirmed(self, query: int, others: I64, distances: U16, equal: I64) -> Bools:  # noqa: ARG002 - as the other search's
-        """Return that all are."""
-        return np.ones(len(others), np.bool_)
-
-
-def _blocks(entries: SignedEntries, tables: int, block_bits: int) -> U32:
-    """Return the blocks of the keys, shape (entries, tables): the values of the posting lists."""
-    keys = core_probes.keys(entries.signatures, entries.groups)[:, : tables // BLOCKS_PER_WORD]
-    return core_probes.blocks(keys.reshape(-1), block_bits).reshape(-1, tables)
-
-
-def _block(differing: U64, table: int, block_bits: int) -> U32:
-    return core_probes.block_of(differing[:, table // BLOCKS_PER_WORD], table, block_bits)
-
-
-def _overtaken(lists: ListLengths, table: int, blocks: U32, pairs: Pairs, limit: int) -> NDArray[np.bool_] | bool:
-    """Return which entries are no longer among the newest of their posting list as of the article."""
-    if lists.longest <= limit:
-        return False
-    until = np.full(len(pairs.others), pairs.query, np.int64)
-    newer: NDArray[np.bool_] = lists.between(table, blocks[pairs.others, table], pairs.others, until) > limit
-    return newer

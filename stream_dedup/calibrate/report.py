@@ -21,14 +21,14 @@ import numpy as np
 from stream_dedup.calibrate import edge
 from stream_dedup.calibrate.figures import Figures, Labels, Measured, ceiling, figures, lengths_for
 from stream_dedup.calibrate.labels import families, should_be_found
-from stream_dedup.calibrate.nearest import DirectedSearch, ExactSearch, MeasuredSearch, SignedEntries, measure, work
+from stream_dedup.calibrate.nearest import MeasuredSearch, SignedEntries, measure, work
 from stream_dedup.calibrate.reading import Collected, Where, collect, texts_at
 from stream_dedup.config.effective import input_format_of, rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import Status
-from stream_dedup.core.rules import Rules, most_probes
+from stream_dedup.core.rules import most_probes
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import Copies, Progress, printable
 
@@ -99,7 +99,9 @@ def _report(config: Config, options: Options, listener: Listener, copies: Copies
     entries = collected.entries
     _check(collected, options)
     queries = _asked(entries, options.comparisons)
-    search = _search(entries, rules)
+    search = MeasuredSearch(
+        entries, rules, lengths_for(rules, most_probes(rules.scheme.tables, rules.scheme.block_bits))
+    )
     near = measure(entries, search, queries, ceiling(rules), listener.comparing)
     measured = Measured(rules, search, near, _labels(collected))
     kinds = [kind for kind in (Status.LONG, Status.SHORT) if (entries.statuses[queries] == kind).any()]
@@ -147,12 +149,6 @@ def _asked(entries: SignedEntries, comparisons: int) -> I64:
         return everyone
     count = max(1, len(entries) * comparisons // whole)
     return np.sort(np.random.default_rng(SAMPLE_SEED).choice(everyone, count, replace=False))
-
-
-def _search(entries: SignedEntries, rules: Rules) -> MeasuredSearch:
-    if not rules.directed:
-        return ExactSearch(entries, rules)
-    return DirectedSearch(entries, rules, lengths_for(rules, most_probes(rules.scheme.tables, rules.scheme.block_bits)))
 
 
 def _labels(collected: Collected) -> Labels | None:

@@ -42,9 +42,7 @@ SKETCH_WORD_VALUES = 16
 SKETCH_SIZES = (0, 8, 16, 24, 32)
 """Bytes that a scheme's sketches may have: whole words of 8; 0 of a scheme without sketches."""
 FORM_BYTES = 8
-"""Bytes of a form, the end of a sketch: 4 of the frame of the text, then 4 of its numbers."""
-FRAME_MASK = 0xFFFF_FFFF
-"""The frame in the word of a form, which is little-endian; the numbers are the other half. 0: the text has no form."""
+"""Bytes of a form, the end of a sketch: 4 of the frame of the text (0: the text has no form), then 4 of its numbers."""
 
 
 class Widths(NamedTuple):

@@ -158,6 +158,18 @@ def sure_masks(margins: U8) -> U64:
     return np.frombuffer(made, np.uint64).reshape(len(margins), words, 2)
 
 
+def sieve_masks(rules: Rules, margins: U8) -> U64:
+    """Return the masks of the sieve of each article with these margins under these rules; as ``sure_masks``."""
+    if rules.sieves_sure_bits:
+        return sure_masks(margins)
+    return np.tile(ALL_BITS, (len(margins), rules.scheme.tables // BLOCKS_PER_WORD, 1))
+
+
+def sieve_limit(rules: Rules) -> int:
+    """Return how much the sieve of directed search counts at most."""
+    return SURE_SIEVE_BITS if rules.sieves_sure_bits else WORD_SIEVE_BITS
+
+
 def _masks_within(most: int, block_bits: int) -> list[int]:
     """Return the masks of at most this many bits; none of fewer than 0."""
     of_bits = (combinations(range(block_bits), bits) for bits in range(most + 1))

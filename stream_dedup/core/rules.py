@@ -172,16 +172,15 @@ class Rules:
             return self.distance or 0
         return (self.short_limit if status is Status.SHORT else self.limit) or 0
 
-    def least_equal(self, status: Status, distance: int = 0) -> int:
+    def least_equal(self, status: Status) -> int:
         """Return how many values of its sketch must at least be equal to another's for an entry of this status.
 
-        The distance is that of the signatures, above ``certain_bits``. 0: sketches are not compared, as for an exact
-        text, which is near equal texts only, and in exact search.
+        That is above ``certain_bits``; beyond ``far_bits`` it may be more. 0: sketches are not compared, as for an
+        exact text, which is near equal texts only, and in exact search.
         """
         if status is Status.EXACT or not self.directed:
             return 0
-        least = (self.short_min_equal if status is Status.SHORT else self.min_equal) or 0
-        return max(least, self.far_min_equal or 0) if distance > self.far_bits else least
+        return (self.short_min_equal if status is Status.SHORT else self.min_equal) or 0
 
     @property
     def sieves_sure_bits(self) -> bool:

@@ -8,10 +8,11 @@ from enum import StrEnum
 import numpy as np
 
 from stream_dedup.core import probes
-from stream_dedup.core.arrays import I64, U8, U64
+from stream_dedup.core.arrays import I64, U8, U32
 from stream_dedup.core.costs import COSTS
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.model import BLOCKS_PER_WORD
+from stream_dedup.core.near import NO_PLACE, PairCheck
 from stream_dedup.core.rules import Rules, most_probes
 from stream_dedup.explain.side import Side
 
@@ -58,53 +59,35 @@ class Block:
         return self.mask.bit_count()
 
 
-def blocks_of(signatures: U8, b: Side, rules: Rules) -> tuple[Block, ...]:
-    """Return the blocks of A and B, whose signatures these are, in each table."""
-    words = probes.words(signatures)
-    tables = rules.scheme.tables
-    block_bits = rules.scheme.block_bits
-    cut = probes.blocks(words.reshape(-1), block_bits).reshape(2, -1)[:, :tables].tolist()
+def blocks_of(a: Side, b: Side, rules: Rules) -> tuple[Block, ...]:
+    """Return the blocks of A and B in each table."""
+    tables, block_bits = rules.scheme.tables, rules.scheme.block_bits
+    words = probes.words(np.frombuffer(a.signature + b.signature, np.uint8).reshape(2, -1))
+    words = words[:, : tables // BLOCKS_PER_WORD]
+    cut = probes.blocks(words.reshape(-1), block_bits).reshape(2, -1).tolist()
     far = np.bitwise_count(words[0] ^ words[1]).tolist()
-    counts = _counts(words[0] ^ words[1], b, rules)
-    ranks = _ranks(b, rules)
+    margins = b.margins[np.newaxis]
+    met = PairCheck(rules).meetings(
+        np.array([b.status], np.uint8), words[1:], words[:1], probes.sieve_masks(rules, margins), _plan(rules, margins)
+    )
     costs = COSTS[simhash.unpack_margins(b.margins)].ravel()[probes.bits_of_blocks(tables, block_bits)]
     blocks = []
     for table in range(tables):
         one, other = cut[0][table], cut[1][table]
-        word = far[table // BLOCKS_PER_WORD]
-        rank = ranks.get(table << block_bits | one ^ other, NO_LOOKUP)
-        counted = counts[table // BLOCKS_PER_WORD]
+        word, place = table // BLOCKS_PER_WORD, int(met.places[0, table])
+        rank = NO_LOOKUP if place == NO_PLACE else place + 1
         cost = _cost(one ^ other, costs[table]) if rank != NO_LOOKUP and rules.directed else NO_LOOKUP
-        sieve = _sieve(rules, counted)
-        blocks.append(Block(table, block_bits, one, other, one ^ other, word, counted, sieve, rank, cost))
+        passed = Sieve.PASSED if met.passed[0, word] else Sieve.HELD
+        sieve, counted = passed if rules.directed else Sieve.NONE, int(met.counts[0, word])
+        blocks.append(Block(table, block_bits, one, other, one ^ other, far[word], counted, sieve, rank, cost))
     return tuple(blocks)
 
 
-def _ranks(b: Side, rules: Rules) -> dict[int, int]:
-    """Return the position, from 1, of every look-up in B's longest plan, or in the plan of exact search."""
+def _plan(rules: Rules, margins: U8) -> U32:
+    """Return B's longest plan, or the plan of exact search."""
     if rules.directed:
         rules = replace(rules, probes=most_probes(rules.scheme.tables, rules.scheme.block_bits))
-    plan = probes.plan_of(rules, b.margins[np.newaxis])[0]
-    return {lookup: rank for rank, lookup in enumerate(plan.tolist(), 1)}
-
-
-def sieve_limit(rules: Rules) -> int:
-    """Return how much the sieve of directed search may count at most."""
-    return probes.SURE_SIEVE_BITS if rules.sieves_sure_bits else probes.WORD_SIEVE_BITS
-
-
-def _counts(differing: U64, b: Side, rules: Rules) -> list[int]:
-    """Return what the sieve counts of each word that has tables."""
-    words = rules.scheme.tables // BLOCKS_PER_WORD
-    masks = probes.sure_masks(b.margins[np.newaxis])[0] if rules.sieves_sure_bits else probes.ALL_BITS
-    counts: list[int] = np.bitwise_count(differing[:words, np.newaxis] & masks).sum(axis=1).tolist()
-    return counts
-
-
-def _sieve(rules: Rules, counted: int) -> Sieve:
-    if not rules.directed:
-        return Sieve.NONE
-    return Sieve.PASSED if counted <= sieve_limit(rules) else Sieve.HELD
+    return probes.plan_of(rules, margins)
 
 
 def _cost(mask: int, costs: I64) -> int:

@@ -23,9 +23,9 @@ from stream_dedup.core import probes
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.weigher import Feature
 from stream_dedup.core.model import FINGERPRINT_BITS, Verdict
+from stream_dedup.core.near import Account, PairCheck
 from stream_dedup.core.rules import Rules
 from stream_dedup.explain.blocks import NO_LOOKUP, Block, Sieve, blocks_of
-from stream_dedup.explain.forms import Forms, compared
 from stream_dedup.explain.reason import PairJudge
 from stream_dedup.explain.side import Side
 
@@ -36,31 +36,23 @@ _SHOWN_RULES = ("search", *SEARCH_KEYS, "copies")
 class Explanation:
     """The verdict on B, and everything that decides it.
 
-    ``fingerprint_distance`` is over 64 bits, ``distance`` over 256, ``similarity`` the cosine estimated from it;
-    ``equal_values`` are those of the sketches, and ``forms`` says how their forms compare. ``cosine`` is that of the
-    weights, None where features are not known. ``finder`` is the block whose look-up comes first of those that the
-    sieve passes, whether the plan reaches so far or not. ``probes`` is the length of the plan.
+    ``account`` has the distances, and compares the sketches; ``similarity`` is the cosine estimated from the distance
+    of the signatures. ``cosine`` is that of the weights, None where features are not known.
+    ``finder`` is the block whose look-up comes first of those that the sieve passes, whether the plan reaches so far or
+    not. ``probes`` is the length of the plan.
     """
 
     rules: Rules
     a: Side
     b: Side
-    fingerprint_distance: int
-    distance: int
+    account: Account
     similarity: float
-    equal_values: int
-    forms: Forms
     cosine: float | None
     blocks: tuple[Block, ...]
     finder: Block | None
     probes: int
     verdict: Verdict
     reason: str
-
-    @property
-    def least_equal(self) -> int:
-        """How many values of the sketches must be equal at this distance, 0 where they are not compared."""
-        return self.rules.least_equal(self.b.status, self.distance)
 
     @property
     def found(self) -> bool:
@@ -76,33 +68,18 @@ def pushes(feature: Feature, bits: int) -> tuple[int, ...]:
 
 def explain(a: Side, b: Side, rules: Rules) -> Explanation:
     """Say whether B, coming after A, is a duplicate of it, and why."""
-    signatures = np.frombuffer(a.signature + b.signature, np.uint8).reshape(2, -1)
-    distances = np.cumsum(np.bitwise_count(signatures[0] ^ signatures[1]))
-    near, whole = int(distances[FINGERPRINT_BITS // 8 - 1]), int(distances[-1])
-    blocks = blocks_of(signatures, b, rules)
+    account = PairCheck(rules).account(b.status, (b.signature, b.sketch), (a.signature, a.sketch))
+    blocks = blocks_of(a, b, rules)
     reached = [block for block in blocks if block.rank != NO_LOOKUP and block.sieve is not Sieve.HELD]
     finder = min(reached, key=lambda block: block.rank, default=None)
     planned = _planned(rules)
-    equal, forms = compared(a, b, rules.scheme)
-    verdict, reason = PairJudge(
-        a=a,
-        b=b,
-        rules=rules,
-        distance=whole if rules.directed else near,
-        equal=equal,
-        forms=forms,
-        finder=finder,
-        planned=planned,
-    ).verdict()
+    verdict, reason = PairJudge(a, b, rules, account, finder, planned).verdict()
     return Explanation(
         rules=rules,
         a=a,
         b=b,
-        fingerprint_distance=near,
-        distance=whole,
-        similarity=simhash.similarity(whole),
-        equal_values=equal,
-        forms=forms,
+        account=account,
+        similarity=simhash.similarity(account.signature_distance),
         cosine=_cosine(a.features, b.features),
         blocks=blocks,
         finder=finder,
@@ -134,18 +111,18 @@ def _square(features: Sequence[Feature]) -> int:
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
     """Return the explanation as JSON values."""
-    rules = explanation.rules
+    rules, account = explanation.rules, explanation.account
     return {
         "verdict": explanation.verdict.value,
         "reason": explanation.reason,
         "scheme": rules.scheme.id,
         "rules": {name: getattr(rules, name) for name in _SHOWN_RULES},
-        "fingerprint_distance": explanation.fingerprint_distance,
-        "distance": explanation.distance,
+        "fingerprint_distance": account.fingerprint_distance,
+        "distance": account.signature_distance,
         "similarity": round(explanation.similarity, 4),
-        "equal_values": explanation.equal_values if explanation.b.sketch else None,
-        "least_equal": explanation.least_equal if explanation.b.sketch else None,
-        "form": explanation.forms.value if rules.scheme.form_bytes else None,
+        "equal_values": account.equal if explanation.b.sketch else None,
+        "least_equal": account.least_equal if explanation.b.sketch else None,
+        "form": account.form.value if rules.scheme.form_bytes else None,
         "cosine": None if explanation.cosine is None else round(explanation.cosine, 4),
         "found": explanation.found,
         "lookups": explanation.probes,

@@ -8,22 +8,20 @@ import numpy as np
 
 from stream_dedup.core import probes
 from stream_dedup.core.model import Status, Verdict, signed
+from stream_dedup.core.near import Account
 from stream_dedup.core.rules import Rules, mask_bits
 from stream_dedup.explain.blocks import Block
-from stream_dedup.explain.forms import Forms
 from stream_dedup.explain.side import Side, kind
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PairJudge:
-    """The input of the verdict; ``distance`` is the one that the rules limit, ``equal`` the sketches' equal values."""
+    """The input of the verdict. The account decides, and which look-up finds A; the rules are named in the reason."""
 
     a: Side
     b: Side
     rules: Rules
-    distance: int
-    equal: int
-    forms: Forms
+    account: Account
     finder: Block | None
     planned: int
 
@@ -57,21 +55,22 @@ class PairJudge:
             return f"{self.a.name} is {kind(self.a)} and {self.b.name} is {kind(self.b)}: these kinds never match"
         return "they are of different scopes, and articles match only within theirs"
 
+    def _near(self) -> Verdict:
+        """Return the verdict of the check, where a look-up has found A."""
+        return Verdict.DUPLICATE if self.account.near else Verdict.UNIQUE
+
     def _by_equality(self) -> tuple[Verdict, str]:
-        equal = self.a.signature == self.b.signature
         said = "they are so short that only an equal text matches, and they are"
-        return (Verdict.DUPLICATE, f"{said} equal") if equal else (Verdict.UNIQUE, f"{said} not equal")
+        return self._near(), f"{said} {'equal' if self.account.within else 'not equal'}"
 
     def _by_distance(self) -> tuple[Verdict, str]:
-        said = f"the fingerprints differ in {_bits(self.distance)} of 64, and {self.rules.distance} may differ"
-        if self.distance <= (self.rules.distance or 0):
-            return Verdict.DUPLICATE, said
-        return Verdict.UNIQUE, f"{said} at most"
+        said = f"the fingerprints differ in {_bits(self.account.distance)} of 64, and {self.rules.distance} may differ"
+        return self._near(), said if self.account.within else f"{said} at most"
 
     def _by_limit(self) -> tuple[Verdict, str]:
         limit = self.rules.reach(self.b.status)
-        said = f"the signatures differ in {_bits(self.distance)} of 256, and {limit} may differ"
-        if self.distance > limit:
+        said = f"the signatures differ in {_bits(self.account.distance)} of 256, and {limit} may differ"
+        if not self.account.within:
             return Verdict.UNIQUE, f"{said} at most"
         if self.finder is None:
             return Verdict.UNIQUE, f"{said}, but no look-up meets {self.a.name}: {self._obstacle()}"
@@ -82,21 +81,22 @@ class PairJudge:
                 f"{said}, but no look-up meets {self.a.name}: the first that does is too late, {wanted}",
             )
         where = f"look-up {self.finder.rank:,} of {self.planned:,} meets {self.a.name} in table {self.finder.table}"
-        return self._by_sketches(f"{said}; {where}")
+        return self._near(), self._sketches(f"{said}; {where}")
 
-    def _by_sketches(self, said: str) -> tuple[Verdict, str]:
-        """Return the verdict on texts that are near by their signatures."""
-        if self.forms is Forms.OTHER_NUMBERS and self.distance > self.rules.form_bits:
-            limit = f"{_bits(self.rules.form_bits)} may differ at most"
-            return Verdict.UNIQUE, f"{said}; but the texts have the same form with other numbers: of these {limit}"
-        least = self.rules.least_equal(self.b.status, self.distance)
-        if not least or self.distance <= self.rules.certain_bits:
-            return Verdict.DUPLICATE, said
-        counted = f"of the {self.rules.scheme.sketch_values} values of their sketches {self.equal} are equal"
-        beyond = f" beyond {_bits(self.rules.far_bits)}" if least > self.rules.least_equal(self.b.status) else ""
-        if self.equal < least:
-            return Verdict.UNIQUE, f"{said}; but {counted}, and at least {least} must be{beyond}"
-        return Verdict.DUPLICATE, f"{said}; {counted}, {least} are enough{beyond}"
+    def _sketches(self, said: str) -> str:
+        """Return the reason of the verdict on texts that are near by their signatures."""
+        account, rules = self.account, self.rules
+        if not account.form_holds:
+            limit = f"{_bits(rules.form_bits)} may differ at most"
+            return f"{said}; but the texts have the same form with other numbers: of these {limit}"
+        if not account.least_equal or account.certain:
+            return said
+        least = account.least_equal
+        counted = f"of the {rules.scheme.sketch_values} values of their sketches {account.equal} are equal"
+        beyond = f" beyond {_bits(rules.far_bits)}" if least > rules.least_equal(self.b.status) else ""
+        if not account.enough:
+            return f"{said}; but {counted}, and at least {least} must be{beyond}"
+        return f"{said}; {counted}, {least} are enough{beyond}"
 
     def _obstacle(self) -> str:
         sieve = f"more than {probes.WORD_SIEVE_BITS} of the 64 around it"

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from stream_dedup.core.fingerprint.weigher import Feature
 from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status
-from stream_dedup.explain.blocks import NO_LOOKUP, Block, Sieve, sieve_limit
+from stream_dedup.core.near import Forms
+from stream_dedup.core.probes import sieve_limit
+from stream_dedup.explain.blocks import NO_LOOKUP, Block, Sieve
 from stream_dedup.explain.explain import Explanation, pushes
-from stream_dedup.explain.forms import Forms
 from stream_dedup.explain.side import Side, kind
 from stream_dedup.terminal import pad, shorten, table, width_of
 
@@ -62,18 +63,23 @@ def _rules(explanation: Explanation) -> Iterator[str]:
 
 
 def _distances(explanation: Explanation, width: int) -> Iterator[str]:
+    account = explanation.account
     said = [
-        ("signatures", f"differ in {explanation.distance} of 256 bits: similarity {explanation.similarity:.3f}"),
-        ("fingerprints", f"differ in {explanation.fingerprint_distance} of 64 bits"),
+        ("signatures", f"differ in {account.signature_distance} of 256 bits: similarity {explanation.similarity:.3f}"),
+        ("fingerprints", f"differ in {account.fingerprint_distance} of 64 bits"),
     ]
     differing = _differing(explanation)
     if differing:
         said.append(("", differing))
     if explanation.b.sketch:
-        values = f"{explanation.equal_values} of {explanation.rules.scheme.sketch_values} values are equal"
-        least = explanation.least_equal
-        asked = least and explanation.distance > explanation.rules.certain_bits
-        said.append(("sketches", f"{values}, at least {least} needed" if asked else f"{values}, which is not asked"))
+        values = f"{account.equal} of {explanation.rules.scheme.sketch_values} values are equal"
+        asked = account.least_equal and not account.certain
+        said.append(
+            (
+                "sketches",
+                f"{values}, at least {account.least_equal} needed" if asked else f"{values}, which is not asked",
+            )
+        )
     if explanation.rules.scheme.form_bytes:
         said.append(("forms", _forms(explanation)))
     if explanation.cosine is not None:
@@ -89,9 +95,9 @@ def _forms(explanation: Explanation) -> str:
         Forms.OTHER: "differ",
         Forms.SAME: "the same, with the same numbers",
         Forms.OTHER_NUMBERS: "the same, with other numbers",
-    }[explanation.forms]
+    }[explanation.account.form]
     limit = explanation.rules.form_limit
-    asked = explanation.forms is Forms.OTHER_NUMBERS and limit is not None
+    asked = explanation.account.form is Forms.OTHER_NUMBERS and limit is not None
     return f"{said}: the limit is {limit}" if asked else said
 
 

@@ -28,7 +28,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U8, U16, U32, U64
-from stream_dedup.core.model import BLOCK_BITS, FORM_BYTES, SIGNATURE_BITS, DocNumber, Status
+from stream_dedup.core.model import BLOCK_BITS, FORM_BYTES, SIGNATURE_BITS, DocNumber
+from stream_dedup.core.near import Demands
 from stream_dedup.core.probes import KEY_FACTORS, keys, plan_of, sketch_words, sure_masks
 from stream_dedup.core.rules import Rules
 
@@ -146,9 +147,8 @@ def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber, withdra
 
     ``withdrawn`` are the withdrawn ones, as in ``Query``.
     """
-    reaches = np.array([0 if status is Status.REJECTED else rules.reach(status) for status in Status], np.int64)
-    least_equal = np.array([rules.least_equal(status) for status in Status], np.int64)
-    has_second_check = bool(least_equal.any() or rules.far_min_equal) or rules.form_limit is not None
+    demands = Demands.of(rules)
+    has_second_check = bool(demands.least_equal.any() or rules.far_min_equal) or rules.form_limit is not None
     return Query(
         keys=keys(articles.signatures, articles.groups),
         groups=articles.groups,
@@ -156,9 +156,9 @@ def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber, withdra
         plan=plan_of(rules, articles.margins),
         block_bits=rules.scheme.block_bits,
         directed=rules.directed,
-        reach=reaches[articles.statuses],
+        reach=demands.reach[articles.statuses],
         sketches=sketch_words(articles.sketches) if has_second_check else None,
-        least_equal=least_equal[articles.statuses] if has_second_check else None,
+        least_equal=demands.least_equal[articles.statuses] if has_second_check else None,
         sure=sure_masks(articles.margins) if rules.sieves_sure_bits else None,
         form_words=rules.scheme.form_bytes // FORM_BYTES,
         form_limit=rules.form_bits,

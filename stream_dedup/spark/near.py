@@ -8,23 +8,24 @@
    the number of articles that the list holds at the position of the look-up.
 4. A look-up is joined with the newest N of these (N is the bucket limit), found by their numbers. Lists are cut into
    chunks of N, of which the newest N lie in two: a look-up meets at most 2 N articles, however long the list is.
-5. Of a pair the groups must be equal, the earlier one inside the window, and the key words near: within reach in exact
-   search, within the sieve in directed search. Where the rules bound the candidates, the first of these pairs are left:
-   by look-up, in one look-up the newest first.
-6. The pairs are checked: the distance is within reach, the sketches have as many equal values as it takes at that
-   distance, and texts of one form with other numbers are within their own limit. Of each article's pairs the nearest
-   is the match, the earliest of several; where the rules make a re-crawl an update, one of its own id first. An article
-   with fewer pairs than the rules ask for is no duplicate.
+5. Of a pair the groups must be equal, the earlier one inside the window, and the sieve must pass the key words
+   (``pairs``). Where the rules bound the candidates, the first of these pairs are left: by look-up, in one look-up the
+   newest first.
+6. The pairs are checked by the functions of the index (``pairs``). Of each article's near pairs the nearest is the
+   match, the earliest of several; where the rules make a re-crawl an update, one of its own id first. An article with
+   fewer near pairs than the rules ask for is no duplicate.
 
 Cost: every article is sorted once for each of its lists and look-ups, 68 rows in all for a plan of 64 look-ups over
-four tables; each row has some 60 bytes. The entries are read more than once: write them to Parquet first.
+four tables; each row has some 60 bytes. Pairs of one list and group go through Python, and those that are left once
+more. The entries are read more than once: write them to Parquet first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -33,27 +34,15 @@ from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.fingerprint.simhash import similarity
-from stream_dedup.core.model import (
-    BLOCKS_PER_WORD,
-    FRAME_MASK,
-    SIGNATURE_BITS,
-    SIGNATURE_BYTES,
-    SKETCH_WORD_VALUES,
-    Status,
-    Verdict,
-)
-from stream_dedup.core.probes import SURE_SIEVE_BITS, WORD_SIEVE_BITS
+from stream_dedup.core.model import BLOCKS_PER_WORD, SIGNATURE_BITS, Status, Verdict
 from stream_dedup.core.reasons import FEATURELESS_REASON
 from stream_dedup.core.rules import REJECTED, UPDATE, Rules
 from stream_dedup.errors import UserError
 from stream_dedup.seed.entry_rows import ROWS_SCHEMA
 from stream_dedup.spark.fingerprinting import config_of
+from stream_dedup.spark.pairs import DISTANCE_FIELDS, PairsOfBatches
 from stream_dedup.spark.postings import LISTS_SCHEMA, ListsOfBatches
 
-_WORDS = SIGNATURE_BYTES // 8
-_KINDS = (Status.LONG, Status.SHORT)
-"""Kinds of text for which the rules have limits; exact texts are near equal ones."""
-_LOWEST_BITS = 0x1111_1111_1111_1111
 _CHECKED = ("order", "id", "status", "words", "sketch")
 """What the check needs of an article."""
 _KEPT = ("id", "status", "reason", "group")
@@ -168,23 +157,19 @@ def _pairs(events: DataFrame, rules: Rules) -> DataFrame:
     held = events.where("held = 1").withColumn("chunk", _chunk(f.col("before"), newest)).alias("b")
     same_list = (f.col("a.list") == f.col("b.list")) & (f.col("a.chunk") == f.col("b.chunk"))
     age = f.col("a.before") - f.col("b.before")
-    alike = (f.col("a.group") == f.col("b.group")) & _sieved(rules)
+    alike = f.col("a.group") == f.col("b.group")
     if rules.window_ms is not None:
         alike &= f.col("a.time") - f.col("b.time") <= rules.window_ms
-    pairs = lookups.join(held, same_list & age.between(1, newest) & alike)
-    turn = f.struct(f.col("a.number"), age).alias("turn")
-    return _first(
-        pairs.select(f.col("a.order").alias("order"), f.col("b.order").alias("match"), turn), rules.candidates
+    pairs = lookups.join(held, same_list & age.between(1, newest) & alike).select(
+        f.col("a.order").alias("order"),
+        f.col("b.order").alias("match"),
+        f.struct(f.col("a.number"), age.alias("age")).alias("turn"),
+        *(f.col(f"a.{name}").alias(name) for name in ("status", "key", "once", "twice")),
+        f.col("b.key").alias("other_key"),
     )
-
-
-def _sieved(rules: Rules) -> Column:
-    """Return whether the keys of a and b are near enough for the check."""
-    if not rules.directed:
-        return _differing("a.key", "b.key") <= _of_kind(f.col("a.status"), rules.reach)
-    differing = f.col("a.key").bitwiseXOR(f.col("b.key"))
-    counted = [f.bit_count(differing.bitwiseAND(f.col(mask))) for mask in ("a.once", "a.twice")]
-    return counted[0] + counted[1] <= (SURE_SIEVE_BITS if rules.sieves_sure_bits else WORD_SIEVE_BITS)
+    kept = ("order", "match", "turn")
+    sieved = pairs.mapInArrow(PairsOfBatches(rules, kept).sieved, StructType([pairs.schema[name] for name in kept]))
+    return _first(sieved, rules.candidates)
 
 
 def _first(pairs: DataFrame, most: int | None) -> DataFrame:
@@ -201,20 +186,20 @@ def _matches(pairs: DataFrame, articles: DataFrame, rules: Rules) -> DataFrame:
     article = _prefixed(articles, "a_").withColumnRenamed("a_order", "order")
     other = _prefixed(articles, "b_").withColumnRenamed("b_order", "match")
     both = pairs.join(article, "order").join(other, "match")
-    apart = [_differing(f.get("a_words", f.lit(word)), f.get("b_words", f.lit(word))) for word in range(_WORDS)]
-    whole = apart[0] + apart[1] + apart[2] + apart[3]
-    both = both.withColumns({"whole": whole, "distance": whole if rules.directed else apart[0]})
-    near = f.col("distance") <= _of_kind(f.col("a_status"), rules.reach)
-    if rules.far_min_equal or any(map(rules.least_equal, _KINDS)):
-        equal = _equal_values(rules)
-        enough = equal >= _of_kind(f.col("a_status"), rules.least_equal)
-        enough &= (f.col("distance") <= rules.far_bits) | (equal >= (rules.far_min_equal or 0))
-        near &= (f.col("distance") <= rules.certain_bits) | enough
-    if rules.form_limit is not None:
-        near &= (f.col("distance") <= rules.form_limit) | ~_has_other_numbers(rules)
     update = (f.col("a_id") == f.col("b_id")) & f.lit(rules.recrawl == UPDATE)
-    ranked = f.struct((~update).alias("other"), "distance", "match", f.col("b_id").alias("match_id"), "whole")
-    best = both.where(near).groupBy("order").agg(f.min(ranked).alias("best"), f.count("match").alias("copies"))
+    both = both.select(
+        "order",
+        "match",
+        f.col("b_id").alias("match_id"),
+        (~update).alias("other"),
+        *(f.col(f"a_{name}").alias(name) for name in ("status", "words", "sketch")),
+        *(f.col(f"b_{name}").alias(f"other_{name}") for name in ("words", "sketch")),
+    )
+    kept = ("order", "match", "match_id", "other")
+    fields = [*(both.schema[name] for name in kept), *from_arrow_schema(pa.schema(DISTANCE_FIELDS)).fields]
+    near = both.mapInArrow(PairsOfBatches(rules, kept).near, StructType(fields))
+    ranked = f.struct("other", "distance", "match", "match_id", "whole")
+    best = near.groupBy("order").agg(f.min(ranked).alias("best"), f.count("match").alias("copies"))
     counted = ~f.col("best.other") | (f.col("copies") >= rules.copies)
     found = best.where(counted).select("order", "best.*")
     return found.withColumn("similarity", _similarity(f.col("whole"))).drop("whole")
@@ -229,33 +214,6 @@ def _verdicts(articles: DataFrame, matches: DataFrame, rules: Rules) -> DataFram
     found = articles.select("order", "id", "status", "reason").join(matches, "order", "left")
     made = found.withColumns({"verdict": verdict.otherwise(Verdict.UNIQUE.value), "reason": reason})
     return made.select("order", *_FOUND)
-
-
-def _of_kind(status: Column, rule: Callable[[Status], int]) -> Column:
-    """Return what a rule says of an article of this status; 0 of an exact text."""
-    value = f.lit(0)
-    for kind in _KINDS:
-        value = f.when(status == int(kind), rule(kind)).otherwise(value)
-    return value
-
-
-def _equal_values(rules: Rules) -> Column:
-    """Return how many values of 4 bits the sketches of a and b share."""
-    equal = f.lit(0)
-    for word in range(rules.scheme.sketch_values // SKETCH_WORD_VALUES):
-        apart = f.get("a_sketch", f.lit(word)).bitwiseXOR(f.get("b_sketch", f.lit(word)))
-        apart = apart.bitwiseOR(f.shiftrightunsigned(apart, 1))
-        apart = apart.bitwiseOR(f.shiftrightunsigned(apart, 2))
-        equal = equal + SKETCH_WORD_VALUES - f.bit_count(apart.bitwiseAND(f.lit(_LOWEST_BITS)))
-    return equal
-
-
-def _has_other_numbers(rules: Rules) -> Column:
-    """Return whether the forms of a and b have one frame, and numbers that differ."""
-    form = f.lit(rules.scheme.sketch_values // SKETCH_WORD_VALUES)
-    one, frame = f.get("a_sketch", form), f.lit(FRAME_MASK)
-    apart = one.bitwiseXOR(f.get("b_sketch", form))
-    return (one.bitwiseAND(frame) != 0) & (apart.bitwiseAND(frame) == 0) & (apart != 0)
 
 
 def _similarity(bits: Column) -> Column:
@@ -273,12 +231,6 @@ def _milliseconds(entries: DataFrame, time: str) -> Column:
 def _prefixed(articles: DataFrame, prefix: str) -> DataFrame:
     """Return what the check needs of an article, under names with a prefix."""
     return articles.select(*(f.col(name).alias(prefix + name) for name in _CHECKED))
-
-
-def _differing(mine: str | Column, other: str | Column) -> Column:
-    """Return how many bits of two words differ."""
-    mine, other = (f.col(word) if isinstance(word, str) else word for word in (mine, other))
-    return f.bit_count(mine.bitwiseXOR(other))
 
 
 def _chunk(number: Column, size: int) -> Column:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stream_dedup.core import probes
-from stream_dedup.core.arrays import I64, U64
+from stream_dedup.core.arrays import I64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.model import BLOCKS_PER_WORD, signed
 from stream_dedup.core.rules import Rules
@@ -67,17 +67,10 @@ def lists_of(columns: Columns, rules: Rules) -> list[pa.Array]:
         _arrays(words.view(np.int64)),
         _arrays(probes.sketch_words(columns.sketches).view(np.int64)),
         _arrays(np.ascontiguousarray(keys).view(np.int64)),
-        _arrays(_sure(columns, rules).view(np.int64)),
+        _arrays(probes.sieve_masks(rules, columns.margins).reshape(len(columns), -1).view(np.int64)),
         _arrays(lists.astype(np.int32), which),
         _arrays(_lookups(columns, values, rules).astype(np.int32), which),
     ]
-
-
-def _sure(columns: Columns, rules: Rules) -> U64:
-    """Return the masks of each entry, one row each."""
-    if rules.sieves_sure_bits:
-        return probes.sure_masks(columns.margins).reshape(len(columns), -1)
-    return np.tile(probes.ALL_BITS, (len(columns), columns.widths.tables // BLOCKS_PER_WORD))
 
 
 def _lookups(columns: Columns, values: I64, rules: Rules) -> I64:

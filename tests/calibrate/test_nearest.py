@@ -8,9 +8,7 @@ import pytest
 from stream_dedup.calibrate.figures import Measured, figures
 from stream_dedup.calibrate.nearest import (
     NOWHERE,
-    UNREACHED,
-    DirectedSearch,
-    ExactSearch,
+    MeasuredSearch,
     Nearest,
     SignedEntries,
     measure,
@@ -18,6 +16,7 @@ from stream_dedup.calibrate.nearest import (
 )
 from stream_dedup.calibrate.text import equal_values
 from stream_dedup.core.model import Status
+from stream_dedup.core.near import NO_PLACE
 from stream_dedup.core.rules import greatest_distance
 from tests.amount import FULL, sampled
 from tests.calibrate.entries import directed_rules, exact_rules, plain_matches, some_entries
@@ -40,7 +39,7 @@ SEARCHES = [
 ]
 
 
-def measured(entries: SignedEntries, search: DirectedSearch | ExactSearch, ceiling: int) -> Nearest:
+def measured(entries: SignedEntries, search: MeasuredSearch, ceiling: int) -> Nearest:
     return measure(entries, search, np.arange(len(entries)), ceiling, lambda _done, _whole: None)
 
 
@@ -57,7 +56,7 @@ def test_every_setting_matches_what_the_definition_matches(
     """For each length of plan and each limit the match and its distance are those of the reference."""
     entries = some_entries(tables, 90 if FULL else 45, tables=tables)
     rules = directed_rules(tables, block_bits, bucket_limit=bucket_limit, **checks)
-    near = measured(entries, DirectedSearch(entries, rules, LENGTHS), 96)
+    near = measured(entries, MeasuredSearch(entries, rules, LENGTHS), 96)
     found = 0
     for step, probes in enumerate(LENGTHS):
         for limit in sampled((10, 40, 96), 2):
@@ -79,9 +78,9 @@ def test_every_distance_of_exact_search_matches_too(
     """For each k that exact search takes, the match is that of the reference; a step has the look-ups of its plan."""
     entries = some_entries(7, 90, flips=30)
     most = greatest_distance(block_bits)
-    search = ExactSearch(entries, exact_rules(0, block_bits, bucket_limit=bucket_limit))
+    search = MeasuredSearch(entries, exact_rules(0, block_bits, bucket_limit=bucket_limit))
     near = measured(entries, search, most)
-    assert tuple(search.lookups(step) for step in range(len(search.lengths))) == lookups
+    assert search.lengths == lookups
     found = 0
     for k in range(most + 1):
         rules = exact_rules(k, block_bits, bucket_limit=bucket_limit)
@@ -95,7 +94,7 @@ def test_every_distance_of_exact_search_matches_too(
 def test_the_nearest_of_all_needs_no_look_up() -> None:
     """The last column has the nearest earlier entry of the group, and ``ranks`` the length of plan that reaches it."""
     entries = some_entries(3, 60)
-    near = measured(entries, DirectedSearch(entries, directed_rules(), LENGTHS), 96)
+    near = measured(entries, MeasuredSearch(entries, directed_rules(), LENGTHS), 96)
     for article in range(len(entries)):
         others = [other for other in range(article) if entries.groups[other] == entries.groups[article]]
         distances = [int(np.bitwise_count(entries.signatures[article] ^ entries.signatures[o]).sum()) for o in others]
@@ -106,7 +105,7 @@ def test_the_nearest_of_all_needs_no_look_up() -> None:
         assert near.matches[article, -1] == others[distances.index(min(distances))]
         reached = [near.matches[article, step] == near.matches[article, -1] for step in range(len(LENGTHS))]
         assert reached == [near.ranks[article] < length for length in LENGTHS]
-    assert (near.ranks == UNREACHED).any()
+    assert (near.ranks == NO_PLACE).any()
 
 
 def test_an_entry_with_too_few_equal_values_is_near_at_no_distance() -> None:
@@ -116,7 +115,7 @@ def test_an_entry_with_too_few_equal_values_is_near_at_no_distance() -> None:
     signatures[0, 0] ^= 1
     sketches = np.array([[0x11] * 16, [0x12] * 16, [0x11] * 16], np.uint8)
     entries = replace(entries, signatures=signatures, sketches=sketches, groups=np.zeros(3, np.uint64))
-    search = DirectedSearch(entries, directed_rules(min_equal=17), LENGTHS)
+    search = MeasuredSearch(entries, directed_rules(min_equal=17), LENGTHS)
     near = measured(entries, search, 96)
     assert [(near.distances[2, step], near.matches[2, step]) for step in (1, -1)] == [(1, 0), (1, 0)]
     assert near.closest.tolist() == [NOWHERE, 1, 0]
@@ -145,7 +144,7 @@ def test_far_entries_need_other_numbers_of_equal_values(
     sketches = np.array([[0x11] * 16, [0x12] * 16, [0x11] * 16], np.uint8)
     entries = replace(entries, signatures=signatures, sketches=sketches, groups=np.zeros(3, np.uint64))
     rules = directed_rules(min_equal=10, far=far, far_min_equal=far_min_equal, certain=certain)
-    near = measured(entries, DirectedSearch(entries, rules, LENGTHS), 96)
+    near = measured(entries, MeasuredSearch(entries, rules, LENGTHS), 96)
     assert near.distances[2, -1] == distance
 
 
@@ -153,8 +152,8 @@ def test_equal_values_are_shown_with_the_least_that_is_enough() -> None:
     """Of the articles within the limit of their nearest one, whether that has enough equal values or not."""
     entries = some_entries(4, 80)
     rules = directed_rules(min_equal=20)
-    near = measured(entries, DirectedSearch(entries, rules, LENGTHS), 96)
-    measurements = Measured(rules, DirectedSearch(entries, rules, LENGTHS), near, None)
+    near = measured(entries, MeasuredSearch(entries, rules, LENGTHS), 96)
+    measurements = Measured(rules, MeasuredSearch(entries, rules, LENGTHS), near, None)
     found = figures(measurements, np.arange(80), Status.LONG, 80)
     assert sum(found.equal_values) == (near.closest <= 60).sum() > sum(found.equal_values[20:]) > 0
     told = list(equal_values(found))
@@ -168,7 +167,7 @@ def test_equal_values_beyond_far_are_shown_where_they_are_more() -> None:
     entries = some_entries(4, 80)
     for far_min_equal, shown in ((26, 1), (20, 0)):
         rules = directed_rules(min_equal=20, far=30, far_min_equal=far_min_equal)
-        search = DirectedSearch(entries, rules, LENGTHS)
+        search = MeasuredSearch(entries, rules, LENGTHS)
         found = figures(Measured(rules, search, measured(entries, search, 96), None), np.arange(80), Status.LONG, 80)
         told = list(equal_values(found))
         assert sum(line.endswith(" 20: the least that is enough beyond match.certain bits") for line in told) == 1
@@ -178,7 +177,7 @@ def test_equal_values_beyond_far_are_shown_where_they_are_more() -> None:
 def test_a_sample_says_of_its_articles_what_all_say() -> None:
     """The figures of an article do not depend on which other articles are measured."""
     entries = some_entries(5, 80)
-    search = DirectedSearch(entries, directed_rules(), LENGTHS)
+    search = MeasuredSearch(entries, directed_rules(), LENGTHS)
     whole = measured(entries, search, 96)
     some = np.array([3, 17, 18, 60, 79])
     part = measure(entries, search, some, 96, lambda _done, _whole: None)
@@ -191,7 +190,7 @@ def test_the_list_entries_met_are_counted_as_the_lists_stood(block_bits: int) ->
     """For each length of plan, earlier entries of the posting lists looked up are counted, the newest of each list."""
     entries = some_entries(11, 60)
     rules = directed_rules(4, block_bits, bucket_limit=2)
-    near = measured(entries, DirectedSearch(entries, rules, LENGTHS), 96)
+    near = measured(entries, MeasuredSearch(entries, rules, LENGTHS), 96)
     from stream_dedup.core import probes  # noqa: PLC0415 - used here alone
 
     keys = probes.keys(entries.signatures, entries.groups)
@@ -225,7 +224,7 @@ def test_progress_ends_with_all_the_work_done() -> None:
     reports: list[tuple[int, int]] = []
     measure(
         entries,
-        ExactSearch(entries, exact_rules()),
+        MeasuredSearch(entries, exact_rules()),
         np.arange(40),
         11,
         lambda done, whole: reports.append((done, whole)),

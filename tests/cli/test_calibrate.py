@@ -19,7 +19,6 @@ from stream_dedup.cli import run
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.core.fingerprint.sketch import equal_values, have_other_numbers, split
 from stream_dedup.core.model import Status, signed
 from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES
 from stream_dedup.core.text.decode import RawRecord
@@ -125,14 +124,17 @@ def test_the_histogram_counts_nearest_earlier_neighbours(long_texts: Path, capsy
     assert signed(columns.statuses).all()
     expected: Counter[int] = Counter()
     rules = rules_of(config)
-    values, forms = split(columns.sketches, rules.scheme.form_bytes)
+    cut = columns.sketches.shape[1] - rules.scheme.form_bytes
+    values = np.stack([columns.sketches[:, :cut] >> 4, columns.sketches[:, :cut] & 15])
+    frames, numbers = np.ascontiguousarray(columns.sketches[:, cut:]).view("<u4").T
     for later in range(1, len(lines)):
         apart = np.bitwise_count(columns.signatures[later] ^ columns.signatures[:later]).sum(axis=1, dtype=int)
-        equal = equal_values(values[later], values[:later])
+        equal = (values[:, later, np.newaxis] == values[:, :later]).sum(axis=(0, 2))
         status = Status(int(columns.statuses[later]))
-        least = np.array([rules.least_equal(status, bits) for bits in apart.tolist()])
+        least = np.where(apart > rules.far_bits, rules.far_min_equal or 0, 0).clip(rules.least_equal(status))
         alike = (apart <= rules.certain_bits) | (equal >= least)
-        alike &= (apart <= rules.form_bits) | ~have_other_numbers(forms[later], forms[:later])
+        framed = (frames[later] != 0) & (frames[later] == frames[:later])
+        alike &= (apart <= rules.form_bits) | ~(framed & (numbers[later] != numbers[:later]))
         alike |= apart > ceiling(rules)
         expected.update(sorted(apart[alike].tolist())[:1])
     assert figures["histogram"] == [expected[bits] for bits in range(257)]

@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pytest
 
 from stream_dedup.core.fingerprint.features import MAX_FREQUENCY, cut_unspaced
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.reader import Reader, key_sentences, normalise_by, units_that_count, words_in
-from stream_dedup.core.fingerprint.simhash import distances
 from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import ARTICLE_SIZE, PROFILES
 from stream_dedup.core.scheme import FingerprintSettings
@@ -35,7 +35,7 @@ def counts(text: str, settings: FingerprintSettings) -> Counter[str]:
 
 def apart(settings: FingerprintSettings, *texts: str) -> int:
     signatures = Fingerprinter(settings).fingerprint(texts).signatures
-    return int(distances(signatures[0], signatures[1]))
+    return int(np.bitwise_count(signatures[0] ^ signatures[1]).sum())
 
 
 def test_the_article_size_is_the_first_that_is_long() -> None:

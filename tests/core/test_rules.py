@@ -76,22 +76,6 @@ def test_how_many_values_of_sketches_must_be_equal(status: Status, least: int) -
     assert DIRECTED_RULES.least_equal(status) == EXACT_RULES.least_equal(status) == 0
 
 
-@pytest.mark.parametrize(
-    ("status", "distance", "least"),
-    [
-        (Status.LONG, 48, 9),
-        (Status.LONG, 49, 12),
-        (Status.SHORT, 48, 14),
-        (Status.SHORT, 49, 14),
-        (Status.EXACT, 49, 0),
-    ],
-)
-def test_how_many_values_must_be_equal_beyond_far(status: Status, distance: int, least: int) -> None:
-    """From the next bit on; where the kind of text asks for more at any distance, that stays."""
-    rules = replace(DIRECTED_RULES, scheme=SKETCHED, min_equal=9, short_min_equal=14, far=48, far_min_equal=12)
-    assert rules.least_equal(status, distance) == least
-
-
 def test_the_widths_of_a_scheme() -> None:
     """A scheme without the parameters has four tables and no sketches."""
     assert Scheme("simhash", 1, "{}").widths == (4, 0)

@@ -148,7 +148,7 @@ def test_exact_search_goes_by_the_distance_of_fingerprints(bits: int, verdict: V
     b = side("B", WORDS)
     a = replace(changed(b, [*range(0, 16 * bits, 16), *range(64, 256)][: bits + 190]), name="A")
     explanation = explain(a, b, exact_rules(3))
-    assert (explanation.verdict, explanation.fingerprint_distance) == (verdict, bits)
+    assert (explanation.verdict, explanation.account.fingerprint_distance) == (verdict, bits)
     assert f"differ in {bits} bits of 64, and 3 may differ" in explanation.reason
 
 
@@ -193,7 +193,7 @@ def test_too_few_equal_values_in_the_sketches() -> None:
     a = replace(b, name="A", sketch=bytes([0x12] * 4 + [0x13] * 5 + [0x34] * 7))
     rules = replace(directed_rules(), min_equal=14)
     explanation = explain(a, b, rules)
-    assert (explanation.verdict, explanation.equal_values, explanation.least_equal) == (Verdict.UNIQUE, 13, 14)
+    assert (explanation.verdict, explanation.account.equal, explanation.account.least_equal) == (Verdict.UNIQUE, 13, 14)
     wanted = "; but of the 32 values of their sketches 13 are equal, and at least 14 must be"
     assert "look-up 1 of 16 meets A in table 0" in explanation.reason
     assert explanation.reason.endswith(wanted)
@@ -241,7 +241,7 @@ def test_one_form_with_other_numbers(limit: int, verdict: Verdict) -> None:
     b = replace(side("B", WORDS), sketch=bytes(8) + FORM)
     a = replace(changed(b, [200, 201]), name="A", sketch=bytes(8) + OTHER_NUMBERS)
     explanation = explain(a, b, directed_rules(form_limit=limit))
-    assert (explanation.verdict, explanation.equal_values) == (verdict, 16)
+    assert (explanation.verdict, explanation.account.equal) == (verdict, 16)
     reason = "; but the texts have the same form with other numbers: of these 1 bit may differ at most"
     assert explanation.reason.endswith(reason) is (verdict is Verdict.UNIQUE)
     said = as_json(explanation)
@@ -257,7 +257,7 @@ def test_forms_that_do_not_decide(form: bytes, said: str) -> None:
     b = replace(side("B", WORDS), sketch=bytes(8) + FORM)
     a = replace(changed(b, [200]), name="A", sketch=bytes(8) + form)
     explanation = explain(a, b, directed_rules(form_limit=0))
-    assert (explanation.verdict, explanation.forms) == (Verdict.DUPLICATE, said)
+    assert (explanation.verdict, explanation.account.form) == (Verdict.DUPLICATE, said)
 
 
 def test_sketches_that_are_not_compared() -> None:
@@ -293,7 +293,7 @@ def test_verdicts_are_those_of_the_definition(tables: int, checks: dict[str, int
             expected = plain_matches(two, rules)[1]
             explanation = explain(sides[earlier], sides[later], rules)
             assert (explanation.verdict is Verdict.DUPLICATE) is (expected is not None)
-            assert expected is None or explanation.distance == expected[0]
+            assert expected is None or explanation.account.signature_distance == expected[0]
             found += expected is not None
     assert found
 

@@ -18,20 +18,22 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
+from stream_dedup.audit.plain_near import PlainQuery, PlainSearch
 from stream_dedup.audit.reference import plain_log
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.columns import Columns, encode_columns
 from stream_dedup.core.entry import make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.core.model import Judgement, Match, Widths
-from stream_dedup.core.rules import REJECTED, UPDATE, Rules
+from stream_dedup.core.model import Judgement, LogOffset, Match, Status, Widths
+from stream_dedup.core.rules import DUPLICATE, REJECTED, UPDATE, Rules
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UserError
 from stream_dedup.seed.entry_rows import batch_of, columns_of
 from stream_dedup.spark import fingerprint, near_duplicates
 from stream_dedup.spark.fingerprinting import EntriesOfBatches, Fingerprinting, check_articles
 from stream_dedup.spark.near import check_entries, judged
+from stream_dedup.spark.pairs import PairsOfBatches
 from stream_dedup.spark.postings import lists_of
 from tests.logs import TOPIC, directed_rules, entries_batch, record, rules, scheme_of
 from tests.random_logs import RandomEntries
@@ -212,6 +214,53 @@ def test_lists_and_look_ups_have_the_width_of_the_scheme(block_bits: int) -> Non
         values = [int(words[table // 4][start : start + block_bits], 2) for table, start in starts]
         assert own == asked
         assert own in ([], [table << block_bits | value for table, value in enumerate(values)])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_pairs_of_a_batch_are_sieved_and_checked_as_by_the_reference(way: str) -> None:
+    """Of all pairs, those that pass the sieve of the first word, and those that are near by their signatures."""
+    which = replace(WAYS[way], window_ms=None, candidates=None, bucket_limit=16_384, recrawl=DUPLICATE)
+    columns = random_entries(random.Random(3), which)
+    words, sketch, keys, sure = (column.to_pylist() for column in lists_of(columns, which)[:4])
+    records = [record(0, 0, which), record(1, 0, make_batch(columns, TOPIC, "articles", 0, range(ARTICLES)))]
+    entries = plain_log(records).entries
+    signed = np.flatnonzero(columns.statuses == Status.LONG).tolist()
+    pairs = [(later, earlier) for later in signed for earlier in signed if earlier < later]
+    later, earlier = ([pair[side] for pair in pairs] for side in (0, 1))
+    statuses = pa.array([int(columns.statuses[at]) for at in later], pa.int8())
+    batch = pa.record_batch(
+        {
+            "at": pa.array(range(len(pairs))),
+            "status": statuses,
+            "key": pa.array([keys[at][0] for at in later]),
+            "once": pa.array([sure[at][0] for at in later]),
+            "twice": pa.array([sure[at][1] for at in later]),
+            "other_key": pa.array([keys[at][0] for at in earlier]),
+            "words": pa.array([words[at] for at in later], pa.list_(pa.int64())),
+            "sketch": pa.array([sketch[at] for at in later], pa.list_(pa.int64())),
+            "other_words": pa.array([words[at] for at in earlier], pa.list_(pa.int64())),
+            "other_sketch": pa.array([sketch[at] for at in earlier], pa.list_(pa.int64())),
+        }
+    )
+    work, search = PairsOfBatches(which, ("at",)), PlainSearch(entries, which.scheme)
+    for name, made in (("sieve", work.sieved), ("check", work.near)):
+        found = pa.Table.from_batches(made(iter([batch.slice(0, 700), batch.slice(700), batch.slice(0, 0)])))
+        wanted = []
+        for at, (mine, other) in enumerate(pairs):
+            query = PlainQuery(mine, which, columns.margins[mine], LogOffset(0), lambda _: False)
+            both = np.array([other])
+            distances = (
+                entries.signature_distances(mine, both) if which.directed else search._word_distances(mine, both)
+            )
+            checked = distances[0] <= search._reach(query) and search._confirmed(query, both, distances)[0]
+            if search._sieved(query, both)[0, 0] if name == "sieve" else checked:
+                wanted.append((at, int(distances[0]), int(entries.signature_distances(mine, both)[0])))
+        assert 0 < len(wanted) < len(pairs)
+        assert found["at"].to_pylist() == [at for at, *_ in wanted]
+        if name == "check":
+            assert list(zip(found["distance"].to_pylist(), found["whole"].to_pylist(), strict=True)) == [
+                (distance, whole) for _, distance, whole in wanted
+            ]
 
 
 @pytest.mark.parametrize(

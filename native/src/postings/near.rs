@@ -2,9 +2,15 @@
 //!
 //! An article's **sieve** takes the key word of an entry, the one that has the block of the look-up, before the rest of
 //! the entry is read. The **check** takes its signature and its sketch.
+//!
+//! The search asks whether the check holds ([`Pair::near`]). What explains or measures pairs wants to know more:
+//! [`Pair::account`] is the facts and each condition, and [`Meeting`] is what each table makes of the two keys. Both ask
+//! the same functions, so a condition that is added to [`Pair::near`] and to [`Sieve`] is one of every command.
 
 use multiversion::multiversion;
 
+use super::chunk::Blocks;
+use super::plan::Places;
 use super::rows::Row;
 
 /// Words of a signature.
@@ -19,7 +25,7 @@ pub const FRAME: u64 = 0xFFFF_FFFF;
 const VALUES_PER_WORD: u32 = 16;
 const LOWEST_BITS: u64 = 0x1111_1111_1111_1111;
 
-/// What an entry must have to be near; the same for all articles of a query but for `reach` and `least_equal`.
+/// What an entry must have to be near, whatever the article.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Whether the distance is that of the signatures; else it is that of the first word, and nothing else is checked.
@@ -34,10 +40,251 @@ pub struct Limits {
     pub certain: i32,
     /// Distance beyond which `far_equal` values must be equal.
     pub far: i32,
-    /// Values that must be equal beyond `far`.
-    pub far_equal: i32,
     /// Greatest distance of an entry whose form has the same frame and other numbers.
     pub form_limit: i32,
+}
+
+/// What an entry must have to be near an article of this kind of text.
+#[derive(Clone, Copy, Debug)]
+pub struct Demand {
+    /// Greatest distance.
+    pub reach: i32,
+    /// Values of the sketches that must be equal.
+    pub least_equal: i32,
+    /// Values that must be equal beyond `far`.
+    pub far_equal: i32,
+}
+
+/// How the forms of two texts compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forms {
+    /// One of them has no frame, or none has a form.
+    None,
+    /// Their frames differ.
+    Other,
+    /// They have one frame and the same numbers.
+    Same,
+    /// They have one frame, and numbers that differ.
+    OtherNumbers,
+}
+
+/// The bits of a key word that the sieve counts, and how many of those that differ pass.
+#[derive(Clone, Copy, Debug)]
+pub struct Sieve {
+    /// Bits that count, and those that count again.
+    pub sure: [u64; 2],
+    /// The greatest count that passes.
+    pub most: u32,
+}
+
+impl Sieve {
+    /// What it counts of two key words.
+    #[must_use]
+    pub fn count(&self, one: u64, other: u64) -> u32 {
+        counted(one ^ other, self.sure)
+    }
+
+    /// Whether it passes two key words of which it counts so many bits.
+    #[must_use]
+    pub fn passes(&self, count: u32) -> bool {
+        count <= self.most
+    }
+}
+
+/// What the tables make of the keys of an article and an entry.
+pub struct Meeting<'a> {
+    /// Key words of the article.
+    pub article: &'a [u64],
+    /// Key words of the entry.
+    pub entry: &'a [u64],
+    /// The sieve of each key word.
+    pub sieves: &'a [Sieve],
+    /// Bits of a block.
+    pub block_bits: u8,
+}
+
+impl Meeting<'_> {
+    /// What the sieve of a key word counts, and whether it passes that.
+    #[must_use]
+    pub fn sieved(&self, word: usize) -> (u32, bool) {
+        let count = self.sieves[word].count(self.article[word], self.entry[word]);
+        (count, self.sieves[word].passes(count))
+    }
+
+    /// The place, in a plan, of the look-up that reads the posting list which has the entry in a table.
+    #[must_use]
+    pub fn place(&self, table: u8, plan: &Places) -> Option<u32> {
+        let blocks = Blocks { table, bits: self.block_bits };
+        let mask = blocks.of(self.article[blocks.word()]) ^ blocks.of(self.entry[blocks.word()]);
+        plan.place(u32::from(table) << self.block_bits | mask)
+    }
+}
+
+/// An article and an entry, as the check takes them.
+#[derive(Clone, Copy)]
+pub struct Pair<'a> {
+    /// Signature and sketch of the article.
+    pub article: (&'a [u64], &'a [u64]),
+    /// Signature and sketch of the entry.
+    pub entry: (&'a [u64], &'a [u64]),
+    /// What the article asks of the entry.
+    pub demand: Demand,
+    /// What is asked of every entry.
+    pub limits: &'a Limits,
+}
+
+/// What the check finds in a pair, and which of its conditions hold.
+#[expect(clippy::struct_excessive_bools, reason = "one for each condition")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The number of differing bits of the first word, of 64.
+    pub fingerprint_distance: u32,
+    /// The number of differing bits of the signatures, of 256.
+    pub signature_distance: u32,
+    /// The one of the two that is limited.
+    pub distance: u32,
+    /// Values that the sketches share.
+    pub equal: u32,
+    /// Values that they must share at this distance, unless it is certain.
+    pub least_equal: i32,
+    /// How the forms compare.
+    pub forms: Forms,
+    /// Whether the distance is within reach.
+    pub is_within: bool,
+    /// Whether the forms allow the entry to be near at this distance.
+    pub form_holds: bool,
+    /// Whether the distance is so small that the values of the sketches are not compared.
+    pub is_certain: bool,
+    /// Whether the values of the sketches allow the entry to be near at this distance.
+    pub has_enough: bool,
+    /// Whether the check holds.
+    pub is_near: bool,
+}
+
+impl Account {
+    /// Bytes of an account.
+    pub const BYTES: usize = 16;
+
+    /// The numbers, 2 bytes each, little-endian; then forms and conditions, one byte each, in the order of the fields.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let numbers = [self.fingerprint_distance, self.signature_distance, self.distance, self.equal];
+        let mut bytes = [0; Self::BYTES];
+        for (number, two) in numbers.into_iter().chain([self.least_equal as u32]).zip(bytes.chunks_exact_mut(2)) {
+            two.copy_from_slice(&(number as u16).to_le_bytes());
+        }
+        let conditions = [self.is_within, self.form_holds, self.is_certain, self.has_enough, self.is_near];
+        bytes[10] = self.forms as u8;
+        bytes[11..].copy_from_slice(&conditions.map(u8::from));
+        bytes
+    }
+}
+
+impl Pair<'_> {
+    /// The distance that is limited.
+    #[must_use]
+    pub fn distance(&self) -> u32 {
+        limited_distance(self.limits.directed, self.article.0, self.entry.0)
+    }
+
+    /// The distance, if the entry is near; the conditions that cost most come last.
+    #[must_use]
+    pub fn near(&self) -> Option<u32> {
+        let distance = self.distance();
+        let bits = distance as i32;
+        (self.is_within(bits) && self.form_holds(bits) && self.has_enough(bits)).then_some(distance)
+    }
+
+    /// Everything that [`Pair::near`] asks, whether or not it matters any more.
+    #[must_use]
+    pub fn account(&self) -> Account {
+        let distance = self.distance();
+        let bits = distance as i32;
+        Account {
+            fingerprint_distance: self::distance(&self.article.0[..1], &self.entry.0[..1]),
+            signature_distance: self::distance(self.article.0, self.entry.0),
+            distance,
+            equal: self.equal(),
+            least_equal: self.least_equal(bits),
+            forms: self.forms(),
+            is_within: self.is_within(bits),
+            form_holds: self.form_holds(bits),
+            is_certain: self.is_certain(bits),
+            has_enough: self.has_enough(bits),
+            is_near: self.near().is_some(),
+        }
+    }
+
+    fn is_within(&self, distance: i32) -> bool {
+        distance <= self.demand.reach
+    }
+
+    fn form_holds(&self, distance: i32) -> bool {
+        !self.checks_sketches()
+            || !self.limits.has_form
+            || distance <= self.limits.form_limit
+            || self.forms() != Forms::OtherNumbers
+    }
+
+    fn has_enough(&self, distance: i32) -> bool {
+        !self.checks_sketches() || self.is_certain(distance) || self.equal() as i32 >= self.least_equal(distance)
+    }
+
+    fn checks_sketches(&self) -> bool {
+        self.limits.directed && self.limits.compares
+    }
+
+    fn is_certain(&self, distance: i32) -> bool {
+        distance <= self.limits.certain
+    }
+
+    fn least_equal(&self, distance: i32) -> i32 {
+        let least = self.demand.least_equal;
+        if distance > self.limits.far { least.max(self.demand.far_equal) } else { least }
+    }
+
+    fn equal(&self) -> u32 {
+        let words = self.limits.value_words;
+        equal_values(&self.article.1[..words], &self.entry.1[..words])
+    }
+
+    fn forms(&self) -> Forms {
+        if self.limits.has_form {
+            Forms::of(self.article.1, self.entry.1, self.limits.value_words)
+        } else {
+            Forms::None
+        }
+    }
+}
+
+impl Forms {
+    /// Compare the forms at a word of two sketches.
+    fn of(one: &[u64], other: &[u64], word: usize) -> Self {
+        let (one, other) = (one[word], other[word]);
+        let apart = one ^ other;
+        match (one & FRAME, other & FRAME) {
+            (0, _) | (_, 0) => Self::None,
+            _ if apart & FRAME != 0 => Self::Other,
+            _ if apart != 0 => Self::OtherNumbers,
+            _ => Self::Same,
+        }
+    }
+}
+
+/// The distance of two signatures that is limited.
+fn limited_distance(directed: bool, one: &[u64], other: &[u64]) -> u32 {
+    if directed { distance(one, other) } else { distance(&one[..1], &other[..1]) }
+}
+
+/// Write the distances, those that are limited, of each article from every entry.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512vpopcntdq+popcnt", "x86_64+avx2+popcnt"))]
+pub fn write_distances(directed: bool, articles: &[u64], entries: &[u64], written: &mut [[u8; 2]]) {
+    let count = entries.len() / WORDS;
+    for (article, distances) in articles.chunks_exact(WORDS).zip(written.chunks_exact_mut(count.max(1))) {
+        for (entry, distance) in entries.chunks_exact(WORDS).zip(distances) {
+            *distance = (limited_distance(directed, article, entry) as u16).to_le_bytes();
+        }
+    }
 }
 
 /// An article, as it is compared.
@@ -49,14 +296,10 @@ pub struct Article {
     pub words: [u64; WORDS],
     /// Values of the sketch, then its form.
     pub sketch: [u64; SKETCH_WORDS],
-    /// Of each key word the bits that the sieve counts, and those that it counts again.
-    pub sure: [[u64; 2]; WORDS],
-    /// The greatest count that passes the sieve.
-    pub sieve: u32,
-    /// Greatest distance.
-    pub reach: i32,
-    /// Values of the sketches that must be equal.
-    pub least_equal: i32,
+    /// The sieve of each key word.
+    pub sieves: [Sieve; WORDS],
+    /// What it asks of an entry.
+    pub demand: Demand,
     /// Hash of what an entry must be of: kind of text and scope.
     pub group: u64,
     /// Log time before which entries have expired.
@@ -71,7 +314,7 @@ impl Article {
     /// Give the numbers of the keys from `begin` to `end` that pass the sieve of a word, the last one first, and their
     /// distances. What lies behind `end` is read too, where it is there, and left out.
     pub fn sieve(&self, word: usize, keys: &[u64], (begin, end): (usize, usize), mut passes: impl FnMut(usize, u32)) {
-        let [once, twice] = self.sure[word];
+        let Sieve { sure, most } = self.sieves[word];
         let mut last = end;
         while last > begin {
             let first = last.saturating_sub(LANES).max(begin);
@@ -80,7 +323,7 @@ impl Article {
                 rest[..last - first].copy_from_slice(&keys[first..last]);
                 &rest
             });
-            let mut lanes = passing(some, self.keys[word], once, twice, self.sieve) & ((1 << (last - first)) - 1);
+            let mut lanes = passing(some, self.keys[word], sure, most) & ((1 << (last - first)) - 1);
             while lanes != 0 {
                 let lane = lanes.ilog2() as usize;
                 passes(first + lane, (keys[first + lane] ^ self.keys[word]).count_ones());
@@ -94,25 +337,11 @@ impl Article {
     #[must_use]
     pub fn distance(&self, row: Row<'_>, key_distance: u32, limits: &Limits) -> Option<u32> {
         if !limits.directed {
+            // The sieve has taken its distance already.
             return Some(key_distance);
         }
-        let distance = distance(&self.words, row.signature());
-        let is_near = distance as i32 <= self.reach
-            && (!limits.compares || self.is_confirmed(limits, distance as i32, row.sketch()));
-        is_near.then_some(distance)
-    }
-
-    /// Whether the form and the values of a sketch allow an entry at this distance to be near.
-    fn is_confirmed(&self, limits: &Limits, distance: i32, sketch: &[u64]) -> bool {
-        let words = limits.value_words;
-        if limits.has_form && distance > limits.form_limit && have_other_numbers(self.sketch[words], sketch[words]) {
-            return false;
-        }
-        if distance <= limits.certain {
-            return true;
-        }
-        let least = if distance > limits.far { self.least_equal.max(limits.far_equal) } else { self.least_equal };
-        equal_values(&self.sketch[..words], &sketch[..words]) as i32 >= least
+        let article = (self.words.as_slice(), self.sketch.as_slice());
+        Pair { article, entry: (row.signature(), row.sketch()), demand: self.demand, limits }.near()
     }
 }
 
@@ -133,19 +362,16 @@ pub fn equal_values(one: &[u64], other: &[u64]) -> u32 {
     one.iter().zip(other).map(equal).sum()
 }
 
-/// Whether texts of two forms have one frame, and numbers that differ. A form without a frame is of no text.
-#[must_use]
-pub fn have_other_numbers(one: u64, other: u64) -> bool {
-    let apart = one ^ other;
-    one & FRAME != 0 && apart & FRAME == 0 && apart != 0
+/// How many bits of a word count, those of the second mask again.
+fn counted(differing: u64, [once, twice]: [u64; 2]) -> u32 {
+    (differing & once).count_ones() + (differing & twice).count_ones()
 }
 
-/// Which of some keys pass, the first one in the lowest bit: the bits of `once` and of `twice` that differ are `most`
-/// at most.
+/// Which of some keys pass the sieve of a key word, the first one in the lowest bit.
 #[multiversion(targets("x86_64+avx2+popcnt"))]
-fn passing(keys: &[u64; LANES], mine: u64, once: u64, twice: u64, most: u32) -> u32 {
-    let passes =
-        keys.map(|key| u8::from(((key ^ mine) & once).count_ones() + ((key ^ mine) & twice).count_ones() <= most));
+fn passing(keys: &[u64; LANES], mine: u64, sure: [u64; 2], most: u32) -> u32 {
+    let sieve = Sieve { sure, most };
+    let passes = keys.map(|key| u8::from(sieve.passes(sieve.count(key, mine))));
     let (low, high) = passes.split_at(LANES / 2);
     bits_of(low) | bits_of(high) << (LANES / 2)
 }

@@ -194,6 +194,26 @@ impl Node {
     }
 }
 
+/// Where each look-up is in a plan.
+pub struct Places(Vec<(u32, u32)>);
+
+impl Places {
+    /// Sort the look-ups of a plan, none of which it has twice.
+    #[must_use]
+    pub fn of(plan: &[u32]) -> Self {
+        let mut places: Vec<_> = plan.iter().copied().zip(0..).collect();
+        places.sort_unstable();
+        Self(places)
+    }
+
+    /// The place of a look-up, from 0; none if the plan lacks it.
+    #[must_use]
+    pub fn place(&self, lookup: u32) -> Option<u32> {
+        let at = self.0.binary_search_by_key(&lookup, |&(lookup, _)| lookup).ok()?;
+        Some(self.0[at].1)
+    }
+}
+
 /// The number of masks of a block that flip at most so many bits.
 fn masks_within(most: usize, block_bits: usize) -> usize {
     let of_bits = |bits| (0..bits).fold(1, |count, at| count * (block_bits - at) / (at + 1));

@@ -1,4 +1,4 @@
-"""SimHash of any bit width: sums, signatures, margins, distances.
+"""SimHash of any bit width: sums, signatures, margins, similarities.
 
 Sum i adds the weight of each feature whose hash has a 1 in bit i, and subtracts the weight of each other
 feature. Bit i of the signature is 1 if sum i is greater than 0.
@@ -30,7 +30,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import I64, U8, U16
+from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.model import SIGNATURE_BITS
 
 FLOAT32_LIMIT = 1 << 24
@@ -113,17 +113,6 @@ def pack_margins(values: U8) -> U8:
 def unpack_margins(packed: U8) -> U8:
     """Unpack margins to one byte each."""
     return np.stack((packed >> 4, packed & MAX_MARGIN), axis=-1).reshape(*packed.shape[:-1], 2 * packed.shape[-1])
-
-
-def distance(a: int, b: int) -> int:
-    """Return the Hamming distance of two bit strings, given as whole numbers."""
-    return (a ^ b).bit_count()
-
-
-def distances(a: U8, b: U8) -> U16:
-    """Return the Hamming distances of packed bit strings along the last axis; shapes broadcast."""
-    counts: U16 = np.bitwise_count(a ^ b).sum(axis=-1, dtype=np.uint16)
-    return counts
 
 
 def similarity(bits: int, width: int = SIGNATURE_BITS) -> float:

@@ -25,38 +25,7 @@ every batch. A text without letters and digits has the sketch of k zeros.
 
 from __future__ import annotations
 
-import numpy as np
-
-from stream_dedup.core.arrays import I64, U8, U64, Bools
-from stream_dedup.core.model import FRAME_MASK
-
 VALUE_BITS = 4
 """Bits of a value; with fewer, more of the unequal values are equal by chance, with more there are fewer values."""
 FACTOR = 0x9E3779B1
 """Factor of the polynomial, and what the number of a bin is multiplied by."""
-
-_LOW_HALF = 0x0F
-
-
-def equal_values(one: U8, other: U8) -> I64:
-    """Return how many values two sketches share; of rows of sketches, for each pair of rows."""
-    apart = one ^ other
-    counts: I64 = (apart >> VALUE_BITS == 0).sum(axis=-1) + (apart & _LOW_HALF == 0).sum(axis=-1)
-    return counts
-
-
-def split(sketches: U8, form_bytes: int) -> tuple[U8, U64]:
-    """Return the values of sketches, and the form at the end of each; 0 of a scheme without forms."""
-    end = sketches.shape[-1] - form_bytes
-    if not form_bytes:
-        return sketches, np.zeros(sketches.shape[:-1], np.uint64)
-    forms: U64 = np.ascontiguousarray(sketches[..., end:]).view("<u8")[..., 0]
-    return sketches[..., :end], forms
-
-
-def have_other_numbers(one: U64, other: U64) -> Bools:
-    """Return whether texts of these forms have one frame, and numbers that differ."""
-    frame = np.uint64(FRAME_MASK)
-    apart = one ^ other
-    others: Bools = (one & frame != 0) & (apart & frame == 0) & (apart != 0)
-    return others

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, Coordinates, SourceOffset, Status, Verdict
-from stream_dedup.explain.forms import Forms
+from stream_dedup.core.near import Account, Forms, PairCheck
 from stream_dedup.groups import parse_group_id
 from stream_dedup.serve.given import GivenArticle
 from stream_dedup.serve.pages.backend import ArticleText, ShownSource
@@ -212,27 +212,32 @@ def steps(pair: Mapping[str, Any], rules: Rules) -> list[PairStep]:
     Both are of one kind and one scope: the index lists no others.
     """
     status = Status[pair["b"]["kind"].upper()]
+    account = _account(pair, status, rules)
     if status is Status.EXACT:
-        return [PairStep("equal", pair["a"]["signature"] == pair["b"]["signature"])]
-    distance = pair["distance"] if rules.directed else pair["fingerprint_distance"]
-    values = {"distance": distance, "of": SIGNATURE_BITS if rules.directed else FINGERPRINT_BITS}
-    limit = rules.reach(status)
+        return [PairStep("equal", account.within)]
+    values = {"distance": account.distance, "of": SIGNATURE_BITS if rules.directed else FINGERPRINT_BITS}
     rank = None if pair["finder"] is None else pair["finder"]["lookup"]
     found = [
-        PairStep("distance", distance <= limit, values | {"limit": limit}),
+        PairStep("distance", account.within, values | {"limit": rules.reach(status)}),
         PairStep("lookup", pair["found"], {"rank": rank, "plan": pair["lookups"]}),
     ]
-    if pair["form"] == Forms.OTHER_NUMBERS:
-        bits = rules.form_bits
-        found.append(PairStep("form", distance <= bits, {"distance": distance, "limit": bits}))
-    if pair["least_equal"] and distance > rules.certain_bits:
-        equal, least = pair["equal_values"], pair["least_equal"]
-        found.append(
-            PairStep("sketch", equal >= least, {"equal": equal, "of": rules.scheme.sketch_values, "least": least})
-        )
+    if account.form is Forms.OTHER_NUMBERS:
+        limits = {"distance": account.distance, "limit": rules.form_bits}
+        found.append(PairStep("form", account.form_holds, limits))
+    if account.least_equal and not account.certain:
+        counts = {"equal": account.equal, "of": rules.scheme.sketch_values, "least": account.least_equal}
+        found.append(PairStep("sketch", account.enough, counts))
     if rules.copies > 1:
         found.append(PairStep("copies", pair["verdict"] == Verdict.DUPLICATE, {"copies": rules.copies}))
     return found
+
+
+def _account(pair: Mapping[str, Any], status: Status, rules: Rules) -> Account:
+    """Return the account of a pair as it is explained: the later article and the earlier one."""
+    later, earlier = (
+        (bytes.fromhex(side["signature"]), bytes.fromhex(side["sketch"])) for side in (pair["b"], pair["a"])
+    )
+    return PairCheck(rules).account(status, later, earlier)
 
 
 def _lines(text: str) -> str:
