@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from stream_dedup._native import PanicError
+from stream_dedup import _native
 from stream_dedup.errors import DefectError
 
 
@@ -22,7 +22,7 @@ def naming_panics(name: Callable[[int | None], str]) -> Iterator[None]:
     """
     try:
         yield
-    except PanicError as panic:
+    except _native.PanicError as panic:
         msg = (
             f"{name(panic.article)}: {panic}; nothing was written after it, and what is stored is intact: report this "
             "message, and start again with another release"

@@ -236,18 +236,18 @@ def rules_for(query: Query, tables: int, probes: int | None, k: int) -> list[Rul
     ]
 
 
-def candidates(query: Query, world: World) -> int:
-    """Entries of all posting lists that the plans look up, as often as they are met."""
-    return sum(_candidates(query, world, article) for article in range(len(query)))
+def candidates(query: Query, world: World, first: int = 0) -> int:
+    """Entries from a document number on of all posting lists that the plans look up, as often as they are met."""
+    return sum(_candidates(query, world, article, first) for article in range(len(query)))
 
 
-def _candidates(query: Query, world: World, article: int) -> int:
+def _candidates(query: Query, world: World, article: int, first: int) -> int:
     count = 0
     for lookup in query.plan[article if len(query.plan) > 1 else 0].tolist():
         table, mask = lookup >> query.block_bits, lookup & ((1 << query.block_bits) - 1)
         bits, word = query.block_bits, table // 4
         value = int(plain_blocks(table, bits, query.keys[article : article + 1, word])[0]) ^ mask
-        words_before = world.keys[: query.before[article], word]
+        words_before = world.keys[first : max(query.before[article], first), word]
         earlier = int((plain_blocks(table, bits, words_before) == value).sum())
         count += min(earlier, query.bucket_limit)
     return count
