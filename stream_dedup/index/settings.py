@@ -14,15 +14,15 @@ again when the index opens."""
 MEMORY_MIB = 4096
 """MiB of chunks, rows, and RocksDB's own cache and buffers: an index of 28 million articles."""
 
-BUFFER_BYTES, _BLOCK_CACHE_BYTES = 64 << 20, 128 << 20
+BUFFER_BYTES, _BLOCK_CACHE_BYTES = 64 << 20, 64 << 20
 """Bytes of writes that RocksDB gathers before it writes files, and of its cache, of a large budget. After a kill
 what was gathered is read from the log again: some 100,000 entries, two seconds."""
 _LEAST_BYTES = 4 << 20
 """Bytes of each of these, of the smallest budget."""
 _SHARE = 32
 """The share of the budget that each of these has, of a smaller one."""
-_BUFFERS = 3
-"""Buffers of writes: one is filled, others are being written to files."""
+_BUFFERS = 2
+"""Buffers of writes: one is filled while the other is written to files."""
 
 JOINT_ENTRIES = 4_096
 """Most entries of log batches that share a write: half a MB of log. From some hundred entries on the write is a small

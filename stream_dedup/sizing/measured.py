@@ -37,7 +37,7 @@ COMPARED = MeasuredCost(0.0021, "µs", "an entry compared", _INDEX)
 ROW_MEMORY = MeasuredCost(64, "bytes", "a row in memory, without sketch", _LAYOUT)
 LIST_MEMORY = MeasuredCost(13, "bytes", "posting lists in memory, an article and table", _CHUNKS)
 STORED = MeasuredCost(
-    195, "bytes", "log record and row on disk with four tables, an article held, with sketch, merged", _INDEX
+    181, "bytes", "log record and row on disk with four tables, an article held, with sketch, merged", _INDEX
 )
 LIST_DISK = MeasuredCost(12, "bytes", "posting lists on disk, an article and table, merged", _CHUNKS)
 LOG = {
@@ -50,11 +50,11 @@ ID = MeasuredCost(24, "bytes", "an article id (an assumption)", "-")
 WORKER_MEMORY = MeasuredCost(210, "MB", "main process and numba", "docs/sizing.md")
 PROCESS_MEMORY = MeasuredCost(250, "MB", "a fingerprinting process", "docs/sizing.md")
 
-ROCKSDB_MIB = 320
+ROCKSDB_MIB = 192
 """MiB that RocksDB's own cache and buffers take of a large ``index.memory_mib`` (``index/settings.py``)."""
 PEAK = 3
 """Busy hours, and catching up after a stop: times the mean rate. An assumption."""
-MERGING = 2
+MERGING = 1.3
 """Room on disk while posting lists and RocksDB's files are merged: times the merged index."""
 BUSY = 0.7
 """Share of its core that the main process of a worker may be busy at the peak."""

@@ -33,21 +33,21 @@ def test_the_parts_of_a_size_by_hand() -> None:
     assert own + following < 0.7
     assert size.cores == pytest.approx(300 * 0.19 * 1_000 / 1e6 + own + following)
     assert size.partitions == 8
-    assert size.index_memory_mib == math.ceil((64 + 32 + 4 * 13) * 60_480_000 / 2**20) + 320
+    assert size.index_memory_mib == math.ceil((64 + 32 + 4 * 13) * 60_480_000 / 2**20) + 192
     assert size.memory == size.index_memory_mib * 2**20 + (210 + 250) * 1_000_000
-    assert size.disk == (195 + 4 * 12) * 60_480_000 * 2
+    assert size.disk == int((181 + 4 * 12) * 60_480_000 * 1.3)
     assert size.log == (93 + 32 + 24) * 60_480_000
     assert size.rebuild_s == pytest.approx(1_209.6)
 
 
 @pytest.mark.parametrize(
-    ("plan", "memory", "disk", "log"), [(PLANS[1], 168, 323, 125), (PLANS[2], 272, 483, 189)], ids=["20", "24"]
+    ("plan", "memory", "disk", "log"), [(PLANS[1], 168, 309, 125), (PLANS[2], 272, 469, 189)], ids=["20", "24"]
 )
 def test_more_tables_take_more_room(plan: measured.KeyPlan, memory: int, disk: int, log: int) -> None:
     """Bytes an article of eight and sixteen tables, with 32 of sketch and 24 of id; margins are on disk too."""
     size = size_of(DAY, plan)
-    assert size.index_memory_mib == math.ceil((memory + 32) * DAY.held / 2**20) + 320
-    assert size.disk == disk * DAY.held * 2
+    assert size.index_memory_mib == math.ceil((memory + 32) * DAY.held / 2**20) + 192
+    assert size.disk == int(disk * DAY.held * 1.3)
     assert size.log == (log + 32 + 24) * DAY.held
 
 
