@@ -285,12 +285,12 @@ class Store:
         flushing.start()
         try:
             self._wait(lambda: not flushing.is_alive(), "flush")
+            # It returns while files of a flush before it are being written, and reports no error.
+            self._wait(lambda: not any(self._numbers("rocksdb.num-entries-imm-mem-tables")), "flush")
         except StreamDedupError:
             flushing.join(_JOIN_LIMIT_S)
             raise
-        # It reports no error.
-        entries = self._numbers("rocksdb.num-entries-active-mem-table")
-        if any(entries) or any(self._numbers("rocksdb.num-entries-imm-mem-tables")):
+        if any(self._numbers("rocksdb.num-entries-active-mem-table")):
             doing = "flush"
             raise self._error(doing, self._failure)
 
@@ -323,9 +323,19 @@ class Store:
 
     @property
     def _failure(self) -> str:
-        """Why RocksDB cannot write its files, as far as can be said."""
-        is_full = shutil.disk_usage(self._path).free < self._most_unwritten
-        return "No space left on device" if is_full else f"the last lines of {self._path / 'LOG'} say why"
+        """Why RocksDB cannot write its files."""
+        if shutil.disk_usage(self._path).free < self._most_unwritten:
+            return self._refusal or "No space left on device"
+        return self._refusal or f"the last lines of {self._path / 'LOG'} say why"
+
+    @property
+    def _refusal(self) -> str:
+        """What RocksDB says to a write, after an error of the disk; empty where it would take it."""
+        try:
+            self._families[_FLUSHES].put(b"", b"")
+        except Exception as error:  # noqa: BLE001 - as rocksdict raises them
+            return str(error)
+        return ""
 
     def _has_room(self) -> bool:
         """Whether little waits to be written to files, or nothing does: RocksDB begins that with a write."""
@@ -385,19 +395,31 @@ class Store:
     def close(self) -> None:
         """Make everything written durable and close.
 
-        Where that fails RocksDB's object stays as it is until the process ends: letting go of it would wait for the
-        disk, and write out one column family without the others. In a forked child this does nothing.
+        Where that fails, and RocksDB does not refuse every write since, its object stays as it is until the process
+        ends: letting go of it could wait for the disk, and write out one column family without the others. In a forked
+        child this does nothing.
         """
         if os.getpid() != self._pid or not self._is_open:
             return
         self._is_closing.set()
         try:
             self.flush()
-        except BaseException:
+        except StreamDedupError:
             self._finish_compaction(_JOIN_LIMIT_S)
-            self.abandon()
-            self._remove_view()
+            if self._refusal:
+                with contextlib.suppress(StreamDedupError):
+                    self._release()
+            else:
+                self.abandon()
             raise
+        except BaseException:
+            # An interruption: what is done without Python is not interrupted.
+            self._flush()
+            self._release()
+            raise
+        self._release()
+
+    def _release(self) -> None:
         self._finish_compaction()
         self._is_open = False
         self._families.clear()
@@ -435,7 +457,7 @@ class Store:
                     if self._is_ending:
                         return
                     self._compact_range(name, start, end, BottommostLevelCompaction.force())
-            for name in ORDERED_FAMILIES:
+            for name in (DEFAULT_FAMILY, *ORDERED_FAMILIES):
                 if self._is_ending:
                     return
                 if self._families[name].property_value("rocksdb.num-files-at-level0") != "0":

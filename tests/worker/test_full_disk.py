@@ -35,7 +35,7 @@ from tests.worker.quiet_plan import ARTICLES, quiet_plan, start, write
 SEED = 5
 OPENS_BYTES = 70_000
 """Enough for opening an index, and for a few of its files."""
-MAKES_BYTES = 110_000
+MAKES_BYTES = 600_000
 """The same for making one."""
 LIMIT_S = 200.0
 """Virtual seconds."""
