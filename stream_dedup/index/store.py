@@ -8,7 +8,9 @@ Rules:
   files with others, and what is deleted there leaves the disk with whole files.
 * Every error leaves here as one of ``errors``: damaged bytes as CorruptError (and reported to ``on_corrupt``, so that
   the folder is marked), a full or failing disk as UnavailableError.
-* Nothing waits for the disk with the GIL held, and nothing waits for ever: RocksDB would, on a full disk.
+* No write waits for the disk with the GIL held, and none waits for ever: RocksDB would, on a full disk. ``get`` lets go
+  of the GIL, too; ``scan``, ``last`` and ``checkpoint`` do not.
+* After an error of the disk nothing is written any more, until a new process opens the folder.
 * A store opened to read changes nothing in its folder and needs no permission to: RocksDB is given a temporary folder
   of links to the files, for it and its binding write small files wherever they open.
 * A forked child has no store: RocksDB's threads and locks are not forked with it. The child's copy of an open store
@@ -70,14 +72,20 @@ _FLUSHES = "flushes"
 """The column family of one key that is written to have all buffers written out."""
 _FILE_BYTES = 256 << 20
 """Bytes of a file that RocksDB makes of smaller ones: an index of 100 million articles has some hundred."""
+_COMPACT_FILES = 16
+"""Files of flushes of one column family that are merged when a store is opened: a call may end before it has written
+much."""
 _COMPACT_BUFFERS = 8
 """Buffers of writes after which files of flushes are merged into larger ones."""
-_BACKGROUND_JOBS = 2
+_BACKGROUND_JOBS = 4
 """Threads that write and merge files."""
 _WAITS_AT = 2
 """Times the bytes of writes that RocksDB gathers: with so many that are not in files yet, the next write waits."""
-_MOST_BUFFERS = 16
-"""Buffers of one column family that wait to be written to files, before RocksDB makes writes wait: never."""
+_MOST_BUFFERS = 64
+"""Buffers of one column family that wait to be written to files, before RocksDB makes writes wait: more than there are
+small values in all that may wait."""
+_NEVER = 1 << 30
+"""Files of flushes at which RocksDB makes writes wait."""
 _BUFFER_PARTS = 128
 """Parts in which the bytes of the buffers are taken from the system: each column family has one that is not full."""
 _POLL_S = 0.001
@@ -148,6 +156,7 @@ class Store:
         self._path = path
         self._on_corrupt = on_corrupt
         self._compaction: threading.Thread | None = None
+        self._flushing: list[threading.Thread] = []
         self._is_closing = threading.Event()
         self._is_open = False
         self._compact_bytes = _COMPACT_BUFFERS * settings.write_buffer_bytes
@@ -171,6 +180,8 @@ class Store:
         self._families = {name: self._db.get_column_family(name) for name in names}
         self._handles = {name: self._db.get_column_family_handle(name) for name in names}
         self._is_open = True
+        if not read_only and max(map(self._new_files, ORDERED_FAMILIES)) >= _COMPACT_FILES:
+            self.compact(wait=False)
 
     def __del__(self) -> None:
         # On release each Rdict writes out its own column family, and in a forked child waits for threads of the parent.
@@ -180,6 +191,8 @@ class Store:
             self.abandon()
         elif sys.is_finalizing():  # no thread can be started any more
             self._flush()
+            with contextlib.suppress(StreamDedupError):
+                self._wait(self._is_written, "flush")
             self.abandon()
         else:
             with contextlib.suppress(StreamDedupError):
@@ -281,18 +294,16 @@ class Store:
         """Make everything written durable. Nothing where it is read only."""
         if self._view is not None:
             return
-        flushing = threading.Thread(target=self._flush, name="index-flush", daemon=True)
+        # The thread may have to wait for a compaction behind that.
+        flushing = threading.Thread(target=self._flush, name="index-flush")
+        self._flushing = [thread for thread in self._flushing if thread.is_alive()] + [flushing]
         flushing.start()
-        try:
-            self._wait(lambda: not flushing.is_alive(), "flush")
-            # It returns while files of a flush before it are being written, and reports no error.
-            self._wait(lambda: not any(self._numbers("rocksdb.num-entries-imm-mem-tables")), "flush")
-        except StreamDedupError:
-            flushing.join(_JOIN_LIMIT_S)
-            raise
-        if any(self._numbers("rocksdb.num-entries-active-mem-table")):
-            doing = "flush"
-            raise self._error(doing, self._failure)
+        self._wait(self._is_written, "flush")
+
+    def _is_written(self) -> bool:
+        """Whether nothing is left in memory."""
+        counts = ("rocksdb.num-entries-active-mem-table", "rocksdb.num-entries-imm-mem-tables")
+        return not any(any(self._numbers(count)) for count in counts)
 
     def _flush(self) -> None:
         """Write out all column families in one step.
@@ -345,6 +356,7 @@ class Store:
 
     def checkpoint(self, path: Path) -> None:
         """Make a copy by hard links, cheap while both are on one file system."""
+        self.flush()
         with self._translated("copy"):
             Checkpoint(self._db).create_checkpoint(str(path))
 
@@ -354,14 +366,14 @@ class Store:
         With ``wait`` it is done on return.
         """
         if wait:
-            self._finish_compaction()
+            self._join()
         if self._compaction is None or not self._compaction.is_alive():
             # Not a daemon: a thread that comes back from RocksDB while the interpreter ends would end the process.
             self._compaction = threading.Thread(target=self._compact, args=(self._deleted,), name="index-compaction")
             self._uncompacted, self._deleted = 0, []
             self._compaction.start()
         if wait:
-            self._finish_compaction()
+            self._join()
 
     @property
     def bytes_on_disk(self) -> int:
@@ -382,10 +394,12 @@ class Store:
         with self._translated("read"):
             return [self._families[family].property_int_value(name) or 0 for family in FAMILIES]
 
-    def _finish_compaction(self, limit_s: float | None = None) -> None:
-        if self._compaction is not None:
-            self._compaction.join(limit_s)
-            self._compaction = None
+    def _join(self, limit_s: float | None = None) -> None:
+        """Wait until the threads of this store have ended, so many seconds for each."""
+        for thread in (self._compaction, *self._flushing):
+            # The thread itself may be the last that has the store.
+            if thread is not None and thread is not threading.current_thread():
+                thread.join(limit_s)
 
     def corrupt(self, reason: str) -> CorruptError:
         """Report damage found in a value; returns the error to raise."""
@@ -405,7 +419,7 @@ class Store:
         try:
             self.flush()
         except StreamDedupError:
-            self._finish_compaction(_JOIN_LIMIT_S)
+            self._join(_JOIN_LIMIT_S)
             if self._refusal:
                 with contextlib.suppress(StreamDedupError):
                     self._release()
@@ -420,7 +434,7 @@ class Store:
         self._release()
 
     def _release(self) -> None:
-        self._finish_compaction()
+        self._join()
         self._is_open = False
         self._families.clear()
         self._handles.clear()
@@ -451,17 +465,26 @@ class Store:
         # A failure shows itself at the next read or write; verdicts do not depend on space.
         with contextlib.suppress(StreamDedupError):
             self._flush()
-            for start, end in deleted:
+            while deleted:
                 # Of what was deleted before it reached the disk a file that says so would stay.
-                for name in families_of(start, end):
+                for name in families_of(*deleted[-1]):
                     if self._is_ending:
-                        return
-                    self._compact_range(name, start, end, BottommostLevelCompaction.force())
+                        break
+                    self._compact_range(name, *deleted[-1], BottommostLevelCompaction.force())
+                if self._is_ending:
+                    break
+                deleted.pop()
             for name in (DEFAULT_FAMILY, *ORDERED_FAMILIES):
                 if self._is_ending:
-                    return
-                if self._families[name].property_value("rocksdb.num-files-at-level0") != "0":
+                    break
+                if self._new_files(name):
                     self._compact_range(name, None, None, BottommostLevelCompaction.skip())
+        self._deleted += deleted
+
+    def _new_files(self, name: str) -> int:
+        """Files of flushes of a column family."""
+        with self._translated("read"):
+            return int(self._families[name].property_value("rocksdb.num-files-at-level0") or 0)
 
     @property
     def _is_ending(self) -> bool:
@@ -544,6 +567,10 @@ def _family_options(
     options.set_write_buffer_size(
         min(_STATE_BUFFER_BYTES, settings.write_buffer_bytes) if name == DEFAULT_FAMILY else settings.write_buffer_bytes
     )
+    options.set_level_zero_slowdown_writes_trigger(_NEVER)
+    options.set_level_zero_stop_writes_trigger(_NEVER)
+    options.set_soft_pending_compaction_bytes_limit(0)
+    options.set_hard_pending_compaction_bytes_limit(0)
     options.set_max_background_jobs(_BACKGROUND_JOBS)
     options.set_max_open_files(_OPEN_FILES)
     options.set_keep_log_file_num(2)

@@ -57,6 +57,8 @@ FETCH_CHUNKS = 64
 WARM_CHUNKS = 4096
 """Chunks that are chosen at once to be warmed."""
 WARMING_NICENESS = 10
+MOST_RUNS = (1 << 32) - 2 * RUN_FAMILIES
+"""Numbers of runs are lower: those of a thousand years."""
 MERGE_STEP = 1 << 16
 """Entries for which merges go on at once where nothing is appended."""
 
@@ -283,6 +285,9 @@ class Tables:
         missing = set(numbers) - set(stored)
         if missing:
             reason = f"the chunks of its runs {sorted(missing)} are missing"
+            raise self._store.corrupt(reason)
+        if max(stored, default=0) >= MOST_RUNS:
+            reason = f"it has a run {max(stored)}"
             raise self._store.corrupt(reason)
         left = [number for number in stored if number not in numbers]
         if left and not self._store.read_only:

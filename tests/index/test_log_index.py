@@ -123,6 +123,17 @@ def test_a_record_is_applied_once(tmp_path: Path) -> None:
     index.close()
 
 
+def test_an_index_that_nobody_searches_keeps_its_budget(tmp_path: Path) -> None:
+    """A worker that reads the log to its end judges nothing."""
+    settings = IndexSettings(memory_mib=0, fold_entries=100)
+    with LogIndex.open(tmp_path, scheme=SCHEME, settings=settings) as index:
+        build(index, [rules_record(0)])
+        for at in range(1, 60):
+            values = [random.Random(at * 100 + row).getrandbits(64) for row in range(100)]
+            index.apply([batch_record(at, START_TIME, values, range(at * 100, at * 100 + 100))])
+        assert index.stats().memory_bytes < 100_000
+
+
 def test_a_log_begins_with_rules(tmp_path: Path) -> None:
     """A batch before any rules is refused, and nothing follows."""
     index = open_index(tmp_path)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.index import IndexSettings
+from stream_dedup.index.layout import offset_key
 from stream_dedup.index.store import Store
 from tests.amount import FULL
 from tests.forks import forks
@@ -47,3 +48,34 @@ def test_what_a_kill_leaves_is_cut_between_two_writes(tmp_path: Path) -> None:
         assert last - LOST < min(numbers) <= last + 1
         found |= numbers
     assert len(found) > 10
+
+
+def test_a_folder_that_is_opened_often_has_few_files(tmp_path: Path) -> None:
+    """A call of `filter` writes little and closes, and the next one does."""
+    path = tmp_path / "data"
+    opened(path, create=True).close()
+    for number in range(60):
+        store = opened(path)
+        batch = store.batch()
+        batch.put(offset_key(b"E", number), bytes(100))
+        store.write(batch)
+        store.close()
+    assert len(list(path.glob("*.sst"))) < 30
+    store = opened(path)
+    assert store.get([offset_key(b"E", number) for number in range(60)]) == [bytes(100)] * 60
+    store.close()
+
+
+def test_a_flush_beside_compactions_is_no_error(tmp_path: Path) -> None:
+    """It waits for the files of other flushes, and not for the compactions."""
+    store, started = opened(tmp_path / "data", create=True), time.monotonic()
+    for number in range(40):
+        batch = store.batch()
+        for key in KEYS:
+            batch.put(key, number.to_bytes(4, "big") + bytes(20_000))
+        batch.delete_range(offset_key(b"E", 0), offset_key(b"E", number))
+        store.write(batch)
+        store.compact(wait=False)
+        store.flush()
+    store.close()
+    assert time.monotonic() - started < 60

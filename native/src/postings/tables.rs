@@ -261,6 +261,8 @@ impl Tables {
             self.fold(table, self.fold - table as u64 * self.fold / (4 * self.blocks.len() as u64));
         }
         self.go_on(rows.len() / row_words);
+        self.begin();
+        self.evict();
     }
 
     /// Append to the tables what rows have that are stored already: after opening, perhaps to read alone, so that nothing
