@@ -475,9 +475,8 @@ class Store:
                     break
                 deleted.pop()
             for name in (DEFAULT_FAMILY, *ORDERED_FAMILIES):
-                if self._is_ending:
-                    break
-                if self._new_files(name):
+                # Whoever closes soon after opening, each time, waits for it now and then.
+                if self._new_files(name) >= (_COMPACT_FILES if self._is_ending else 1):
                     self._compact_range(name, None, None, BottommostLevelCompaction.skip())
         self._deleted += deleted
 
