@@ -60,7 +60,7 @@ def test_a_folder_that_is_opened_often_has_few_files(tmp_path: Path) -> None:
         batch.put(offset_key(b"E", number), bytes(100))
         store.write(batch)
         store.close()
-    assert len(list(path.glob("*.sst"))) < 30
+    assert len(list(path.glob("*.sst"))) < 45
     store = opened(path)
     assert store.get([offset_key(b"E", number) for number in range(60)]) == [bytes(100)] * 60
     store.close()
