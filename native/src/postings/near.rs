@@ -277,7 +277,11 @@ fn limited_distance(directed: bool, one: &[u64], other: &[u64]) -> u32 {
 }
 
 /// Write the distances, those that are limited, of each article from every entry.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512vpopcntdq+popcnt", "x86_64+avx2+popcnt"))]
+#[cfg_attr(
+    avx512,
+    multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512vpopcntdq+popcnt", "x86_64+avx2+popcnt"))
+)]
+#[cfg_attr(not(avx512), multiversion(targets("x86_64+avx2+popcnt")))]
 pub fn write_distances(directed: bool, articles: &[u64], entries: &[u64], written: &mut [[u8; 2]]) {
     let count = entries.len() / WORDS;
     for (article, distances) in articles.chunks_exact(WORDS).zip(written.chunks_exact_mut(count.max(1))) {
@@ -368,7 +372,11 @@ fn counted(differing: u64, [once, twice]: [u64; 2]) -> u32 {
 }
 
 /// Which of some keys pass the sieve of a key word, the first one in the lowest bit.
-#[multiversion(targets("x86_64+avx2+popcnt"))]
+#[cfg_attr(
+    avx512,
+    multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512vpopcntdq+popcnt", "x86_64+avx2+popcnt"))
+)]
+#[cfg_attr(not(avx512), multiversion(targets("x86_64+avx2+popcnt")))]
 fn passing(keys: &[u64; LANES], mine: u64, sure: [u64; 2], most: u32) -> u32 {
     let sieve = Sieve { sure, most };
     let passes = keys.map(|key| u8::from(sieve.passes(sieve.count(key, mine))));
