@@ -19,6 +19,8 @@ use super::tables::{Key, MOST_TABLES, Tables};
 /// Look-ups whose lists are found before the first of them is compared: few enough that the lists of the rest are not
 /// found in vain where the bound is reached, and that what is found stays in the processor's first cache.
 const LOOKUPS_AT_ONCE: usize = 64;
+/// Keys of a line of the processor's cache.
+const KEYS_OF_LINE: usize = 8;
 /// Candidates whose rows are read before the first of them is checked.
 const ROWS_AT_ONCE: usize = 256;
 /// Bits of a rank below the distance: the document number.
@@ -184,10 +186,10 @@ impl Search {
             limit(&mut spans, bits, article.before, self.terms.bucket_limit);
         }
         spans.retain(|span| span.begin < span.end);
-        // Both ends: what lies between is read on from there.
+        // A key of every line of the processor's cache.
         let touched = spans.iter().fold(0, |touched, span| {
             let keys = &span.chunk.keys()[span.begin.into()..span.end.into()];
-            touched ^ keys[0] ^ keys[keys.len() - 1]
+            keys.iter().step_by(KEYS_OF_LINE).fold(touched, |one, other| one ^ other)
         });
         std::hint::black_box(touched);
         let most = self.room.clamp(ROWS_AT_ONCE, usize::MAX);
