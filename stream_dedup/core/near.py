@@ -167,7 +167,11 @@ class PairCheck:
         self._rules = rules
         self._demands = Demands.of(rules)
         self._form_words = rules.scheme.form_bytes // FORM_BYTES
-        self._sieve = np.full(len(Status), probes.sieve_limit(rules)) if rules.directed else self._demands.reach
+        self._sieve = (
+            np.full(len(Status), probes.sieve_limit(sure=rules.sieves_sure_bits))
+            if rules.directed
+            else self._demands.reach
+        )
 
     def accounts(self, statuses: U8, articles: PairTexts, entries: PairTexts, reach: int | None = None) -> Accounts:
         """Return the account of each pair.

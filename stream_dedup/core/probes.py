@@ -165,9 +165,9 @@ def sieve_masks(rules: Rules, margins: U8) -> U64:
     return np.tile(ALL_BITS, (len(margins), rules.scheme.tables // BLOCKS_PER_WORD, 1))
 
 
-def sieve_limit(rules: Rules) -> int:
-    """Return how much the sieve of directed search counts at most."""
-    return SURE_SIEVE_BITS if rules.sieves_sure_bits else WORD_SIEVE_BITS
+def sieve_limit(*, sure: bool) -> int:
+    """Return how much the sieve of directed search counts at most: that of sure bits, or the word sieve."""
+    return SURE_SIEVE_BITS if sure else WORD_SIEVE_BITS
 
 
 def _masks_within(most: int, block_bits: int) -> list[int]:

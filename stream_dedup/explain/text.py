@@ -137,7 +137,7 @@ def _blocks(explanation: Explanation) -> Iterator[str]:
 
 
 def _block(block: Block, explanation: Explanation) -> list[str]:
-    most = sieve_limit(explanation.rules)
+    most = sieve_limit(sure=explanation.rules.sieves_sure_bits)
     sieve = {Sieve.PASSED: f"{block.counted} <= {most}", Sieve.HELD: f"{block.counted} > {most}", Sieve.NONE: "-"}
     agree = "agree" if not block.mask else f"{block.differing} bits"
     return [

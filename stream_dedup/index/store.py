@@ -190,9 +190,8 @@ class Store:
         if os.getpid() != self._pid:
             self.abandon()
         elif sys.is_finalizing():  # no thread can be started any more
-            self._flush()
             with contextlib.suppress(StreamDedupError):
-                self._wait(self._is_written, "flush")
+                self._flush_here()
             self.abandon()
         else:
             with contextlib.suppress(StreamDedupError):
@@ -300,6 +299,11 @@ class Store:
         flushing.start()
         self._wait(self._is_written, "flush")
 
+    def _flush_here(self) -> None:
+        """Make everything written durable in this thread: where none can be started, or after an interruption."""
+        self._flush()
+        self._wait(self._is_written, "flush")
+
     def _is_written(self) -> bool:
         """Whether nothing is left in memory."""
         counts = ("rocksdb.num-entries-active-mem-table", "rocksdb.num-entries-imm-mem-tables")
@@ -325,12 +329,13 @@ class Store:
             UnavailableError: RocksDB cannot write its files, and it will not be.
         """
         give_up = time.monotonic() + _WRITE_LIMIT_S
-        while True:
-            if self._db.property_int_value("rocksdb.background-errors") or time.monotonic() > give_up:
-                raise self._error(doing, self._failure)
-            if is_done():
-                return
-            time.sleep(_POLL_S)
+        with self._translated(doing):
+            while True:
+                if self._db.property_int_value("rocksdb.background-errors") or time.monotonic() > give_up:
+                    raise self._error(doing, self._failure)
+                if is_done():
+                    return
+                time.sleep(_POLL_S)
 
     @property
     def _failure(self) -> str:
@@ -394,12 +399,14 @@ class Store:
         with self._translated("read"):
             return [self._families[family].property_int_value(name) or 0 for family in FAMILIES]
 
-    def _join(self, limit_s: float | None = None) -> None:
-        """Wait until the threads of this store have ended, so many seconds for each."""
-        for thread in (self._compaction, *self._flushing):
-            # The thread itself may be the last that has the store.
-            if thread is not None and thread is not threading.current_thread():
-                thread.join(limit_s)
+    def _join(self, limit_s: float | None = None) -> bool:
+        """Wait until the threads of this store have ended, so many seconds for each; whether they have."""
+        threads = [*self._flushing] if self._compaction is None else [self._compaction, *self._flushing]
+        # The thread itself may be the last that has the store.
+        others = [thread for thread in threads if thread is not threading.current_thread()]
+        for thread in others:
+            thread.join(limit_s)
+        return not any(thread.is_alive() for thread in others)
 
     def corrupt(self, reason: str) -> CorruptError:
         """Report damage found in a value; returns the error to raise."""
@@ -419,16 +426,14 @@ class Store:
         try:
             self.flush()
         except StreamDedupError:
-            self._join(_JOIN_LIMIT_S)
-            if self._refusal:
+            if self._join(_JOIN_LIMIT_S) and self._refusal:
                 with contextlib.suppress(StreamDedupError):
                     self._release()
             else:
                 self.abandon()
             raise
-        except BaseException:
-            # An interruption: what is done without Python is not interrupted.
-            self._flush()
+        except BaseException:  # an interruption
+            self._flush_here()
             self._release()
             raise
         self._release()

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.model import DocNumber
-from stream_dedup.core.probes import SURE_SIEVE_BITS, WORD_SIEVE_BITS
+from stream_dedup.core.probes import sieve_limit
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.index.layout import (
@@ -399,9 +399,6 @@ class _Warming:
 
 
 def _search_of(query: Query) -> _native.Search:
-    sieve = None
-    if query.directed:
-        sieve = WORD_SIEVE_BITS if query.sure is None else SURE_SIEVE_BITS
     return _native.Search(
         keys=_flat(query.keys),
         words=_flat(query.words),
@@ -411,7 +408,7 @@ def _search_of(query: Query) -> _native.Search:
         plan=_flat(query.plan),
         lookups=query.plan.shape[1],
         directed=query.directed,
-        sieve=sieve,
+        sieve=sieve_limit(sure=query.sure is not None) if query.directed else None,
         bucket_limit=query.bucket_limit,
         best=query.best,
         candidates=query.candidates,

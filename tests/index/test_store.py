@@ -3,10 +3,12 @@
 import os
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from stream_dedup.errors import RefusedError
 from stream_dedup.index import IndexSettings
 from stream_dedup.index.layout import offset_key
 from stream_dedup.index.store import Store
@@ -79,3 +81,22 @@ def test_a_flush_beside_compactions_is_no_error(tmp_path: Path) -> None:
         store.flush()
     store.close()
     assert time.monotonic() - started < 60
+
+
+@pytest.mark.parametrize("call", ["write", "flush", "get", "checkpoint"])
+def test_a_forked_child_does_not_touch_rocksdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """Its locks may be held by threads that were not forked: a child that asked for a number would wait for ever."""
+    store = opened(tmp_path / "data", create=True)
+    batch = store.batch()
+    calls: dict[str, Callable[[], object]] = {
+        "write": lambda: store.write(batch),
+        "flush": store.flush,
+        "get": lambda: store.get(KEYS),
+        "checkpoint": lambda: store.checkpoint(tmp_path / "copy"),
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_pid", -1)
+        patch.setattr(store, "_db", None)
+        with pytest.raises(RefusedError, match="a forked child cannot use it"):
+            calls[call]()
+    store.close()
