@@ -180,11 +180,9 @@ impl Search {
             Ok(spans) => spans,
             Err(missing) => return missing,
         };
-        let most = find_entries(&mut spans);
+        find_entries(&mut spans);
         let bits = tables.block_bits();
-        if most.saturating_mul(spans.len()) > self.terms.bucket_limit {
-            limit(&mut spans, bits, article.before, self.terms.bucket_limit);
-        }
+        limit(&mut spans, bits, article.before, self.terms.bucket_limit);
         spans.retain(|span| span.begin < span.end);
         // A key of every line of the processor's cache.
         let touched = spans.iter().fold(0, |touched, span| {
@@ -337,20 +335,20 @@ fn spans_of<'a>(
     if missing.is_empty() { Ok(spans) } else { Err(missing) }
 }
 
-/// Find the buckets; return the entries of the largest one.
-fn find_entries(spans: &mut [Span<'_>]) -> usize {
-    let mut most = 0;
+/// Find the buckets.
+fn find_entries(spans: &mut [Span<'_>]) {
     for span in spans {
         let (begin, end) = span.chunk.bucket(span.block);
         (span.begin, span.end) = (begin as u16, end as u16);
-        most = most.max(end - begin);
     }
-    most
 }
 
-/// Leave of each list the newest entries before an article.
+/// Leave of each list the newest entries before an article; most lists have no more, and are not read for it.
 fn limit(spans: &mut [Span<'_>], bits: u8, before: u64, most: usize) {
     for list in spans.chunk_by_mut(|one, other| one.lookup == other.lookup) {
+        if list.iter().map(|span| usize::from(span.end - span.begin)).sum::<usize>() <= most {
+            continue;
+        }
         let mut left = most;
         for span in list {
             let (begin, mut end) = span.list(bits);
