@@ -166,12 +166,6 @@ impl Chunk {
         &self.data[..self.len()]
     }
 
-    /// The keys, and what lies behind them.
-    #[must_use]
-    pub fn data(&self) -> &[u64] {
-        &self.data
-    }
-
     /// The document number of an entry.
     #[must_use]
     pub fn number(&self, at: usize) -> u32 {

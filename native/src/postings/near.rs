@@ -17,8 +17,10 @@ use super::rows::Row;
 pub const WORDS: usize = 4;
 /// Most words of a sketch, its form included.
 pub const SKETCH_WORDS: usize = 4;
-/// Keys that the sieve compares at once.
-pub const LANES: usize = 16;
+/// Keys that the sieve compares before it looks at the answers.
+const KEYS_AT_ONCE: usize = 256;
+/// Answers of the sieve that are looked at at once: one byte each.
+const LANES: usize = 8;
 /// The part of a form that is the frame of the text; the rest are its numbers.
 pub const FRAME: u64 = 0xFFFF_FFFF;
 
@@ -316,22 +318,24 @@ pub struct Article {
 
 impl Article {
     /// Give the numbers of the keys from `begin` to `end` that pass the sieve of a word, the last one first, and their
-    /// distances. What lies behind `end` is read too, where it is there, and left out.
+    /// distances.
     pub fn sieve(&self, word: usize, keys: &[u64], (begin, end): (usize, usize), mut passes: impl FnMut(usize, u32)) {
-        let Sieve { sure, most } = self.sieves[word];
+        let (mine, sieve) = (self.keys[word], self.sieves[word]);
+        let mut answers = [0; KEYS_AT_ONCE];
         let mut last = end;
         while last > begin {
-            let first = last.saturating_sub(LANES).max(begin);
-            let mut rest = [0; LANES];
-            let some = keys[first..].first_chunk().unwrap_or_else(|| {
-                rest[..last - first].copy_from_slice(&keys[first..last]);
-                &rest
-            });
-            let mut lanes = passing(some, self.keys[word], sure, most) & ((1 << (last - first)) - 1);
-            while lanes != 0 {
-                let lane = lanes.ilog2() as usize;
-                passes(first + lane, (keys[first + lane] ^ self.keys[word]).count_ones());
-                lanes ^= 1 << lane;
+            let first = last.saturating_sub(KEYS_AT_ONCE).max(begin);
+            let (some, rest) = answers.split_at_mut(last - first);
+            answer(sieve, mine, &keys[first..last], some);
+            rest.iter_mut().take(LANES).for_each(|answer| *answer = 0);
+            for (at, eight) in answers[..(last - first).next_multiple_of(LANES)].chunks_exact(LANES).enumerate().rev() {
+                let mut lanes = u64::from_le_bytes(eight.try_into().expect("eight bytes"));
+                while lanes != 0 {
+                    let bit = lanes.ilog2();
+                    let number = first + at * LANES + bit as usize / 8;
+                    passes(number, (keys[number] ^ mine).count_ones());
+                    lanes ^= 1 << bit;
+                }
             }
             last = first;
         }
@@ -371,21 +375,14 @@ fn counted(differing: u64, [once, twice]: [u64; 2]) -> u32 {
     (differing & once).count_ones() + (differing & twice).count_ones()
 }
 
-/// Which of some keys pass the sieve of a key word, the first one in the lowest bit.
+/// Write 1 for each key that passes the sieve of a key word, 0 for the others.
 #[cfg_attr(
     avx512,
     multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512vpopcntdq+popcnt", "x86_64+avx2+popcnt"))
 )]
 #[cfg_attr(not(avx512), multiversion(targets("x86_64+avx2+popcnt")))]
-fn passing(keys: &[u64; LANES], mine: u64, sure: [u64; 2], most: u32) -> u32 {
-    let sieve = Sieve { sure, most };
-    let passes = keys.map(|key| u8::from(sieve.passes(sieve.count(key, mine))));
-    let (low, high) = passes.split_at(LANES / 2);
-    bits_of(low) | bits_of(high) << (LANES / 2)
-}
-
-/// The bits of eight bytes that are 0 or 1. The factor moves each byte's bit to its place in the highest byte.
-fn bits_of(bytes: &[u8]) -> u32 {
-    let word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-    (word.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
+fn answer(sieve: Sieve, mine: u64, keys: &[u64], answers: &mut [u8]) {
+    for (key, answer) in keys.iter().zip(answers) {
+        *answer = u8::from(sieve.passes(sieve.count(*key, mine)));
+    }
 }

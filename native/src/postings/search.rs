@@ -281,7 +281,7 @@ impl<'a> Span<'a> {
     /// Add the entries that pass the sieve, the newest first; return how many were compared.
     fn sieve(&self, bits: u8, article: &Article, passed: &mut Vec<(&'a Chunk, u16, u16)>) -> usize {
         let (begin, end) = self.list(bits);
-        article.sieve(usize::from(self.table) / BLOCKS_PER_WORD, self.chunk.data(), (begin, end), |at, distance| {
+        article.sieve(usize::from(self.table) / BLOCKS_PER_WORD, self.chunk.keys(), (begin, end), |at, distance| {
             passed.push((self.chunk, at as u16, distance as u16));
         });
         end - begin
