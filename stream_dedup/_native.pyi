@@ -271,7 +271,7 @@ class BlockTables:
 
 @final
 class Search:
-    """A search for the near entries of a batch of articles; ``index.query.Query`` says what the arguments are."""
+    """A search for the near entries of a batch of articles; ``core.query.Query`` says what the arguments are."""
 
     def __init__(
         self,

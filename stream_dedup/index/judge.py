@@ -39,11 +39,11 @@ from stream_dedup.core.model import (
     row_of,
     signed,
 )
+from stream_dedup.core.query import BEST, Articles, Near, Query, query_of
 from stream_dedup.core.rules import COPIES_LIMIT, UPDATE, Rules
 from stream_dedup.errors import RefusedError
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.layout import Head
-from stream_dedup.index.query import BEST, Articles, Near, Query, query_of
 from stream_dedup.index.records import StoredRecord, id_hash
 
 _REST_BITS = SIGNATURE_BITS - FINGERPRINT_BITS

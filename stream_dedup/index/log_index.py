@@ -39,6 +39,7 @@ from stream_dedup.core.model import (
     row_of,
 )
 from stream_dedup.core.progress import ReportProgress
+from stream_dedup.core.query import Articles, Near, query_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index import layout
@@ -46,7 +47,6 @@ from stream_dedup.index.applying import Applied
 from stream_dedup.index.folder import Folder, remove_data
 from stream_dedup.index.judge import CheckedArticle, Judge
 from stream_dedup.index.layout import RowArray
-from stream_dedup.index.query import Articles, Near, query_of
 from stream_dedup.index.segments import SourceKey
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.state import State

@@ -23,16 +23,14 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TypeVar, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.model import DocNumber
-from stream_dedup.core.probes import sieve_limit
 from stream_dedup.core.progress import ReportProgress
+from stream_dedup.core.query import BEST, Near, Query
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.index.layout import (
     RUN_FAMILIES,
@@ -43,12 +41,9 @@ from stream_dedup.index.layout import (
     list_chunk_run,
     row_type,
 )
-from stream_dedup.index.query import BEST, Near, Query
 from stream_dedup.index.row_column import RowColumn
 from stream_dedup.index.settings import CHUNK_ENTRIES, IndexSettings
 from stream_dedup.index.store import Store, WriteBatch
-
-_Number = TypeVar("_Number", bound=np.generic)
 
 WRITE_BYTES = 4 << 20
 """Bytes of chunks that one write has, about: 4 ms in which no other thread of Python runs."""
@@ -209,7 +204,7 @@ class Tables:
             ValueError: its plan is of other blocks than the tables, or its sketches are others than those of the rows.
         """
         self._refuse_misfit(query)
-        search = _search_of(query)
+        search = query.search()
         while missing := search.run(self.native):
             self._supply(missing)
         lists, compared = search.counts
@@ -396,42 +391,6 @@ class _Warming:
                     fetched += len(found)
                 if not fetched:
                     return
-
-
-def _search_of(query: Query) -> _native.Search:
-    return _native.Search(
-        keys=_flat(query.keys),
-        words=_flat(query.words),
-        groups=_flat(query.groups),
-        before=_flat(query.before),
-        reach=_flat(query.reach),
-        plan=_flat(query.plan),
-        lookups=query.plan.shape[1],
-        directed=query.directed,
-        sieve=sieve_limit(sure=query.sure is not None) if query.directed else None,
-        bucket_limit=query.bucket_limit,
-        best=query.best,
-        candidates=query.candidates,
-        sure=_flat(query.sure),
-        sketches=_flat(query.sketches),
-        least_equal=_flat(query.least_equal),
-        form_words=query.form_words,
-        form_limit=query.form_limit,
-        certain=query.certain,
-        far=query.far,
-        far_equal=query.far_equal,
-        oldest=_flat(query.oldest),
-        own_ids=_flat(query.own_ids),
-        withdrawn=_flat(query.withdrawn),
-    )
-
-
-@overload
-def _flat(array: NDArray[_Number]) -> NDArray[_Number]: ...
-@overload
-def _flat(array: None) -> None: ...
-def _flat(array: NDArray[_Number] | None) -> NDArray[_Number] | None:
-    return None if array is None else np.ascontiguousarray(array).reshape(-1)
 
 
 def _entries(raw: tuple[bytes, bytes]) -> tuple[U64, U32]:

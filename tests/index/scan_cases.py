@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from stream_dedup.core.arrays import I64, U8, U32, U64
 from stream_dedup.core.model import BLOCK_BITS, FORM_BYTES, DocNumber
 from stream_dedup.core.probes import directed, exact_plan, keys, sketch_words, sure_masks, words
+from stream_dedup.core.query import Near, Query
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules, greatest_distance
 from stream_dedup.index import tables
 from stream_dedup.index.layout import RowArray, row_type
-from stream_dedup.index.query import Near, Query
 from stream_dedup.index.row_column import RowColumn
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.tables import Tables

@@ -15,10 +15,10 @@ from stream_dedup.broker.adapter.fingerprint_log import LOG_APPEND_TIME, log_rec
 from stream_dedup.core import plain_batches
 from stream_dedup.core.entry import encode
 from stream_dedup.core.model import ROW_BITS
+from stream_dedup.core.query import Query
 from stream_dedup.errors import DefectError, RefusedError
 from stream_dedup.index import LogIndex
 from stream_dedup.index.judge import Judge
-from stream_dedup.index.query import Query
 from stream_dedup.index.store import Store, WriteBatch
 from stream_dedup.index.tables import Tables, _Warming
 from tests.index.checks import build, check_verdicts, covered_positions, finish_trim, merge_all

@@ -27,10 +27,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U8, U16, U32, U64
 from stream_dedup.core.model import BLOCK_BITS, FORM_BYTES, SIGNATURE_BITS, DocNumber
-from stream_dedup.core.near import Demands
-from stream_dedup.core.probes import KEY_FACTORS, keys, plan_of, sketch_words, sure_masks
+from stream_dedup.core.near import Demands, flat
+from stream_dedup.core.probes import KEY_FACTORS, keys, plan_of, sieve_limit, sketch_words, sure_masks
 from stream_dedup.core.rules import Rules
 
 BEST = 8
@@ -39,6 +40,8 @@ BEST = 8
 NOTHING_WITHDRAWN: I64 = np.empty((0, 3), np.int64)
 _OF_ARTICLES = ("keys", "groups", "before", "reach", "sketches", "least_equal", "sure", "oldest", "own_ids")
 """Columns of a query that have a row for each article."""
+_OPTIONAL = ("sketches", "least_equal", "sure", "oldest", "own_ids")
+"""Those that it may lack."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,6 +130,31 @@ class Query:
         columns = {name: getattr(self, name) for name in _OF_ARTICLES}
         some = {name: column[chosen] for name, column in columns.items() if column is not None}
         return replace(self, plan=self.plan if len(self.plan) == 1 else self.plan[chosen], **some)
+
+    def search(self) -> _native.Search:
+        """Begin the search."""
+        optional = {name: getattr(self, name) for name in _OPTIONAL}
+        return _native.Search(
+            keys=flat(self.keys),
+            words=flat(self.words),
+            groups=flat(self.groups),
+            before=flat(self.before),
+            reach=flat(self.reach),
+            plan=flat(self.plan),
+            lookups=self.plan.shape[1],
+            directed=self.directed,
+            sieve=sieve_limit(sure=self.sure is not None) if self.directed else None,
+            bucket_limit=self.bucket_limit,
+            best=self.best,
+            candidates=self.candidates,
+            form_words=self.form_words,
+            form_limit=self.form_limit,
+            certain=self.certain,
+            far=self.far,
+            far_equal=self.far_equal,
+            withdrawn=flat(self.withdrawn),
+            **{name: None if column is None else flat(column) for name, column in optional.items()},
+        )
 
 
 class Near(NamedTuple):
