@@ -341,7 +341,7 @@ class Applied:
         self.tables.drop_entries_before(self.state.first_doc_number)
         self.withdrawn.entries = withdrawn
         # 3. What is deleted leaves the disk; whatever ends this, verdicts are the same.
-        self.store.compact(wait=False)
+        self.store.compact()
 
     def _apply_withdrawal(self, record: LogRecord, withdrawal: Withdrawal) -> None:
         positions = np.array(withdrawal.positions, np.int64)

@@ -181,7 +181,7 @@ class Store:
         self._handles = {name: self._db.get_column_family_handle(name) for name in names}
         self._is_open = True
         if not read_only and max(map(self._new_files, ORDERED_FAMILIES)) >= _COMPACT_FILES:
-            self.compact(wait=False)
+            self.compact()
 
     def __del__(self) -> None:
         # On release each Rdict writes out its own column family, and in a forked child waits for threads of the parent.
@@ -263,7 +263,7 @@ class Store:
         self._deleted += batch.deleted
         self._uncompacted += size
         if self._uncompacted >= self._compact_bytes:
-            self.compact(wait=False)
+            self.compact()
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield the pairs of one column family, that of ``start``, with start <= key < end in order, as of the call."""
@@ -365,20 +365,13 @@ class Store:
         with self._translated("copy"):
             Checkpoint(self._db).create_checkpoint(str(path))
 
-    def compact(self, *, wait: bool) -> None:
-        """Let what is deleted leave the disk, and merge small files; in a thread of its own, unless one is at it.
-
-        With ``wait`` it is done on return.
-        """
-        if wait:
-            self._join()
+    def compact(self) -> None:
+        """Let what is deleted leave the disk, and merge small files; in a thread of its own, unless one is at it."""
         if self._compaction is None or not self._compaction.is_alive():
             # Not a daemon: a thread that comes back from RocksDB while the interpreter ends would end the process.
             self._compaction = threading.Thread(target=self._compact, args=(self._deleted,), name="index-compaction")
             self._uncompacted, self._deleted = 0, []
             self._compaction.start()
-        if wait:
-            self._join()
 
     @property
     def bytes_on_disk(self) -> int:

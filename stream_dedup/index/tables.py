@@ -54,8 +54,6 @@ WARM_CHUNKS = 4096
 WARMING_NICENESS = 10
 MOST_RUNS = (1 << 32) - 2 * RUN_FAMILIES
 """Numbers of runs are lower: those of a thousand years."""
-MERGE_STEP = 1 << 16
-"""Entries for which merges go on at once where nothing is appended."""
 
 
 @dataclass(slots=True)
@@ -164,11 +162,6 @@ class Tables:
         self.native.append(rows.tobytes())
         self._do_work()
 
-    def merge_all(self) -> None:
-        """Store and merge all that is to be."""
-        self.native.fold_all()
-        self._finish_merges()
-
     def put_drop(self, writes: WriteBatch, low_watermark: DocNumber) -> None:
         """Add to a write that the runs with no entry from a document number on are gone."""
         gone = [number for _, number, _, before, is_stored in self.native.runs if is_stored and before <= low_watermark]
@@ -180,11 +173,6 @@ class Tables:
         self.rows.drop_rows_before(low_watermark)
         self.native.drop_before(low_watermark)
         self._do_work()
-
-    def remove_trimmed(self) -> None:
-        """Rewrite every run that has trimmed entries."""
-        self.native.rewrite_trimmed()
-        self._finish_merges()
 
     def close(self) -> None:
         """Stop warming. What is in no stored run is read from the rows again."""
@@ -302,12 +290,6 @@ class Tables:
                 number = list_chunk_run(found[0])  # noqa: PLW2901 - the next one of its family
                 yield number
                 number += RUN_FAMILIES  # noqa: PLW2901
-
-    def _finish_merges(self) -> None:
-        self._do_work()
-        while self.native.is_merging:
-            self.native.go_on(MERGE_STEP)
-            self._do_work()
 
     def _do_work(self) -> None:
         """Take steps 2 and 3 for what the native core has made, and fetch what it needs to go on."""

@@ -95,15 +95,23 @@ def add_numbers(index: LogIndex, values: list[int]) -> list[int]:
     return list(range(first, index.state.next_doc_number))
 
 
-def merge_all(index: LogIndex) -> None:
-    """Store and merge all that the next records would have stored and merged by and by."""
-    index._applied.in_doubt(index._applied.tables.merge_all)
+def finish_merges(index: LogIndex) -> None:
+    """Merge all that the next records would have merged by and by."""
+    tables = index._applied.tables
+
+    def merge() -> None:
+        tables.native.go_on(1 << 40)
+        tables._do_work()
+
+    index._applied.in_doubt(merge)
 
 
-def finish_trim(index: LogIndex) -> None:
-    """Delete all trimmed entries from disk now, instead of with the next records."""
-    index._applied.in_doubt(index._applied.tables.remove_trimmed)
-    index._applied.store.compact(wait=True)
+def finish_deleting(index: LogIndex) -> None:
+    """Let all that a trim deleted leave the disk now, and what merges leave out."""
+    finish_merges(index)
+    index._applied.store._join()
+    index._applied.store.compact()
+    index._applied.store._join()
 
 
 def near_of(index: LogIndex, query: Query) -> Near:

@@ -4,7 +4,7 @@ from typing import Any
 
 from stream_dedup.index import row_column, tables
 
-OF_RUNS = {"CHUNK_ENTRIES": 5, "WRITE_BYTES": 500, "MERGE_STEP": 30}
+OF_RUNS = {"CHUNK_ENTRIES": 5, "WRITE_BYTES": 500}
 """Each run says how large its chunks are: who opens the folder need not know."""
 OF_ROWS = {"ROW_CHUNK": 4, "_READ_CHUNKS": 3}
 

@@ -21,7 +21,7 @@ from stream_dedup.index.tables import Run
 from stream_dedup.index.verify import _check_run, _Sums
 from tests.amount import FULL, sampled
 from tests.index import killed
-from tests.index.checks import build, merge_all
+from tests.index.checks import build
 from tests.index.killed import SETTINGS, the_log
 from tests.index.small import small_chunks
 from tests.logs import SCHEME, START_TIME, TOPICS, batch_record, rules_record
@@ -44,9 +44,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         batch_record(at, START_TIME, [rng.getrandbits(64) for _ in range(ROWS)], range(at * ROWS, at * ROWS + ROWS))
         for at in range(1, 40)
     ]
-    index = build(open_index(path), records)
-    merge_all(index)
-    index.close()
+    build(open_index(path), records).close()
     return path
 
 

@@ -12,7 +12,7 @@ from stream_dedup.core.model import LogOffset, Verdict, log_position
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index import IndexSettings, LogIndex, row_column
 from tests.amount import sampled
-from tests.index.checks import build, check_standing, check_verdicts, covered_positions, merge_all
+from tests.index.checks import build, check_standing, check_verdicts, covered_positions, finish_merges
 from tests.logs import OTHER_SCHEME, SCHEME, START_TIME, TOPICS, batch_record, rules_record
 from tests.random_logs import RandomLog, stepwise_log
 
@@ -58,9 +58,9 @@ def test_verdicts_and_standing_are_the_plain_ones(tmp_path: Path, seed: int) -> 
         positions = covered_positions(plain)
         check_verdicts(index, plain, rng.sample(positions, min(len(positions), 10)))
         check_standing(index, plain)
-        action = rng.choice(["merge_all", "flush", "reopen", "nothing", "nothing"])
-        if action == "merge_all":
-            merge_all(index)
+        action = rng.choice(["finish_merges", "flush", "reopen", "nothing", "nothing"])
+        if action == "finish_merges":
+            finish_merges(index)
         elif action == "flush":
             index.flush()
         elif action == "reopen":

@@ -15,7 +15,7 @@ from stream_dedup.core.model import Judgement, log_position
 from stream_dedup.index import IndexSettings, LogIndex, log_index
 from stream_dedup.index.layout import RUNS
 from tests.amount import FULL
-from tests.index.checks import finish_trim, merge_all
+from tests.index.checks import finish_merges
 from tests.logs import SCHEME
 from tests.random_logs import stepwise_log
 from tests.simulation.memory_store import Change, MemoryBatch, MemoryDisk, MemoryStore, Until
@@ -108,8 +108,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
             for each in records:
                 index.apply([each])
                 found.states[index.next_offset] = index.judge(latest(index, records))
-            merge_all(index)
-            finish_trim(index)
+            finish_merges(index)
         assert index.low_watermark > 0
     return found
 

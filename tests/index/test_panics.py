@@ -21,7 +21,7 @@ from stream_dedup.index import LogIndex
 from stream_dedup.index.judge import Judge
 from stream_dedup.index.store import Store, WriteBatch
 from stream_dedup.index.tables import Tables, _Warming
-from tests.index.checks import build, check_verdicts, covered_positions, finish_trim, merge_all
+from tests.index.checks import build, check_verdicts, covered_positions, finish_merges
 from tests.index.panics import SAID, PanickingTables, panic, planted_panic
 from tests.index.test_check import columns_of
 from tests.logs import SCHEME, START_TIME, Entry, LogOfTest, batch, record, repeated, rules
@@ -107,8 +107,7 @@ def test_a_panic_while_the_plans_are_made_names_the_batch(tmp_path: Path, monkey
 WRITES: dict[str, Callable[[LogIndex], Any]] = {
     "apply": lambda index: index.apply([record(3, START_TIME, batch([9], [7]))]),
     "flush": LogIndex.flush,
-    "merge": merge_all,
-    "finish a trim": finish_trim,
+    "merge": finish_merges,
     "commit": LogIndex.commit,
 }
 LOOKUPS: dict[str, Callable[[LogIndex], Any]] = {

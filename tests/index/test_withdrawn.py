@@ -14,7 +14,7 @@ from stream_dedup.explain.explain import explain
 from stream_dedup.index import LogIndex
 from stream_dedup.index.layout import withdrawn_key, withdrawn_value
 from stream_dedup.index.store import Store
-from tests.index.checks import build, check_verdicts, finish_trim
+from tests.index.checks import build, check_verdicts, finish_deleting
 from tests.logs import SCHEME, LogOfTest, batch, rules, said
 
 A = 0xFFFF_0000_FFFF_0000
@@ -130,7 +130,7 @@ def test_trims_drop_withdrawn_entries(tmp_path: Path) -> None:
     with opened(tmp_path, log.records) as index:
         assert index.stats().withdrawn == 1
         check_verdicts(index, log.plain(), positions_of(log)[-1:])
-        finish_trim(index)
+        finish_deleting(index)
         assert index.verify() == []
     with LogIndex.open(tmp_path / "index", scheme=SCHEME) as index:
         assert index.stats().withdrawn == 1

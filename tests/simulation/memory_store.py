@@ -129,7 +129,7 @@ class MemoryStore:
             self.disk.folders[self.path] = dict(self._data)
             self._unflushed.clear()
 
-    def compact(self, *, wait: bool) -> None:
+    def compact(self) -> None:
         """Deleted entries take no space."""
 
     bytes_on_disk = bytes_unwritten = bytes_cached = 0
