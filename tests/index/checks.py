@@ -10,7 +10,7 @@ from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 from stream_dedup.core.model import Judgement, SourceOffset
 from stream_dedup.core.query import Near, Query
 from stream_dedup.index import FORGOTTEN, UNLOGGED, IndexSettings, LogIndex
-from stream_dedup.index.library import append_articles, signatures_of
+from stream_dedup.library import append_articles, signatures_of
 from tests.logs import SCHEME
 
 

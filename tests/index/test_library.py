@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_dedup import Index
+from stream_dedup import Index, library
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.probes import words
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
-from stream_dedup.index import IndexSettings, LogIndex, library, records, row_column
+from stream_dedup.index import IndexSettings, LogIndex, records, row_column
 from stream_dedup.index.layout import Head, RowArray
-from stream_dedup.index.library import article_ids, open_library
 from stream_dedup.index.store import Store, WriteBatch
+from stream_dedup.library import article_ids, open_library
 from tests.index.checks import add_signatures
 from tests.logs import SCHEME
 

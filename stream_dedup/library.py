@@ -1,6 +1,6 @@
 """The index behind ``stream_dedup.Index``: the articles that a program adds are a log, which is in the index alone.
 
-Each portion of added articles is one batch of that log: source offsets count the articles from 0, log times are 0. The
+Each portion of added articles is one batch of that log: its source offsets follow those before it, log times are 0. The
 log begins with a rules record because every log does; each search states its own rules, so the record only carries the
 scheme.
 """
@@ -21,9 +21,8 @@ from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import LIBRARY_LOG_PREFIX, SIGNATURE_BYTES
 from stream_dedup.core.rules import DIRECTED, Rules
 from stream_dedup.errors import UserError
+from stream_dedup.index import IndexSettings, LogIndex
 from stream_dedup.index.layout import RowArray
-from stream_dedup.index.log_index import LogIndex
-from stream_dedup.index.settings import IndexSettings
 
 PORTION = 512
 """Articles of one batch: a search reads a whole batch for the id of a match."""
@@ -69,7 +68,7 @@ def records_of(index: LogIndex, fingerprints: Fingerprints, groups: U64, ids: Se
         sketches=fingerprints.sketches,
         reasons=[""] * len(ids),
     )
-    first = index.state.next_doc_number
+    first = index.partitions().get((_TOPIC_ID, 0), -1) + 1
     return [_next_record(index, make_batch(columns, _TOPIC_ID, _TOPIC, 0, np.arange(first, first + len(ids))))]
 
 
@@ -78,7 +77,7 @@ def article_ids(index: LogIndex, rows: RowArray) -> list[str]:
     ids = [""] * len(rows)
     positions = rows["position"].tolist()
     for at in np.argsort(rows["position"]).tolist():
-        ids[at] = read_id(index.id_of(positions[at]))
+        ids[at] = _read_id(index.id_of(positions[at]))
     return ids
 
 
@@ -111,7 +110,7 @@ def _stored_id(article_id: str) -> str:
     return _ESCAPE + raw.hex() if escaped else article_id
 
 
-def read_id(stored: str) -> str:
+def _read_id(stored: str) -> str:
     """Return the id that was given to the API."""
     if stored.startswith(_ESCAPE):
         return bytes.fromhex(stored[len(_ESCAPE) :]).decode("utf-8", "surrogatepass")
