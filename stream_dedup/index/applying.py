@@ -28,15 +28,23 @@ from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import DefectError, RefusedError, UserError
-from stream_dedup.index.layout import offset_key, row_type, withdrawn_key
+from stream_dedup.index.layout import STATE, SourceKey, State, offset_key, row_type
 from stream_dedup.index.records import StoredRecords, Withdrawn, numbered_records, table_rows
-from stream_dedup.index.row_column import RowColumn
-from stream_dedup.index.segments import Coverage, SourceKey, Uncovered
-from stream_dedup.index.settings import JOINT_ENTRIES, IndexSettings
-from stream_dedup.index.state import State
+from stream_dedup.index.segments import Coverage, Uncovered
+from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.store import Store, WriteBatch
-from stream_dedup.index.tables import Tables
+from stream_dedup.index.tables import RowColumn, Tables
 from stream_dedup.index.trims import History, Mark, TrimEffect, Trims
+
+JOINT_ENTRIES = 4_096
+"""Most entries of log batches that share a write: half a MB of log. From some hundred entries on the write is a small
+part of the cost."""
+
+
+def read_state(store: Store) -> State:
+    """Read the state; CorruptError where it is damaged."""
+    with store.decoding("its state"):
+        return State.decode(*store.get([STATE]))
 
 
 class Applied:
@@ -55,7 +63,7 @@ class Applied:
         self._refuse = refuse
         self.settings = settings
         self.scheme = scheme
-        self.state = State.read(store)
+        self.state = read_state(store)
         self.history = History(store)
         self.rows = StoredRecords(store)
         self.coverage = Coverage(store, self.rows)
@@ -111,7 +119,7 @@ class Applied:
             reason = f"its last log record ends at number {end}, its state says {self.state.next_doc_number}"
         elif offset + 1 == self.state.next_offset and xxhash.xxh3_64_intdigest(last.raw) != self.state.last_checksum:
             reason = f"log record {offset}, the last one, is not that of its state"
-        elif not np.array_equal(self.tables.rows.fetch(np.arange(last.head.first, last.head.first + len(rows))), rows):
+        elif not np.array_equal(self.tables.rows.read(last.head.first, self.state.next_doc_number), rows):
             reason = f"log record {offset}, the last one: the rows of its entries are not those of the log"
         elif self.state.horizon is None and self.coverage.last.get(last.batch.source, -1) < last.batch.offset(-1):
             reason = f"log record {offset}, the last one: no source range has its entries"
@@ -328,7 +336,7 @@ class Applied:
             writes.delete_range(offset_key(family, 0), offset_key(family, low_watermark))
         self.tables.rows.delete_rows_before(writes, self.state.first_doc_number)
         self.tables.put_drop(writes, self.state.first_doc_number)
-        writes.delete_range(withdrawn_key(DocNumber(0)), withdrawn_key(self.state.first_doc_number))
+        writes.delete_range(offset_key(b"H", 0), offset_key(b"H", self.state.first_doc_number))
         for mark in self.history.marks:
             if mark.offset < low_watermark:
                 writes.delete(offset_key(b"U", mark.offset))
@@ -365,7 +373,7 @@ class Applied:
     def _write(self, batch: WriteBatch | None = None) -> None:
         """Write a batch together with the state."""
         batch = batch or self.store.batch()
-        self.state.write(batch)
+        batch.put(STATE, self.state.encode())
         self.store.write(batch)
 
     def _refuse_scheme(self, held: Scheme, holder: str) -> None:

@@ -46,10 +46,8 @@ from stream_dedup.index import layout
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.folder import Folder, remove_data
 from stream_dedup.index.judge import CheckedArticle, Judge
-from stream_dedup.index.layout import RowArray
-from stream_dedup.index.segments import SourceKey
+from stream_dedup.index.layout import STATE, RowArray, SourceKey, State
 from stream_dedup.index.settings import IndexSettings
-from stream_dedup.index.state import State
 from stream_dedup.index.store import Store
 from stream_dedup.index.tables import Counters
 from stream_dedup.index.verify import verify
@@ -412,7 +410,7 @@ def _open_data(folder: Folder, settings: IndexSettings, *, staged: bool) -> tupl
     store = Store(data, settings, create=True, on_corrupt=folder.mark_corrupt)
     try:
         batch = store.batch()
-        State().write(batch)
+        batch.put(STATE, State().encode())
         store.write(batch)
         store.flush()
         if not staged:

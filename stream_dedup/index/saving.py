@@ -23,13 +23,13 @@ from stream_dedup.core.entry import Batch, LogRecord, encode
 from stream_dedup.core.model import LogOffset, is_only_in_index
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UserError
+from stream_dedup.index.applying import read_state
 from stream_dedup.index.folder import ID_FILE, data_folders, data_to_keep, holds_data, kept_folder, refuse_format
 from stream_dedup.index.log_index import LogIndex
 from stream_dedup.index.owner import Owner
 from stream_dedup.index.records import StoredRecords
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.small_files import is_file, writing
-from stream_dedup.index.state import State
 from stream_dedup.index.store import Store
 from stream_dedup.index.trims import History
 
@@ -64,7 +64,7 @@ def _log_ids(path: Path) -> Iterator[str]:
         # Data that cannot be read do not count.
         with contextlib.suppress(StreamDedupError, OSError):
             with contextlib.closing(_store(data)) as store:
-                log_id = State.read(store).log_id or ""
+                log_id = read_state(store).log_id or ""
             yield log_id
 
 
@@ -127,7 +127,7 @@ class _Records:
             undo.callback(store.close)
             self._rows = StoredRecords(store)
             try:
-                self.state = State.read(store)
+                self.state = read_state(store)
                 self._rules = {mark.offset: mark.rules for mark in History(store).marks}
                 self._last = self._rows.last_offset()
             except CorruptError as error:

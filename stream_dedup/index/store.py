@@ -401,6 +401,15 @@ class Store:
             thread.join(limit_s)
         return not any(thread.is_alive() for thread in others)
 
+    @contextlib.contextmanager
+    def decoding(self, what: str) -> Iterator[None]:
+        """Report a value that cannot be decoded as damage; ``what`` says of what it is."""
+        try:
+            yield
+        except (CorruptError, ValueError) as error:
+            reason = f"{what} cannot be read: {error}"
+            raise self.corrupt(reason) from error
+
     def corrupt(self, reason: str) -> CorruptError:
         """Report damage found in a value; returns the error to raise."""
         self._on_corrupt(reason)

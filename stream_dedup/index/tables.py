@@ -16,12 +16,10 @@ of the budget after opening.
 
 from __future__ import annotations
 
-import json
 import os
-import reprlib
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,18 +29,24 @@ from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.model import DocNumber
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.query import BEST, Near, Query
-from stream_dedup.errors import StreamDedupError
+from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.layout import (
+    LAST_ROWS,
+    MAX_DOC_NUMBERS,
+    ROW,
     RUN_FAMILIES,
     RUNS,
     RowArray,
+    RowType,
+    chunk_key,
     directory_key,
+    json_value,
     list_chunk_key,
-    list_chunk_run,
+    number_of,
+    read_json,
     row_type,
 )
-from stream_dedup.index.row_column import RowColumn
-from stream_dedup.index.settings import CHUNK_ENTRIES, IndexSettings
+from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.store import Store, WriteBatch
 
 WRITE_BYTES = 4 << 20
@@ -52,8 +56,12 @@ FETCH_CHUNKS = 64
 WARM_CHUNKS = 4096
 """Chunks that are chosen at once to be warmed."""
 WARMING_NICENESS = 10
-MOST_RUNS = (1 << 32) - 2 * RUN_FAMILIES
-"""Numbers of runs are lower: those of a thousand years."""
+CHUNK_ENTRIES = 1024
+"""Entries of a table in one stored chunk: 12 KiB."""
+ROW_CHUNK = 64
+"""Rows of one stored chunk: 4 KiB and their sketches; an unfinished one is written again with each write of rows."""
+_READ_CHUNKS = 256
+"""Chunks of rows read at once: 1 MiB without sketches. Of more, half of the time is the system giving memory."""
 
 
 @dataclass(slots=True)
@@ -89,6 +97,118 @@ class Run:
             yield _entries(self.tables.native.entries(self.number))
 
 
+class RowColumn:
+    """Rows of the document numbers from ``first`` to before ``after``: 64 bytes and a sketch of each signed original.
+
+    On disk they are in chunks (see ``layout``), written in the same batch as their log record; those after the last
+    whole chunk have a key of their own, and are written again with each write of rows.
+    """
+
+    def __init__(self, store: Store, first: DocNumber, after: DocNumber, kind: RowType = ROW) -> None:
+        self._store = store
+        self.kind = kind
+        self.first = first
+        self.after = after
+        self.tail = np.empty(0, kind)
+        self._check_end()
+
+    @property
+    def numbers_left(self) -> int:
+        """Number of document numbers that no row has."""
+        return MAX_DOC_NUMBERS - self.after
+
+    def write_rows(self, writes: WriteBatch, rows: RowArray) -> None:
+        """Add the next rows to a batch of writes; call ``rows_written`` once it is written.
+
+        Raises:
+            RefusedError: there are no more document numbers.
+        """
+        if len(rows) > self.numbers_left:
+            msg = (
+                f"the index {self._store.name} has numbered {self.after} articles, and numbers at most "
+                f"{MAX_DOC_NUMBERS}. Where match.window has trimmed the log, rebuild it: stream-dedup index rebuild "
+                "numbers the articles that are left from 0 on. Without a window, begin a new log with another --group; "
+                "for an index of filter or of the Python API, name another folder"
+            )
+            raise RefusedError(msg)
+        chunk = self.after // ROW_CHUNK
+        raw = self.tail.tobytes() + rows.tobytes()
+        whole = len(raw) - len(raw) % self._chunk_bytes
+        for at in range(0, whole, self._chunk_bytes):
+            writes.put(chunk_key(chunk), raw[at : at + self._chunk_bytes])
+            chunk += 1
+        writes.put(LAST_ROWS, raw[whole:])
+
+    def rows_written(self, rows: RowArray) -> None:
+        """Count rows that were written."""
+        unfinished = (self.after + len(rows)) % ROW_CHUNK
+        # NumPy joins arrays of records slowly, however few they are: only where the chunk goes on.
+        tail = np.concatenate((self.tail, rows)) if unfinished > len(rows) else rows[len(rows) - unfinished :].copy()
+        self.tail = tail
+        self.after = DocNumber(self.after + len(rows))
+
+    def delete_rows_before(self, writes: WriteBatch, low_watermark: DocNumber) -> None:
+        """Add the deletion of rows before a document number to a batch; then call ``drop_rows_before``."""
+        writes.delete_range(chunk_key(0), chunk_key(low_watermark // ROW_CHUNK))
+
+    def drop_rows_before(self, low_watermark: DocNumber) -> None:
+        """Drop rows before a document number."""
+        self.first = low_watermark
+
+    def read(self, first: DocNumber, end: DocNumber) -> RowArray:
+        """Read the rows of the document numbers from ``first`` to before ``end`` from disk."""
+        whole = self.after // ROW_CHUNK
+        begin, after = first // ROW_CHUNK, -(-end // ROW_CHUNK)
+        found = self._store.get([chunk_key(chunk) for chunk in range(begin, min(after, whole))])
+        for chunk, raw in enumerate(found, begin):
+            if len(raw) != self._chunk_bytes:
+                reason = f"rows {chunk * ROW_CHUNK} and on: {len(raw)} bytes do not hold them"
+                raise self._store.corrupt(reason)
+        if after > whole:
+            found.append(self.tail.tobytes())
+        rows = np.frombuffer(b"".join(found), self.kind)
+        return rows[first - begin * ROW_CHUNK : end - begin * ROW_CHUNK]
+
+    def scan(self, start: DocNumber) -> Iterator[tuple[DocNumber, RowArray]]:
+        """Yield rows from a document number on, in portions, each with its first document number.
+
+        Raises:
+            CorruptError: their log positions do not rise.
+        """
+        start, last = max(start, self.first), -1
+        while start < self.after:
+            end = min(DocNumber((start // ROW_CHUNK + _READ_CHUNKS) * ROW_CHUNK), self.after)
+            rows = self.read(start, end)
+            self._refuse_disorder(start, rows["position"], last)
+            yield start, rows
+            start, last = end, int(rows["position"][-1])
+
+    def _refuse_disorder(self, first: DocNumber, positions: I64, last: int) -> None:
+        """Raise CorruptError where the log positions of rows do not rise; ``last`` is that before them, -1 of none."""
+        wrong = np.flatnonzero(np.diff(positions, prepend=last) <= 0)
+        if len(wrong):
+            position = positions[wrong[0]]
+            reason = (
+                f"row {first + int(wrong[0])} is of log position {position}, which is not after that of the row before"
+            )
+            raise self._store.corrupt(reason)
+
+    def _check_end(self) -> None:
+        """Read the last rows, and check that those on disk end at the last document number, as they were written."""
+        chunks, left = divmod(self.after, ROW_CHUNK)
+        ends = [chunk_key(chunk) for chunk in (max(chunks - 1, 0), chunks)]
+        *found, tail = self._store.get([*ends, LAST_ROWS])
+        has_last = bool(found[0]) or self.first >= chunks * ROW_CHUNK
+        if len(tail) != left * self.kind.itemsize or found[bool(chunks)] or not has_last:
+            reason = f"its rows do not end at {self.after}, as its state says"
+            raise self._store.corrupt(reason)
+        self.tail = np.frombuffer(tail, self.kind)
+
+    @property
+    def _chunk_bytes(self) -> int:
+        return ROW_CHUNK * self.kind.itemsize
+
+
 class Tables:
     """Block tables over rows. Document numbers are added in rising order."""
 
@@ -104,7 +224,7 @@ class Tables:
             tables=count,
             block_bits=block_bits,
             row_words=rows.kind.itemsize // 8,
-            chunk_rows=rows.chunk_rows,
+            chunk_rows=ROW_CHUNK,
             first=rows.first,
             after=rows.after,
             tail=rows.tail.tobytes(),
@@ -115,7 +235,7 @@ class Tables:
             run_families=RUN_FAMILIES,
         )
         for number, directory in named.items():
-            with self._damage():
+            with self._store.decoding("block tables"):
                 self.native.open_run(number, directory)
 
     @property
@@ -237,7 +357,7 @@ class Tables:
     def stored_portions(self, table: int, number: int) -> Iterator[tuple[U64, U32]]:
         """Yield keys and document numbers of the entries of a stored run, chunk by chunk."""
         for _, value in self._store.scan(list_chunk_key(number, 0), list_chunk_key(number + 1, 0)):
-            with self._damage():
+            with self._store.decoding("block tables"):
                 decoded = _native.decode_chunk(value, table, self.block_bits)
             yield _entries(decoded)
 
@@ -255,22 +375,13 @@ class Tables:
 
     def _named_runs(self) -> tuple[dict[int, bytes], int]:
         """Return the directory of each run that is named, and a number that no run has; remove what is not named."""
-        raw = self._store.get([RUNS])[0]
-        try:
-            numbers = json.loads(raw or b"[]")
-        except (ValueError, RecursionError) as error:
-            reason = f"the names of its runs cannot be read: {error}"
-            raise self._store.corrupt(reason) from error
-        if not isinstance(numbers, list) or any(type(number) is not int for number in numbers):
-            reason = f"the names of its runs cannot be {reprlib.repr(numbers)}"
-            raise self._store.corrupt(reason)
+        (raw,) = self._store.get([RUNS])
+        with self._store.decoding("the names of its runs"):
+            numbers = read_json(raw) if raw else []
         stored = list(self._stored_runs())
         missing = set(numbers) - set(stored)
         if missing:
             reason = f"the chunks of its runs {sorted(missing)} are missing"
-            raise self._store.corrupt(reason)
-        if max(stored, default=0) >= MOST_RUNS:
-            reason = f"it has a run {max(stored)}"
             raise self._store.corrupt(reason)
         left = [number for number in stored if number not in numbers]
         if left and not self._store.read_only:
@@ -287,7 +398,7 @@ class Tables:
         end = list_chunk_key((1 << 32) - 1, 0)
         for number in range(RUN_FAMILIES):
             while (found := next(self._store.scan(list_chunk_key(number, 0), end), None)) is not None:
-                number = list_chunk_run(found[0])  # noqa: PLW2901 - the next one of its family
+                number = number_of(found[0])  # noqa: PLW2901 - the next one of its family
                 yield number
                 number += RUN_FAMILIES  # noqa: PLW2901
 
@@ -324,20 +435,13 @@ class Tables:
             writes.delete(directory_key(number))
             writes.delete_range(list_chunk_key(number, 0), list_chunk_key(number + 1, 0))
         left = [number for _, number, _, _, is_stored in self.native.runs if is_stored and number not in gone]
-        writes.put(RUNS, json.dumps(left).encode())
+        writes.put(RUNS, json_value(left))
 
     def _supply(self, keys: list[bytes]) -> None:
         values = self._store.get(keys)
         self.counters.fetched += len(keys)
-        with self._damage():
+        with self._store.decoding("block tables"):
             self.native.supply(keys, values)
-
-    @contextmanager
-    def _damage(self) -> Iterator[None]:
-        try:
-            yield
-        except _native.DamageError as error:
-            raise self._store.corrupt(str(error)) from error
 
 
 class _Warming:

@@ -34,18 +34,16 @@ All of this depends on the log alone, so every index of the log agrees, from wha
 from __future__ import annotations
 
 import bisect
-import json
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from stream_dedup.core.entry import Basis, Trim
 from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.core.rules import Rules
-from stream_dedup.errors import CorruptError
 from stream_dedup.index import layout
+from stream_dedup.index.layout import SourceKey, State
 from stream_dedup.index.records import StoredRecords
-from stream_dedup.index.segments import Coverage, SourceKey
-from stream_dedup.index.state import State
+from stream_dedup.index.segments import Coverage
 from stream_dedup.index.store import Store, WriteBatch
 
 
@@ -61,7 +59,7 @@ class Mark:
     def write(self, batch: WriteBatch) -> None:
         """Add the mark to a batch of writes."""
         value = {"rules": self.rules.to_json().decode(), "before": self.before, "void": self.void}
-        batch.put(layout.offset_key(b"U", self.offset), json.dumps(value).encode())
+        batch.put(layout.offset_key(b"U", self.offset), layout.json_value(value))
 
 
 class History:
@@ -70,17 +68,11 @@ class History:
     def __init__(self, store: Store) -> None:
         self.marks: list[Mark] = []
         for key, raw in store.scan(b"U", b"V"):
-            try:
-                value = json.loads(raw)
+            offset = layout.offset_of(key)
+            with store.decoding(f"rules record {offset}"):
+                value = layout.read_json(raw)
                 rules = Rules.from_json(value["rules"].encode())
-                before, void = value["before"], value["void"]
-                if not (before is None or type(before) is int) or type(void) is not bool:
-                    msg = f"before {before!r}, void {void!r}"
-                    raise ValueError(msg)  # noqa: TRY301 - as what JSON itself refuses
-                self.marks.append(Mark(layout.offset_of(key), rules, before, void))
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError, CorruptError) as error:
-                reason = f"rules record {layout.offset_of(key)} cannot be read: {error}"
-                raise store.corrupt(reason) from error
+                self.marks.append(Mark(offset, rules, value["before"], value["void"]))
 
     @property
     def current(self) -> Rules | None:

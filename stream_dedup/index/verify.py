@@ -18,9 +18,9 @@ from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.applying import Applied
-from stream_dedup.index.layout import RowArray
+from stream_dedup.index.layout import RowArray, SourceKey
 from stream_dedup.index.records import StoredRecord, StoredRecords, table_rows
-from stream_dedup.index.segments import Coverage, SourceKey
+from stream_dedup.index.segments import Coverage
 from stream_dedup.index.tables import Run, Tables
 
 _PROBLEMS = 20
@@ -100,10 +100,10 @@ def _check_rows(row: StoredRecord, numbered: RowArray, doc_number: DocNumber, ta
     if row.head.first != doc_number:
         yield f"log record {row.offset}: its entries are numbered from {row.head.first} on, not {doc_number}"
     elif len(numbered):
-        doc_numbers = np.arange(doc_number, doc_number + len(numbered))
-        if not np.array_equal(tables.rows.fetch(doc_numbers), numbered):
+        end = DocNumber(doc_number + len(numbered))
+        if not np.array_equal(tables.rows.read(doc_number, end), numbered):
             yield f"log record {row.offset}: the rows of its entries are not those of the log"
-        if not np.array_equal(tables.rows_of(doc_numbers), numbered):
+        if not np.array_equal(tables.rows_of(np.arange(doc_number, end)), numbered):
             yield f"log record {row.offset}: the rows held in memory are not those of the log"
 
 

@@ -13,7 +13,7 @@ from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, LogRecord
 from stream_dedup.core.model import Judgement, log_position
 from stream_dedup.index import IndexSettings, LogIndex, log_index
-from stream_dedup.index.layout import RUNS
+from stream_dedup.index.layout import RUNS, read_json
 from tests.amount import FULL
 from tests.index.checks import finish_merges
 from tests.logs import SCHEME
@@ -84,7 +84,7 @@ def runs_by_family() -> list[set[int]]:
     chunks, directories = (
         {int.from_bytes(key[1:5], "big") for key in data if key[:1] == name} for name in (b"C", b"D")
     )
-    return [chunks, directories, set(eval(data.get(RUNS, b"[]")))]  # noqa: S307 - a list of numbers
+    return [chunks, directories, set(read_json(data[RUNS]) if RUNS in data else [])]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from stream_dedup.audit.reference import PlainLog, plain_log
 from stream_dedup.core.entry import Basis, Forgotten, LogRecord, Trim
 from stream_dedup.core.model import LogOffset, SourceOffset, log_position
 from stream_dedup.errors import RefusedError
-from stream_dedup.index import IndexSettings, LogIndex, layout, row_column
+from stream_dedup.index import IndexSettings, LogIndex, layout, tables
 from tests.amount import FULL, sampled
 from tests.index.checks import (
     build,
@@ -144,7 +144,7 @@ def test_a_rebuilt_index_numbers_from_0_again(tmp_path: Path, monkeypatch: pytes
     plain = plain_log(records)
     numbered = index.state.next_doc_number
     index.close()
-    monkeypatch.setattr(row_column, "MAX_DOC_NUMBERS", numbered - 1)
+    monkeypatch.setattr(tables, "MAX_DOC_NUMBERS", numbered - 1)
     monkeypatch.setattr(layout, "MAX_DOC_NUMBERS", numbered - 1)
     whole = often_folding(tmp_path / "limited")
     with pytest.raises(RefusedError, match=rf"numbers at most {numbered - 1}\. .* stream-dedup index rebuild"):
