@@ -14,7 +14,7 @@ by reading the source ranges. What is stored at the end is the same.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -24,7 +24,6 @@ from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import BLOCK_BITS, DocNumber, LogOffset, SourceOffset, Widths
 from stream_dedup.core.panics import naming_panics
-from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import DefectError, RefusedError, UserError
@@ -55,7 +54,6 @@ class Applied:
         store: Store,
         settings: IndexSettings,
         scheme: Scheme | None,
-        progress: ReportProgress | None = None,
         refuse: Callable[[], None] = lambda: None,
     ) -> None:
         """``refuse`` raises where nothing may be written any more."""
@@ -78,7 +76,7 @@ class Applied:
         self._widths = Widths() if current is None else current.scheme.widths
         self._block_bits = BLOCK_BITS if current is None else current.scheme.block_bits
         with self.naming_defects(lambda _: f"opening the index {store.name}"):
-            self.tables = self._open_tables(progress)
+            self.tables = self._open_tables()
             try:
                 self._check_last()
             except BaseException:
@@ -179,27 +177,27 @@ class Applied:
     def _apply_next(self, left: deque[LogRecord]) -> None:
         """Apply and remove the first record, and with it the batches that share its write."""
         together = self._joint(left)
-        if len(together) < 2 or self.history.current is None:  # noqa: PLR2004 - those that share
-            record = left.popleft()
-            with self.naming_defects(lambda _: f"applying log record {record.offset}"):
-                self._dispatch(record)
-            return
-        records = [left.popleft() for _ in together]
-        with self.naming_defects(lambda _: f"applying log records {records[0].offset} to {records[-1].offset}"):
-            self._apply_batches(together)
+        first = together[0][0] if together else left.popleft()
+        last = together[-1][0] if together else first
+        which = f"record {first.offset}" if first is last else f"records {first.offset} to {last.offset}"
+        with self.naming_defects(lambda _: f"applying log {which}"):
+            if together:
+                self._apply_batches(together)
+            else:
+                self._dispatch(first)
 
-    def _joint(self, records: Iterable[LogRecord]) -> list[tuple[LogRecord, Batch]]:
-        """Return the first of these records with their batches, as many as can share a write.
+    def _joint(self, records: deque[LogRecord]) -> list[tuple[LogRecord, Batch]]:
+        """Remove the first of these records, as many as can share a write, and return them with their batches.
 
-        The first record that cannot, and all after it, are left out: one that is no batch of new articles, one of
-        another scheme, one whose log offset is not after those before it, one for which there may be no document
-        numbers left.
+        The first record that cannot, and all after it, are left: one that is no batch of new articles, one before any
+        rules, one of another scheme, one whose log offset is not after those before it, one for which there may be no
+        document numbers left.
         """
         found: list[tuple[LogRecord, Batch]] = []
         ends: dict[SourceKey, SourceOffset] = {}
         left, next_offset = min(JOINT_ENTRIES, self.tables.rows.numbers_left), self.state.next_offset
-        for record in records:
-            batch = record.payload
+        while records and self.history.current is not None:
+            record, batch = records[0], records[0].payload
             if not isinstance(batch, Batch) or record.offset < next_offset:
                 break
             if batch.widths != self._widths or len(batch) > left:
@@ -210,7 +208,7 @@ class Applied:
             ends[source] = SourceOffset(batch.offset(-1) + 1)
             next_offset = LogOffset(record.offset + 1)
             left -= len(batch)
-            found.append((record, batch))
+            found.append((records.popleft(), batch))
         return found
 
     def _stopped(self) -> RefusedError:
@@ -232,12 +230,10 @@ class Applied:
         else:
             self._apply_withdrawal(record, record.payload)
 
-    def _open_tables(self, progress: ReportProgress | None = None) -> Tables:
+    def _open_tables(self) -> Tables:
         kind = row_type(self._widths.sketch_bytes)
         column = RowColumn(self.store, self.state.first_doc_number, self.state.next_doc_number, kind)
-        tables = Tables(self.store, column, self._widths.tables, self._block_bits, self.settings)
-        tables.load(progress)
-        return tables
+        return Tables(self.store, column, self._widths.tables, self._block_bits, self.settings)
 
     def _apply_batch(self, record: LogRecord, batch: Batch) -> None:
         if self.history.current is None:

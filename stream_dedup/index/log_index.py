@@ -49,7 +49,7 @@ from stream_dedup.index.judge import CheckedArticle, Judge
 from stream_dedup.index.layout import STATE, RowArray, SourceKey, State
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.store import Store
-from stream_dedup.index.tables import Counters
+from stream_dedup.index.tables import ENTRY_BYTES, Counters
 from stream_dedup.index.verify import verify
 
 UNLOGGED = -1
@@ -79,10 +79,6 @@ class IndexStats:
     bytes_on_disk: int
     bytes_unwritten: int
     bytes_block_cache: int
-    lookups: int
-    lists: int
-    candidates: int
-    folds: int
 
 
 class LogIndex:
@@ -111,19 +107,18 @@ class LogIndex:
         settings: IndexSettings | None = None,
         staged: bool = False,
         emptied: bool = False,
-        progress: ReportProgress | None = None,
     ) -> LogIndex:
         """Open an index, or make one.
 
         With ``staged`` it works on a copy that ``commit`` makes current. With ``emptied`` a new index replaces the one
-        in the folder, damaged or not. ``progress`` is called now and then while the newest rows are read.
+        in the folder, damaged or not.
 
         Raises:
             UserError: another process owns it, it holds another scheme, or the folder holds other files and no index.
             CorruptError: it is damaged or of an unknown format.
             UnavailableError: the disk is full or failing.
         """
-        return cls._in(Folder.write(path, emptied=emptied), scheme, settings, staged=staged, progress=progress)
+        return cls._in(Folder.write(path, emptied=emptied), scheme, settings, staged=staged)
 
     @classmethod
     def read(cls, path: Path, *, scheme: Scheme | None, settings: IndexSettings | None = None) -> LogIndex:
@@ -139,13 +134,7 @@ class LogIndex:
 
     @classmethod
     def _in(
-        cls,
-        folder: Folder,
-        scheme: Scheme | None,
-        settings: IndexSettings | None,
-        *,
-        staged: bool = False,
-        progress: ReportProgress | None = None,
+        cls, folder: Folder, scheme: Scheme | None, settings: IndexSettings | None, *, staged: bool = False
     ) -> LogIndex:
         """Open the index in an open folder, which is released if this raises."""
         settings = settings or IndexSettings()
@@ -153,7 +142,7 @@ class LogIndex:
             undo.callback(folder.lock.release)
             data, store = _open_data(folder, settings, staged=staged)
             undo.callback(store.close)
-            applied = Applied(store, settings, scheme, progress, folder.lock.refuse_replaced)
+            applied = Applied(store, settings, scheme, folder.lock.refuse_replaced)
             index = cls(folder, applied, data if staged else None)
             undo.pop_all()
             return index
@@ -370,7 +359,7 @@ class LogIndex:
     def stats(self) -> IndexStats:
         """Return the figures of the index."""
         applied = self._applied
-        state, tables, store, counters = self.state, applied.tables, applied.store, applied.tables.counters
+        state, tables, store, runs = self.state, applied.tables, applied.store, applied.tables.runs
         # The first rules record that has entries before it.
         before = next((mark.before for mark in applied.history.marks if mark.before is not None), None)
         return IndexStats(
@@ -383,17 +372,13 @@ class LogIndex:
             partitions=len(applied.coverage.partitions),
             withdrawn=len(applied.withdrawn),
             tables=tables.count,
-            entries_in_memory=tables.entries_in_memory,
-            runs=tables.most_runs,
-            list_bytes=tables.list_bytes,
-            memory_bytes=tables.memory_bytes,
+            entries_in_memory=sum(run.entries for run in runs if not run.is_stored),
+            runs=max(sum(run.table == table for run in runs) for table in range(tables.count)),
+            list_bytes=sum(ENTRY_BYTES * run.entries for run in runs if run.is_stored),
+            memory_bytes=tables.native.memory,
             bytes_on_disk=store.bytes_on_disk,
             bytes_unwritten=store.bytes_unwritten,
             bytes_block_cache=store.bytes_cached,
-            lookups=counters.lookups,
-            lists=counters.lists,
-            candidates=counters.candidates,
-            folds=counters.folds,
         )
 
 

@@ -21,13 +21,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.model import DocNumber
-from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.query import BEST, Near, Query
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.layout import (
@@ -56,6 +56,8 @@ FETCH_CHUNKS = 64
 WARM_CHUNKS = 4096
 """Chunks that are chosen at once to be warmed."""
 WARMING_NICENESS = 10
+ENTRY_BYTES = 12
+"""Bytes of an entry of a table: its key and its document number."""
 CHUNK_ENTRIES = 1024
 """Entries of a table in one stored chunk: 12 KiB."""
 ROW_CHUNK = 64
@@ -73,28 +75,17 @@ class Counters:
     candidates: int = 0
     fetched: int = 0
     """Chunks that look-ups waited for."""
-    folds: int = 0
-    """Runs that were stored: folded, or merged of two."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """A run of a table, stored or in memory."""
 
-    tables: Tables
     table: int
     number: int
     entries: int
     before: int
     """Its document numbers are lower."""
     is_stored: bool
-
-    def portions(self) -> Iterator[tuple[U64, U32]]:
-        """Yield keys and document numbers of its entries, in order; of a stored run as they are stored."""
-        if self.is_stored:
-            yield from self.tables.stored_portions(self.table, self.number)
-        else:
-            yield _entries(self.tables.native.entries(self.number))
 
 
 class RowColumn:
@@ -215,10 +206,9 @@ class Tables:
     def __init__(self, store: Store, rows: RowColumn, count: int, block_bits: int, settings: IndexSettings) -> None:
         self.rows = rows
         self.count = count
+        self.block_bits = block_bits
         self.counters = Counters()
         self._store = store
-        self.block_bits = block_bits
-        self._warming: _Warming | None = None
         named, next_run = self._named_runs()
         self.native = _native.BlockTables(
             tables=count,
@@ -237,6 +227,9 @@ class Tables:
         for number, directory in named.items():
             with self._store.decoding("block tables"):
                 self.native.open_run(number, directory)
+        for first, missing in rows.scan(DocNumber(self.native.end())):
+            self.native.append_missing(first, missing.tobytes())
+        self._warming = _Warming(store, self.native) if self.native.cold(1) else None
 
     @property
     def low_watermark(self) -> DocNumber:
@@ -244,37 +237,9 @@ class Tables:
         return self.rows.first
 
     @property
-    def memory_bytes(self) -> int:
-        """Bytes of chunks and rows in memory."""
-        return self.native.memory
-
-    @property
-    def list_bytes(self) -> int:
-        """Bytes of the entries of all stored runs."""
-        return sum(12 * entries for _, _, entries, _, is_stored in self.native.runs if is_stored)
-
-    @property
-    def entries_in_memory(self) -> int:
-        """Entries over all tables that are in no stored run."""
-        return sum(entries for _, _, entries, _, is_stored in self.native.runs if not is_stored)
-
-    @property
-    def most_runs(self) -> int:
-        """Runs of the table that has most."""
-        tables = [table for table, *_ in self.native.runs]
-        return max(map(tables.count, range(self.count)))
-
-    def load(self, progress: ReportProgress | None = None) -> None:
-        """After opening: read the rows whose entries are in no stored run, and begin to warm the cache."""
-        start = max(DocNumber(self.native.end()), self.rows.first)
-        for first, rows in self.rows.scan(start):
-            self.native.append_missing(first, rows.tobytes())
-            if progress is not None:
-                progress(first + len(rows) - start, self.rows.after - start)
-        if progress is not None:
-            progress(1, 1)
-        if self.native.cold(1):
-            self._warming = _Warming(self._store, self.native)
+    def runs(self) -> list[Run]:
+        """Every run, of each table the oldest first."""
+        return [Run(*run) for run in self.native.runs]
 
     def append_entries(self, rows: RowArray) -> None:
         """Append entries whose rows were just written, and go on with merges."""
@@ -284,7 +249,7 @@ class Tables:
 
     def put_drop(self, writes: WriteBatch, low_watermark: DocNumber) -> None:
         """Add to a write that the runs with no entry from a document number on are gone."""
-        gone = [number for _, number, _, before, is_stored in self.native.runs if is_stored and before <= low_watermark]
+        gone = [run.number for run in self.runs if run.is_stored and run.before <= low_watermark]
         if gone:
             self._put_names(writes, [], gone)
 
@@ -298,7 +263,6 @@ class Tables:
         """Stop warming. What is in no stored run is read from the rows again."""
         if self._warming is not None:
             self._warming.stop()
-            self._warming = None
 
     def __del__(self) -> None:
         # Of an index that nobody closes: the thread would keep the store, and the lock of its folder.
@@ -346,19 +310,14 @@ class Tables:
                 return np.frombuffer(raw, self.rows.kind)
             self._supply(missing)
 
-    def runs_of(self, table: int) -> list[Run]:
-        """Return every run of a table, oldest first."""
-        return [Run(self, *run) for run in self.native.runs if run[0] == table]
-
-    def directory_of(self, number: int) -> bytes:
-        """Return the stored directory of a run."""
-        return self._store.get([directory_key(number)])[0]
-
-    def stored_portions(self, table: int, number: int) -> Iterator[tuple[U64, U32]]:
-        """Yield keys and document numbers of the entries of a stored run, chunk by chunk."""
-        for _, value in self._store.scan(list_chunk_key(number, 0), list_chunk_key(number + 1, 0)):
+    def portions(self, run: Run) -> Iterator[tuple[U64, U32]]:
+        """Yield keys and document numbers of the entries of a run, in order; of a stored one as it is stored."""
+        if not run.is_stored:
+            yield _entries(self.native.entries(run.number))
+            return
+        for _, value in self._store.scan(list_chunk_key(run.number, 0), list_chunk_key(run.number + 1, 0)):
             with self._store.decoding("block tables"):
-                decoded = _native.decode_chunk(value, table, self.block_bits)
+                decoded = _native.decode_chunk(value, run.table, self.block_bits)
             yield _entries(decoded)
 
     def _refuse_misfit(self, query: Query) -> None:
@@ -424,7 +383,6 @@ class Tables:
         # 3
         if work.named or work.removed:
             self._put_names(writes, work.named, work.removed)
-            self.counters.folds += len(work.named)
         if not writes.is_empty():
             self._store.write(writes)
 
@@ -434,7 +392,7 @@ class Tables:
         for number in gone:
             writes.delete(directory_key(number))
             writes.delete_range(list_chunk_key(number, 0), list_chunk_key(number + 1, 0))
-        left = [number for _, number, _, _, is_stored in self.native.runs if is_stored and number not in gone]
+        left = [run.number for run in self.runs if run.is_stored and run.number not in gone]
         writes.put(RUNS, json_value(left))
 
     def _supply(self, keys: list[bytes]) -> None:

@@ -25,7 +25,6 @@ from stream_dedup.index.layout import (
     segment_key,
 )
 from stream_dedup.index.store import Store
-from stream_dedup.index.tables import Run
 from stream_dedup.index.verify import _check_run, _Sums
 from tests.amount import FULL, sampled
 from tests.index import killed
@@ -167,7 +166,7 @@ MORE = "and perhaps more: stopped looking"
 
 def _runs(index: LogIndex) -> list[int]:
     """The numbers of the runs, each the one of a table, by table."""
-    return [run.number for table in range(4) for run in index._applied.tables.runs_of(table)]
+    return [run.number for run in index._applied.tables.runs]
 
 
 def _value(index: LogIndex, key: bytes) -> bytes:
@@ -275,12 +274,13 @@ def test_verify_finds_a_changed_directory(kept: Path) -> None:
 def test_verify_finds_entries_of_other_numbers_than_the_directory_says(kept: Path) -> None:
     """The part of a list in a run ends where the next one begins."""
     with open_index(kept) as index:
-        (run,) = index._applied.tables.runs_of(2)
-        portions = list(run.portions())
-        earlier = Run(run.tables, run.table, run.number, run.entries, run.before - 1, run.is_stored)
+        tables = index._applied.tables
+        (run,) = (run for run in tables.runs if run.table == 2)
+        portions = list(tables.portions(run))
+        earlier = run._replace(before=run.before - 1)
         assert [len(words) for words, _ in portions] == [1_024, ROWS * 39 - 1_024]
         assert any(
-            "other document numbers" in problem for problem in _check_run(earlier, _Sums(run.tables), run.tables, 0)
+            "other document numbers" in problem for problem in _check_run(earlier, _Sums(tables), index._applied, 0)
         )
 
 
