@@ -14,8 +14,8 @@ from stream_dedup.core.model import TABLE_MARGIN_BYTES, Status, group_of, signed
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.rules import EXACT, Rules
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
+from stream_dedup.folders import TemporaryFolder
 from stream_dedup.index import LogIndex
-from stream_dedup.index.temporary import TemporaryFolder
 from stream_dedup.library import PORTION, append_articles, open_library
 
 Tables = Literal[4, 8, 16]

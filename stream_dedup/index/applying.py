@@ -90,8 +90,10 @@ class Applied:
         if doc_number != self.state.first_doc_number:
             reason = f"its entries begin at {doc_number}, its state says at {self.state.first_doc_number}"
             raise self.store.corrupt(reason)
-        if len(self.withdrawn) != self.state.withdrawn:
-            reason = f"{len(self.withdrawn)} of its entries are withdrawn, its state says {self.state.withdrawn}"
+        if len(self.withdrawn.entries) != self.state.withdrawn:
+            reason = (
+                f"{len(self.withdrawn.entries)} of its entries are withdrawn, its state says {self.state.withdrawn}"
+            )
             raise self.store.corrupt(reason)
         last = max(self.rows.last_offset(), self.history.marks[-1].offset if self.history.marks else -1)
         if last >= self.state.next_offset:

@@ -370,7 +370,7 @@ class LogIndex:
             log_span_ms=0 if state.newest is None or before is None else max(0, state.newest - before),
             numbers_used=state.next_doc_number / layout.MAX_DOC_NUMBERS,
             partitions=len(applied.coverage.partitions),
-            withdrawn=len(applied.withdrawn),
+            withdrawn=state.withdrawn,
             tables=tables.count,
             entries_in_memory=sum(run.entries for run in runs if not run.is_stored),
             runs=max(sum(run.table == table for run in runs) for table in range(tables.count)),

@@ -237,9 +237,6 @@ class Withdrawn:
         self.entries: I64 = np.array(stored, np.int64).reshape(-1, 3)
         """By document number: the number, the one from which on it is hidden, the log offset of the withdrawal."""
 
-    def __len__(self) -> int:
-        return len(self.entries)
-
     def added_by(self, doc_numbers: I64, hidden_from: DocNumber, log_offset: LogOffset) -> I64:
         """Return the entries that a withdrawal adds, as rows of ``entries``; those withdrawn before are not."""
         new = np.setdiff1d(doc_numbers, self.entries[:, 0])

@@ -23,13 +23,12 @@ from stream_dedup.core.entry import Batch, LogRecord, encode
 from stream_dedup.core.model import LogOffset, is_only_in_index
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UserError
+from stream_dedup.folders import Owner, is_file, writing
 from stream_dedup.index.applying import read_state
 from stream_dedup.index.folder import ID_FILE, data_folders, data_to_keep, holds_data, kept_folder, refuse_format
 from stream_dedup.index.log_index import LogIndex
-from stream_dedup.index.owner import Owner
 from stream_dedup.index.records import StoredRecords
 from stream_dedup.index.settings import IndexSettings
-from stream_dedup.index.small_files import is_file, writing
 from stream_dedup.index.store import Store
 from stream_dedup.index.trims import History
 

@@ -84,10 +84,6 @@ class History:
         after = bisect.bisect_right(self.marks, log_offset, key=lambda mark: mark.offset)
         return self.marks[after - 1].rules if after else None
 
-    def mark(self, offset: LogOffset) -> Mark | None:
-        """Return the mark at exactly this log offset."""
-        return next((mark for mark in self.marks if mark.offset == offset), None)
-
     def void_after(self, offset: LogOffset) -> list[Mark]:
         """Return the valid marks after a log offset as void ones; call ``replace_marks`` once they are written."""
         return [replace(mark, void=True) for mark in self.marks if mark.offset > offset and not mark.void]
@@ -169,8 +165,8 @@ class Trims:
         return min((segment.time_min for segment in segments), default=None)
 
     def _may_name(self, trim: Trim) -> bool:
-        mark = self.history.mark(trim.before)
-        if mark is None or mark.void or trim.before < self.state.last_void_trim:
+        valid = any(mark.offset == trim.before and not mark.void for mark in self.history.marks)
+        if not valid or trim.before < self.state.last_void_trim:
             return False
         return self.state.complete_trim >= trim.before or self.completes(trim)
 

@@ -11,10 +11,10 @@ import pytest
 from stream_dedup import Index
 from stream_dedup.cli import run
 from stream_dedup.errors import CorruptError, StreamDedupError
+from stream_dedup.folders import Owner
 from stream_dedup.index import LogIndex, only_copy_in, saving
 from stream_dedup.index.folder import Folder
 from stream_dedup.index.layout import LAST_ROWS, ROW, STATE, chunk_key, json_value, offset_key, read_json
-from stream_dedup.index.owner import Owner
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.store import Store
 

@@ -1,28 +1,51 @@
-"""Who has an index folder open: one process that writes, or any number that only read.
+"""Folders of this program: small files in them, which process has one open, and those that are temporary.
 
-The lock is on the folder itself. A writer also leaves its process id in the file ``owner``, for the message of another
-one; a reader changes nothing and needs no such file.
+**Small files** are a few lines of text, read and replaced whole, and never through a symbolic link. A name that leads
+elsewhere, or to something that is no file, is damage: what it leads to is neither read nor changed.
+
+**Owners.** A folder is open in one process that writes, or in any number that only read. The lock is on the folder
+itself. A writer also leaves its process id in the file ``owner``, for the message of another one; a reader changes
+nothing and needs no such file.
 
 A lock is on a folder, not on a name: where the folder is removed or replaced while it is open, another process can own
 what has its name then. RocksDB goes on to make files by their names, so the owner asks before each effect whether the
 folder is still its own (``refuse_replaced``).
 
 A forked child closes its copies of the locks: a child that outlives an owner that was killed must not keep the folder.
+
+**Temporary folders** belong to one process. ``tempfile.TemporaryDirectory`` also removes its folder at the end of a
+forked child, under its parent's feet.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
+import shutil
+import stat
+import tempfile
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
+from types import TracebackType
 
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError
-from stream_dedup.index.small_files import open_file, writing
 
-FILE = "owner"
+SMALL_BYTES = 1 << 16
+"""Longest small file: one of these holds a line or two, the reason of a damage perhaps a page."""
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+_FAILING = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+"""The disk fails, or the system has no more of something: another folder would not help."""
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_DRAFT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+OWNER_FILE = "owner"
+"""Holds the process id of the writer."""
 
 _PID_BYTES = 20
 _PID = re.compile(rb"[0-9]{0,19}\n?")
@@ -32,6 +55,111 @@ _ELSEWHERE = " of another container or machine"
 
 _held: set[int] = set()
 """The locks of this process; not their owners, which may be let go of."""
+
+
+def is_file(path: Path) -> bool:
+    """Whether a regular file has this name; False for a link to one."""
+    return stat.S_ISREG(_mode(path))
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder has this name; False for a link to one."""
+    return stat.S_ISDIR(_mode(path))
+
+
+def open_file(path: Path, flags: int = _READ) -> int:
+    """Descriptor of a regular file; a pipe or a device of this name is not waited for.
+
+    Raises:
+        CorruptError: the name is that of a link, or of no regular file.
+        OSError: there is no such file, or it cannot be opened.
+    """
+    if not is_file(path) and os.path.lexists(path):
+        raise _no_file(path)
+    handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise _no_file(path)
+    return handle
+
+
+def read_text(path: Path) -> str | None:
+    """Text of a small file, None where there is none.
+
+    Raises:
+        CorruptError: it is no regular file, longer than ``SMALL_BYTES``, or not UTF-8.
+    """
+    try:
+        handle = open_file(path)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(handle, "rb") as file:
+        raw = file.read(SMALL_BYTES + 1)
+    if len(raw) > SMALL_BYTES:
+        msg = f"file {path}: longer than the {SMALL_BYTES} bytes of any file that this program writes there"
+        raise CorruptError(msg)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        msg = f"file {path}: not UTF-8 at byte {error.start}"
+        raise CorruptError(msg) from error
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Replace a small file, atomically and durably; a link of its name is replaced, not followed."""
+    # 1. The new content is whole on disk before it gets its name. A draft left by a killed process goes.
+    draft = path.with_name(path.name + ".new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, _DRAFT, 0o644), "wb") as file:
+        file.write(text.encode("utf-8", "backslashreplace"))
+        file.flush()
+        os.fsync(file.fileno())
+    # 2. The name changes at once.
+    draft.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Raise what the file system says of an index folder as an error of the program.
+
+    Raises:
+        UnavailableError: the disk, or the user's share of it, is full; or it fails.
+        UserError: the folder cannot be written for another reason.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> StreamDedupError:
+    if error.errno in _NO_SPACE | _FAILING:
+        remedy = "make room" if error.errno in _NO_SPACE else "look for the cause"
+        return UnavailableError(
+            f"index folder {folder} cannot be written: {error.strerror}; {remedy}, then start again"
+        )
+    return UserError(f"index folder {folder} cannot be made or written: {error.strerror}; name another with --index")
+
+
+def _mode(path: Path) -> int:
+    try:
+        return path.lstat().st_mode
+    except FileNotFoundError:
+        return 0
+
+
+def _no_file(path: Path) -> CorruptError:
+    return CorruptError(f"{path} is a link or no regular file: move it away")
 
 
 class Owner:
@@ -64,7 +192,7 @@ class Owner:
         with writing(path):
             owner = cls(path, kind, writes=True)
             try:
-                _put_pid(path / FILE)
+                _put_pid(path / OWNER_FILE)
             except BaseException:
                 owner.release()
                 raise
@@ -126,7 +254,7 @@ class Owner:
             return UserError(
                 f"{self._name} is open in this process already: share it between the threads, or close it first"
             )
-        pid = _pid_in(self._path / FILE)
+        pid = _pid_in(self._path / OWNER_FILE)
         whose = _ELSEWHERE if pid == str(os.getpid()) else ""
         return UserError(
             f"{self._name} is in use by process {pid if pid.isdigit() else '?'}{whose}: "
@@ -137,7 +265,7 @@ class Owner:
 def is_others_file(path: Path) -> bool:
     """Whether a folder has a file of the lock's name that this program did not write."""
     try:
-        handle = open_file(path / FILE)
+        handle = open_file(path / OWNER_FILE)
     except FileNotFoundError:
         return False
     except (OSError, CorruptError):
@@ -188,6 +316,31 @@ def _let_go_in_child() -> None:
     """Close a forked child's copies of the locks. That leaves the parent its own."""
     while _held:
         os.close(_held.pop())
+
+
+class TemporaryFolder:
+    """A folder that goes with ``remove``, or at the end of the process that made it; a forked child leaves it."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="stream-dedup-"))
+        self._finalizer = weakref.finalize(self, _remove, self.path, os.getpid())
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the folder; nothing the second time, nor in a forked child."""
+        self._finalizer()
+
+
+def _remove(path: Path, maker: int) -> None:
+    if os.getpid() == maker:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 os.register_at_fork(after_in_child=_let_go_in_child)
