@@ -186,8 +186,12 @@ class State:
 
     @classmethod
     def decode(cls, raw: bytes) -> State:
-        """Read the value; CorruptError where it is not the one that was written."""
-        return cls(**read_json(raw))
+        """Read the value; CorruptError where it is not what was written, or has other fields: none is guessed."""
+        fields = read_json(raw)
+        if fields.keys() != set(cls.__slots__):
+            msg = f"it has the fields {', '.join(sorted(fields))}"
+            raise CorruptError(msg)
+        return cls(**fields)
 
 
 @dataclass(frozen=True, slots=True)

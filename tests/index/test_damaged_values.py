@@ -74,6 +74,17 @@ def test_a_state_that_is_not_that_of_the_records_is_damage(kept: Path, field: st
     judge_all(kept)
 
 
+def test_a_state_of_other_fields_is_damage(kept: Path) -> None:
+    """No value is guessed for one that is missing, and none is passed by."""
+    state = read_json(value_of(kept, STATE))
+    without = {name: value for name, value in state.items() if name != "withdrawn"}
+    for other in (without, state | {"unknown": 1}):
+        change(kept, STATE, json_value(other))
+        with pytest.raises(CorruptError, match="its state cannot be read: it has the fields articles, .*index rebuild"):
+            judge_all(kept)
+        (kept / "corrupt").unlink()
+
+
 @pytest.mark.parametrize(
     ("key", "named"),
     [(STATE, "its state"), (offset_key(b"U", 0), "rules record 0"), (RUNS, "the names of its runs")],
