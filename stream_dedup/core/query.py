@@ -4,7 +4,7 @@ An entry is near an article if it passes, in this order:
 
 1. Of each posting list of its plan the entries from before its own log position, of all levels together, the newest
    ``bucket_limit`` of them. Nothing else is ever compared.
-2. An entry that is not trimmed (``low_watermark``), whose group is the article's, which has not expired, which no
+2. An entry that is not trimmed, whose group is the article's, which has not expired, which no
    earlier record withdrew, and which has the article id of the query, if the query has one.
 3. Exact search: the fingerprints are within ``reach`` bits, and that is the distance. Directed search: the key words of
    the table pass the sieve (``core.probes``), before the row is fetched, and the signatures are within ``reach``; then
@@ -29,7 +29,7 @@ import numpy as np
 
 from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U8, U16, U32, U64
-from stream_dedup.core.model import BLOCK_BITS, FORM_BYTES, SIGNATURE_BITS, DocNumber
+from stream_dedup.core.model import BLOCK_BITS, FORM_BYTES, SIGNATURE_BITS
 from stream_dedup.core.near import Demands, flat
 from stream_dedup.core.probes import KEY_FACTORS, keys, plan_of, sieve_limit, sketch_words, sure_masks
 from stream_dedup.core.rules import Rules
@@ -86,7 +86,6 @@ class Query:
         far_equal: equal values that it must at least have there.
         bucket_limit: newest entries of each posting list that are compared.
         candidates: entries that are checked for each article; None: all of them.
-        low_watermark: entries with a lower document number are trimmed.
         oldest: log time of each article before which entries have expired; None: nothing expires.
         own_ids: of each article, the hash of the article id that an entry must have; None: any.
         best: near entries given of each article.
@@ -103,7 +102,6 @@ class Query:
     bucket_limit: int
     block_bits: int = BLOCK_BITS
     candidates: int | None = None
-    low_watermark: DocNumber = DocNumber(0)
     sketches: U64 | None = None
     least_equal: I64 | None = None
     sure: U64 | None = None
@@ -170,11 +168,8 @@ class Near(NamedTuple):
     """Entries of these lists that were compared, those that turned out not to count included."""
 
 
-def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber, withdrawn: I64) -> Query:
-    """Return the query of these articles under these rules, over entries from the document number on.
-
-    ``withdrawn`` are the withdrawn ones, as in ``Query``.
-    """
+def query_of(articles: Articles, rules: Rules, withdrawn: I64) -> Query:
+    """Return the query of these articles under these rules; ``withdrawn`` is as in ``Query``."""
     demands = Demands.of(rules)
     has_second_check = bool(demands.least_equal.any() or rules.far_min_equal) or rules.form_limit is not None
     return Query(
@@ -195,7 +190,6 @@ def query_of(articles: Articles, rules: Rules, low_watermark: DocNumber, withdra
         far_equal=rules.far_min_equal or 0,
         bucket_limit=rules.bucket_limit,
         candidates=rules.candidates,
-        low_watermark=low_watermark,
         oldest=None if rules.window_ms is None else articles.times - rules.window_ms,
         withdrawn=withdrawn,
     )

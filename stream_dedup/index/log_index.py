@@ -291,9 +291,8 @@ class LogIndex:
         times = np.zeros(len(groups), np.int64)
         signatures, margins, statuses, sketches = fingerprints
         articles = Articles(statuses, groups, signatures, margins, sketches, before, times)
-        tables, withdrawn = self._applied.tables, self._applied.withdrawn.entries
         with self._applied.naming_defects(lambda _: f"searching the index {self._folder.path}"):
-            return tables.all_near(query_of(articles, rules, tables.low_watermark, withdrawn))
+            return self._applied.tables.all_near(query_of(articles, rules, self._applied.withdrawn.entries))
 
     def rows(self, doc_numbers: I64) -> RowArray:
         """Return the rows of these document numbers."""
