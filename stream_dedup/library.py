@@ -49,11 +49,6 @@ def open_library(path: Path, scheme: Scheme, settings: IndexSettings | None = No
     return index
 
 
-def append_articles(index: LogIndex, fingerprints: Fingerprints, groups: U64, ids: Sequence[str]) -> None:
-    """Append articles with signatures as the next batch."""
-    index.apply(records_of(index, fingerprints, groups, ids))
-
-
 def records_of(index: LogIndex, fingerprints: Fingerprints, groups: U64, ids: Sequence[str]) -> list[LogRecord]:
     """Return the record that appends articles with signatures, no record of no articles; the index is not changed."""
     if not ids:

@@ -10,7 +10,7 @@ from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 from stream_dedup.core.model import Judgement, SourceOffset
 from stream_dedup.core.query import Near, Query
 from stream_dedup.index import FORGOTTEN, UNLOGGED, IndexSettings, LogIndex
-from stream_dedup.library import append_articles, signatures_of
+from stream_dedup.library import records_of, signatures_of
 from tests.logs import SCHEME
 
 
@@ -85,7 +85,7 @@ def add_signatures(index: LogIndex, signatures: np.ndarray, ids: list[str]) -> N
     count = len(ids)
     margins, sketches = np.zeros((count, 32), np.uint8), np.zeros((count, 0), np.uint8)
     fingerprints = Fingerprints(signatures, margins, np.zeros(count, np.uint8), sketches)
-    append_articles(index, fingerprints, np.zeros(count, np.uint64), ids)
+    index.apply(records_of(index, fingerprints, np.zeros(count, np.uint64), ids))
 
 
 def add_numbers(index: LogIndex, values: list[int]) -> list[int]:
