@@ -230,18 +230,8 @@ class BlockTables:
     def go_on(self, entries: int) -> None:
         """Go on with merges as if so many entries were appended; then take the work."""
 
-    def fold_all(self) -> None:
-        """Store everything that is in memory alone; then take the work."""
-
-    def rewrite_trimmed(self) -> None:
-        """Begin to write every run again that has trimmed entries."""
-
     def take_work(self) -> Work:
         """Return what is to be done, once."""
-
-    @property
-    def is_merging(self) -> bool:
-        """Whether a merge is under way."""
 
     def supply(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Take stored chunks; DamageError where a value is not what its key says."""
@@ -271,7 +261,7 @@ class BlockTables:
 
 @final
 class Search:
-    """A search for the near entries of a batch of articles; ``index.query.Query`` says what the arguments are."""
+    """A search for the near entries of a batch of articles; ``core.query.Query`` says what the arguments are."""
 
     def __init__(
         self,

@@ -34,8 +34,8 @@ from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES, Profile
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
 from stream_dedup.errors import RefusedError
-from stream_dedup.index.library import PORTION, article_ids, open_library, records_of, signatures_of
-from stream_dedup.index.temporary import TemporaryFolder
+from stream_dedup.folders import TemporaryFolder
+from stream_dedup.library import PORTION, article_ids, open_library, records_of, signatures_of
 from stream_dedup.startup import keep_tables
 
 _T = TypeVar("_T")

@@ -14,9 +14,9 @@ from stream_dedup.core.model import TABLE_MARGIN_BYTES, Status, group_of, signed
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.rules import EXACT, Rules
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
+from stream_dedup.folders import TemporaryFolder
 from stream_dedup.index import LogIndex
-from stream_dedup.index.library import PORTION, append_articles, open_library
-from stream_dedup.index.temporary import TemporaryFolder
+from stream_dedup.library import PORTION, open_library, records_of
 
 Tables = Literal[4, 8, 16]
 MOST_TABLES: Tables = 16
@@ -118,7 +118,7 @@ def found(held: Entries, asking: Entries, ways: Sequence[Way], seed: int) -> dic
 def _append(index: LogIndex, held: Entries) -> None:
     for some in _portions(held):
         ids = [str(text) for text in held.texts[some].tolist()]
-        append_articles(index, rows_of(held.made, some), held.groups[some], ids)
+        index.apply(records_of(index, rows_of(held.made, some), held.groups[some], ids))
 
 
 def _search(index: LogIndex, held: Entries, asking: Entries, rules: Rules) -> Pairs:

@@ -375,14 +375,6 @@ mod _native {
             self.locked(py, |tables| tables.go_on(entries))
         }
 
-        fn fold_all(&self, py: Python<'_>) -> PyResult<()> {
-            self.locked(py, Tables::fold_all)
-        }
-
-        fn rewrite_trimmed(&self, py: Python<'_>) -> PyResult<()> {
-            self.locked(py, Tables::rewrite_trimmed)
-        }
-
         fn take_work(&self, py: Python<'_>) -> PyResult<Work> {
             let work = self.locked(py, Tables::take_work)?;
             let bytes = |bytes: &[u8]| PyBytes::new(py, bytes).unbind();
@@ -392,11 +384,6 @@ mod _native {
                 named: work.named.iter().map(|(run, directory)| (*run, bytes(directory))).collect(),
                 removed: work.removed,
             })
-        }
-
-        #[getter]
-        fn is_merging(&self, py: Python<'_>) -> PyResult<bool> {
-            self.locked(py, |tables| tables.is_merging())
         }
 
         fn supply(&self, py: Python<'_>, keys: Vec<Vec<u8>>, values: Vec<Bound<'_, PyBytes>>) -> PyResult<()> {

@@ -198,7 +198,7 @@ class PairCheck:
 
         Both are words of signatures, shape (n, 4).
         """
-        raw = _native.distances(_flat(articles), _flat(entries), directed=self._rules.directed)
+        raw = _native.distances(flat(articles), flat(entries), directed=self._rules.directed)
         return np.frombuffer(raw, np.uint16).reshape(len(articles), len(entries))
 
     def meetings(self, statuses: U8, keys: U64, others: U64, masks: U64, plans: U32 | None = None) -> Meetings:
@@ -213,12 +213,12 @@ class PairCheck:
         """
         words = keys.shape[1]
         counts, passed, places = _native.meetings(
-            _flat(keys),
-            _flat(others),
+            flat(keys),
+            flat(others),
             key_words=words,
-            sure=_flat(masks),
+            sure=flat(masks),
             most=self._sieve[statuses],
-            plan=np.empty(0, np.uint32) if plans is None else _flat(plans),
+            plan=np.empty(0, np.uint32) if plans is None else flat(plans),
             lookups=0 if plans is None else plans.shape[1],
             block_bits=self._rules.scheme.block_bits,
         )
@@ -234,12 +234,12 @@ class PairCheck:
         sketch_words = entries.sketches.shape[1]
         rules = self._rules
         return _native.accounts(
-            _flat(articles.words),
-            _flat(entries.words),
+            flat(articles.words),
+            flat(entries.words),
             directed=rules.directed,
             reach=reach,
-            sketches=_flat(articles.sketches),
-            other_sketches=_flat(entries.sketches),
+            sketches=flat(articles.sketches),
+            other_sketches=flat(entries.sketches),
             sketch_words=sketch_words,
             least_equal=self._demands.least_equal[statuses],
             far_equal=self._demands.far_equal[statuses],
@@ -250,5 +250,6 @@ class PairCheck:
         )
 
 
-def _flat(array: NDArray[_Number]) -> NDArray[_Number]:
+def flat(array: NDArray[_Number]) -> NDArray[_Number]:
+    """Return an array as the native core takes it: little-endian, of one dimension."""
     return np.ascontiguousarray(array).reshape(-1)

@@ -53,8 +53,8 @@ from stream_dedup.files.inputs import (
 from stream_dedup.files.output_file import STDOUT
 from stream_dedup.files.outputs import Outputs, has_text, rejected_line, with_verdict
 from stream_dedup.files.same_file import refuse_inputs_as_outputs, refuse_outputs_inside
+from stream_dedup.folders import TemporaryFolder
 from stream_dedup.index import LogIndex
-from stream_dedup.index.temporary import TemporaryFolder
 from stream_dedup.interpreter import short_pauses
 from stream_dedup.pool import FingerprintPool, process_count
 

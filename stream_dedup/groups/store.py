@@ -18,6 +18,7 @@ from pathlib import Path
 
 from stream_dedup.core.model import Coordinates, SourceOffset
 from stream_dedup.errors import UnavailableError
+from stream_dedup.folders import Owner
 from stream_dedup.groups.counting import count_windows
 from stream_dedup.groups.forgetting import Forgetting
 from stream_dedup.groups.model import (
@@ -33,7 +34,6 @@ from stream_dedup.groups.queries import GroupQueries
 from stream_dedup.groups.schema import make_folder, open_reader, open_writer, store_errors, transaction
 from stream_dedup.groups.union import Grouping, Row, StoredAt, StoredRows, UnionBatch
 from stream_dedup.groups.writing import write_batch
-from stream_dedup.index.owner import Owner
 from stream_dedup.ports import CommittedOffset, Partition
 
 IDLE_READERS = 4

@@ -14,7 +14,7 @@ by reading the source ranges. What is stored at the end is the same.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -24,19 +24,26 @@ from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import BLOCK_BITS, DocNumber, LogOffset, SourceOffset, Widths
 from stream_dedup.core.panics import naming_panics
-from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import DefectError, RefusedError, UserError
-from stream_dedup.index.layout import offset_key, row_type, withdrawn_key
+from stream_dedup.index.layout import STATE, SourceKey, State, offset_key, row_type
 from stream_dedup.index.records import StoredRecords, Withdrawn, numbered_records, table_rows
-from stream_dedup.index.row_column import RowColumn
-from stream_dedup.index.segments import Coverage, SourceKey, Uncovered
-from stream_dedup.index.settings import JOINT_ENTRIES, IndexSettings
-from stream_dedup.index.state import State
+from stream_dedup.index.segments import Coverage, Uncovered
+from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.store import Store, WriteBatch
-from stream_dedup.index.tables import Tables
+from stream_dedup.index.tables import RowColumn, Tables
 from stream_dedup.index.trims import History, Mark, TrimEffect, Trims
+
+JOINT_ENTRIES = 4_096
+"""Most entries of log batches that share a write: half a MB of log. From some hundred entries on the write is a small
+part of the cost."""
+
+
+def read_state(store: Store) -> State:
+    """Read the state; CorruptError where it is damaged."""
+    with store.decoding("its state"):
+        return State.decode(*store.get([STATE]))
 
 
 class Applied:
@@ -47,7 +54,6 @@ class Applied:
         store: Store,
         settings: IndexSettings,
         scheme: Scheme | None,
-        progress: ReportProgress | None = None,
         refuse: Callable[[], None] = lambda: None,
     ) -> None:
         """``refuse`` raises where nothing may be written any more."""
@@ -55,7 +61,7 @@ class Applied:
         self._refuse = refuse
         self.settings = settings
         self.scheme = scheme
-        self.state = State.read(store)
+        self.state = read_state(store)
         self.history = History(store)
         self.rows = StoredRecords(store)
         self.coverage = Coverage(store, self.rows)
@@ -70,7 +76,7 @@ class Applied:
         self._widths = Widths() if current is None else current.scheme.widths
         self._block_bits = BLOCK_BITS if current is None else current.scheme.block_bits
         with self.naming_defects(lambda _: f"opening the index {store.name}"):
-            self.tables = self._open_tables(progress)
+            self.tables = self._open_tables()
             try:
                 self._check_last()
             except BaseException:
@@ -84,8 +90,10 @@ class Applied:
         if doc_number != self.state.first_doc_number:
             reason = f"its entries begin at {doc_number}, its state says at {self.state.first_doc_number}"
             raise self.store.corrupt(reason)
-        if len(self.withdrawn) != self.state.withdrawn:
-            reason = f"{len(self.withdrawn)} of its entries are withdrawn, its state says {self.state.withdrawn}"
+        if len(self.withdrawn.entries) != self.state.withdrawn:
+            reason = (
+                f"{len(self.withdrawn.entries)} of its entries are withdrawn, its state says {self.state.withdrawn}"
+            )
             raise self.store.corrupt(reason)
         last = max(self.rows.last_offset(), self.history.marks[-1].offset if self.history.marks else -1)
         if last >= self.state.next_offset:
@@ -111,7 +119,7 @@ class Applied:
             reason = f"its last log record ends at number {end}, its state says {self.state.next_doc_number}"
         elif offset + 1 == self.state.next_offset and xxhash.xxh3_64_intdigest(last.raw) != self.state.last_checksum:
             reason = f"log record {offset}, the last one, is not that of its state"
-        elif not np.array_equal(self.tables.rows.fetch(np.arange(last.head.first, last.head.first + len(rows))), rows):
+        elif not np.array_equal(self.tables.rows.read(last.head.first, self.state.next_doc_number), rows):
             reason = f"log record {offset}, the last one: the rows of its entries are not those of the log"
         elif self.state.horizon is None and self.coverage.last.get(last.batch.source, -1) < last.batch.offset(-1):
             reason = f"log record {offset}, the last one: no source range has its entries"
@@ -171,27 +179,27 @@ class Applied:
     def _apply_next(self, left: deque[LogRecord]) -> None:
         """Apply and remove the first record, and with it the batches that share its write."""
         together = self._joint(left)
-        if len(together) < 2 or self.history.current is None:  # noqa: PLR2004 - those that share
-            record = left.popleft()
-            with self.naming_defects(lambda _: f"applying log record {record.offset}"):
-                self._dispatch(record)
-            return
-        records = [left.popleft() for _ in together]
-        with self.naming_defects(lambda _: f"applying log records {records[0].offset} to {records[-1].offset}"):
-            self._apply_batches(together)
+        first = together[0][0] if together else left.popleft()
+        last = together[-1][0] if together else first
+        which = f"record {first.offset}" if first is last else f"records {first.offset} to {last.offset}"
+        with self.naming_defects(lambda _: f"applying log {which}"):
+            if together:
+                self._apply_batches(together)
+            else:
+                self._dispatch(first)
 
-    def _joint(self, records: Iterable[LogRecord]) -> list[tuple[LogRecord, Batch]]:
-        """Return the first of these records with their batches, as many as can share a write.
+    def _joint(self, records: deque[LogRecord]) -> list[tuple[LogRecord, Batch]]:
+        """Remove the first of these records, as many as can share a write, and return them with their batches.
 
-        The first record that cannot, and all after it, are left out: one that is no batch of new articles, one of
-        another scheme, one whose log offset is not after those before it, one for which there may be no document
-        numbers left.
+        The first record that cannot, and all after it, are left: one that is no batch of new articles, one before any
+        rules, one of another scheme, one whose log offset is not after those before it, one for which there may be no
+        document numbers left.
         """
         found: list[tuple[LogRecord, Batch]] = []
         ends: dict[SourceKey, SourceOffset] = {}
         left, next_offset = min(JOINT_ENTRIES, self.tables.rows.numbers_left), self.state.next_offset
-        for record in records:
-            batch = record.payload
+        while records and self.history.current is not None:
+            record, batch = records[0], records[0].payload
             if not isinstance(batch, Batch) or record.offset < next_offset:
                 break
             if batch.widths != self._widths or len(batch) > left:
@@ -202,7 +210,7 @@ class Applied:
             ends[source] = SourceOffset(batch.offset(-1) + 1)
             next_offset = LogOffset(record.offset + 1)
             left -= len(batch)
-            found.append((record, batch))
+            found.append((records.popleft(), batch))
         return found
 
     def _stopped(self) -> RefusedError:
@@ -224,12 +232,10 @@ class Applied:
         else:
             self._apply_withdrawal(record, record.payload)
 
-    def _open_tables(self, progress: ReportProgress | None = None) -> Tables:
+    def _open_tables(self) -> Tables:
         kind = row_type(self._widths.sketch_bytes)
         column = RowColumn(self.store, self.state.first_doc_number, self.state.next_doc_number, kind)
-        tables = Tables(self.store, column, self._widths.tables, self._block_bits, self.settings)
-        tables.load(progress)
-        return tables
+        return Tables(self.store, column, self._widths.tables, self._block_bits, self.settings)
 
     def _apply_batch(self, record: LogRecord, batch: Batch) -> None:
         if self.history.current is None:
@@ -328,7 +334,7 @@ class Applied:
             writes.delete_range(offset_key(family, 0), offset_key(family, low_watermark))
         self.tables.rows.delete_rows_before(writes, self.state.first_doc_number)
         self.tables.put_drop(writes, self.state.first_doc_number)
-        writes.delete_range(withdrawn_key(DocNumber(0)), withdrawn_key(self.state.first_doc_number))
+        writes.delete_range(offset_key(b"H", 0), offset_key(b"H", self.state.first_doc_number))
         for mark in self.history.marks:
             if mark.offset < low_watermark:
                 writes.delete(offset_key(b"U", mark.offset))
@@ -341,7 +347,7 @@ class Applied:
         self.tables.drop_entries_before(self.state.first_doc_number)
         self.withdrawn.entries = withdrawn
         # 3. What is deleted leaves the disk; whatever ends this, verdicts are the same.
-        self.store.compact(wait=False)
+        self.store.compact()
 
     def _apply_withdrawal(self, record: LogRecord, withdrawal: Withdrawal) -> None:
         positions = np.array(withdrawal.positions, np.int64)
@@ -365,7 +371,7 @@ class Applied:
     def _write(self, batch: WriteBatch | None = None) -> None:
         """Write a batch together with the state."""
         batch = batch or self.store.batch()
-        self.state.write(batch)
+        batch.put(STATE, self.state.encode())
         self.store.write(batch)
 
     def _refuse_scheme(self, held: Scheme, holder: str) -> None:

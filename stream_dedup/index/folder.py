@@ -54,15 +54,24 @@ import shutil
 from pathlib import Path
 
 from stream_dedup.errors import CorruptError, UnavailableError, UserError, reason_of
-from stream_dedup.index import owner
+from stream_dedup.folders import (
+    OWNER_FILE,
+    Owner,
+    is_file,
+    is_folder,
+    is_others_file,
+    read_text,
+    replace_text,
+    sync_folder,
+    writing,
+)
 from stream_dedup.index.layout import INDEX_FORMAT_VERSION, REBUILD
-from stream_dedup.index.small_files import is_file, is_folder, read_text, replace_text, sync_folder, writing
 
 ID_FILE = "worker-id"
 """File of a worker's transactional id in its index folder; it stays when the index is emptied."""
 
 _CURRENT, _CORRUPT = "current", "corrupt"
-_OWN_FILES = frozenset({owner.FILE, _CORRUPT, ID_FILE} | {f"{name}.new" for name in (_CURRENT, _CORRUPT, ID_FILE)})
+_OWN_FILES = frozenset({OWNER_FILE, _CORRUPT, ID_FILE} | {f"{name}.new" for name in (_CURRENT, _CORRUPT, ID_FILE)})
 _LOST_AND_FOUND = "lost+found"
 _STAGED, _COMMITTED = "staged", "committed"
 _DATA = re.compile(r"data-([1-9][0-9]{0,8})")
@@ -89,10 +98,11 @@ _MISSING = (
 class Folder:
     """An open index folder. Use ``write`` or ``read``; after that release its lock."""
 
-    def __init__(self, path: Path, lock: owner.Owner) -> None:
+    def __init__(self, path: Path, lock: Owner) -> None:
         self.path = path
         self.lock = lock
-        self._current: str | None = None
+        self.current: Path | None = None
+        """The current data folder; None in a new index, which only a writer has."""
 
     @classmethod
     def write(cls, path: Path, *, emptied: bool = False) -> Folder:
@@ -108,7 +118,7 @@ class Folder:
         with writing(path):
             path.mkdir(parents=True, exist_ok=True)
         _refuse_others_folder(path)
-        folder = cls(path, owner.Owner.write(path))
+        folder = cls(path, Owner.write(path))
         try:
             with writing(path):
                 folder._take(emptied=emptied)
@@ -128,18 +138,13 @@ class Folder:
         if not _holds_index(path):
             msg = f"index {path}: there is none; name its folder with --index"
             raise UserError(msg)
-        folder = cls(path, owner.Owner.read(path))
+        folder = cls(path, Owner.read(path))
         try:
             folder._read_current()
         except BaseException:
             folder.lock.release()
             raise
         return folder
-
-    @property
-    def current(self) -> Path | None:
-        """The current data folder; None in a new index, which only a writer has."""
-        return None if self._current is None else self.path / self._current
 
     def make_data(self) -> Path:
         """Make an empty data folder; the next opening removes it unless ``make_current`` was called."""
@@ -163,7 +168,7 @@ class Folder:
             sync_folder(data)
             # 3
             replace_text(self.path / _CURRENT, json.dumps({"format": INDEX_FORMAT_VERSION, "data": data.name}))
-        self._current = data.name
+        self.current = data
         # 4
         (self.path / _CORRUPT).unlink(missing_ok=True)
         self._finish()
@@ -191,7 +196,7 @@ class Folder:
                 (self.current / _STAGED).replace(self.current / _COMMITTED)
                 sync_folder(self.current)
             for data in data_folders(self.path):
-                if data.name != self._current and _is_marked(data):
+                if data != self.current and _is_marked(data):
                     remove_data(data)
 
     def _read_current(self) -> None:
@@ -223,7 +228,7 @@ class Folder:
                 f"index {self.path}: its data folder {reprlib.repr(name)} is missing, or is none of its own: {_MISSING}"
             )
             raise CorruptError(msg)
-        self._current = name
+        self.current = self.path / name
 
 
 def data_folders(index: Path) -> list[Path]:
@@ -282,7 +287,7 @@ def keep_aside(path: Path) -> Path | None:
     """
     if not path.is_dir():
         return None
-    lock = owner.Owner.write(path)
+    lock = Owner.write(path)
     try:
         return _moved(path)
     except OSError as error:
@@ -359,7 +364,7 @@ def _refuse_others_folder(path: Path) -> None:
     left |= {each.name for each in path.iterdir() if _kept_number(each)}
     # The file system makes this folder, so an index folder that is a volume is never empty.
     left |= {_LOST_AND_FOUND} if is_folder(path / _LOST_AND_FOUND) else set()
-    left |= _OWN_FILES - {owner.FILE} if owner.is_others_file(path) else _OWN_FILES
+    left |= _OWN_FILES - {OWNER_FILE} if is_others_file(path) else _OWN_FILES
     others = sorted({each.name for each in path.iterdir()} - left)
     if others:
         shown = ", ".join(map(repr, others[:_SHOWN])) + (", ..." if len(others) > _SHOWN else "")

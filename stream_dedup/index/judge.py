@@ -1,7 +1,7 @@
 """Verdicts of articles, each as of its own log position, or as of the end of the log.
 
-``query`` defines near, and ``tables`` returns the near entries of each article, nearest first, then earliest. This file
-makes the query of each article from the rules at its log position, sorts out the article itself and its earlier
+``core.query`` defines near, and ``tables`` returns the near entries of each article, nearest first, then earliest. This
+file makes the query of each article from the rules at its log position, sorts out the article itself and its earlier
 versions, and derives the verdict. An article that is not logged takes the same way, in the record that would be next.
 
 A panic of the native core becomes an error that names the article that was looked up.
@@ -39,11 +39,11 @@ from stream_dedup.core.model import (
     row_of,
     signed,
 )
+from stream_dedup.core.query import BEST, Articles, Near, Query, query_of
 from stream_dedup.core.rules import COPIES_LIMIT, UPDATE, Rules
 from stream_dedup.errors import RefusedError
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.layout import Head
-from stream_dedup.index.query import BEST, Articles, Near, Query, query_of
 from stream_dedup.index.records import StoredRecord, id_hash
 
 _REST_BITS = SIGNATURE_BITS - FINGERPRINT_BITS
@@ -199,7 +199,7 @@ class Judge:
     def _judge_signed(self, rules: Rules, own: _JudgedArticles, most: int) -> Iterator[tuple[int, CheckedArticle]]:
         """Yield the judgement of each article that is near another, by its number."""
         with self._applied.naming_defects(partial(_name, own, np.arange(len(own.articles.statuses)))):
-            query = query_of(own.articles, rules, self._applied.tables.low_watermark, self._applied.withdrawn.entries)
+            query = query_of(own.articles, rules, self._applied.withdrawn.entries)
         found = self._nearest(query, own, self._is_other(own), COPIES_LIMIT, max(most, 1))
         again = self._versions(query, own, found) if rules.recrawl == UPDATE else {}
         statuses, signatures = own.articles.statuses.tolist(), own.articles.signatures

@@ -2,12 +2,13 @@
 
 RocksDB checks every block's checksum when it is read; the folder's file ``current`` carries
 the format version (see ``folder``). Integers in keys are big-endian, so that they sort;
-in values little-endian. Kinds of keys differ in their first byte:
+in values little-endian. JSON follows 8 bytes of XXH3 of its text, so it is what was written. Kinds of keys differ in
+their first byte:
 
-    M                                  state, JSON (applied position, log id, trims)
+    M                                  state, JSON (``State``)
     E offset:8                         value of the log record, as it is in the log
-    R offset:8                         its head: flags u8, entries u32, originals u32, first number u32, then log time
-                                       i64 (flag 1: one for every entry), with flag 2 a bit an entry, 1 = original
+    R offset:8                         its head: flags u8, entries u32, first number u32, then log time i64 (flag 1: one
+                                       for every entry), with flag 2 a bit an entry, 1 = original
     S topic_id:16 partition:4 first:8  source range: last i64, log offset i64, least and greatest log time i64
     L topic_id:16 partition:4          offsets of a source partition below this are forgotten, i64 (not there before
                                        the first trim of version 3)
@@ -23,7 +24,7 @@ in values little-endian. Kinds of keys differ in their first byte:
 
 Column family
     C, E and W have several each (``family_of``), in turns: a run of a table has one for itself while it is written, and
-    so have SEGMENT_RECORDS log records and SEGMENT_CHUNKS chunks of rows. Within one, keys are written in order, so
+    so have _SEGMENT_RECORDS log records and _SEGMENT_CHUNKS chunks of rows. Within one, keys are written in order, so
     files do not overlap and are never merged; and what is deleted leaves the disk without a copy of what is not.
     Everything else is small and has the default one.
 Document number
@@ -39,20 +40,22 @@ Row
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.model import DocNumber, LogOffset, SourceOffset
 from stream_dedup.errors import CorruptError
 
-INDEX_FORMAT_VERSION = 4
+INDEX_FORMAT_VERSION = 5
 REBUILD = (
     "run `stream-dedup index rebuild --index FOLDER`, for a worker's index with its --config: that is read from its "
     "log again; of one that `filter` or `Index` keeps, everything that can be read is saved"
@@ -71,71 +74,124 @@ ORDERED_FAMILIES = (*_RECORDS, *_ROWS)
 """Column families of keys that are only ever written in order."""
 FAMILIES = (DEFAULT_FAMILY, *ORDERED_FAMILIES, *_RUNS)
 """Every column family."""
-_SEGMENT_SHIFT = 12
-SEGMENT_RECORDS = 1 << _SEGMENT_SHIFT
+_SEGMENT_RECORDS = 1 << 12
 """Log offsets that follow each other in one column family."""
-_ROWS_SHIFT = 14
-SEGMENT_CHUNKS = 1 << _ROWS_SHIFT
+_SEGMENT_CHUNKS = 1 << 14
 """Chunks of rows that follow each other in one column family: a million rows."""
 ROW = np.dtype(
     [("signature", "<u8", (4,)), ("group", "<u8"), ("id_hash", "<u8"), ("position", "<i8"), ("time", "<i8")], align=True
 )
 """One row without a sketch, on disk and in memory (see the drawing); named columns of one array."""
-ROW_BYTES = ROW.itemsize
-SKETCH_WORD = np.dtype("<u8")
+_SKETCH_WORD = np.dtype("<u8")
 MAX_DOC_NUMBERS = 1 << 32
 
+SourceKey = tuple[bytes, int]
+"""Topic id and partition."""
 RowType = np.dtype[np.void]
 RowArray = NDArray[np.void]
 """Rows: an array of a ``row_type``."""
 
+_CHECKSUM_BYTES = 8
 _FLAG_TIMES = 1
 _FLAG_COPIES = 2
-_RECORD_HEAD = struct.Struct("<BIII")
-_PLAIN_HEAD = struct.Struct("<BIIIq")
-"""The head of a log record of one time, whose entries are all originals."""
+_RECORD_HEAD = struct.Struct("<BII")
 _SEGMENT = struct.Struct("<qqqq")
 _SEGMENT_KEY = struct.Struct(">c16sIQ")
 _FORGOTTEN_KEY = struct.Struct(">c16sI")
-_FORGOTTEN_BYTES = 8
-_NUMBER_KEY = struct.Struct(">cQ")
+_FORGOTTEN = struct.Struct("<q")
 _WITHDRAWN = struct.Struct("<qq")
 
 
 @cache
 def row_type(sketch_bytes: int) -> RowType:
     """Return the type of a row with a sketch of so many bytes, whole words."""
-    words = (sketch_bytes // SKETCH_WORD.itemsize,)
-    return np.dtype([*ROW.descr, ("sketch", SKETCH_WORD, words)]) if sketch_bytes else ROW
+    words = (sketch_bytes // _SKETCH_WORD.itemsize,)
+    return np.dtype([*ROW.descr, ("sketch", _SKETCH_WORD, words)]) if sketch_bytes else ROW
 
 
 def family_of(key: bytes) -> str:
     """Column family of a key."""
     kind = key[:1]
     if kind == b"C":
-        return _RUNS[list_chunk_run(key) % RUN_FAMILIES]
+        return _RUNS[number_of(key) % RUN_FAMILIES]
     if kind == b"E":
-        return _RECORDS[(offset_of(key) >> _SEGMENT_SHIFT) % len(_RECORDS)]
+        return _RECORDS[offset_of(key) // _SEGMENT_RECORDS % len(_RECORDS)]
     if kind == b"W":
-        return _ROWS[(chunk_of(key) >> _ROWS_SHIFT) % len(_ROWS)]
+        return _ROWS[number_of(key) // _SEGMENT_CHUNKS % len(_ROWS)]
     return DEFAULT_FAMILY
 
 
 def families_of(start: bytes, end: bytes) -> Sequence[str]:
     """Column families that may have keys from ``start`` to before ``end``, which are of one kind."""
-    if start[:1] == b"C" and list_chunk_run(start) + 1 == list_chunk_run(end):
+    if start[:1] == b"C" and number_of(start) + 1 == number_of(end):
         return (family_of(start),)
     return _FAMILIES.get(start[:1], (DEFAULT_FAMILY,))
 
 
 def offset_key(family: bytes, offset: int) -> bytes:
-    """Key of families E, R, U."""
+    """Key of families E, H, R, U."""
     return family + offset.to_bytes(8, "big")
 
 
 def offset_of(key: bytes) -> LogOffset:
-    """Log offset of a key of families E, R, U."""
+    """Log offset, or document number, of a key of families E, H, R, U."""
     return LogOffset(int.from_bytes(key[1:9], "big"))
+
+
+def json_value(value: object) -> bytes:
+    """Bytes of a value in JSON."""
+    text = json.dumps(value).encode()
+    return xxhash.xxh3_64_digest(text) + text
+
+
+def read_json(raw: bytes) -> Any:  # noqa: ANN401 - what ``json_value`` was given
+    """Read the value; CorruptError where the bytes are not those that were written."""
+    text = raw[_CHECKSUM_BYTES:]
+    if raw[:_CHECKSUM_BYTES] != xxhash.xxh3_64_digest(text):
+        msg = "its checksum is wrong"
+        raise CorruptError(msg)
+    return json.loads(text)
+
+
+@dataclass(slots=True)
+class State:
+    """The applied position and what trims removed: one value, written with every record that is applied.
+
+    ``start`` is the first log offset applied; everything before the log offset ``low_watermark`` is trimmed;
+    ``last_void_trim`` is the log offset of the newest void trim, ``complete_trim`` that of the newest valid one that
+    listed all that was forgotten there (-1 of none); ``horizon`` is the greatest of the valid trims, and ``newest`` the
+    greatest log time of a batch, both in ms; ``articles`` counts the originals that are not trimmed;
+    ``next_doc_number`` is what the next signed original gets, ``first_doc_number`` that of the first one that is not
+    trimmed; ``withdrawn`` counts the withdrawn entries that are not trimmed.
+    """
+
+    log_id: str | None = None
+    next_offset: LogOffset = LogOffset(0)
+    last_checksum: int | None = None
+    """XXH3 of the value of the last record applied; None before the first."""
+    start: LogOffset | None = None
+    low_watermark: LogOffset = LogOffset(0)
+    last_void_trim: LogOffset = LogOffset(-1)
+    complete_trim: LogOffset = LogOffset(-1)
+    horizon: int | None = None
+    newest: int | None = None
+    articles: int = 0
+    next_doc_number: DocNumber = DocNumber(0)
+    first_doc_number: DocNumber = DocNumber(0)
+    withdrawn: int = 0
+
+    def encode(self) -> bytes:
+        """Bytes of the value."""
+        return json_value({name: getattr(self, name) for name in self.__slots__})
+
+    @classmethod
+    def decode(cls, raw: bytes) -> State:
+        """Read the value; CorruptError where it is not what was written, or has other fields: none is guessed."""
+        fields = read_json(raw)
+        if fields.keys() != set(cls.__slots__):
+            msg = f"it has the fields {', '.join(sorted(fields))}"
+            raise CorruptError(msg)
+        return cls(**fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,17 +231,15 @@ class Head:
 
     def encode(self) -> bytes:
         """Bytes of the value."""
-        if isinstance(self.times, int) and self.originals is None:  # as nearly all are
-            return _PLAIN_HEAD.pack(0, self.entries, self.entries, self.first, self.times)
         flags = (0 if isinstance(self.times, int) else _FLAG_TIMES) | (0 if self.originals is None else _FLAG_COPIES)
         times = np.atleast_1d(np.asarray(self.times, "<i8")).tobytes()
         mask = b"" if self.originals is None else np.packbits(self.originals).tobytes()
-        return _RECORD_HEAD.pack(flags, self.entries, self.original_count, self.first) + times + mask
+        return _RECORD_HEAD.pack(flags, self.entries, self.first) + times + mask
 
     @classmethod
     def decode(cls, raw: bytes) -> Head:
         """Read the value; CorruptError where its length does not fit."""
-        flags, entries, _, first = _RECORD_HEAD.unpack_from(raw) if len(raw) >= _RECORD_HEAD.size else (0, 0, 0, 0)
+        flags, entries, first = _RECORD_HEAD.unpack_from(raw) if len(raw) >= _RECORD_HEAD.size else (0, 0, 0)
         times_end = _RECORD_HEAD.size + 8 * (entries if flags & _FLAG_TIMES else 1)
         if len(raw) != times_end + ((entries + 7) // 8 if flags & _FLAG_COPIES else 0):
             msg = f"head of a log record has {len(raw)} bytes, which does not fit its {entries} entries"
@@ -216,14 +270,10 @@ def segment_key(topic_id: bytes, partition: int, first: int) -> bytes:
     return _SEGMENT_KEY.pack(b"S", topic_id, partition, first)
 
 
-def read_segment(key: bytes, value: bytes) -> tuple[bytes, int, Segment]:
-    """Topic id, partition and source range."""
-    try:
-        _, topic_id, partition, first = _SEGMENT_KEY.unpack(key)
-        return topic_id, partition, Segment(first, *_SEGMENT.unpack(value))
-    except struct.error as error:
-        msg = f"source range of {len(key)} and {len(value)} bytes cannot be read"
-        raise CorruptError(msg) from error
+def read_segment(key: bytes, value: bytes) -> tuple[SourceKey, Segment]:
+    """Source partition and source range."""
+    _, topic_id, partition, first = _unpacked(_SEGMENT_KEY, key, "key of a source range")
+    return (topic_id, partition), Segment(first, *_unpacked(_SEGMENT, value, "source range"))
 
 
 def forgotten_key(topic_id: bytes, partition: int) -> bytes:
@@ -233,46 +283,35 @@ def forgotten_key(topic_id: bytes, partition: int) -> bytes:
 
 def forgotten_value(before: SourceOffset) -> bytes:
     """Bytes of the value."""
-    return before.to_bytes(_FORGOTTEN_BYTES, "little", signed=True)
+    return _FORGOTTEN.pack(before)
 
 
-def read_forgotten(key: bytes, value: bytes) -> tuple[tuple[bytes, int], SourceOffset]:
-    """Topic id and partition, and the offset below which everything is forgotten."""
-    if len(key) != _FORGOTTEN_KEY.size or len(value) != _FORGOTTEN_BYTES:
-        msg = f"forgotten offsets of {len(key)} and {len(value)} bytes cannot be read"
-        raise CorruptError(msg)
-    _, topic_id, partition = _FORGOTTEN_KEY.unpack(key)
-    return (topic_id, partition), SourceOffset(int.from_bytes(value, "little", signed=True))
-
-
-def withdrawn_key(doc_number: DocNumber) -> bytes:
-    """Key of a withdrawn entry."""
-    return _NUMBER_KEY.pack(b"H", doc_number)
+def read_forgotten(key: bytes, value: bytes) -> tuple[SourceKey, SourceOffset]:
+    """Source partition, and the offset below which everything is forgotten."""
+    _, topic_id, partition = _unpacked(_FORGOTTEN_KEY, key, "key of forgotten offsets")
+    return (topic_id, partition), SourceOffset(*_unpacked(_FORGOTTEN, value, "forgotten offsets"))
 
 
 def withdrawn_value(hidden_from: DocNumber, log_offset: LogOffset) -> bytes:
-    """Bytes of the value."""
+    """Bytes of the value of a withdrawn entry."""
     return _WITHDRAWN.pack(hidden_from, log_offset)
 
 
 def read_withdrawn(key: bytes, value: bytes) -> tuple[int, int, int]:
     """Document number of a withdrawn entry, the one from which on it is hidden, log offset of the withdrawal."""
-    try:
-        _, doc_number = _NUMBER_KEY.unpack(key)
-        return doc_number, *_WITHDRAWN.unpack(value)
-    except struct.error as error:
-        msg = f"withdrawn entry of {len(key)} and {len(value)} bytes cannot be read"
-        raise CorruptError(msg) from error
+    return offset_of(key), *_unpacked(_WITHDRAWN, value, "withdrawn entry")
+
+
+def _unpacked(form: struct.Struct, raw: bytes, what: str) -> tuple[Any, ...]:
+    if len(raw) != form.size:
+        msg = f"{what} of {len(raw)} bytes cannot be read"
+        raise CorruptError(msg)
+    return form.unpack(raw)
 
 
 def chunk_key(chunk: int) -> bytes:
     """Key of a chunk of rows."""
     return b"W" + chunk.to_bytes(4, "big")
-
-
-def chunk_of(key: bytes) -> int:
-    """Return the number of the chunk of such a key."""
-    return int.from_bytes(key[1:5], "big")
 
 
 def directory_key(run: int) -> bytes:
@@ -285,6 +324,6 @@ def list_chunk_key(run: int, chunk: int) -> bytes:
     return b"C" + run.to_bytes(4, "big") + chunk.to_bytes(4, "big")
 
 
-def list_chunk_run(key: bytes) -> int:
-    """Return the number of the run of such a key."""
+def number_of(key: bytes) -> int:
+    """Return the number of the run, or of the chunk of rows, of a key of families C, D, W."""
     return int.from_bytes(key[1:5], "big")

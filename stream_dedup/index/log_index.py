@@ -39,19 +39,17 @@ from stream_dedup.core.model import (
     row_of,
 )
 from stream_dedup.core.progress import ReportProgress
+from stream_dedup.core.query import Articles, Near, query_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index import layout
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.folder import Folder, remove_data
 from stream_dedup.index.judge import CheckedArticle, Judge
-from stream_dedup.index.layout import RowArray
-from stream_dedup.index.query import Articles, Near, query_of
-from stream_dedup.index.segments import SourceKey
+from stream_dedup.index.layout import STATE, RowArray, SourceKey, State
 from stream_dedup.index.settings import IndexSettings
-from stream_dedup.index.state import State
 from stream_dedup.index.store import Store
-from stream_dedup.index.tables import Counters
+from stream_dedup.index.tables import ENTRY_BYTES, Counters
 from stream_dedup.index.verify import verify
 
 UNLOGGED = -1
@@ -81,10 +79,6 @@ class IndexStats:
     bytes_on_disk: int
     bytes_unwritten: int
     bytes_block_cache: int
-    lookups: int
-    lists: int
-    candidates: int
-    folds: int
 
 
 class LogIndex:
@@ -113,19 +107,18 @@ class LogIndex:
         settings: IndexSettings | None = None,
         staged: bool = False,
         emptied: bool = False,
-        progress: ReportProgress | None = None,
     ) -> LogIndex:
         """Open an index, or make one.
 
         With ``staged`` it works on a copy that ``commit`` makes current. With ``emptied`` a new index replaces the one
-        in the folder, damaged or not. ``progress`` is called now and then while the newest rows are read.
+        in the folder, damaged or not.
 
         Raises:
             UserError: another process owns it, it holds another scheme, or the folder holds other files and no index.
             CorruptError: it is damaged or of an unknown format.
             UnavailableError: the disk is full or failing.
         """
-        return cls._in(Folder.write(path, emptied=emptied), scheme, settings, staged=staged, progress=progress)
+        return cls._in(Folder.write(path, emptied=emptied), scheme, settings, staged=staged)
 
     @classmethod
     def read(cls, path: Path, *, scheme: Scheme | None, settings: IndexSettings | None = None) -> LogIndex:
@@ -141,13 +134,7 @@ class LogIndex:
 
     @classmethod
     def _in(
-        cls,
-        folder: Folder,
-        scheme: Scheme | None,
-        settings: IndexSettings | None,
-        *,
-        staged: bool = False,
-        progress: ReportProgress | None = None,
+        cls, folder: Folder, scheme: Scheme | None, settings: IndexSettings | None, *, staged: bool = False
     ) -> LogIndex:
         """Open the index in an open folder, which is released if this raises."""
         settings = settings or IndexSettings()
@@ -155,7 +142,7 @@ class LogIndex:
             undo.callback(folder.lock.release)
             data, store = _open_data(folder, settings, staged=staged)
             undo.callback(store.close)
-            applied = Applied(store, settings, scheme, progress, folder.lock.refuse_replaced)
+            applied = Applied(store, settings, scheme, folder.lock.refuse_replaced)
             index = cls(folder, applied, data if staged else None)
             undo.pop_all()
             return index
@@ -304,9 +291,8 @@ class LogIndex:
         times = np.zeros(len(groups), np.int64)
         signatures, margins, statuses, sketches = fingerprints
         articles = Articles(statuses, groups, signatures, margins, sketches, before, times)
-        tables, withdrawn = self._applied.tables, self._applied.withdrawn.entries
         with self._applied.naming_defects(lambda _: f"searching the index {self._folder.path}"):
-            return tables.all_near(query_of(articles, rules, tables.low_watermark, withdrawn))
+            return self._applied.tables.all_near(query_of(articles, rules, self._applied.withdrawn.entries))
 
     def rows(self, doc_numbers: I64) -> RowArray:
         """Return the rows of these document numbers."""
@@ -372,7 +358,7 @@ class LogIndex:
     def stats(self) -> IndexStats:
         """Return the figures of the index."""
         applied = self._applied
-        state, tables, store, counters = self.state, applied.tables, applied.store, applied.tables.counters
+        state, tables, store, runs = self.state, applied.tables, applied.store, applied.tables.runs
         # The first rules record that has entries before it.
         before = next((mark.before for mark in applied.history.marks if mark.before is not None), None)
         return IndexStats(
@@ -383,19 +369,15 @@ class LogIndex:
             log_span_ms=0 if state.newest is None or before is None else max(0, state.newest - before),
             numbers_used=state.next_doc_number / layout.MAX_DOC_NUMBERS,
             partitions=len(applied.coverage.partitions),
-            withdrawn=len(applied.withdrawn),
+            withdrawn=state.withdrawn,
             tables=tables.count,
-            entries_in_memory=tables.entries_in_memory,
-            runs=tables.most_runs,
-            list_bytes=tables.list_bytes,
-            memory_bytes=tables.memory_bytes,
+            entries_in_memory=sum(run.entries for run in runs if not run.is_stored),
+            runs=max(sum(run.table == table for run in runs) for table in range(tables.count)),
+            list_bytes=sum(ENTRY_BYTES * run.entries for run in runs if run.is_stored),
+            memory_bytes=tables.native.memory,
             bytes_on_disk=store.bytes_on_disk,
             bytes_unwritten=store.bytes_unwritten,
             bytes_block_cache=store.bytes_cached,
-            lookups=counters.lookups,
-            lists=counters.lists,
-            candidates=counters.candidates,
-            folds=counters.folds,
         )
 
 
@@ -412,7 +394,7 @@ def _open_data(folder: Folder, settings: IndexSettings, *, staged: bool) -> tupl
     store = Store(data, settings, create=True, on_corrupt=folder.mark_corrupt)
     try:
         batch = store.batch()
-        State().write(batch)
+        batch.put(STATE, State().encode())
         store.write(batch)
         store.flush()
         if not staged:

@@ -25,11 +25,15 @@ from stream_dedup.core.entry import Batch, LogRecord, decode
 from stream_dedup.core.model import MAX_ROWS, ROW_BITS, DocNumber, LogOffset, signed
 from stream_dedup.core.probes import sketch_words, words
 from stream_dedup.core.text_column import Texts
-from stream_dedup.errors import CorruptError, RefusedError
+from stream_dedup.errors import RefusedError
 from stream_dedup.index import layout
 from stream_dedup.index.layout import Head, RowArray, row_type
-from stream_dedup.index.settings import FETCH_RECORDS, RECENT_BYTES
 from stream_dedup.index.store import Store, WriteBatch
+
+RECENT_BYTES = 32 << 20
+"""Bytes of log records kept decoded, for matches and for entries that are read soon after."""
+FETCH_RECORDS = 32
+"""Log records read from disk at once: about 2 MB at 500 entries a record."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +169,7 @@ class StoredRecords:
         if not raw or not head:
             msg = f"log record {offset} is not in the index: it was trimmed, repeats others, or was never applied"
             raise RefusedError(msg)
-        row = self._decode(offset, raw, self._decode_head(head))
+        row = self._decode(offset, raw, self._decode_head(offset, head))
         self.keep_decoded(row)
         return row
 
@@ -206,24 +210,20 @@ class StoredRecords:
         """Yield heads from a log offset on, in order."""
         stop = b"R\xff" if end is None else layout.offset_key(b"R", end)
         for key, head in self._store.scan(layout.offset_key(b"R", start), stop):
-            yield layout.offset_of(key), self._decode_head(head)
+            offset = layout.offset_of(key)
+            yield offset, self._decode_head(offset, head)
 
     def _decode(self, offset: LogOffset, raw: bytes, head: Head) -> StoredRecord:
-        try:
+        with self._store.decoding(f"log record {offset}"):
             batch = decode(raw)
-        except (CorruptError, UnicodeDecodeError) as error:
-            reason = f"log record {offset} cannot be read: {error}"
-            raise self._store.corrupt(reason) from error
         if not isinstance(batch, Batch) or len(batch) != head.entries:
             reason = f"log record {offset} does not fit its head"
             raise self._store.corrupt(reason)
         return StoredRecord(offset, batch, head, raw, is_alone=True)
 
-    def _decode_head(self, raw: bytes) -> Head:
-        try:
+    def _decode_head(self, offset: LogOffset, raw: bytes) -> Head:
+        with self._store.decoding(f"log record {offset}"):
             return Head.decode(raw)
-        except CorruptError as error:
-            raise self._store.corrupt(str(error)) from error
 
 
 class Withdrawn:
@@ -231,16 +231,11 @@ class Withdrawn:
 
     def __init__(self, store: Store) -> None:
         """Read them."""
-        try:
-            first = layout.withdrawn_key(DocNumber(0))
-            stored = [layout.read_withdrawn(*pair) for pair in store.scan(first, b"H\xff")]
-        except CorruptError as error:
-            raise store.corrupt(str(error)) from error
+        pairs = list(store.scan(b"H", b"I"))
+        with store.decoding("its withdrawn entries"):
+            stored = [layout.read_withdrawn(*pair) for pair in pairs]
         self.entries: I64 = np.array(stored, np.int64).reshape(-1, 3)
         """By document number: the number, the one from which on it is hidden, the log offset of the withdrawal."""
-
-    def __len__(self) -> int:
-        return len(self.entries)
 
     def added_by(self, doc_numbers: I64, hidden_from: DocNumber, log_offset: LogOffset) -> I64:
         """Return the entries that a withdrawal adds, as rows of ``entries``; those withdrawn before are not."""
@@ -250,7 +245,7 @@ class Withdrawn:
     def write(self, batch: WriteBatch, added: I64) -> None:
         """Add entries to a batch of writes; call ``add`` once it is written."""
         for doc_number, hidden_from, log_offset in added.tolist():
-            batch.put(layout.withdrawn_key(doc_number), layout.withdrawn_value(hidden_from, log_offset))
+            batch.put(layout.offset_key(b"H", doc_number), layout.withdrawn_value(hidden_from, log_offset))
 
     def add(self, added: I64) -> None:
         """Add entries that were written."""

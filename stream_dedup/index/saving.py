@@ -9,9 +9,6 @@ any two steps harmless:
     3  the new data become current, and the old name goes, by the steps of ``folder``
 
 Before 3 the index is as it was, and the next call begins anew; one that fails in 1 leaves nothing.
-
-The articles of ``Index`` get new source offsets: where the numbers of two records overlap, both hold articles. Records
-of ``filter`` are applied as they are, and so count what they repeat as copies.
 """
 
 from __future__ import annotations
@@ -23,18 +20,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stream_dedup.core.entry import Batch, LogRecord, encode
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
-from stream_dedup.core.model import LIBRARY_LOG_PREFIX, LogOffset, is_only_in_index
+from stream_dedup.core.model import LogOffset, is_only_in_index
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UserError
+from stream_dedup.folders import Owner, is_file, writing
+from stream_dedup.index.applying import read_state
 from stream_dedup.index.folder import ID_FILE, data_folders, data_to_keep, holds_data, kept_folder, refuse_format
-from stream_dedup.index.library import append_articles, read_id
 from stream_dedup.index.log_index import LogIndex
-from stream_dedup.index.owner import Owner
 from stream_dedup.index.records import StoredRecords
 from stream_dedup.index.settings import IndexSettings
-from stream_dedup.index.small_files import is_file, writing
-from stream_dedup.index.state import State
 from stream_dedup.index.store import Store
 from stream_dedup.index.trims import History
 
@@ -69,7 +63,7 @@ def _log_ids(path: Path) -> Iterator[str]:
         # Data that cannot be read do not count.
         with contextlib.suppress(StreamDedupError, OSError):
             with contextlib.closing(_store(data)) as store:
-                log_id = State.read(store).log_id or ""
+                log_id = read_state(store).log_id or ""
             yield log_id
 
 
@@ -104,10 +98,9 @@ def save(path: Path, progress: ReportProgress, *, dry_run: bool = False) -> Save
         data = _data(path)
         with contextlib.closing(_Records(data, progress)) as records:
             # 1
-            log_id = records.state.log_id or ""
-            index.begin(log_id)
+            index.begin(records.state.log_id or "")
             for record in records.read():
-                _apply(index, record, anew=log_id.startswith(LIBRARY_LOG_PREFIX))
+                index.apply([record])
             problems = index.verify()
             if problems:
                 msg = f"index {path}: what was saved is not intact ({problems[0]}); nothing was changed"
@@ -133,7 +126,7 @@ class _Records:
             undo.callback(store.close)
             self._rows = StoredRecords(store)
             try:
-                self.state = State.read(store)
+                self.state = read_state(store)
                 self._rules = {mark.offset: mark.rules for mark in History(store).marks}
                 self._last = self._rows.last_offset()
             except CorruptError as error:
@@ -157,15 +150,6 @@ class _Records:
             else:
                 yield record
             self._progress(offset + 1 - first, end - first)
-
-
-def _apply(index: LogIndex, record: LogRecord, *, anew: bool) -> None:
-    batch = record.payload
-    if not (anew and isinstance(batch, Batch)):
-        index.apply([record])
-        return
-    made = Fingerprints(batch.signatures, batch.margins, batch.statuses, batch.sketches)
-    append_articles(index, made, batch.groups, [read_id(batch.id(row)) for row in range(len(batch))])
 
 
 def _store(data: Path) -> Store:

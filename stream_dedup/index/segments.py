@@ -16,6 +16,7 @@ from stream_dedup.core.entry import Batch, Forgotten, Trim
 from stream_dedup.core.model import LogOffset, SourceOffset, SourceRange
 from stream_dedup.index.layout import (
     Segment,
+    SourceKey,
     forgotten_key,
     forgotten_value,
     read_forgotten,
@@ -24,9 +25,6 @@ from stream_dedup.index.layout import (
 )
 from stream_dedup.index.records import StoredRecord, StoredRecords
 from stream_dedup.index.store import Store, WriteBatch
-
-SourceKey = tuple[bytes, int]
-"""Topic id and partition."""
 
 _NO_OFFSET = SourceOffset(-1)
 _LAST_OFFSET = (1 << 64) - 1
@@ -64,10 +62,10 @@ class Coverage:
         self.last = {}
         cursor = b"S"
         while (first := next(self._store.scan(cursor, b"T"), None)) is not None:
-            topic_id, partition, _ = read_segment(*first)
-            end = segment_key(topic_id, partition, _LAST_OFFSET)
+            where, _ = read_segment(*first)
+            end = segment_key(*where, _LAST_OFFSET)
             last = self._store.last(first[0], end) or first
-            self.last[topic_id, partition] = read_segment(*last)[2].last
+            self.last[where] = read_segment(*last)[1].last
             cursor = end + b"\0"
 
     @property
@@ -85,10 +83,10 @@ class Coverage:
             return []
         found = []
         before = self._store.last(segment_key(*where, 0), segment_key(*where, first))
-        if before is not None and (segment := read_segment(*before)[2]).last >= first:
+        if before is not None and (segment := read_segment(*before)[1]).last >= first:
             found.append(segment)
         later = self._store.scan(segment_key(*where, first + 1), segment_key(*where, last + 1))
-        return found + [read_segment(*pair)[2] for pair in later]
+        return found + [read_segment(*pair)[1] for pair in later]
 
     def uncovered(self, batch: Batch) -> Uncovered:
         """Return the part of a new batch that no earlier batch covers."""
@@ -167,8 +165,7 @@ class Coverage:
     def all(self) -> Iterator[tuple[SourceKey, Segment]]:
         """Yield every range, by partition and offset."""
         for key, value in self._store.scan(b"S", b"T"):
-            topic_id, partition, segment = read_segment(key, value)
-            yield (topic_id, partition), segment
+            yield read_segment(key, value)
 
     def _kept_of(self, segment: Segment, trim: Trim, forgotten: SourceOffset) -> Iterator[Segment]:
         """Yield the parts of a range that a trim keeps."""

@@ -24,22 +24,6 @@ _SHARE = 32
 _BUFFERS = 2
 """Buffers of writes: one is filled while the other is written to files."""
 
-JOINT_ENTRIES = 4_096
-"""Most entries of log batches that share a write: half a MB of log. From some hundred entries on the write is a small
-part of the cost."""
-
-ROW_CHUNK = 64
-"""Rows of one stored chunk: 4 KiB and their sketches; an unfinished one is written again with each write of rows."""
-
-CHUNK_ENTRIES = 1024
-"""Entries of a table in one stored chunk: 12 KiB."""
-
-RECENT_BYTES = 32 << 20
-"""Bytes of log records kept decoded, for matches and for entries that are read soon after."""
-
-FETCH_RECORDS = 32
-"""Log records read from disk at once: about 2 MB at 500 entries a record."""
-
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:

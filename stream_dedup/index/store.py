@@ -52,10 +52,9 @@ from rocksdict import (
 from rocksdict import WriteBatch as RocksBatch
 
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError
+from stream_dedup.folders import TemporaryFolder, is_file
 from stream_dedup.index.layout import DEFAULT_FAMILY, FAMILIES, ORDERED_FAMILIES, REBUILD, families_of, family_of
 from stream_dedup.index.settings import IndexSettings
-from stream_dedup.index.small_files import is_file
-from stream_dedup.index.temporary import TemporaryFolder
 
 __all__ = ["Store", "WriteBatch"]
 
@@ -113,36 +112,37 @@ class WriteBatch:
     """Writes that take effect together."""
 
     def __init__(self, families: Mapping[str, ColumnFamily]) -> None:
-        self._batch = RocksBatch(raw_mode=True)
+        self.raw = RocksBatch(raw_mode=True)
         self._families = families
         self.deleted: list[tuple[bytes, bytes]] = []
         """Ranges of keys that are deleted."""
 
     def put(self, key: bytes, value: bytes) -> None:
         """Add a pair, or another value of a key."""
-        self._batch.put(key, value, self._families[family_of(key)])
+        self.raw.put(key, value, self._families[family_of(key)])
 
     def delete(self, key: bytes) -> None:
         """Delete a key."""
-        self._batch.delete(key, self._families[family_of(key)])
+        self.raw.delete(key, self._families[family_of(key)])
 
     def delete_range(self, start: bytes, end: bytes) -> None:
         """Delete the keys with start <= key < end, which are of one kind."""
         self.deleted.append((start, end))
         for family in families_of(start, end):
-            self._batch.delete_range(start, end, self._families[family])
+            self.raw.delete_range(start, end, self._families[family])
 
     def is_empty(self) -> bool:
         """Whether there is nothing to write."""
-        return self._batch.is_empty()
-
-    def take(self) -> RocksBatch:
-        """Return what is to be written, once."""
-        return self._batch
+        return self.raw.is_empty()
 
 
 class Store:
-    """An open RocksDB folder. Not thread-safe, apart from the compaction that it runs itself."""
+    """An open RocksDB folder. Not thread-safe, apart from the compaction that it runs itself.
+
+    Attributes:
+        path: the data folder.
+        read_only: whether nothing in the folder may change.
+    """
 
     def __init__(
         self,
@@ -153,7 +153,8 @@ class Store:
         on_corrupt: Callable[[str], None],
         read_only: bool = False,
     ) -> None:
-        self._path = path
+        self.path = path
+        self.read_only = read_only
         self._on_corrupt = on_corrupt
         self._compaction: threading.Thread | None = None
         self._flushing: list[threading.Thread] = []
@@ -167,11 +168,7 @@ class Store:
         self._buffers = WriteBufferManager(settings.write_buffer_bytes, allow_stall=False)
         self._most_unwritten = _WAITS_AT * settings.write_buffer_bytes
         self._view = TemporaryFolder() if read_only else None
-        try:
-            self._db = self._open(settings, create=create)
-        except BaseException:
-            self._remove_view()
-            raise
+        self._db = self._open(settings, create=create)
         no_wal = WriteOptions()
         # A property, which rocksdict's stubs draw as a method.
         no_wal.disable_wal = True  # type: ignore[method-assign, assignment]
@@ -181,7 +178,7 @@ class Store:
         self._handles = {name: self._db.get_column_family_handle(name) for name in names}
         self._is_open = True
         if not read_only and max(map(self._new_files, ORDERED_FAMILIES)) >= _COMPACT_FILES:
-            self.compact(wait=False)
+            self.compact()
 
     def __del__(self) -> None:
         # On release each Rdict writes out its own column family, and in a forked child waits for threads of the parent.
@@ -222,19 +219,9 @@ class Store:
         _rocksdb_pid = self._pid
 
     @property
-    def path(self) -> Path:
-        """The data folder."""
-        return self._path
-
-    @property
-    def read_only(self) -> bool:
-        """Whether nothing in the folder may change."""
-        return self._view is not None
-
-    @property
     def name(self) -> str:
         """The index folder, for messages."""
-        return str(self._path.parent)
+        return str(self.path.parent)
 
     def get(self, keys: Sequence[bytes]) -> list[bytes]:
         """Return the values of many keys, ``b""`` for a missing key."""
@@ -257,13 +244,12 @@ class Store:
         """Write a batch atomically; durable after ``flush``, or when RocksDB flushes."""
         self._wait(self._has_room, "write")
         with self._translated("write"):
-            taken = batch.take()
-            size = taken.size_in_bytes()
-            self._db.write(taken)
+            size = batch.raw.size_in_bytes()
+            self._db.write(batch.raw)
         self._deleted += batch.deleted
         self._uncompacted += size
         if self._uncompacted >= self._compact_bytes:
-            self.compact(wait=False)
+            self.compact()
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield the pairs of one column family, that of ``start``, with start <= key < end in order, as of the call."""
@@ -291,7 +277,7 @@ class Store:
 
     def flush(self) -> None:
         """Make everything written durable. Nothing where it is read only."""
-        if self._view is not None:
+        if self.read_only:
             return
         # The thread may have to wait for a compaction behind that.
         flushing = threading.Thread(target=self._flush, name="index-flush")
@@ -316,7 +302,7 @@ class Store:
         could come in between. A compaction first writes out all of them, if its range has a key in memory; here it has
         one key, and nothing else to do.
         """
-        if self._view is not None:
+        if self.read_only:
             return
         with contextlib.suppress(StreamDedupError), self._translated("flush"):
             self._families[_FLUSHES].put(b"", b"")
@@ -340,9 +326,9 @@ class Store:
     @property
     def _failure(self) -> str:
         """Why RocksDB cannot write its files."""
-        if shutil.disk_usage(self._path).free < self._most_unwritten:
+        if shutil.disk_usage(self.path).free < self._most_unwritten:
             return self._refusal or "No space left on device"
-        return self._refusal or f"the last lines of {self._path / 'LOG'} say why"
+        return self._refusal or f"the last lines of {self.path / 'LOG'} say why"
 
     @property
     def _refusal(self) -> str:
@@ -365,20 +351,13 @@ class Store:
         with self._translated("copy"):
             Checkpoint(self._db).create_checkpoint(str(path))
 
-    def compact(self, *, wait: bool) -> None:
-        """Let what is deleted leave the disk, and merge small files; in a thread of its own, unless one is at it.
-
-        With ``wait`` it is done on return.
-        """
-        if wait:
-            self._join()
+    def compact(self) -> None:
+        """Let what is deleted leave the disk, and merge small files; in a thread of its own, unless one is at it."""
         if self._compaction is None or not self._compaction.is_alive():
             # Not a daemon: a thread that comes back from RocksDB while the interpreter ends would end the process.
             self._compaction = threading.Thread(target=self._compact, args=(self._deleted,), name="index-compaction")
             self._uncompacted, self._deleted = 0, []
             self._compaction.start()
-        if wait:
-            self._join()
 
     @property
     def bytes_on_disk(self) -> int:
@@ -407,6 +386,15 @@ class Store:
         for thread in others:
             thread.join(limit_s)
         return not any(thread.is_alive() for thread in others)
+
+    @contextlib.contextmanager
+    def decoding(self, what: str) -> Iterator[None]:
+        """Report a value that cannot be decoded as damage; ``what`` says of what it is."""
+        try:
+            yield
+        except (CorruptError, ValueError) as error:
+            reason = f"{what} cannot be read: {error}"
+            raise self.corrupt(reason) from error
 
     def corrupt(self, reason: str) -> CorruptError:
         """Report damage found in a value; returns the error to raise."""
@@ -449,22 +437,19 @@ class Store:
             with self._translated("close"):
                 db.close()
         finally:
-            self._remove_view()
+            if self._view is not None:
+                self._view.remove()
 
     def _open(self, settings: IndexSettings, *, create: bool) -> Rdict:
-        path, access = self._path, AccessType.read_write()
+        path, access = self.path, AccessType.read_write()
         if self._view is not None:
             path, access = self._view.path, AccessType.read_only(error_if_log_file_exist=False)
-            for file in self._path.iterdir():
+            for file in self.path.iterdir():
                 if is_file(file) and file.name not in _NOT_READ:
                     (path / file.name).symlink_to(file.absolute())
         with self._translated("open"):
             options = _options(settings, self._buffers, create=create)
             return Rdict(str(path), options[DEFAULT_FAMILY], column_families=options, access_type=access)
-
-    def _remove_view(self) -> None:
-        if self._view is not None:
-            self._view.remove()
 
     def _compact(self, deleted: list[tuple[bytes, bytes]]) -> None:
         # A failure shows itself at the next read or write; verdicts do not depend on space.
@@ -515,7 +500,7 @@ class Store:
             # rocksdict raises plain exceptions that carry RocksDB's status as text.
             if isinstance(error, StreamDedupError) or type(error) is not Exception:
                 raise
-            text = str(error) if self._view is None else str(error).replace(str(self._view.path), str(self._path))
+            text = str(error) if self._view is None else str(error).replace(str(self._view.path), str(self.path))
             raise self._error(doing, text) from error
 
     def _error(self, doing: str, text: str) -> StreamDedupError:

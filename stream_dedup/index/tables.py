@@ -16,39 +16,38 @@ of the budget after opening.
 
 from __future__ import annotations
 
-import json
 import os
-import reprlib
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TypeVar, overload
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U32, U64
 from stream_dedup.core.model import DocNumber
-from stream_dedup.core.probes import sieve_limit
-from stream_dedup.core.progress import ReportProgress
-from stream_dedup.errors import StreamDedupError
+from stream_dedup.core.query import BEST, Near, Query
+from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.layout import (
+    LAST_ROWS,
+    MAX_DOC_NUMBERS,
+    ROW,
     RUN_FAMILIES,
     RUNS,
     RowArray,
+    RowType,
+    chunk_key,
     directory_key,
+    json_value,
     list_chunk_key,
-    list_chunk_run,
+    number_of,
+    read_json,
     row_type,
 )
-from stream_dedup.index.query import BEST, Near, Query
-from stream_dedup.index.row_column import RowColumn
-from stream_dedup.index.settings import CHUNK_ENTRIES, IndexSettings
+from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.store import Store, WriteBatch
-
-_Number = TypeVar("_Number", bound=np.generic)
 
 WRITE_BYTES = 4 << 20
 """Bytes of chunks that one write has, about: 4 ms in which no other thread of Python runs."""
@@ -57,10 +56,14 @@ FETCH_CHUNKS = 64
 WARM_CHUNKS = 4096
 """Chunks that are chosen at once to be warmed."""
 WARMING_NICENESS = 10
-MOST_RUNS = (1 << 32) - 2 * RUN_FAMILIES
-"""Numbers of runs are lower: those of a thousand years."""
-MERGE_STEP = 1 << 16
-"""Entries for which merges go on at once where nothing is appended."""
+ENTRY_BYTES = 12
+"""Bytes of an entry of a table: its key and its document number."""
+CHUNK_ENTRIES = 1024
+"""Entries of a table in one stored chunk: 12 KiB."""
+ROW_CHUNK = 64
+"""Rows of one stored chunk: 4 KiB and their sketches; an unfinished one is written again with each write of rows."""
+_READ_CHUNKS = 256
+"""Chunks of rows read at once: 1 MiB without sketches. Of more, half of the time is the system giving memory."""
 
 
 @dataclass(slots=True)
@@ -72,15 +75,11 @@ class Counters:
     candidates: int = 0
     fetched: int = 0
     """Chunks that look-ups waited for."""
-    folds: int = 0
-    """Runs that were stored: folded, or merged of two."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """A run of a table, stored or in memory."""
 
-    tables: Tables
     table: int
     number: int
     entries: int
@@ -88,12 +87,117 @@ class Run:
     """Its document numbers are lower."""
     is_stored: bool
 
-    def portions(self) -> Iterator[tuple[U64, U32]]:
-        """Yield keys and document numbers of its entries, in order; of a stored run as they are stored."""
-        if self.is_stored:
-            yield from self.tables.stored_portions(self.table, self.number)
-        else:
-            yield _entries(self.tables.native.entries(self.number))
+
+class RowColumn:
+    """Rows of the document numbers from ``first`` to before ``after``: 64 bytes and a sketch of each signed original.
+
+    On disk they are in chunks (see ``layout``), written in the same batch as their log record; those after the last
+    whole chunk have a key of their own, and are written again with each write of rows.
+    """
+
+    def __init__(self, store: Store, first: DocNumber, after: DocNumber, kind: RowType = ROW) -> None:
+        self._store = store
+        self.kind = kind
+        self.first = first
+        self.after = after
+        self.tail = np.empty(0, kind)
+        self._check_end()
+
+    @property
+    def numbers_left(self) -> int:
+        """Number of document numbers that no row has."""
+        return MAX_DOC_NUMBERS - self.after
+
+    def write_rows(self, writes: WriteBatch, rows: RowArray) -> None:
+        """Add the next rows to a batch of writes; call ``rows_written`` once it is written.
+
+        Raises:
+            RefusedError: there are no more document numbers.
+        """
+        if len(rows) > self.numbers_left:
+            msg = (
+                f"the index {self._store.name} has numbered {self.after} articles, and numbers at most "
+                f"{MAX_DOC_NUMBERS}. Where match.window has trimmed the log, rebuild it: stream-dedup index rebuild "
+                "numbers the articles that are left from 0 on. Without a window, begin a new log with another --group; "
+                "for an index of filter or of the Python API, name another folder"
+            )
+            raise RefusedError(msg)
+        chunk = self.after // ROW_CHUNK
+        raw = self.tail.tobytes() + rows.tobytes()
+        whole = len(raw) - len(raw) % self._chunk_bytes
+        for at in range(0, whole, self._chunk_bytes):
+            writes.put(chunk_key(chunk), raw[at : at + self._chunk_bytes])
+            chunk += 1
+        writes.put(LAST_ROWS, raw[whole:])
+
+    def rows_written(self, rows: RowArray) -> None:
+        """Count rows that were written."""
+        unfinished = (self.after + len(rows)) % ROW_CHUNK
+        # NumPy joins arrays of records slowly, however few they are: only where the chunk goes on.
+        tail = np.concatenate((self.tail, rows)) if unfinished > len(rows) else rows[len(rows) - unfinished :].copy()
+        self.tail = tail
+        self.after = DocNumber(self.after + len(rows))
+
+    def delete_rows_before(self, writes: WriteBatch, low_watermark: DocNumber) -> None:
+        """Add the deletion of rows before a document number to a batch; then call ``drop_rows_before``."""
+        writes.delete_range(chunk_key(0), chunk_key(low_watermark // ROW_CHUNK))
+
+    def drop_rows_before(self, low_watermark: DocNumber) -> None:
+        """Drop rows before a document number."""
+        self.first = low_watermark
+
+    def read(self, first: DocNumber, end: DocNumber) -> RowArray:
+        """Read the rows of the document numbers from ``first`` to before ``end`` from disk."""
+        whole = self.after // ROW_CHUNK
+        begin, after = first // ROW_CHUNK, -(-end // ROW_CHUNK)
+        found = self._store.get([chunk_key(chunk) for chunk in range(begin, min(after, whole))])
+        for chunk, raw in enumerate(found, begin):
+            if len(raw) != self._chunk_bytes:
+                reason = f"rows {chunk * ROW_CHUNK} and on: {len(raw)} bytes do not hold them"
+                raise self._store.corrupt(reason)
+        if after > whole:
+            found.append(self.tail.tobytes())
+        rows = np.frombuffer(b"".join(found), self.kind)
+        return rows[first - begin * ROW_CHUNK : end - begin * ROW_CHUNK]
+
+    def scan(self, start: DocNumber) -> Iterator[tuple[DocNumber, RowArray]]:
+        """Yield rows from a document number on, in portions, each with its first document number.
+
+        Raises:
+            CorruptError: their log positions do not rise.
+        """
+        start, last = max(start, self.first), -1
+        while start < self.after:
+            end = min(DocNumber((start // ROW_CHUNK + _READ_CHUNKS) * ROW_CHUNK), self.after)
+            rows = self.read(start, end)
+            self._refuse_disorder(start, rows["position"], last)
+            yield start, rows
+            start, last = end, int(rows["position"][-1])
+
+    def _refuse_disorder(self, first: DocNumber, positions: I64, last: int) -> None:
+        """Raise CorruptError where the log positions of rows do not rise; ``last`` is that before them, -1 of none."""
+        wrong = np.flatnonzero(np.diff(positions, prepend=last) <= 0)
+        if len(wrong):
+            position = positions[wrong[0]]
+            reason = (
+                f"row {first + int(wrong[0])} is of log position {position}, which is not after that of the row before"
+            )
+            raise self._store.corrupt(reason)
+
+    def _check_end(self) -> None:
+        """Read the last rows, and check that those on disk end at the last document number, as they were written."""
+        chunks, left = divmod(self.after, ROW_CHUNK)
+        ends = [chunk_key(chunk) for chunk in (max(chunks - 1, 0), chunks)]
+        *found, tail = self._store.get([*ends, LAST_ROWS])
+        has_last = bool(found[0]) or self.first >= chunks * ROW_CHUNK
+        if len(tail) != left * self.kind.itemsize or found[bool(chunks)] or not has_last:
+            reason = f"its rows do not end at {self.after}, as its state says"
+            raise self._store.corrupt(reason)
+        self.tail = np.frombuffer(tail, self.kind)
+
+    @property
+    def _chunk_bytes(self) -> int:
+        return ROW_CHUNK * self.kind.itemsize
 
 
 class Tables:
@@ -102,16 +206,15 @@ class Tables:
     def __init__(self, store: Store, rows: RowColumn, count: int, block_bits: int, settings: IndexSettings) -> None:
         self.rows = rows
         self.count = count
+        self.block_bits = block_bits
         self.counters = Counters()
         self._store = store
-        self.block_bits = block_bits
-        self._warming: _Warming | None = None
         named, next_run = self._named_runs()
         self.native = _native.BlockTables(
             tables=count,
             block_bits=block_bits,
             row_words=rows.kind.itemsize // 8,
-            chunk_rows=rows.chunk_rows,
+            chunk_rows=ROW_CHUNK,
             first=rows.first,
             after=rows.after,
             tail=rows.tail.tobytes(),
@@ -122,8 +225,11 @@ class Tables:
             run_families=RUN_FAMILIES,
         )
         for number, directory in named.items():
-            with self._damage():
+            with self._store.decoding("block tables"):
                 self.native.open_run(number, directory)
+        for first, missing in rows.scan(DocNumber(self.native.end())):
+            self.native.append_missing(first, missing.tobytes())
+        self._warming = _Warming(store, self.native) if self.native.cold(1) else None
 
     @property
     def low_watermark(self) -> DocNumber:
@@ -131,37 +237,9 @@ class Tables:
         return self.rows.first
 
     @property
-    def memory_bytes(self) -> int:
-        """Bytes of chunks and rows in memory."""
-        return self.native.memory
-
-    @property
-    def list_bytes(self) -> int:
-        """Bytes of the entries of all stored runs."""
-        return sum(12 * entries for _, _, entries, _, is_stored in self.native.runs if is_stored)
-
-    @property
-    def entries_in_memory(self) -> int:
-        """Entries over all tables that are in no stored run."""
-        return sum(entries for _, _, entries, _, is_stored in self.native.runs if not is_stored)
-
-    @property
-    def most_runs(self) -> int:
-        """Runs of the table that has most."""
-        tables = [table for table, *_ in self.native.runs]
-        return max(map(tables.count, range(self.count)))
-
-    def load(self, progress: ReportProgress | None = None) -> None:
-        """After opening: read the rows whose entries are in no stored run, and begin to warm the cache."""
-        start = max(DocNumber(self.native.end()), self.rows.first)
-        for first, rows in self.rows.scan(start):
-            self.native.append_missing(first, rows.tobytes())
-            if progress is not None:
-                progress(first + len(rows) - start, self.rows.after - start)
-        if progress is not None:
-            progress(1, 1)
-        if self.native.cold(1):
-            self._warming = _Warming(self._store, self.native)
+    def runs(self) -> list[Run]:
+        """Every run, of each table the oldest first."""
+        return [Run(*run) for run in self.native.runs]
 
     def append_entries(self, rows: RowArray) -> None:
         """Append entries whose rows were just written, and go on with merges."""
@@ -169,14 +247,9 @@ class Tables:
         self.native.append(rows.tobytes())
         self._do_work()
 
-    def merge_all(self) -> None:
-        """Store and merge all that is to be."""
-        self.native.fold_all()
-        self._finish_merges()
-
     def put_drop(self, writes: WriteBatch, low_watermark: DocNumber) -> None:
         """Add to a write that the runs with no entry from a document number on are gone."""
-        gone = [number for _, number, _, before, is_stored in self.native.runs if is_stored and before <= low_watermark]
+        gone = [run.number for run in self.runs if run.is_stored and run.before <= low_watermark]
         if gone:
             self._put_names(writes, [], gone)
 
@@ -186,16 +259,10 @@ class Tables:
         self.native.drop_before(low_watermark)
         self._do_work()
 
-    def remove_trimmed(self) -> None:
-        """Rewrite every run that has trimmed entries."""
-        self.native.rewrite_trimmed()
-        self._finish_merges()
-
     def close(self) -> None:
         """Stop warming. What is in no stored run is read from the rows again."""
         if self._warming is not None:
             self._warming.stop()
-            self._warming = None
 
     def __del__(self) -> None:
         # Of an index that nobody closes: the thread would keep the store, and the lock of its folder.
@@ -209,7 +276,7 @@ class Tables:
             ValueError: its plan is of other blocks than the tables, or its sketches are others than those of the rows.
         """
         self._refuse_misfit(query)
-        search = _search_of(query)
+        search = query.search()
         while missing := search.run(self.native):
             self._supply(missing)
         lists, compared = search.counts
@@ -243,19 +310,14 @@ class Tables:
                 return np.frombuffer(raw, self.rows.kind)
             self._supply(missing)
 
-    def runs_of(self, table: int) -> list[Run]:
-        """Return every run of a table, oldest first."""
-        return [Run(self, *run) for run in self.native.runs if run[0] == table]
-
-    def directory_of(self, number: int) -> bytes:
-        """Return the stored directory of a run."""
-        return self._store.get([directory_key(number)])[0]
-
-    def stored_portions(self, table: int, number: int) -> Iterator[tuple[U64, U32]]:
-        """Yield keys and document numbers of the entries of a stored run, chunk by chunk."""
-        for _, value in self._store.scan(list_chunk_key(number, 0), list_chunk_key(number + 1, 0)):
-            with self._damage():
-                decoded = _native.decode_chunk(value, table, self.block_bits)
+    def portions(self, run: Run) -> Iterator[tuple[U64, U32]]:
+        """Yield keys and document numbers of the entries of a run, in order; of a stored one as it is stored."""
+        if not run.is_stored:
+            yield _entries(self.native.entries(run.number))
+            return
+        for _, value in self._store.scan(list_chunk_key(run.number, 0), list_chunk_key(run.number + 1, 0)):
+            with self._store.decoding("block tables"):
+                decoded = _native.decode_chunk(value, run.table, self.block_bits)
             yield _entries(decoded)
 
     def _refuse_misfit(self, query: Query) -> None:
@@ -272,22 +334,13 @@ class Tables:
 
     def _named_runs(self) -> tuple[dict[int, bytes], int]:
         """Return the directory of each run that is named, and a number that no run has; remove what is not named."""
-        raw = self._store.get([RUNS])[0]
-        try:
-            numbers = json.loads(raw or b"[]")
-        except (ValueError, RecursionError) as error:
-            reason = f"the names of its runs cannot be read: {error}"
-            raise self._store.corrupt(reason) from error
-        if not isinstance(numbers, list) or any(type(number) is not int for number in numbers):
-            reason = f"the names of its runs cannot be {reprlib.repr(numbers)}"
-            raise self._store.corrupt(reason)
+        (raw,) = self._store.get([RUNS])
+        with self._store.decoding("the names of its runs"):
+            numbers = read_json(raw) if raw else []
         stored = list(self._stored_runs())
         missing = set(numbers) - set(stored)
         if missing:
             reason = f"the chunks of its runs {sorted(missing)} are missing"
-            raise self._store.corrupt(reason)
-        if max(stored, default=0) >= MOST_RUNS:
-            reason = f"it has a run {max(stored)}"
             raise self._store.corrupt(reason)
         left = [number for number in stored if number not in numbers]
         if left and not self._store.read_only:
@@ -304,15 +357,9 @@ class Tables:
         end = list_chunk_key((1 << 32) - 1, 0)
         for number in range(RUN_FAMILIES):
             while (found := next(self._store.scan(list_chunk_key(number, 0), end), None)) is not None:
-                number = list_chunk_run(found[0])  # noqa: PLW2901 - the next one of its family
+                number = number_of(found[0])  # noqa: PLW2901 - the next one of its family
                 yield number
                 number += RUN_FAMILIES  # noqa: PLW2901
-
-    def _finish_merges(self) -> None:
-        self._do_work()
-        while self.native.is_merging:
-            self.native.go_on(MERGE_STEP)
-            self._do_work()
 
     def _do_work(self) -> None:
         """Take steps 2 and 3 for what the native core has made, and fetch what it needs to go on."""
@@ -336,7 +383,6 @@ class Tables:
         # 3
         if work.named or work.removed:
             self._put_names(writes, work.named, work.removed)
-            self.counters.folds += len(work.named)
         if not writes.is_empty():
             self._store.write(writes)
 
@@ -346,21 +392,14 @@ class Tables:
         for number in gone:
             writes.delete(directory_key(number))
             writes.delete_range(list_chunk_key(number, 0), list_chunk_key(number + 1, 0))
-        left = [number for _, number, _, _, is_stored in self.native.runs if is_stored and number not in gone]
-        writes.put(RUNS, json.dumps(left).encode())
+        left = [run.number for run in self.runs if run.is_stored and run.number not in gone]
+        writes.put(RUNS, json_value(left))
 
     def _supply(self, keys: list[bytes]) -> None:
         values = self._store.get(keys)
         self.counters.fetched += len(keys)
-        with self._damage():
+        with self._store.decoding("block tables"):
             self.native.supply(keys, values)
-
-    @contextmanager
-    def _damage(self) -> Iterator[None]:
-        try:
-            yield
-        except _native.DamageError as error:
-            raise self._store.corrupt(str(error)) from error
 
 
 class _Warming:
@@ -396,42 +435,6 @@ class _Warming:
                     fetched += len(found)
                 if not fetched:
                     return
-
-
-def _search_of(query: Query) -> _native.Search:
-    return _native.Search(
-        keys=_flat(query.keys),
-        words=_flat(query.words),
-        groups=_flat(query.groups),
-        before=_flat(query.before),
-        reach=_flat(query.reach),
-        plan=_flat(query.plan),
-        lookups=query.plan.shape[1],
-        directed=query.directed,
-        sieve=sieve_limit(sure=query.sure is not None) if query.directed else None,
-        bucket_limit=query.bucket_limit,
-        best=query.best,
-        candidates=query.candidates,
-        sure=_flat(query.sure),
-        sketches=_flat(query.sketches),
-        least_equal=_flat(query.least_equal),
-        form_words=query.form_words,
-        form_limit=query.form_limit,
-        certain=query.certain,
-        far=query.far,
-        far_equal=query.far_equal,
-        oldest=_flat(query.oldest),
-        own_ids=_flat(query.own_ids),
-        withdrawn=_flat(query.withdrawn),
-    )
-
-
-@overload
-def _flat(array: NDArray[_Number]) -> NDArray[_Number]: ...
-@overload
-def _flat(array: None) -> None: ...
-def _flat(array: NDArray[_Number] | None) -> NDArray[_Number] | None:
-    return None if array is None else np.ascontiguousarray(array).reshape(-1)
 
 
 def _entries(raw: tuple[bytes, bytes]) -> tuple[U64, U32]:

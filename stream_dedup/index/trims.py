@@ -34,18 +34,16 @@ All of this depends on the log alone, so every index of the log agrees, from wha
 from __future__ import annotations
 
 import bisect
-import json
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from stream_dedup.core.entry import Basis, Trim
 from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.core.rules import Rules
-from stream_dedup.errors import CorruptError
 from stream_dedup.index import layout
+from stream_dedup.index.layout import SourceKey, State
 from stream_dedup.index.records import StoredRecords
-from stream_dedup.index.segments import Coverage, SourceKey
-from stream_dedup.index.state import State
+from stream_dedup.index.segments import Coverage
 from stream_dedup.index.store import Store, WriteBatch
 
 
@@ -61,7 +59,7 @@ class Mark:
     def write(self, batch: WriteBatch) -> None:
         """Add the mark to a batch of writes."""
         value = {"rules": self.rules.to_json().decode(), "before": self.before, "void": self.void}
-        batch.put(layout.offset_key(b"U", self.offset), json.dumps(value).encode())
+        batch.put(layout.offset_key(b"U", self.offset), layout.json_value(value))
 
 
 class History:
@@ -70,17 +68,11 @@ class History:
     def __init__(self, store: Store) -> None:
         self.marks: list[Mark] = []
         for key, raw in store.scan(b"U", b"V"):
-            try:
-                value = json.loads(raw)
+            offset = layout.offset_of(key)
+            with store.decoding(f"rules record {offset}"):
+                value = layout.read_json(raw)
                 rules = Rules.from_json(value["rules"].encode())
-                before, void = value["before"], value["void"]
-                if not (before is None or type(before) is int) or type(void) is not bool:
-                    msg = f"before {before!r}, void {void!r}"
-                    raise ValueError(msg)  # noqa: TRY301 - as what JSON itself refuses
-                self.marks.append(Mark(layout.offset_of(key), rules, before, void))
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError, CorruptError) as error:
-                reason = f"rules record {layout.offset_of(key)} cannot be read: {error}"
-                raise store.corrupt(reason) from error
+                self.marks.append(Mark(offset, rules, value["before"], value["void"]))
 
     @property
     def current(self) -> Rules | None:
@@ -91,10 +83,6 @@ class History:
         """Return the rules in force at a log offset."""
         after = bisect.bisect_right(self.marks, log_offset, key=lambda mark: mark.offset)
         return self.marks[after - 1].rules if after else None
-
-    def mark(self, offset: LogOffset) -> Mark | None:
-        """Return the mark at exactly this log offset."""
-        return next((mark for mark in self.marks if mark.offset == offset), None)
 
     def void_after(self, offset: LogOffset) -> list[Mark]:
         """Return the valid marks after a log offset as void ones; call ``replace_marks`` once they are written."""
@@ -177,8 +165,8 @@ class Trims:
         return min((segment.time_min for segment in segments), default=None)
 
     def _may_name(self, trim: Trim) -> bool:
-        mark = self.history.mark(trim.before)
-        if mark is None or mark.void or trim.before < self.state.last_void_trim:
+        valid = any(mark.offset == trim.before and not mark.void for mark in self.history.marks)
+        if not valid or trim.before < self.state.last_void_trim:
             return False
         return self.state.complete_trim >= trim.before or self.completes(trim)
 

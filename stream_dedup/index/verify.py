@@ -18,9 +18,9 @@ from stream_dedup.core.probes import blocks as blocks_of
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.applying import Applied
-from stream_dedup.index.layout import RowArray
+from stream_dedup.index.layout import RowArray, SourceKey, directory_key
 from stream_dedup.index.records import StoredRecord, StoredRecords, table_rows
-from stream_dedup.index.segments import Coverage, SourceKey
+from stream_dedup.index.segments import Coverage
 from stream_dedup.index.tables import Run, Tables
 
 _PROBLEMS = 20
@@ -68,7 +68,7 @@ def _steps(applied: Applied) -> Iterator[int | str]:
     yield from _check_coverage(rows, applied.coverage)
     yield from applied.withdrawn.problems(state.first_doc_number, state.next_doc_number)
     for table in range(tables.count):
-        yield from _check_table(tables, table, expected)
+        yield from _check_table(applied, table, expected)
         yield state.next_offset - state.low_watermark + (table + 1) * _LISTS
 
 
@@ -100,10 +100,10 @@ def _check_rows(row: StoredRecord, numbered: RowArray, doc_number: DocNumber, ta
     if row.head.first != doc_number:
         yield f"log record {row.offset}: its entries are numbered from {row.head.first} on, not {doc_number}"
     elif len(numbered):
-        doc_numbers = np.arange(doc_number, doc_number + len(numbered))
-        if not np.array_equal(tables.rows.fetch(doc_numbers), numbered):
+        end = DocNumber(doc_number + len(numbered))
+        if not np.array_equal(tables.rows.read(doc_number, end), numbered):
             yield f"log record {row.offset}: the rows of its entries are not those of the log"
-        if not np.array_equal(tables.rows_of(doc_numbers), numbered):
+        if not np.array_equal(tables.rows_of(np.arange(doc_number, end)), numbered):
             yield f"log record {row.offset}: the rows held in memory are not those of the log"
 
 
@@ -125,12 +125,13 @@ def _check_coverage(rows: StoredRecords, coverage: Coverage) -> Iterator[str]:
                 yield f"{name} goes beyond log record {segment.log_offset}"
 
 
-def _check_table(tables: Tables, table: int, expected: _Sums) -> Iterator[str]:
-    held = _Sums(tables)
+def _check_table(applied: Applied, table: int, expected: _Sums) -> Iterator[str]:
+    held = _Sums(applied.tables)
     end = 0
-    for run in tables.runs_of(table):
-        yield from _check_run(run, held, tables, end)
-        end = run.before
+    for run in applied.tables.runs:
+        if run.table == table:
+            yield from _check_run(run, held, applied, end)
+            end = run.before
     wrong = (held.counts[table] != expected.counts[table]) | (held.sums[table] != expected.sums[table])
     for at in np.flatnonzero(wrong).tolist():
         counts = held.counts[table, at], expected.counts[table, at]
@@ -140,9 +141,9 @@ def _check_table(tables: Tables, table: int, expected: _Sums) -> Iterator[str]:
 class _Directory:
     """What the directory of a stored run must say of its chunks (``native/src/postings/run.rs`` draws it)."""
 
-    def __init__(self, run: Run) -> None:
-        self._raw = run.tables.directory_of(run.number)
-        self._bits = run.tables.block_bits
+    def __init__(self, raw: bytes, block_bits: int) -> None:
+        self._raw = raw
+        self._bits = block_bits
         self._filter_bits = self._raw[3]
         self._filter = np.zeros((1 << self._filter_bits) // 64, np.uint64)
         self._ends: list[int] = []
@@ -162,12 +163,12 @@ class _Directory:
         return self._sizes[:-1] == [size] * (len(self._sizes) - 1) and self._raw[_CHUNK_ENDS_AT:] == told
 
 
-def _check_run(run: Run, held: _Sums, tables: Tables, begin: int) -> Iterator[str]:
+def _check_run(run: Run, held: _Sums, applied: Applied, begin: int) -> Iterator[str]:
     """Check the order of a run, and add its entries that are not trimmed."""
-    table, bits = run.table, tables.block_bits
-    last, entries = -1, 0
-    directory = _Directory(run) if run.is_stored else None
-    for words, doc_numbers in run.portions():
+    table, tables = run.table, applied.tables
+    bits, last, entries = tables.block_bits, -1, 0
+    directory = _Directory(applied.store.get([directory_key(run.number)])[0], bits) if run.is_stored else None
+    for words, doc_numbers in tables.portions(run):
         blocks = block_of(words, table, bits).astype(np.int64)
         order = np.concatenate(([last], blocks << 32 | doc_numbers))
         for at in np.flatnonzero(np.diff(order) <= 0).tolist():

@@ -125,8 +125,7 @@ def _start(
     opened = open_log(
         config,
         KafkaLogTopic(config),
-        _ReadingProgress("reading the log", "records"),
-        rows=_ReadingProgress("reading the newest rows", "rows"),
+        _ReadingProgress(),
         new_log=new_log,
     )
     stack.callback(opened.log.close)
@@ -194,14 +193,12 @@ def stopping_signals(stop: threading.Event) -> Iterator[Callable[[], None]]:
 
 
 class _ReadingProgress:
-    """Logs the progress of a long read."""
+    """Logs the progress of reading the log."""
 
-    def __init__(self, what: str, unit: str) -> None:
-        self._what = what
-        self._unit = unit
+    def __init__(self) -> None:
         self._next = time.monotonic() + PROGRESS_S
 
     def __call__(self, done: int, total: int) -> None:
         if time.monotonic() > self._next:
             self._next = time.monotonic() + PROGRESS_S
-            log.info("%s: %d of %d %s (%d %%)", self._what, done, total, self._unit, 100 * done // max(total, 1))
+            log.info("reading the log: %d of %d records (%d %%)", done, total, 100 * done // max(total, 1))

@@ -87,11 +87,10 @@ def open_log(
     topic: LogTopic,
     progress: ReportProgress,
     *,
-    rows: ReportProgress | None = None,
     rebuild: bool = False,
     new_log: bool = False,
 ) -> OpenedLog:
-    """Open index and log; calls ``progress`` with log offsets done and to do, ``rows`` with rows of the index.
+    """Open index and log; calls ``progress`` with log offsets done and to do.
 
     With ``rebuild`` the index is emptied first, if it is a cache. With ``new_log`` the log is accepted without the
     history that offsets or index show. The log is left at the offset after the last record applied; the caller closes
@@ -115,7 +114,7 @@ def open_log(
             opening.connect()
             opening.check_scheme()
         # 5
-        opening.open_index(rows)
+        opening.open_index()
         # 6
         opening.refuse_without_log(found)
         # 7, 8, 9
@@ -206,7 +205,7 @@ class _Opening:
         if self._log is not None:
             self._log.close()
 
-    def open_index(self, rows: ReportProgress | None) -> None:
+    def open_index(self) -> None:
         """Open the index, or keep the reason why it cannot be read (step 5)."""
         path, settings = self._config.index.path, index_settings_of(self._config)
         if only_copy_in(path):
@@ -214,7 +213,7 @@ class _Opening:
         # An index of another scheme is refused, except where it is emptied anyhow.
         scheme = None if self._rebuild else self.rules.scheme
         try:
-            self._index = LogIndex.open(path, scheme=scheme, settings=settings, progress=rows)
+            self._index = LogIndex.open(path, scheme=scheme, settings=settings)
         except CorruptError as error:
             refuse_unknown(path)
             self._damage = str(error)

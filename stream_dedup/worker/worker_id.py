@@ -23,8 +23,8 @@ from pathlib import Path
 import xxhash
 
 from stream_dedup.errors import CorruptError
+from stream_dedup.folders import read_text, replace_text, writing
 from stream_dedup.index.folder import ID_FILE
-from stream_dedup.index.small_files import read_text, replace_text, writing
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from stream_dedup.core.model import Judgement, LogOffset, LogPosition, log_offse
 from stream_dedup.core.rules import Rules
 from stream_dedup.index import IndexSettings, LogIndex
 from tests.amount import FULL, examples
-from tests.index.checks import check_standing, merge_all
+from tests.index.checks import check_standing, finish_merges
 from tests.logs import SCHEME, batch, directed_rules
 from tests.random_logs import random_log
 
@@ -105,7 +105,7 @@ def test_same_verdicts_and_same_standing(seed: int) -> None:
             at = stop
             assert_verdicts(index, wanted, cut_of(records[:at]) + 1, draw)
             if draw.random() < 0.2:
-                merge_all(index)
+                finish_merges(index)
         plain = plain_log(records)
         check_standing(index, plain)
         assert index.rules == plain.rules

@@ -8,9 +8,9 @@ from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.core.entry import LogRecord, Trim
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 from stream_dedup.core.model import Judgement, SourceOffset
+from stream_dedup.core.query import Near, Query
 from stream_dedup.index import FORGOTTEN, UNLOGGED, IndexSettings, LogIndex
-from stream_dedup.index.library import append_articles, signatures_of
-from stream_dedup.index.query import Near, Query
+from stream_dedup.library import records_of, signatures_of
 from tests.logs import SCHEME
 
 
@@ -85,7 +85,7 @@ def add_signatures(index: LogIndex, signatures: np.ndarray, ids: list[str]) -> N
     count = len(ids)
     margins, sketches = np.zeros((count, 32), np.uint8), np.zeros((count, 0), np.uint8)
     fingerprints = Fingerprints(signatures, margins, np.zeros(count, np.uint8), sketches)
-    append_articles(index, fingerprints, np.zeros(count, np.uint64), ids)
+    index.apply(records_of(index, fingerprints, np.zeros(count, np.uint64), ids))
 
 
 def add_numbers(index: LogIndex, values: list[int]) -> list[int]:
@@ -95,15 +95,23 @@ def add_numbers(index: LogIndex, values: list[int]) -> list[int]:
     return list(range(first, index.state.next_doc_number))
 
 
-def merge_all(index: LogIndex) -> None:
-    """Store and merge all that the next records would have stored and merged by and by."""
-    index._applied.in_doubt(index._applied.tables.merge_all)
+def finish_merges(index: LogIndex) -> None:
+    """Merge all that the next records would have merged by and by."""
+    tables = index._applied.tables
+
+    def merge() -> None:
+        tables.native.go_on(1 << 40)
+        tables._do_work()
+
+    index._applied.in_doubt(merge)
 
 
-def finish_trim(index: LogIndex) -> None:
-    """Delete all trimmed entries from disk now, instead of with the next records."""
-    index._applied.in_doubt(index._applied.tables.remove_trimmed)
-    index._applied.store.compact(wait=True)
+def finish_deleting(index: LogIndex) -> None:
+    """Let all that a trim deleted leave the disk now, and what merges leave out."""
+    finish_merges(index)
+    index._applied.store._join()
+    index._applied.store.compact()
+    index._applied.store._join()
 
 
 def near_of(index: LogIndex, query: Query) -> Near:

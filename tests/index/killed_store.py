@@ -33,6 +33,6 @@ def main(path: str) -> int:
             batch.put(key, number.to_bytes(4, "big") + bytes(size))
         store.write(batch)
         if number % 20 == 0:
-            store.compact(wait=False)
+            store.compact()
         sys.stdout.write(f"{number}\n")
         sys.stdout.flush()

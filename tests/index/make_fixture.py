@@ -26,8 +26,8 @@ from stream_dedup.core.probes import words
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules
 from stream_dedup.index import IndexSettings, LogIndex
 from stream_dedup.index.layout import INDEX_FORMAT_VERSION
-from stream_dedup.index.library import article_ids, open_library
-from tests.index.checks import finish_trim
+from stream_dedup.library import article_ids, open_library
+from tests.index.checks import finish_deleting
 from tests.logs import SCHEME, scheme_of
 from tests.random_logs import stepwise_log
 
@@ -143,7 +143,7 @@ def write_log(folder: Path, name: str, records: list[LogRecord]) -> None:
     index = LogIndex.open(folder / name, scheme=SCHEMES[name], settings=SETTINGS)
     index.begin("a log")
     index.apply(records)
-    finish_trim(index)
+    finish_deleting(index)
     index.close()
 
 

@@ -10,8 +10,7 @@ from unittest.mock import patch
 import numpy as np
 
 from stream_dedup import _native
-from stream_dedup.index import tables
-from stream_dedup.index.query import Query
+from stream_dedup.core.query import Query
 
 NO_TABLE = 16
 """Tables are numbered to 15."""
@@ -20,7 +19,7 @@ SAID = "a defect in the native core: index out of bounds"
 
 def planted_panic(fingerprint: int, when: Callable[[Query], bool] = lambda _: True) -> Any:  # noqa: ANN401 - a patch
     """Return a patch by which the native core panics when it looks up an article of this fingerprint."""
-    made = tables._search_of
+    made = Query.search
 
     def planted(query: Query) -> _native.Search:
         chosen = np.flatnonzero(query.words[:, 0] == np.uint64(fingerprint))
@@ -30,7 +29,7 @@ def planted_panic(fingerprint: int, when: Callable[[Query], bool] = lambda _: Tr
             query = replace(query, plan=plan)
         return made(query)
 
-    return patch.object(tables, "_search_of", planted)
+    return patch.object(Query, "search", planted)
 
 
 def panic(native: _native.BlockTables) -> None:

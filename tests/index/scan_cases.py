@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 from stream_dedup.core.arrays import I64, U8, U32, U64
 from stream_dedup.core.model import BLOCK_BITS, FORM_BYTES, DocNumber
 from stream_dedup.core.probes import directed, exact_plan, keys, sketch_words, sure_masks, words
+from stream_dedup.core.query import Near, Query
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules, greatest_distance
 from stream_dedup.index import tables
 from stream_dedup.index.layout import RowArray, row_type
-from stream_dedup.index.query import Near, Query
-from stream_dedup.index.row_column import RowColumn
 from stream_dedup.index.settings import IndexSettings
-from stream_dedup.index.tables import Tables
+from stream_dedup.index.tables import RowColumn, Tables
 from tests.definition import QUERY_TIME, near_by_definition, plain_entries
 from tests.logs import scheme_of
 from tests.simulation.memory_store import MemoryDisk, MemoryStore
@@ -100,6 +99,8 @@ class Lists:
     settings: Budget
     chunk: int
     """Entries of a chunk."""
+    low_watermark: DocNumber = DocNumber(0)
+    """Entries with lower document numbers are trimmed."""
 
     def opened(self) -> Tables:
         """Return tables with all entries, over a store in memory."""
@@ -141,10 +142,10 @@ def drawn_lists(rng: np.random.Generator, world: World, tables: int, bits: int =
 
 
 def scan(query: Query, lists: Lists) -> Near:
-    """Return the near entries of a query, with what it says is trimmed."""
+    """Return the near entries of a query, in tables of which some entries are trimmed."""
     tables = lists.opened()
-    if query.low_watermark:
-        tables.drop_entries_before(query.low_watermark)
+    if lists.low_watermark:
+        tables.drop_entries_before(lists.low_watermark)
     return tables.near(query)
 
 
@@ -197,7 +198,9 @@ def by_definition(case: Case) -> Found:
         short=np.flatnonzero(query.reach == 0).tolist(),
         sketches=None if query.sketches is None else world.sketches[np.concatenate([np.arange(len(rows)), articles])],
     )
-    found = near_by_definition(entries, case.rules, query.before.tolist(), world.margins[articles], query.low_watermark)
+    found = near_by_definition(
+        entries, case.rules, query.before.tolist(), world.margins[articles], case.lists.low_watermark
+    )
     if own is not None:
         found = [[pair for pair in near if rows["id_hash"][pair[1]] == own[at]] for at, near in enumerate(found)]
     return [near[: query.best] for near in found]
@@ -303,5 +306,5 @@ def cases(draw: st.DrawFn) -> Case:
         own_ids=rng.integers(0, 5, len(articles)).astype(np.uint64) if draw(st.booleans()) else None,
         best=draw(st.sampled_from([1, 3, 8, 200])),
     )
-    query = replace(query, low_watermark=DocNumber(draw(st.integers(0, int(min(query.before, default=0))))))
+    lists.low_watermark = DocNumber(draw(st.integers(0, int(min(query.before, default=0)))))
     return Case(world, lists, query, articles, rules_for(query, tables, probes, k))

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from stream_dedup.index import row_column, tables
+from stream_dedup.index import tables
 
-OF_RUNS = {"CHUNK_ENTRIES": 5, "WRITE_BYTES": 500, "MERGE_STEP": 30}
+OF_RUNS = {"CHUNK_ENTRIES": 5, "WRITE_BYTES": 500}
 """Each run says how large its chunks are: who opens the folder need not know."""
 OF_ROWS = {"ROW_CHUNK": 4, "_READ_CHUNKS": 3}
 
@@ -19,4 +19,4 @@ def small_chunks(set_to: Any = setattr) -> None:  # noqa: ANN401 - as above
     """Set the limits of runs and of rows; nobody else can open the folder."""
     small_runs(set_to)
     for name, value in OF_ROWS.items():
-        set_to(row_column, name, value)
+        set_to(tables, name, value)

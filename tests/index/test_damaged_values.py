@@ -1,6 +1,5 @@
 """Values whose checksums are right and that no index has: a CorruptError before anything counts on them."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +8,9 @@ import pytest
 from stream_dedup.core.model import log_position
 from stream_dedup.errors import CorruptError
 from stream_dedup.index import IndexSettings, LogIndex
-from stream_dedup.index.layout import chunk_key, offset_key
+from stream_dedup.index.layout import RUNS, STATE, chunk_key, json_value, offset_key, read_json
 from stream_dedup.index.store import Store
+from tests.amount import sampled
 from tests.index.checks import build
 from tests.logs import SCHEME, START_TIME, batch_record, rules_record
 
@@ -54,53 +54,60 @@ def judge_all(path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "values"),
     [
-        ("log_id", [-1, [], True]),
-        ("next_offset", [None, -1, "x", 0, 3, 1 << 63, True, 1.5]),
-        ("last_checksum", [-1, "x", 1 << 64]),
-        ("start", [-1, "x", 1 << 63]),
-        ("low_watermark", [None, -1, "x", 1 << 63]),
-        ("last_void_trim", [None, -2, "x", 1 << 63]),
-        ("horizon", ["x", 1 << 63]),
-        ("newest", ["x", 1 << 63]),
-        ("articles", [None, -1, "x"]),
-        ("next_doc_number", [None, -1, "x", 0, 5, 149, 151, 1 << 31, 1 << 40]),
-        ("first_doc_number", [None, -1, "x", 5, 1 << 31]),
-        ("unknown", [1]),
+        ("next_offset", [0, 3]),
+        ("next_doc_number", [0, 5, 149, 151, 1 << 31]),
+        ("first_doc_number", [5, 1 << 31]),
+        ("last_checksum", [7]),
+        ("articles", [149]),
+        ("withdrawn", [1]),
     ],
 )
-def test_a_state_that_no_index_has_is_damage(kept: Path, field: str, values: list[object]) -> None:
-    """Of a wrong type, out of its range, or not that of the records beside it."""
-    state = json.loads(value_of(kept, b"M"))
+def test_a_state_that_is_not_that_of_the_records_is_damage(kept: Path, field: str, values: list[int]) -> None:
+    """As in a folder with files of two times: each is whole, and they do not belong together."""
+    state = read_json(value_of(kept, STATE))
     for value in values:
-        change(kept, b"M", json.dumps(state | {field: value}).encode())
+        change(kept, STATE, json_value(state | {field: value}))
         with pytest.raises(CorruptError, match="index rebuild"):
             judge_all(kept)
         (kept / "corrupt").unlink()
-    change(kept, b"M", json.dumps(state).encode())
+    change(kept, STATE, json_value(state))
     judge_all(kept)
 
 
-@pytest.mark.parametrize("field", ["complete_trim", "withdrawn"])
-def test_a_state_without_a_field_is_damage(kept: Path, field: str) -> None:
-    """No value is guessed for it."""
-    state = json.loads(value_of(kept, b"M"))
-    del state[field]
-    change(kept, b"M", json.dumps(state).encode())
-    with pytest.raises(CorruptError, match=f"its state cannot be: without {field}; .*index rebuild"):
-        judge_all(kept)
+def test_a_state_of_other_fields_is_damage(kept: Path) -> None:
+    """No value is guessed for one that is missing, and none is passed by."""
+    state = read_json(value_of(kept, STATE))
+    without = {name: value for name, value in state.items() if name != "withdrawn"}
+    for other in (without, state | {"unknown": 1}):
+        change(kept, STATE, json_value(other))
+        with pytest.raises(CorruptError, match=r"its state .*: it has the fields articles, .*index rebuild"):
+            judge_all(kept)
+        (kept / "corrupt").unlink()
 
 
 @pytest.mark.parametrize(
-    "change_of", [{"before": "x"}, {"void": 5}, {"rules": 5}, {"rules": "{}"}, {"rules": "["}, {"rules": None}]
+    ("key", "named"),
+    [(STATE, "its state"), (offset_key(b"U", 0), "rules record 0"), (RUNS, "the names of its runs")],
+    ids=["state", "rules", "runs"],
 )
-def test_a_rules_record_that_no_index_has_is_damage(kept: Path, change_of: dict[str, object]) -> None:
-    """Marked as such, so that the next opening refuses too."""
-    key = offset_key(b"U", 0)
-    change(kept, key, json.dumps(json.loads(value_of(kept, key)) | change_of).encode())
-    with pytest.raises(CorruptError, match="rules record 0 cannot be read"):
-        judge_all(kept)
-    with pytest.raises(CorruptError, match="is damaged"):
-        judge_all(kept)
+@pytest.mark.parametrize("to", ["flipped", "shorter", "empty", "longer", "of JSON alone"])
+def test_json_that_was_not_written_is_damage(tmp_path: Path, key: bytes, named: str, to: str) -> None:
+    """Marked as such, so that the next opening refuses too; nothing of it is believed, and nothing removed."""
+    settings, kept = IndexSettings(memory_mib=0, fold_entries=50), tmp_path
+    build(LogIndex.open(kept, scheme=SCHEME, settings=settings), RECORDS).close()
+    sound = value_of(kept, key)
+    others = {"shorter": [sound[:-1]], "empty": [b"[]"], "longer": [sound + b" "], "of JSON alone": [sound[8:]]}
+    for at in sampled(range(len(sound)), 20):
+        others.setdefault("flipped", []).append(sound[:at] + bytes([sound[at] ^ 1 << at % 8]) + sound[at + 1 :])
+    for other in others[to]:
+        change(kept, key, other)
+        with pytest.raises(CorruptError, match=f"{named} cannot be read: its checksum is wrong; .*index rebuild"):
+            judge_all(kept)
+        with pytest.raises(CorruptError, match="is damaged"):
+            judge_all(kept)
+        (kept / "corrupt").unlink()
+    change(kept, key, sound)
+    judge_all(kept)
 
 
 def change_rows(path: Path, word: int, value: int) -> None:

@@ -22,8 +22,8 @@ from tests.index.checks import (
     check_standing,
     check_verdicts,
     covered_positions,
-    finish_trim,
-    merge_all,
+    finish_deleting,
+    finish_merges,
     without_trims,
 )
 from tests.index.scan_cases import BUDGETS, Budget
@@ -110,9 +110,9 @@ def test_verdicts_are_the_plain_ones(tmp_path: Path, seed: int, tables: int, bud
     index.begin("a log")
     for at in range(0, len(records), 6):
         index.apply(records[at : at + 6])
-        action = rng.choice(["merge_all", "reopen", "nothing"])
-        if action == "merge_all":
-            merge_all(index)
+        action = rng.choice(["finish_merges", "reopen", "nothing"])
+        if action == "finish_merges":
+            finish_merges(index)
         elif action == "reopen":
             index.close()
             index = open_index(tmp_path, tables, rng, budget)
@@ -161,7 +161,7 @@ def test_trims_change_no_verdict(tmp_path: Path, budget: str) -> None:
         position for position in covered_positions(plain) if position >= log_position(writer.records[-5].offset, 0)
     ]
     check_verdicts(index, plain, positions)
-    finish_trim(index)
+    finish_deleting(index)
     check_verdicts(index, plain, positions)
     assert index.verify() == []
     index.close()

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from stream_dedup.core.probes import exact_plan, keys
+from stream_dedup.core.query import Query
 from stream_dedup.core.rules import Rules
 from stream_dedup.index import IndexSettings, LogIndex
-from stream_dedup.index.library import open_library, signatures_of
-from stream_dedup.index.query import Query
+from stream_dedup.library import open_library, signatures_of
 from tests.amount import FULL
 from tests.definition import near_by_definition, plain_entries
-from tests.index.checks import add_numbers, merge_all, near_of
+from tests.index.checks import add_numbers, finish_merges, near_of
 from tests.logs import SCHEME
 from tests.random_logs import RandomEntries
 
@@ -66,7 +66,7 @@ def test_near_is_what_the_reference_finds(tmp_path: Path, k: int, kind: str) -> 
         add_numbers(index, values)
         entries += values
         if rng.random() < 0.3:
-            merge_all(index)
+            finish_merges(index)
         wanted = [source.fingerprint() for _ in range(6)] + [rng.choice(entries) for _ in range(2)]
         as_of = [rng.randint(0, len(entries)) for _ in wanted]
         for limit in (1, 5, 16_384):

@@ -16,7 +16,7 @@ from tests.index.make_fixture import FIXTURES, LOGS, SCHEMES, check_library, log
 from tests.index.trees import tree
 from tests.logs import SCHEME
 
-VERSIONS = ["v4"]
+VERSIONS = ["v5"]
 
 
 def test_there_is_a_fixture_of_each_version() -> None:
@@ -30,9 +30,9 @@ def test_an_index_of_an_earlier_format_is_refused(tmp_path: Path, name: str) -> 
     """It is built again, and not translated. It is not touched."""
     path = Path(shutil.copytree(FIXTURES / VERSIONS[-1] / name, tmp_path / name))
     pointer = json.loads((path / "current").read_text())
-    (path / "current").write_text(json.dumps(pointer | {"format": 3}))
+    (path / "current").write_text(json.dumps(pointer | {"format": 4}))
     before = tree(path / "data-1")
-    with pytest.raises(CorruptError, match=r"format version 3, this program knows 4: open it with the release"):
+    with pytest.raises(CorruptError, match=r"format version 4, this program knows 5: open it with the release"):
         LogIndex.open(path, scheme=SCHEME) if name == "log" else Index(path)
     assert tree(path / "data-1") == before
     assert {file.name for file in path.iterdir()} - {"owner"} == {"current", "data-1"}

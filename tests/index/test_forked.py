@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup import Index
-from stream_dedup.index.temporary import TemporaryFolder
+from stream_dedup.folders import TemporaryFolder
 from tests.index.forking import TEXT
 
 ROOT = Path(__file__).parents[2]

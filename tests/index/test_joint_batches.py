@@ -11,7 +11,7 @@ from stream_dedup.core.entry import Basis, Batch, Forgotten, LogRecord, Trim
 from stream_dedup.core.model import LogOffset, SourceOffset, log_position
 from stream_dedup.core.plain_batches import decode_plain
 from stream_dedup.errors import RefusedError
-from stream_dedup.index import IndexSettings, LogIndex, applying, row_column
+from stream_dedup.index import IndexSettings, LogIndex, applying, tables
 from stream_dedup.index.store import Store, WriteBatch
 from tests.amount import sampled
 from tests.index.checks import build, check_standing, covered_positions
@@ -233,7 +233,7 @@ def test_records_before_one_that_is_refused_are_applied(
     elif refused == "another order":
         bad = new_batch(3, 40)
     elif refused == "no number left":
-        monkeypatch.setattr(row_column, "MAX_DOC_NUMBERS", 7)
+        monkeypatch.setattr(tables, "MAX_DOC_NUMBERS", 7)
     else:
         bad = record(4, START_TIME, entries_batch([40], [entry_of(3)], tables=8))
     with pytest.raises(RefusedError):

@@ -52,7 +52,7 @@ def not_named(path: Path) -> int:
 def not_named_of(index: LogIndex) -> set[int]:
     """Runs that have chunks and no name."""
     tables = index._applied.tables
-    return set(tables._stored_runs()) - {run.number for table in range(tables.count) for run in tables.runs_of(table)}
+    return set(tables._stored_runs()) - {run.number for run in tables.runs}
 
 
 def answers(index: LogIndex, positions: np.ndarray) -> list[object]:

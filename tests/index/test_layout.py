@@ -35,6 +35,6 @@ def test_source_ranges_sort_by_partition_and_offset() -> None:
     keys = [layout.segment_key(bytes([t]) * 16, p, o) for t in (1, 2) for p in (0, 300) for o in (0, 255, 256, 1 << 40)]
     assert keys == sorted(keys)
     segment = Segment(SourceOffset(256), SourceOffset(300), LogOffset(8), -5, 7)
-    assert layout.read_segment(layout.segment_key(bytes(16), 3, 256), segment.encode()) == (bytes(16), 3, segment)
+    assert layout.read_segment(layout.segment_key(bytes(16), 3, 256), segment.encode()) == ((bytes(16), 3), segment)
     with pytest.raises(CorruptError, match="cannot be read"):
         layout.read_segment(b"S", b"")

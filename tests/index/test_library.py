@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_dedup import Index
-from stream_dedup.core.model import LogOffset
+from stream_dedup import Index, library
+from stream_dedup.core.model import DocNumber, LogOffset
 from stream_dedup.core.probes import words
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
-from stream_dedup.index import IndexSettings, LogIndex, library, records, row_column
-from stream_dedup.index.layout import Head, RowArray
-from stream_dedup.index.library import article_ids, open_library
+from stream_dedup.index import IndexSettings, LogIndex, records, tables
+from stream_dedup.index.layout import Head
 from stream_dedup.index.store import Store, WriteBatch
+from stream_dedup.library import article_ids, open_library
 from tests.index.checks import add_signatures
 from tests.logs import SCHEME
 
@@ -84,23 +84,18 @@ def test_each_batch_is_read_once_for_the_ids_of_a_search(tmp_path: Path, monkeyp
 
 
 def test_rows_are_read_a_few_chunks_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows far apart are in a chunk each: a read holds a few chunks at once and returns the rows in their order."""
-    monkeypatch.setattr(row_column, "ROW_CHUNK", 4)
-    monkeypatch.setattr(row_column, "_READ_CHUNKS", 3)
-    reads: list[int] = []
-    read = row_column.RowColumn._read
-
-    def counted(column: row_column.RowColumn, chunks: np.ndarray) -> RowArray:
-        reads.append(len(chunks))
-        return read(column, chunks)
-
-    monkeypatch.setattr(row_column.RowColumn, "_read", counted)
+    """Rows that follow each other are read in portions, in their order, from within any chunk to within any other."""
+    monkeypatch.setattr(tables, "ROW_CHUNK", 4)
+    monkeypatch.setattr(tables, "_READ_CHUNKS", 3)
     index, drawn = open_library(tmp_path, SCHEME, IndexSettings(memory_mib=0)), random_signatures(50)
     add_signatures(index, drawn, [str(at) for at in range(50)])
+    column, expected = index._applied.tables.rows, words(drawn)
+    for first, end in ((0, 50), (0, 4), (3, 5), (8, 12), (13, 13), (47, 49), (48, 50), (50, 50)):
+        assert (column.read(DocNumber(first), DocNumber(end))["signature"] == expected[first:end]).all()
+    portions = list(column.scan(DocNumber(5)))
+    assert [(first, len(rows)) for first, rows in portions] == [(5, 11), (16, 12), (28, 12), (40, 10)]
+    assert (np.concatenate([rows for _, rows in portions])["signature"] == expected[5:]).all()
     chosen = np.array([0, 1, 7, 8, 20, 23, 24, 40, 49])
-    assert (index._applied.tables.rows.fetch(chosen)["signature"] == words(drawn[chosen])).all()
-    assert reads == [3, 3, 1]
-    assert index._applied.tables.rows.fetch(chosen[:0]).shape == (0,)
     assert article_ids(index, index.rows(chosen)) == [str(at) for at in chosen]
     index.close()
 

@@ -10,9 +10,9 @@ import xxhash
 from stream_dedup.audit.reference import plain_log
 from stream_dedup.core.model import LogOffset, Verdict, log_position
 from stream_dedup.errors import RefusedError, UserError
-from stream_dedup.index import IndexSettings, LogIndex, row_column
+from stream_dedup.index import IndexSettings, LogIndex, tables
 from tests.amount import sampled
-from tests.index.checks import build, check_standing, check_verdicts, covered_positions, merge_all
+from tests.index.checks import build, check_standing, check_verdicts, covered_positions, finish_merges
 from tests.logs import OTHER_SCHEME, SCHEME, START_TIME, TOPICS, batch_record, rules_record
 from tests.random_logs import RandomLog, stepwise_log
 
@@ -58,9 +58,9 @@ def test_verdicts_and_standing_are_the_plain_ones(tmp_path: Path, seed: int) -> 
         positions = covered_positions(plain)
         check_verdicts(index, plain, rng.sample(positions, min(len(positions), 10)))
         check_standing(index, plain)
-        action = rng.choice(["merge_all", "flush", "reopen", "nothing", "nothing"])
-        if action == "merge_all":
-            merge_all(index)
+        action = rng.choice(["finish_merges", "flush", "reopen", "nothing", "nothing"])
+        if action == "finish_merges":
+            finish_merges(index)
         elif action == "flush":
             index.flush()
         elif action == "reopen":
@@ -104,7 +104,7 @@ def test_applied_position(tmp_path: Path) -> None:
 
 def test_document_numbers_that_run_out_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before anything is written: what was applied stays as it is."""
-    monkeypatch.setattr(row_column, "MAX_DOC_NUMBERS", 3)
+    monkeypatch.setattr(tables, "MAX_DOC_NUMBERS", 3)
     index = build(open_index(tmp_path), [rules_record(0), batch_record(1, START_TIME, [5, 6, 7], [0, 1, 2])])
     with pytest.raises(RefusedError, match=r"numbers at most 3\..* stream-dedup index rebuild"):
         index.apply([batch_record(2, START_TIME, [5], [3])])

@@ -13,9 +13,9 @@ from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, LogRecord
 from stream_dedup.core.model import Judgement, log_position
 from stream_dedup.index import IndexSettings, LogIndex, log_index
-from stream_dedup.index.layout import RUNS
+from stream_dedup.index.layout import RUNS, read_json
 from tests.amount import FULL
-from tests.index.checks import finish_trim, merge_all
+from tests.index.checks import finish_merges
 from tests.logs import SCHEME
 from tests.random_logs import stepwise_log
 from tests.simulation.memory_store import Change, MemoryBatch, MemoryDisk, MemoryStore, Until
@@ -84,7 +84,7 @@ def runs_by_family() -> list[set[int]]:
     chunks, directories = (
         {int.from_bytes(key[1:5], "big") for key in data if key[:1] == name} for name in (b"C", b"D")
     )
-    return [chunks, directories, set(eval(data.get(RUNS, b"[]")))]  # noqa: S307 - a list of numbers
+    return [chunks, directories, set(read_json(data[RUNS]) if RUNS in data else [])]
 
 
 @pytest.fixture
@@ -108,8 +108,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
             for each in records:
                 index.apply([each])
                 found.states[index.next_offset] = index.judge(latest(index, records))
-            merge_all(index)
-            finish_trim(index)
+            finish_merges(index)
         assert index.low_watermark > 0
     return found
 
@@ -169,7 +168,7 @@ def test_an_index_that_lost_the_end_of_its_writes_is_as_of_a_record(tmp_path: Pa
             chunks, directories, named = runs_by_family()
             assert chunks == directories == named
             tables = index._applied.tables
-            ends = [run.before for table in range(tables.count) for run in tables.runs_of(table)]
+            ends = [run.before for run in tables.runs]
             assert min(ends, default=1) > tables.low_watermark  # no run is named of which a trim left nothing
             if number % GO_ON == 0:
                 if index.log_id is None:

@@ -15,13 +15,13 @@ from stream_dedup.broker.adapter.fingerprint_log import LOG_APPEND_TIME, log_rec
 from stream_dedup.core import plain_batches
 from stream_dedup.core.entry import encode
 from stream_dedup.core.model import ROW_BITS
+from stream_dedup.core.query import Query
 from stream_dedup.errors import DefectError, RefusedError
 from stream_dedup.index import LogIndex
 from stream_dedup.index.judge import Judge
-from stream_dedup.index.query import Query
 from stream_dedup.index.store import Store, WriteBatch
-from stream_dedup.index.tables import Tables, _Warming
-from tests.index.checks import build, check_verdicts, covered_positions, finish_trim, merge_all
+from stream_dedup.index.tables import RowColumn, _Warming
+from tests.index.checks import build, check_verdicts, covered_positions, finish_merges
 from tests.index.panics import SAID, PanickingTables, panic, planted_panic
 from tests.index.test_check import columns_of
 from tests.logs import SCHEME, START_TIME, Entry, LogOfTest, batch, record, repeated, rules
@@ -107,8 +107,7 @@ def test_a_panic_while_the_plans_are_made_names_the_batch(tmp_path: Path, monkey
 WRITES: dict[str, Callable[[LogIndex], Any]] = {
     "apply": lambda index: index.apply([record(3, START_TIME, batch([9], [7]))]),
     "flush": LogIndex.flush,
-    "merge": merge_all,
-    "finish a trim": finish_trim,
+    "merge": finish_merges,
     "commit": LogIndex.commit,
 }
 LOOKUPS: dict[str, Callable[[LogIndex], Any]] = {
@@ -185,13 +184,14 @@ def test_a_panic_at_opening_leaves_the_folder_to_the_next_opening(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error names the index, whose lock is let go."""
-    opened(tmp_path, articles_log()).close()
+    with opened(tmp_path, articles_log()) as index:
+        native = index._applied.tables.native
 
-    def planted(self: Tables, _progress: object) -> None:
-        panic(self.native)
+    def planted(*_: object) -> None:
+        panic(native)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Tables, "load", planted)
+        patch.setattr(RowColumn, "scan", planted)
         with pytest.raises(DefectError, match=f"^opening the index {tmp_path}: a defect in the native core"):
             LogIndex.open(tmp_path, scheme=SCHEME)
     assert_sound(tmp_path, articles_log())

@@ -46,7 +46,7 @@ def test_candidates_and_look_ups_are_counted(case: Case) -> None:
     near = scan(query, case.lists)
     assert near.lists == len(query) * query.plan.shape[1]
     everything = replace(query, before=np.full(len(query), len(world.rows)))
-    assert candidates(query, world, query.low_watermark) <= near.candidates <= candidates(everything, world)
+    assert candidates(query, world, case.lists.low_watermark) <= near.candidates <= candidates(everything, world)
 
 
 @pytest.mark.parametrize(

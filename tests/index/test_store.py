@@ -77,7 +77,7 @@ def test_a_flush_beside_compactions_is_no_error(tmp_path: Path) -> None:
             batch.put(key, number.to_bytes(4, "big") + bytes(20_000))
         batch.delete_range(offset_key(b"E", 0), offset_key(b"E", number))
         store.write(batch)
-        store.compact(wait=False)
+        store.compact()
         store.flush()
     store.close()
     assert time.monotonic() - started < 60

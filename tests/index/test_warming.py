@@ -14,7 +14,7 @@ from stream_dedup.errors import CorruptError, UnavailableError
 from stream_dedup.index import LogIndex
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.store import Store
-from tests.index.checks import build, merge_all
+from tests.index.checks import build, finish_merges
 from tests.index.scan_cases import Budget
 from tests.logs import SCHEME, START_TIME, batch_record, rules_record
 
@@ -31,7 +31,7 @@ def kept(tmp_path: Path) -> Path:
     """An index that is closed, of stored runs."""
     with opened(tmp_path) as index:
         build(index, RECORDS)
-        merge_all(index)
+        finish_merges(index)
     return tmp_path
 
 

@@ -12,9 +12,9 @@ from stream_dedup.errors import CorruptError
 from stream_dedup.explain.entry import side_of_id
 from stream_dedup.explain.explain import explain
 from stream_dedup.index import LogIndex
-from stream_dedup.index.layout import withdrawn_key, withdrawn_value
+from stream_dedup.index.layout import offset_key, withdrawn_value
 from stream_dedup.index.store import Store
-from tests.index.checks import build, check_verdicts, finish_trim
+from tests.index.checks import build, check_verdicts, finish_deleting
 from tests.logs import SCHEME, LogOfTest, batch, rules, said
 
 A = 0xFFFF_0000_FFFF_0000
@@ -130,7 +130,7 @@ def test_trims_drop_withdrawn_entries(tmp_path: Path) -> None:
     with opened(tmp_path, log.records) as index:
         assert index.stats().withdrawn == 1
         check_verdicts(index, log.plain(), positions_of(log)[-1:])
-        finish_trim(index)
+        finish_deleting(index)
         assert index.verify() == []
     with LogIndex.open(tmp_path / "index", scheme=SCHEME) as index:
         assert index.stats().withdrawn == 1
@@ -153,7 +153,7 @@ def test_withdrawn_entries_that_the_state_does_not_count_are_damage(tmp_path: Pa
     """An index that lost a withdrawal, or has one that no record made, is refused."""
     index = opened(tmp_path, log_with_withdrawal().records)
     writes = index._applied.store.batch()
-    writes.delete(withdrawn_key(DocNumber(index.state.next_doc_number - 4)))
+    writes.delete(offset_key(b"H", index.state.next_doc_number - 4))
     index._applied.store.write(writes)
     index.close()
     with pytest.raises(CorruptError, match="2 of its entries are withdrawn, its state says 3"):
@@ -165,7 +165,7 @@ def test_verify_names_an_entry_that_is_hidden_from_itself(tmp_path: Path) -> Non
     index = opened(tmp_path, log_with_withdrawal().records)
     writes = index._applied.store.batch()
     after = index.state.next_doc_number
-    writes.put(withdrawn_key(DocNumber(after - 4)), withdrawn_value(DocNumber(after - 5), LogOffset(3)))
+    writes.put(offset_key(b"H", after - 4), withdrawn_value(DocNumber(after - 5), LogOffset(3)))
     index._applied.store.write(writes)
     index.close()
     with LogIndex.open(tmp_path / "index", scheme=SCHEME) as again:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from stream_dedup.errors import CorruptError
 from stream_dedup.index.layout import family_of
 from stream_dedup.index.settings import IndexSettings
+from stream_dedup.index.store import Store
 
 _BUFFERED = 200
 """Batches of writes that a full buffer has: then they are written out."""
@@ -129,10 +131,14 @@ class MemoryStore:
             self.disk.folders[self.path] = dict(self._data)
             self._unflushed.clear()
 
-    def compact(self, *, wait: bool) -> None:
+    def compact(self) -> None:
         """Deleted entries take no space."""
 
     bytes_on_disk = bytes_unwritten = bytes_cached = 0
+
+    def decoding(self, what: str) -> AbstractContextManager[None]:
+        store: Any = self
+        return Store.decoding(store, what)
 
     def corrupt(self, reason: str) -> CorruptError:
         self._on_corrupt(reason)

@@ -19,11 +19,12 @@ from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, LogRecord, Trim
 from stream_dedup.core.model import DocNumber, LogOffset, SourceOffset
 from stream_dedup.core.progress import ReportProgress
+from stream_dedup.core.query import Near, Query
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.judge import Accept, Judge, _JudgedArticles
-from stream_dedup.index.query import Near, Query
+from stream_dedup.index.layout import SourceKey
 from stream_dedup.index.records import Withdrawn
-from stream_dedup.index.segments import Coverage, SourceKey
+from stream_dedup.index.segments import Coverage
 from stream_dedup.index.store import Store
 from stream_dedup.index.tables import Tables
 from stream_dedup.index.trims import TrimEffect, Trims

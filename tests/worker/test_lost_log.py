@@ -100,7 +100,7 @@ def no_log(log_id: uuid.UUID | None = None, *, committed: bool = False) -> Found
 
 def steps(config: Config, topics: Topics, *, rebuild: bool = False, new_log: bool = False) -> opening._Opening:
     made = opening._Opening(config, topics, rebuild=rebuild, new_log=new_log)
-    made.open_index(None)
+    made.open_index()
     return made
 
 

@@ -39,7 +39,7 @@ def open_index(config: Config, *, rebuild: bool = False) -> LogIndex:
     """The steps of ``open_log`` that concern the folder alone."""
     steps = opening._Opening(config, KafkaLogTopic(config), rebuild=rebuild, new_log=False)
     try:
-        steps.open_index(None)
+        steps.open_index()
         if rebuild or steps._damage is not None:
             steps._empty(steps._damage)
     except BaseException:

@@ -49,23 +49,17 @@ pub enum Step {
 }
 
 impl Merge {
-    /// Begin; entries with lower document numbers than the low watermark are dropped. A run is merged with itself to be
-    /// written again without these.
+    /// Begin; entries with lower document numbers than the low watermark are dropped.
     #[must_use]
     pub fn new(older: &Run, newer: &Run, id: u64, low_watermark: u64, chunk_entries: usize) -> Self {
-        let is_alone = older.id == newer.id;
         Self {
             table: older.blocks.table.into(),
             older: older.id,
             newer: newer.id,
             id,
-            building: Building::new(
-                older.blocks,
-                older.entries + if is_alone { 0 } else { newer.entries },
-                chunk_entries,
-            ),
+            building: Building::new(older.blocks, older.entries + newer.entries, chunk_entries),
             low_watermark,
-            cursors: [Cursor::default(), Cursor { chunk: if is_alone { newer.slots.len() } else { 0 }, entry: 0 }],
+            cursors: [Cursor::default(); 2],
             released: [0; 2],
             pending: Vec::with_capacity(chunk_entries),
         }

@@ -75,8 +75,6 @@ pub struct Tables {
     merge: Option<Merge>,
     /// Entries that it has still to take.
     owed: usize,
-    /// Runs with numbers below the second are written again, where they have entries before the document number.
-    rewritten: (u64, u32),
     blocks: Vec<Blocks>,
     chunk_entries: usize,
     fold: u64,
@@ -148,7 +146,6 @@ impl Tables {
             rows,
             merge: None,
             owed: 0,
-            rewritten: (0, 0),
             blocks,
             chunk_entries,
             fold: fold.max(1),
@@ -285,15 +282,6 @@ impl Tables {
         std::mem::take(&mut self.work)
     }
 
-    /// Store all that is not stored, and begin every merge that is due.
-    pub fn fold_all(&mut self) {
-        for table in 0..self.blocks.len() {
-            self.merge_in_memory(table, u64::MAX);
-            self.fold(table, 1);
-        }
-        self.advance();
-    }
-
     /// Forget entries before a document number. In runs they are hidden until these are merged.
     pub fn drop_before(&mut self, number: u64) {
         self.low_watermark = number;
@@ -307,18 +295,6 @@ impl Tables {
                 self.remove(run);
             }
         }
-    }
-
-    /// Begin to write every stored run again that has entries which are dropped.
-    pub fn rewrite_trimmed(&mut self) {
-        self.rewritten = (self.low_watermark, self.next_stored);
-        self.advance();
-    }
-
-    /// Whether a merge is under way.
-    #[must_use]
-    pub fn is_merging(&self) -> bool {
-        self.merge.is_some()
     }
 
     /// Take stored bytes.
@@ -471,13 +447,10 @@ impl Tables {
 
     /// The merges of a table that are due: entries, table, and the places of the two runs.
     fn due(&self, table: usize) -> impl Iterator<Item = (u64, usize, [usize; 2])> {
-        let (runs, (low_watermark, number)) = (&self.runs[table], self.rewritten);
+        let runs = &self.runs[table];
         let stored = runs.iter().take_while(|run| run.is_stored).count();
         let pairs = (1..stored).filter(|&at| runs[at].entries * FANOUT >= runs[at - 1].entries);
-        let pairs = pairs.map(move |at| (runs[at - 1].entries + runs[at].entries, table, [at - 1, at]));
-        let begins = move |at: usize| at.checked_sub(1).map_or(0, |before| runs[before].before);
-        let trimmed = (0..stored).filter(move |&at| runs[at].id < number.into() && begins(at) < low_watermark);
-        pairs.chain(trimmed.map(move |at| (runs[at].entries, table, [at, at])))
+        pairs.map(move |at| (runs[at - 1].entries + runs[at].entries, table, [at - 1, at]))
     }
 
     fn step(&mut self) -> Step {
