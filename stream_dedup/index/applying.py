@@ -332,7 +332,6 @@ class Applied:
         writes = self.store.batch()
         for family in (b"E", b"R"):
             writes.delete_range(offset_key(family, 0), offset_key(family, low_watermark))
-        self.tables.rows.delete_rows_before(writes, self.state.first_doc_number)
         self.tables.put_drop(writes, self.state.first_doc_number)
         writes.delete_range(offset_key(b"H", 0), offset_key(b"H", self.state.first_doc_number))
         for mark in self.history.marks:
