@@ -236,7 +236,7 @@ class Tables:
         self._do_work()
 
     def put_drop(self, writes: WriteBatch, low_watermark: DocNumber) -> None:
-        """Add to a write that entries before a document number are gone: their rows, and the runs that have no other."""
+        """Add to a write that entries before a document number are gone: their rows, and runs without any other."""
         writes.delete_range(chunk_key(0), chunk_key(low_watermark // ROW_CHUNK))
         gone = [run.number for run in self.runs if run.is_stored and run.before <= low_watermark]
         if gone:
