@@ -270,10 +270,11 @@ class Applied:
         if len(rows):
             self.tables.rows.write_rows(writes, rows)
         for mark in voided:
-            mark.write(writes)
+            mark.write(writes, void=True)
         self._write(writes)
         # 2. The same in memory.
-        self.history.replace_marks(voided)
+        for mark in voided:
+            mark.void = True
         for row, ranges in written:
             self.coverage.add_ranges(row.batch, ranges)
             self.rows.keep_decoded(row)
@@ -288,7 +289,7 @@ class Applied:
         """
         known_at = [] if uncovered.repeats is None else [uncovered.repeats]
         known_at += [self.state.complete_trim] * uncovered.late
-        return self.history.void_after(min(known_at)) if known_at else []
+        return self.history.valid_after(min(known_at)) if known_at else []
 
     def _apply_rules(self, record: LogRecord, rules: Rules) -> None:
         current = self.history.current
@@ -332,7 +333,6 @@ class Applied:
         writes = self.store.batch()
         for family in (b"E", b"R"):
             writes.delete_range(offset_key(family, 0), offset_key(family, low_watermark))
-        self.tables.rows.delete_rows_before(writes, self.state.first_doc_number)
         self.tables.put_drop(writes, self.state.first_doc_number)
         writes.delete_range(offset_key(b"H", 0), offset_key(b"H", self.state.first_doc_number))
         for mark in self.history.marks:

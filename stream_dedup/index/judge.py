@@ -25,7 +25,6 @@ from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import (
     FILES_LOG_PREFIX,
     FINGERPRINT_BITS,
-    MAX_ROWS,
     ROW_BITS,
     SIGNATURE_BITS,
     Coordinates,
@@ -36,6 +35,7 @@ from stream_dedup.core.model import (
     Status,
     Verdict,
     log_offset_of,
+    log_position,
     row_of,
     signed,
 )
@@ -44,7 +44,7 @@ from stream_dedup.core.rules import COPIES_LIMIT, UPDATE, Rules
 from stream_dedup.errors import RefusedError
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.layout import Head
-from stream_dedup.index.records import StoredRecord, id_hash
+from stream_dedup.index.records import StoredRecord, by_record, id_hash
 
 _REST_BITS = SIGNATURE_BITS - FINGERPRINT_BITS
 """Bits of a signature behind the fingerprint."""
@@ -92,12 +92,12 @@ class _JudgedArticles:
         cls, positions: I64, record_at: Callable[[LogOffset], StoredRecord], *, of_files: bool = False
     ) -> _JudgedArticles:
         """Read them; RefusedError where a log position is not held, or does not exist."""
-        offsets, order = positions >> ROW_BITS, np.argsort(positions >> ROW_BITS, kind="stable")
-        parts = np.split(order, np.flatnonzero(np.diff(offsets[order])) + 1)
-        read = [_articles_of(record_at(LogOffset(int(offsets[part[0]]))), positions[part]) for part in parts]
+        parts = list(by_record(positions))
+        read = [_articles_of(record_at(offset), rows) for offset, _, rows in parts]
         if len(read) == 1:
             return cls(positions, read[0], record_at, of_files)
         columns = (np.concatenate([getattr(one, name) for one in read]) for name in Articles.__slots__)
+        order = np.concatenate([numbers for _, numbers, _ in parts])
         return cls(positions, Articles(*columns).of(np.argsort(order)), record_at, of_files)
 
     def of(self, chosen: I64) -> _JudgedArticles:
@@ -121,10 +121,11 @@ class _JudgedArticles:
         return f"{where} (article {batch.id(row)!r}, entry {row} of log record {record.offset})"
 
 
-def _articles_of(record: StoredRecord, positions: I64) -> Articles:
-    rows, batch = positions & (MAX_ROWS - 1), record.batch
+def _articles_of(record: StoredRecord, rows: I64) -> Articles:
+    batch = record.batch
     if rows.max() >= len(batch):
-        msg = f"log position {int(positions[rows.argmax()])} does not exist: its log record has {len(batch)} entries"
+        position = log_position(record.offset, int(rows.max()))
+        msg = f"log position {position} does not exist: its log record has {len(batch)} entries"
         raise RefusedError(msg)
     return Articles(
         statuses=batch.statuses[rows],

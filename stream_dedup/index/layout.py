@@ -24,7 +24,7 @@ their first byte:
 
 Column family
     C, E and W have several each (``family_of``), in turns: a run of a table has one for itself while it is written, and
-    so have _SEGMENT_RECORDS log records and _SEGMENT_CHUNKS chunks of rows. Within one, keys are written in order, so
+    so have a number of log records and of chunks of rows (``_FAMILIES``). Within one, keys are written in order, so
     files do not overlap and are never merged; and what is deleted leaves the disk without a copy of what is not.
     Everything else is small and has the default one.
 Document number
@@ -69,15 +69,13 @@ RUN_FAMILIES = 16
 _RECORDS = tuple(f"records-{number}" for number in range(4))
 _ROWS = tuple(f"rows-{number}" for number in range(4))
 _RUNS = tuple(f"run-{number:02}" for number in range(RUN_FAMILIES))
-_FAMILIES = {b"C": _RUNS, b"E": _RECORDS, b"W": _ROWS}
+_FAMILIES = {b"C": (_RUNS, 4, 1), b"E": (_RECORDS, 8, 1 << 12), b"W": (_ROWS, 4, 1 << 14)}
+"""Of the kinds that have several: the families, bytes of the number in a key, and how many numbers follow each other
+in one of them: a run, 4,096 log offsets, or a million rows."""
 ORDERED_FAMILIES = (*_RECORDS, *_ROWS)
 """Column families of keys that are only ever written in order."""
 FAMILIES = (DEFAULT_FAMILY, *ORDERED_FAMILIES, *_RUNS)
 """Every column family."""
-_SEGMENT_RECORDS = 1 << 12
-"""Log offsets that follow each other in one column family."""
-_SEGMENT_CHUNKS = 1 << 14
-"""Chunks of rows that follow each other in one column family: a million rows."""
 ROW = np.dtype(
     [("signature", "<u8", (4,)), ("group", "<u8"), ("id_hash", "<u8"), ("position", "<i8"), ("time", "<i8")], align=True
 )
@@ -111,21 +109,18 @@ def row_type(sketch_bytes: int) -> RowType:
 
 def family_of(key: bytes) -> str:
     """Column family of a key."""
-    kind = key[:1]
-    if kind == b"C":
-        return _RUNS[number_of(key) % RUN_FAMILIES]
-    if kind == b"E":
-        return _RECORDS[offset_of(key) // _SEGMENT_RECORDS % len(_RECORDS)]
-    if kind == b"W":
-        return _ROWS[number_of(key) // _SEGMENT_CHUNKS % len(_ROWS)]
-    return DEFAULT_FAMILY
+    kind = _FAMILIES.get(key[:1])
+    if kind is None:
+        return DEFAULT_FAMILY
+    families, size, together = kind
+    return families[int.from_bytes(key[1 : 1 + size], "big") // together % len(families)]
 
 
 def families_of(start: bytes, end: bytes) -> Sequence[str]:
     """Column families that may have keys from ``start`` to before ``end``, which are of one kind."""
     if start[:1] == b"C" and number_of(start) + 1 == number_of(end):
         return (family_of(start),)
-    return _FAMILIES.get(start[:1], (DEFAULT_FAMILY,))
+    return _FAMILIES[start[:1]][0] if start[:1] in _FAMILIES else (DEFAULT_FAMILY,)
 
 
 def offset_key(family: bytes, offset: int) -> bytes:

@@ -27,8 +27,6 @@ from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import (
-    MAX_ROWS,
-    ROW_BITS,
     DocNumber,
     Judgement,
     LogOffset,
@@ -47,6 +45,7 @@ from stream_dedup.index.applying import Applied
 from stream_dedup.index.folder import Folder, remove_data
 from stream_dedup.index.judge import CheckedArticle, Judge
 from stream_dedup.index.layout import STATE, RowArray, SourceKey, State
+from stream_dedup.index.records import by_record
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.store import Store
 from stream_dedup.index.tables import ENTRY_BYTES, Counters
@@ -267,11 +266,9 @@ class LogIndex:
     def logged(self, positions: I64) -> tuple[U64, U64]:
         """Return the checksums of the values and fingerprints of entries, as they were logged."""
         checksums, fingerprints = np.empty(len(positions), np.uint64), np.empty(len(positions), np.uint64)
-        offsets = positions >> ROW_BITS
-        for offset in np.unique(offsets).tolist():
-            row, chosen = self._applied.rows.get(offset), offsets == offset
-            within = positions[chosen] & (MAX_ROWS - 1)
-            checksums[chosen], fingerprints[chosen] = row.batch.checksums[within], row.batch.fingerprints[within]
+        for offset, numbers, rows in by_record(positions):
+            batch = self._applied.rows.get(offset).batch
+            checksums[numbers], fingerprints[numbers] = batch.checksums[rows], batch.fingerprints[rows]
         return checksums, fingerprints
 
     def judge(self, positions: I64) -> list[Judgement]:

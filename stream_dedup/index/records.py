@@ -129,6 +129,15 @@ def id_hash(text: str) -> int:
     return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"))
 
 
+def by_record(positions: I64) -> Iterator[tuple[LogOffset, I64, I64]]:
+    """Yield each log offset that some log positions have, with the numbers of these positions and their rows."""
+    offsets = positions >> ROW_BITS
+    order = np.argsort(offsets, kind="stable")
+    for numbers in np.split(order, np.flatnonzero(np.diff(offsets[order])) + 1):
+        if len(numbers):  # of no positions there is one part, too
+            yield LogOffset(offsets[numbers[0]].item()), numbers, positions[numbers] & (MAX_ROWS - 1)
+
+
 class StoredRecords:
     """Stored log records by log offset."""
 
@@ -178,19 +187,14 @@ class StoredRecords:
 
         A position has none where there is no original with a signature.
         """
-        offsets = positions >> ROW_BITS
-        here = slice(*np.searchsorted(offsets, (first, before)))
-        positions, offsets = positions[here], offsets[here]
+        here = slice(*np.searchsorted(positions >> ROW_BITS, (first, before)))
         found = [np.empty(0, np.int64)]
-        for part in np.split(np.arange(len(offsets)), np.flatnonzero(np.diff(offsets)) + 1):
-            if not len(part):
-                continue
+        for offset, _, rows in by_record(positions[here]):
             # Some of the offsets have no batch, or one of copies only.
             with contextlib.suppress(RefusedError):
-                record = self.get(LogOffset(int(offsets[part[0]])))
-                rows = positions[part] & (MAX_ROWS - 1)
-                rows = rows[rows < len(record.batch)]
-                found.append(record.doc_numbers[rows[record.numbered[rows]]])
+                record = self.get(offset)
+                there = rows[rows < len(record.batch)]
+                found.append(record.doc_numbers[there[record.numbered[there]]])
         return np.concatenate(found)
 
     def last_offset(self) -> LogOffset:

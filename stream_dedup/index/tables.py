@@ -33,7 +33,6 @@ from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.layout import (
     LAST_ROWS,
     MAX_DOC_NUMBERS,
-    ROW,
     RUN_FAMILIES,
     RUNS,
     RowArray,
@@ -89,13 +88,15 @@ class Run(NamedTuple):
 
 
 class RowColumn:
-    """Rows of the document numbers from ``first`` to before ``after``: 64 bytes and a sketch of each signed original.
+    """Rows of the document numbers from ``first`` to before ``after``, of all that are not trimmed.
+
+    What a verdict needs of each signed original: 64 bytes and a sketch.
 
     On disk they are in chunks (see ``layout``), written in the same batch as their log record; those after the last
     whole chunk have a key of their own, and are written again with each write of rows.
     """
 
-    def __init__(self, store: Store, first: DocNumber, after: DocNumber, kind: RowType = ROW) -> None:
+    def __init__(self, store: Store, first: DocNumber, after: DocNumber, kind: RowType) -> None:
         self._store = store
         self.kind = kind
         self.first = first
@@ -137,14 +138,6 @@ class RowColumn:
         tail = np.concatenate((self.tail, rows)) if unfinished > len(rows) else rows[len(rows) - unfinished :].copy()
         self.tail = tail
         self.after = DocNumber(self.after + len(rows))
-
-    def delete_rows_before(self, writes: WriteBatch, low_watermark: DocNumber) -> None:
-        """Add the deletion of rows before a document number to a batch; then call ``drop_rows_before``."""
-        writes.delete_range(chunk_key(0), chunk_key(low_watermark // ROW_CHUNK))
-
-    def drop_rows_before(self, low_watermark: DocNumber) -> None:
-        """Drop rows before a document number."""
-        self.first = low_watermark
 
     def read(self, first: DocNumber, end: DocNumber) -> RowArray:
         """Read the rows of the document numbers from ``first`` to before ``end`` from disk."""
@@ -232,11 +225,6 @@ class Tables:
         self._warming = _Warming(store, self.native) if self.native.cold(1) else None
 
     @property
-    def low_watermark(self) -> DocNumber:
-        """Document number of the first entry that is not trimmed."""
-        return self.rows.first
-
-    @property
     def runs(self) -> list[Run]:
         """Every run, of each table the oldest first."""
         return [Run(*run) for run in self.native.runs]
@@ -248,14 +236,15 @@ class Tables:
         self._do_work()
 
     def put_drop(self, writes: WriteBatch, low_watermark: DocNumber) -> None:
-        """Add to a write that the runs with no entry from a document number on are gone."""
+        """Add to a write that entries before a document number are gone: their rows, and runs without any other."""
+        writes.delete_range(chunk_key(0), chunk_key(low_watermark // ROW_CHUNK))
         gone = [run.number for run in self.runs if run.is_stored and run.before <= low_watermark]
         if gone:
             self._put_names(writes, [], gone)
 
     def drop_entries_before(self, low_watermark: DocNumber) -> None:
         """Drop entries before a document number. In runs they are hidden until these are merged."""
-        self.rows.drop_rows_before(low_watermark)
+        self.rows.first = low_watermark
         self.native.drop_before(low_watermark)
         self._do_work()
 

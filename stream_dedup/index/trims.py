@@ -47,7 +47,7 @@ from stream_dedup.index.segments import Coverage
 from stream_dedup.index.store import Store, WriteBatch
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Mark:
     """A rules record that took force or restates. ``before`` is the greatest log time before it, None of none."""
 
@@ -56,9 +56,9 @@ class Mark:
     before: int | None
     void: bool = False
 
-    def write(self, batch: WriteBatch) -> None:
-        """Add the mark to a batch of writes."""
-        value = {"rules": self.rules.to_json().decode(), "before": self.before, "void": self.void}
+    def write(self, batch: WriteBatch, *, void: bool = False) -> None:
+        """Add the mark to a batch of writes, as a void one or not."""
+        value = {"rules": self.rules.to_json().decode(), "before": self.before, "void": void}
         batch.put(layout.offset_key(b"U", self.offset), layout.json_value(value))
 
 
@@ -84,14 +84,9 @@ class History:
         after = bisect.bisect_right(self.marks, log_offset, key=lambda mark: mark.offset)
         return self.marks[after - 1].rules if after else None
 
-    def void_after(self, offset: LogOffset) -> list[Mark]:
-        """Return the valid marks after a log offset as void ones; call ``replace_marks`` once they are written."""
-        return [replace(mark, void=True) for mark in self.marks if mark.offset > offset and not mark.void]
-
-    def replace_marks(self, marks: list[Mark]) -> None:
-        """Replace marks of the same log offsets."""
-        changed = {mark.offset: mark for mark in marks}
-        self.marks = [changed.get(mark.offset, mark) for mark in self.marks]
+    def valid_after(self, offset: LogOffset) -> list[Mark]:
+        """Return the valid marks after a log offset; they are void once they are written so."""
+        return [mark for mark in self.marks if mark.offset > offset and not mark.void]
 
     def drop_marks_before(self, low_watermark: LogOffset) -> None:
         """Drop the marks before the low watermark."""

@@ -178,7 +178,7 @@ def _check_run(run: Run, held: _Sums, applied: Applied, begin: int) -> Iterator[
         last, entries = int(order[-1]), entries + len(words)
         if directory is not None:
             directory.add_chunk(blocks)
-        live = doc_numbers >= tables.low_watermark
+        live = doc_numbers >= tables.rows.first
         held.add(table, blocks[live] >> (bits - BLOCK_BITS), words[live], doc_numbers[live])
     if entries != run.entries:
         yield f"table {table}: run {run.number} has {entries} entries, its directory says {run.entries}"
