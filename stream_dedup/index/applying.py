@@ -42,8 +42,9 @@ part of the cost."""
 
 def read_state(store: Store) -> State:
     """Read the state; CorruptError where it is damaged."""
+    (raw,) = store.get([STATE])
     with store.decoding("its state"):
-        return State.decode(*store.get([STATE]))
+        return State.decode(raw)
 
 
 class Applied:

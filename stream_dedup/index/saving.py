@@ -50,10 +50,14 @@ def refuse_unknown(path: Path) -> None:
     if is_file(path / ID_FILE) or not path.is_dir() or not any(map(holds_data, data_folders(path))):
         return
     if next(_log_ids(path), None) is None:
+        remedy = "put the folder back from a backup; without one it cannot be saved, and another folder begins anew"
+        try:
+            refuse_format(path)
+        except CorruptError:
+            remedy = "open it with the release that wrote it: it has another format version"
         msg = (
             f"index {path}: nothing of its data can be read, not even whose they are; nothing was changed. "
-            "Of a worker: move the folder away, and it reads its log again. Of `filter` or `Index`: put the folder "
-            "back from a backup; without one it cannot be saved, and another folder begins anew"
+            f"Of a worker: move the folder away, and it reads its log again. Of `filter` or `Index`: {remedy}"
         )
         raise CorruptError(msg)
 

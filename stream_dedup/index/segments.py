@@ -58,14 +58,16 @@ class Coverage:
     def load(self) -> None:
         """Read what is forgotten, and the last covered offset of each partition, one look-up each."""
         # Other threads read this dictionary: it is replaced whole.
-        self.forgotten = dict(read_forgotten(*pair) for pair in self._store.scan(b"L", b"M"))
+        pairs = list(self._store.scan(b"L", b"M"))
+        with self._store.decoding("what is forgotten of its source partitions"):
+            self.forgotten = dict(read_forgotten(*pair) for pair in pairs)
         self.last = {}
         cursor = b"S"
         while (first := next(self._store.scan(cursor, b"T"), None)) is not None:
-            where, _ = read_segment(*first)
+            where, _ = self._segment(*first)
             end = segment_key(*where, _LAST_OFFSET)
             last = self._store.last(first[0], end) or first
-            self.last[where] = read_segment(*last)[1].last
+            self.last[where] = self._segment(*last)[1].last
             cursor = end + b"\0"
 
     @property
@@ -83,10 +85,10 @@ class Coverage:
             return []
         found = []
         before = self._store.last(segment_key(*where, 0), segment_key(*where, first))
-        if before is not None and (segment := read_segment(*before)[1]).last >= first:
+        if before is not None and (segment := self._segment(*before)[1]).last >= first:
             found.append(segment)
         later = self._store.scan(segment_key(*where, first + 1), segment_key(*where, last + 1))
-        return found + [read_segment(*pair)[1] for pair in later]
+        return found + [self._segment(*pair)[1] for pair in later]
 
     def uncovered(self, batch: Batch) -> Uncovered:
         """Return the part of a new batch that no earlier batch covers."""
@@ -165,7 +167,11 @@ class Coverage:
     def all(self) -> Iterator[tuple[SourceKey, Segment]]:
         """Yield every range, by partition and offset."""
         for key, value in self._store.scan(b"S", b"T"):
-            yield read_segment(key, value)
+            yield self._segment(key, value)
+
+    def _segment(self, key: bytes, value: bytes) -> tuple[SourceKey, Segment]:
+        with self._store.decoding("a source range"):
+            return read_segment(key, value)
 
     def _kept_of(self, segment: Segment, trim: Trim, forgotten: SourceOffset) -> Iterator[Segment]:
         """Yield the parts of a range that a trim keeps."""

@@ -4,15 +4,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rocksdict import Options, Rdict
 
 from stream_dedup.core.model import log_position
 from stream_dedup.errors import CorruptError
 from stream_dedup.index import IndexSettings, LogIndex
-from stream_dedup.index.layout import RUNS, STATE, chunk_key, json_value, offset_key, read_json
+from stream_dedup.index.layout import (
+    RUNS,
+    STATE,
+    chunk_key,
+    forgotten_key,
+    json_value,
+    offset_key,
+    read_json,
+    segment_key,
+)
 from stream_dedup.index.store import Store
 from tests.amount import sampled
 from tests.index.checks import build
-from tests.logs import SCHEME, START_TIME, batch_record, rules_record
+from tests.logs import SCHEME, START_TIME, TOPIC, batch_record, rules_record
 
 RECORDS = [rules_record(0), *(batch_record(at, START_TIME, [3] * 50, range(at * 50, at * 50 + 50)) for at in (1, 2, 3))]
 SETTINGS = IndexSettings(memory_mib=0)
@@ -27,8 +37,12 @@ def kept(tmp_path: Path) -> Path:
 
 def change(path: Path, key: bytes, value: bytes) -> None:
     """Write a value behind the index's back."""
+    assert value_of(path, key)
+    put(path, key, value)
+
+
+def put(path: Path, key: bytes, value: bytes) -> None:
     store = opened(path)
-    assert store.get([key]) != [b""]
     batch = store.batch()
     batch.put(key, value)
     store.write(batch)
@@ -108,6 +122,45 @@ def test_json_that_was_not_written_is_damage(tmp_path: Path, key: bytes, named: 
         (kept / "corrupt").unlink()
     change(kept, key, sound)
     judge_all(kept)
+
+
+@pytest.mark.parametrize(
+    ("key", "named"),
+    [
+        (segment_key(TOPIC, 0, 50), "a source range"),
+        (forgotten_key(TOPIC, 0), "what is forgotten of its source partitions"),
+        (offset_key(b"H", 3), "its withdrawn entries"),
+        (offset_key(b"R", 1), "log record 1"),
+        (offset_key(b"E", 2), "log record 2"),
+    ],
+    ids=["range", "forgotten", "withdrawn", "head", "record"],
+)
+def test_a_value_of_another_length_is_damage(kept: Path, key: bytes, named: str) -> None:
+    """Whichever it is, the message says of which index, of what, and how to go on; the next opening refuses."""
+    put(kept, key, b"short")
+    with pytest.raises(CorruptError, match=f"^index {kept}: {named} cannot be read: .*index rebuild"):
+        read_all(kept)
+    with pytest.raises(CorruptError, match="is damaged"):
+        read_all(kept)
+
+
+def read_all(path: Path) -> None:
+    with LogIndex.open(path, scheme=SCHEME, settings=SETTINGS) as index:
+        index.logged_positions(TOPIC, 0, np.arange(150))
+        index.judge(np.array([log_position(at, 0) for at in (1, 2, 3)]))
+
+
+def test_a_damaged_file_is_told_once(kept: Path) -> None:
+    """One that has the state: what RocksDB says of it is the message, with one remedy."""
+    store = Rdict(str(kept / "data-1"), Options(raw_mode=True))
+    names = [each["name"].lstrip("/") for each in store.live_files() if each["start_key"] == STATE]
+    store.close()
+    for file in [kept / "data-1" / name for name in names]:
+        raw = file.read_bytes()
+        file.write_bytes(bytes([raw[0] ^ 1]) + raw[1:])
+    with pytest.raises(CorruptError, match=f"^index {kept}: RocksDB could not read: Corruption") as error:
+        judge_all(kept)
+    assert str(error.value).count("index rebuild") == 1
 
 
 def change_rows(path: Path, word: int, value: int) -> None:
