@@ -44,7 +44,7 @@ _FAILING = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DRAFT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
-OWNER_FILE = "owner"
+LOCK_FILE = "owner"
 """Holds the process id of the writer."""
 
 _PID_BYTES = 20
@@ -192,7 +192,7 @@ class Owner:
         with writing(path):
             owner = cls(path, kind, writes=True)
             try:
-                _put_pid(path / OWNER_FILE)
+                _put_pid(path / LOCK_FILE)
             except BaseException:
                 owner.release()
                 raise
@@ -254,7 +254,7 @@ class Owner:
             return UserError(
                 f"{self._name} is open in this process already: share it between the threads, or close it first"
             )
-        pid = _pid_in(self._path / OWNER_FILE)
+        pid = _pid_in(self._path / LOCK_FILE)
         whose = _ELSEWHERE if pid == str(os.getpid()) else ""
         return UserError(
             f"{self._name} is in use by process {pid if pid.isdigit() else '?'}{whose}: "
@@ -265,7 +265,7 @@ class Owner:
 def is_others_file(path: Path) -> bool:
     """Whether a folder has a file of the lock's name that this program did not write."""
     try:
-        handle = open_file(path / OWNER_FILE)
+        handle = open_file(path / LOCK_FILE)
     except FileNotFoundError:
         return False
     except (OSError, CorruptError):

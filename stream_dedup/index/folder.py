@@ -55,7 +55,7 @@ from pathlib import Path
 
 from stream_dedup.errors import CorruptError, UnavailableError, UserError, reason_of
 from stream_dedup.folders import (
-    OWNER_FILE,
+    LOCK_FILE,
     Owner,
     is_file,
     is_folder,
@@ -71,7 +71,7 @@ ID_FILE = "worker-id"
 """File of a worker's transactional id in its index folder; it stays when the index is emptied."""
 
 _CURRENT, _CORRUPT = "current", "corrupt"
-_OWN_FILES = frozenset({OWNER_FILE, _CORRUPT, ID_FILE} | {f"{name}.new" for name in (_CURRENT, _CORRUPT, ID_FILE)})
+_OWN_FILES = frozenset({LOCK_FILE, _CORRUPT, ID_FILE} | {f"{name}.new" for name in (_CURRENT, _CORRUPT, ID_FILE)})
 _LOST_AND_FOUND = "lost+found"
 _STAGED, _COMMITTED = "staged", "committed"
 _DATA = re.compile(r"data-([1-9][0-9]{0,8})")
@@ -364,7 +364,7 @@ def _refuse_others_folder(path: Path) -> None:
     left |= {each.name for each in path.iterdir() if _kept_number(each)}
     # The file system makes this folder, so an index folder that is a volume is never empty.
     left |= {_LOST_AND_FOUND} if is_folder(path / _LOST_AND_FOUND) else set()
-    left |= _OWN_FILES - {OWNER_FILE} if is_others_file(path) else _OWN_FILES
+    left |= _OWN_FILES - {LOCK_FILE} if is_others_file(path) else _OWN_FILES
     others = sorted({each.name for each in path.iterdir()} - left)
     if others:
         shown = ", ".join(map(repr, others[:_SHOWN])) + (", ..." if len(others) > _SHOWN else "")
