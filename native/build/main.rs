@@ -6,7 +6,7 @@ use std::{env, process::Command};
 const FIRST: u32 = 89;
 
 fn main() {
-    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=build");
     println!("cargo:rustc-check-cfg=cfg(avx512)");
     let said = Command::new(env::var_os("RUSTC").expect("set by cargo")).arg("--version").output();
     let said = String::from_utf8(said.expect("the compiler answers").stdout).expect("a version");
