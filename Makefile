@@ -51,7 +51,7 @@ docker:
 
 setup: $(VENV)/.dev
 
-$(VENV)/.dev: pyproject.toml native/Cargo.toml native/Cargo.lock native/build.rs $(shell find native/src -type f)
+$(VENV)/.dev: pyproject.toml native/Cargo.toml native/Cargo.lock $(shell find native/src native/build -type f)
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' \
 	  || { echo 'Python 3.11 to 3.14 is needed; $(PYTHON) is another: make PYTHON=/path/to/python3.11'; exit 1; }
 	@[ "$$(printf '%s\n' $(RUST) "$$(cargo --version 2>/dev/null | cut -d ' ' -f 2)" | sort -V | head -n 1)" = $(RUST) ] \

@@ -20,7 +20,7 @@ const BEYOND: u32 = 0x1_0000;
 /// So is each byte that generalized UTF-8 does not have.
 #[must_use]
 pub fn join(text: &[u8]) -> Cow<'_, str> {
-    match str::from_utf8(text) {
+    match std::str::from_utf8(text) {
         Ok(whole) => Cow::Borrowed(whole),
         Err(_) => Cow::Owned(joined(text)),
     }
