@@ -9,21 +9,27 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
+    use std::collections::HashSet;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::{Mutex, PoisonError};
 
     use pyo3::buffer::{Element, PyBuffer};
     use pyo3::exceptions::{PyRuntimeError, PyValueError};
     use pyo3::prelude::*;
-    use pyo3::types::PyBytes;
+    use pyo3::types::{PyBytes, PyString};
 
     use crate::entry::{Batch, Format};
+    use crate::features::{Feature, sentences};
     use crate::postings::chunk::{Blocks, Chunk, Damage, MOST_ENTRIES, words_of};
     use crate::postings::near::{self, Account, Article, Demand, Limits, Meeting, Pair, SKETCH_WORDS, Sieve, WORDS};
     use crate::postings::plan::{self, BLOCKS_PER_WORD, MARGINS, Places, Planner, Shape};
     use crate::postings::rows::Rows;
     use crate::postings::search::{Search, Terms};
     use crate::postings::tables::{KEY_FACTORS, Key, Tables};
+    use crate::reader::{Cleaned, Explained, OwnWords, Reader, Reading, Scheme, Status, Steps};
+    use crate::segment::dictionary::jieba;
+    use crate::settings::{Compared, Features, Settings, Treat, Treatment, Weights};
+    use crate::text::halves;
 
     pyo3::create_exception!(_native, DamageError, PyValueError, "Stored bytes are not what their key says.");
     pyo3::create_exception!(_native, PanicError, PyRuntimeError, "A panic, which is a defect of the native core.");
@@ -34,7 +40,8 @@ mod _native {
         let panic = module.py().get_type::<PanicError>();
         panic.setattr("article", module.py().None())?;
         module.add("PanicError", panic)?;
-        module.add("KEY_FACTORS", KEY_FACTORS)
+        module.add("KEY_FACTORS", KEY_FACTORS)?;
+        module.add("JIEBA_HASHES", jieba::HASHES)
     }
 
     impl From<Damage> for PyErr {
@@ -623,6 +630,215 @@ mod _native {
             let named = article.map_or(Ok(()), |article| error.value(py).setattr("article", article));
             named.err().unwrap_or(error)
         }
+    }
+
+    /// The key sentences of a field in generalized UTF-8.
+    #[pyfunction]
+    fn key_text<'py>(py: Python<'py>, field: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &caught(|| sentences::key_text(field))?))
+    }
+
+    type Columns<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+    type Named<'py> = (String, u64, u64, Bound<'py, PyBytes>);
+    type Told<'py> = (
+        (u8, String, Vec<Named<'py>>, Vec<i64>),
+        (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>),
+        (String, String),
+    );
+
+    #[pyclass(frozen, name = "TextReader")]
+    struct TextReader {
+        scheme: Scheme,
+        /// Those that no thread uses.
+        idle: Mutex<Vec<Reader>>,
+    }
+
+    #[pymethods]
+    impl TextReader {
+        #[new]
+        fn new(
+            py: Python<'_>,
+            settings: &Bound<'_, PyAny>,
+            words: [Vec<(String, Option<u64>)>; 2],
+            stop_words: [HashSet<String>; 2],
+        ) -> PyResult<Self> {
+            let settings = settings_of(settings)?;
+            let [of_long, of_short] = words;
+            let [stop_long, stop_short] = stop_words;
+            let own = [
+                OwnWords { words: of_long, stop_words: stop_long },
+                OwnWords { words: of_short, stop_words: stop_short },
+            ];
+            Ok(Self { scheme: work(py, || Scheme::new(settings, own))?, idle: Mutex::new(Vec::new()) })
+        }
+
+        /// Statuses, signatures, margins and sketches of so many texts.
+        fn read<'py>(&self, py: Python<'py>, count: usize, steps: Py<PyAny>) -> PyResult<Columns<'py>> {
+            let read = |row: usize| {
+                let mut steps = PySteps { steps: &steps, row };
+                let read = |reader: &mut Reader| reader.read(&self.scheme, &mut steps);
+                self.with_reader(read).map_err(|error| at_article(error, row))
+            };
+            let made = py.detach(|| (0..count).map(read).collect::<PyResult<Vec<Reading>>>())?;
+            let column = |part: fn(&Reading) -> &[u8]| {
+                PyBytes::new(py, &made.iter().flat_map(part).copied().collect::<Vec<u8>>())
+            };
+            let statuses: Vec<u8> = made.iter().map(|one| one.status as u8).collect();
+            Ok((
+                PyBytes::new(py, &statuses),
+                column(|one| &one.signature),
+                column(|one| &one.margins),
+                column(|one| &one.sketch),
+            ))
+        }
+
+        /// What the reading of a text is made from.
+        fn account<'py>(&self, py: Python<'py>, steps: Py<PyAny>) -> PyResult<Told<'py>> {
+            let mut steps = PySteps { steps: &steps, row: 0 };
+            let made = py.detach(|| self.with_reader(|reader| reader.account(&self.scheme, &mut steps)))?;
+            Ok(told(py, made))
+        }
+
+        /// What features that a caller counted make of a long text, or a short one.
+        fn weigh<'py>(&self, py: Python<'py>, counts: Vec<(String, u64)>, is_long: bool) -> PyResult<Told<'py>> {
+            let status = if is_long { Status::Long } else { Status::Short };
+            Ok(told(py, work(py, || self.scheme.weigh(&counts, status))?))
+        }
+
+        /// The words of a text as long text, those of ideographs first.
+        fn words(&self, py: Python<'_>, steps: Py<PyAny>) -> PyResult<Vec<String>> {
+            let mut steps = PySteps { steps: &steps, row: 0 };
+            py.detach(|| self.with_reader(|reader| reader.words(&self.scheme, &mut steps)))
+        }
+    }
+
+    impl TextReader {
+        /// Read with scratch memory, which is thrown away after an error.
+        fn with_reader<T>(&self, read: impl FnOnce(&mut Reader) -> PyResult<T>) -> PyResult<T> {
+            let idle = self.idle.lock().map_err(|_| broken())?.pop();
+            let mut reader = idle.map_or_else(|| caught(|| Reader::new(&self.scheme)), Ok)?;
+            let made = caught(|| read(&mut reader))??;
+            self.idle.lock().map_err(|_| broken())?.push(reader);
+            Ok(made)
+        }
+    }
+
+    /// Steps that Python takes.
+    struct PySteps<'p> {
+        steps: &'p Py<PyAny>,
+        row: usize,
+    }
+
+    impl Steps for PySteps<'_> {
+        type Error = PyErr;
+
+        fn before_nfkc(&mut self, field: usize, which: Cleaned) -> PyResult<String> {
+            let name = match which {
+                Cleaned::Long => "long",
+                Cleaned::KeySentences => "key_sentences",
+                Cleaned::Short => "short",
+                Cleaned::ShortWithAddresses => "short_with_addresses",
+                Cleaned::ShortWithLinks => "short_with_links",
+            };
+            Python::attach(|py| text_of(&self.steps.bind(py).call_method1(name, (self.row, field))?))
+        }
+
+        fn after_nfkc(&mut self, normalised: &str) -> PyResult<String> {
+            Python::attach(|py| text_of(&self.steps.bind(py).call_method1("after_nfkc", (normalised,))?))
+        }
+
+        fn without_schemes(&mut self, normalised: &str) -> PyResult<String> {
+            Python::attach(|py| text_of(&self.steps.bind(py).call_method1("without_schemes", (normalised,))?))
+        }
+    }
+
+    /// A text of Python, which may have half surrogates.
+    fn text_of(given: &Bound<'_, PyAny>) -> PyResult<String> {
+        let given = given.cast::<PyString>()?;
+        if let Ok(text) = given.to_str() {
+            return Ok(text.to_owned());
+        }
+        let raw = given.call_method1("encode", ("utf-8", "surrogatepass"))?;
+        Ok(halves::join(raw.extract::<&[u8]>()?).into_owned())
+    }
+
+    /// An error with the row of the text at which a panic occurred.
+    fn at_article(error: PyErr, row: usize) -> PyErr {
+        Python::attach(|py| {
+            if error.is_instance_of::<PanicError>(py) {
+                let named = error.value(py).setattr("article", row);
+                return named.err().unwrap_or(error);
+            }
+            error
+        })
+    }
+
+    fn told(py: Python<'_>, (made, account): (Reading, Explained)) -> Told<'_> {
+        let named = |one: Feature| (one.name, one.count, one.weight, PyBytes::new(py, &one.hash));
+        let features = account.features.into_iter().map(named).collect();
+        (
+            (made.status as u8, account.text, features, account.sums.to_vec()),
+            (PyBytes::new(py, &made.signature), PyBytes::new(py, &made.margins), PyBytes::new(py, &made.sketch)),
+            (account.form.frame, account.form.numbers),
+        )
+    }
+
+    /// What `scheme.FingerprintSettings` say.
+    fn settings_of(given: &Bound<'_, PyAny>) -> PyResult<Settings> {
+        let compared = |name: &str| match given.getattr(name)?.extract::<&str>()? {
+            "letters" => Ok(Compared::Letters),
+            "characters" => Ok(Compared::Characters),
+            other => Err(unknown(name, other)),
+        };
+        Ok(Settings {
+            long: treatment_of(&given.getattr("long")?)?,
+            short: treatment_of(&given.getattr("short")?)?,
+            article_size: given.getattr("article_size")?.extract()?,
+            exact_size: given.getattr("exact_size")?.extract()?,
+            exact: compared("exact")?,
+            field_weights: given.getattr("field_weights")?.extract()?,
+            key_sentences: given.getattr("key_sentences")?.extract()?,
+            sketch: given.getattr("sketch")?.extract()?,
+            sketched: compared("sketch_text")?,
+            form: given.getattr("form")?.extract()?,
+            seed: given.getattr("seed")?.extract()?,
+            margin_bits: 2 * given.getattr("widths")?.getattr("margin_bytes")?.extract::<usize>()?,
+        })
+    }
+
+    fn treatment_of(given: &Bound<'_, PyAny>) -> PyResult<Treatment> {
+        let (steps, features) = (given.getattr("normalisation")?, given.getattr("features")?);
+        let is_taken = |name: &str| steps.getattr(name)?.extract::<bool>();
+        let says = |name: &str, value: &str| Ok::<_, PyErr>(features.getattr(name)?.extract::<&str>()? == value);
+        let damped = features.getattr("damped")?.extract::<bool>()?;
+        let damping = if damped { Some(features.getattr("damping")?.extract()?) } else { None };
+        Ok(Treatment {
+            numbers: match steps.getattr("numbers")?.extract::<&str>()? {
+                "keep" => Treat::Keep,
+                "drop" => Treat::Drop,
+                "token" => Treat::Token,
+                other => return Err(unknown("numbers", other)),
+            },
+            changes_after_nfkc: is_taken("unspace")? || is_taken("lookalikes")? || is_taken("repeats")?,
+            features: Features {
+                are_grams: says("kind", "chars")?,
+                marked: says("words", "marked")?,
+                weights: match features.getattr("weights")?.extract::<&str>()? {
+                    "tf" => Weights::Count,
+                    "level" => Weights::Level,
+                    "tfidf" => Weights::CountIdf(damping),
+                    other => return Err(unknown("weights", other)),
+                },
+                top_k: features.getattr("top_k")?.extract()?,
+                of_languages: says("idf", "languages")?,
+                root: features.getattr("root")?.extract()?,
+                gram_weights: features.getattr("gram_weights")?.extract()?,
+            },
+        })
+    }
+
+    fn unknown(name: &str, value: &str) -> PyErr {
+        PyValueError::new_err(format!("{name}: unknown value {value:?}"))
     }
 
     /// Run without the interpreter; a panic becomes an exception.
