@@ -1,6 +1,7 @@
 //! The native core: what a text or a look-up runs through a thousand times a second, and nothing else.
 //!
 //! * [`entry`]: the bytes of log records.
+//! * [`settings`]: what a scheme says.
 //! * [`text`]: the steps before a text's words are read.
 //! * [`postings`]: the block tables. Which posting lists an article looks up, where they lie, and what is near it.
 //!
@@ -9,6 +10,7 @@
 
 pub mod entry;
 pub mod postings;
+pub mod settings;
 pub mod text;
 
 #[cfg(feature = "python")]
