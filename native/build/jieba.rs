@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::{env, fs};
+use std::fs;
+use std::path::Path;
 
 use xxhash_rust::xxh3::xxh3_64;
+
+use crate::interpreter;
 
 const FIRST: u32 = 0x4E00;
 /// The ideographs that jieba knows, U+4E00 to U+9FD5.
@@ -25,16 +26,11 @@ const FILES: [&str; 5] =
 pub struct Package(HashMap<&'static str, String>);
 
 impl Package {
-    /// Reads the package that the interpreter of this build has: that of `PYO3_PYTHON`, or `python3`.
+    /// Reads the package of this build's interpreter, which is not imported: that takes longer than all else here.
     pub fn read() -> Self {
-        println!("cargo:rerun-if-env-changed=PYO3_PYTHON");
-        let python = env::var_os("PYO3_PYTHON").unwrap_or_else(|| "python3".into());
-        let code = "import importlib.util as u; print(u.find_spec('jieba').submodule_search_locations[0])";
-        let said = Command::new(&python).args(["-c", code]).output();
-        let said = said.ok().filter(|said| said.status.success()).unwrap_or_else(|| {
-            panic!("{python:?} has no package jieba: install jieba 0.42.1, or set PYO3_PYTHON to an interpreter that has it")
-        });
-        let folder = PathBuf::from(String::from_utf8(said.stdout).expect("a path").trim_end());
+        let script = "import importlib.util as u; print(u.find_spec('jieba').submodule_search_locations[0])";
+        let said = interpreter::run(script);
+        let folder = Path::new(said.trim_end());
         let content = |name: &'static str| {
             let path: &Path = &folder.join(name);
             println!("cargo:rerun-if-changed={}", path.display());

@@ -9,8 +9,10 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
+    use std::borrow::Cow;
     use std::collections::HashSet;
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::str::Utf8Error;
     use std::sync::{Mutex, PoisonError};
 
     use pyo3::buffer::{Element, PyBuffer};
@@ -19,17 +21,19 @@ mod _native {
     use pyo3::types::{PyBytes, PyString};
 
     use crate::entry::{Batch, Format};
-    use crate::features::{Feature, sentences};
+    use crate::features::Feature;
     use crate::postings::chunk::{Blocks, Chunk, Damage, MOST_ENTRIES, words_of};
     use crate::postings::near::{self, Account, Article, Demand, Limits, Meeting, Pair, SKETCH_WORDS, Sieve, WORDS};
     use crate::postings::plan::{self, BLOCKS_PER_WORD, MARGINS, Places, Planner, Shape};
     use crate::postings::rows::Rows;
     use crate::postings::search::{Search, Terms};
     use crate::postings::tables::{KEY_FACTORS, Key, Tables};
-    use crate::reader::{Cleaned, Explained, OwnWords, Reader, Reading, Scheme, Status, Steps};
+    use crate::reader::{Explained, Fields, OwnWords, Reader, Reading, Scheme, Status};
     use crate::segment::dictionary::jieba;
-    use crate::settings::{Compared, Features, Settings, Treat, Treatment, Weights};
-    use crate::text::halves;
+    use crate::settings::{Compared, Features, Normalisation, Settings, Treat, Treatment, Weights};
+    use crate::text::clean;
+    use crate::text::edit::Room;
+    use crate::text::numbers;
 
     pyo3::create_exception!(_native, DamageError, PyValueError, "Stored bytes are not what their key says.");
     pyo3::create_exception!(_native, PanicError, PyRuntimeError, "A panic, which is a defect of the native core.");
@@ -632,12 +636,6 @@ mod _native {
         }
     }
 
-    /// The key sentences of a field in generalized UTF-8.
-    #[pyfunction]
-    fn key_text<'py>(py: Python<'py>, field: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(PyBytes::new(py, &caught(|| sentences::key_text(field))?))
-    }
-
     type Columns<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
     type Named<'py> = (String, u64, u64, Bound<'py, PyBytes>);
     type Told<'py> = (
@@ -672,14 +670,14 @@ mod _native {
             Ok(Self { scheme: work(py, || Scheme::new(settings, own))?, idle: Mutex::new(Vec::new()) })
         }
 
-        /// Statuses, signatures, margins and sketches of so many texts.
-        fn read<'py>(&self, py: Python<'py>, count: usize, steps: Py<PyAny>) -> PyResult<Columns<'py>> {
-            let read = |row: usize| {
-                let mut steps = PySteps { steps: &steps, row };
-                let read = |reader: &mut Reader| reader.read(&self.scheme, &mut steps);
-                self.with_reader(read).map_err(|error| at_article(error, row))
+        /// Statuses, signatures, margins and sketches of texts, given by their fields without markup.
+        fn read<'py>(&self, py: Python<'py>, texts: Vec<Vec<Bound<'py, PyString>>>) -> PyResult<Columns<'py>> {
+            let given = texts.iter().map(fields_of).collect::<PyResult<Vec<_>>>()?;
+            let read = |(row, fields): (usize, &Vec<Cow<[u8]>>)| {
+                self.with_reader(fields, Reader::read).map_err(|error| (row, error))
             };
-            let made = py.detach(|| (0..count).map(read).collect::<PyResult<Vec<Reading>>>())?;
+            let made = py.detach(|| given.iter().enumerate().map(read).collect::<Result<Vec<Reading>, _>>());
+            let made = made.map_err(|(row, error)| error.value(py).setattr("article", row).err().unwrap_or(error))?;
             let column = |part: fn(&Reading) -> &[u8]| {
                 PyBytes::new(py, &made.iter().flat_map(part).copied().collect::<Vec<u8>>())
             };
@@ -693,10 +691,9 @@ mod _native {
         }
 
         /// What the reading of a text is made from.
-        fn account<'py>(&self, py: Python<'py>, steps: Py<PyAny>) -> PyResult<Told<'py>> {
-            let mut steps = PySteps { steps: &steps, row: 0 };
-            let made = py.detach(|| self.with_reader(|reader| reader.account(&self.scheme, &mut steps)))?;
-            Ok(told(py, made))
+        fn explain<'py>(&self, py: Python<'py>, fields: Vec<Bound<'py, PyString>>) -> PyResult<Told<'py>> {
+            let fields = fields_of(&fields)?;
+            Ok(told(py, py.detach(|| self.with_reader(&fields, Reader::explain))?))
         }
 
         /// What features that a caller counted make of a long text, or a short one.
@@ -706,71 +703,30 @@ mod _native {
         }
 
         /// The words of a text as long text, those of ideographs first.
-        fn words(&self, py: Python<'_>, steps: Py<PyAny>) -> PyResult<Vec<String>> {
-            let mut steps = PySteps { steps: &steps, row: 0 };
-            py.detach(|| self.with_reader(|reader| reader.words(&self.scheme, &mut steps)))
+        fn words(&self, py: Python<'_>, fields: Vec<Bound<'_, PyString>>) -> PyResult<Vec<String>> {
+            let fields = fields_of(&fields)?;
+            py.detach(|| self.with_reader(&fields, Reader::words))
         }
     }
 
     impl TextReader {
-        /// Read with scratch memory, which is thrown away after an error.
-        fn with_reader<T>(&self, read: impl FnOnce(&mut Reader) -> PyResult<T>) -> PyResult<T> {
+        /// Read with scratch memory, which is thrown away after a panic.
+        fn with_reader<T>(
+            &self,
+            fields: &[Cow<[u8]>],
+            read: impl for<'t> FnOnce(&mut Reader, &Scheme, Fields<'t>) -> T,
+        ) -> PyResult<T> {
+            let fields: Vec<&[u8]> = fields.iter().map(|field| &field[..]).collect();
             let idle = self.idle.lock().map_err(|_| broken())?.pop();
             let mut reader = idle.map_or_else(|| caught(|| Reader::new(&self.scheme)), Ok)?;
-            let made = caught(|| read(&mut reader))??;
+            let made = caught(|| read(&mut reader, &self.scheme, &fields))?;
             self.idle.lock().map_err(|_| broken())?.push(reader);
             Ok(made)
         }
     }
 
-    /// Steps that Python takes.
-    struct PySteps<'p> {
-        steps: &'p Py<PyAny>,
-        row: usize,
-    }
-
-    impl Steps for PySteps<'_> {
-        type Error = PyErr;
-
-        fn before_nfkc(&mut self, field: usize, which: Cleaned) -> PyResult<String> {
-            let name = match which {
-                Cleaned::Long => "long",
-                Cleaned::KeySentences => "key_sentences",
-                Cleaned::Short => "short",
-                Cleaned::ShortWithAddresses => "short_with_addresses",
-                Cleaned::ShortWithLinks => "short_with_links",
-            };
-            Python::attach(|py| text_of(&self.steps.bind(py).call_method1(name, (self.row, field))?))
-        }
-
-        fn after_nfkc(&mut self, normalised: &str) -> PyResult<String> {
-            Python::attach(|py| text_of(&self.steps.bind(py).call_method1("after_nfkc", (normalised,))?))
-        }
-
-        fn without_schemes(&mut self, normalised: &str) -> PyResult<String> {
-            Python::attach(|py| text_of(&self.steps.bind(py).call_method1("without_schemes", (normalised,))?))
-        }
-    }
-
-    /// A text of Python, which may have half surrogates.
-    fn text_of(given: &Bound<'_, PyAny>) -> PyResult<String> {
-        let given = given.cast::<PyString>()?;
-        if let Ok(text) = given.to_str() {
-            return Ok(text.to_owned());
-        }
-        let raw = given.call_method1("encode", ("utf-8", "surrogatepass"))?;
-        Ok(halves::join(raw.extract::<&[u8]>()?).into_owned())
-    }
-
-    /// An error with the row of the text at which a panic occurred.
-    fn at_article(error: PyErr, row: usize) -> PyErr {
-        Python::attach(|py| {
-            if error.is_instance_of::<PanicError>(py) {
-                let named = error.value(py).setattr("article", row);
-                return named.err().unwrap_or(error);
-            }
-            error
-        })
+    fn fields_of<'a>(fields: &'a Vec<Bound<'_, PyString>>) -> PyResult<Vec<Cow<'a, [u8]>>> {
+        fields.iter().map(generalized).collect()
     }
 
     fn told(py: Python<'_>, (made, account): (Reading, Explained)) -> Told<'_> {
@@ -807,19 +763,12 @@ mod _native {
     }
 
     fn treatment_of(given: &Bound<'_, PyAny>) -> PyResult<Treatment> {
-        let (steps, features) = (given.getattr("normalisation")?, given.getattr("features")?);
-        let is_taken = |name: &str| steps.getattr(name)?.extract::<bool>();
+        let features = given.getattr("features")?;
         let says = |name: &str, value: &str| Ok::<_, PyErr>(features.getattr(name)?.extract::<&str>()? == value);
         let damped = features.getattr("damped")?.extract::<bool>()?;
         let damping = if damped { Some(features.getattr("damping")?.extract()?) } else { None };
         Ok(Treatment {
-            numbers: match steps.getattr("numbers")?.extract::<&str>()? {
-                "keep" => Treat::Keep,
-                "drop" => Treat::Drop,
-                "token" => Treat::Token,
-                other => return Err(unknown("numbers", other)),
-            },
-            changes_after_nfkc: is_taken("unspace")? || is_taken("lookalikes")? || is_taken("repeats")?,
+            normalisation: given.getattr("normalisation")?.extract::<Steps>()?.try_into()?,
             features: Features {
                 are_grams: says("kind", "chars")?,
                 marked: says("words", "marked")?,
@@ -839,6 +788,137 @@ mod _native {
 
     fn unknown(name: &str, value: &str) -> PyErr {
         PyValueError::new_err(format!("{name}: unknown value {value:?}"))
+    }
+
+    // Steps of normalising.
+
+    /// `scheme.Normalisation`.
+    #[derive(FromPyObject)]
+    #[expect(clippy::struct_excessive_bools, reason = "each is a step, taken or not")]
+    struct Steps {
+        invisible: bool,
+        tags: bool,
+        entities: bool,
+        urls: String,
+        emails: String,
+        users: String,
+        numbers: String,
+        emoji: String,
+        join_numbers: bool,
+        rejoin: bool,
+        simplify: bool,
+        unspace: bool,
+        repeats: bool,
+        lookalikes: bool,
+    }
+
+    impl TryFrom<Steps> for Normalisation {
+        type Error = PyErr;
+
+        fn try_from(steps: Steps) -> PyResult<Self> {
+            Ok(Self {
+                invisible: steps.invisible,
+                tags: steps.tags,
+                entities: steps.entities,
+                urls: treat(&steps.urls)?,
+                emails: treat(&steps.emails)?,
+                users: treat(&steps.users)?,
+                numbers: treat(&steps.numbers)?,
+                emoji: treat(&steps.emoji)?,
+                join_numbers: steps.join_numbers,
+                rejoin: steps.rejoin,
+                simplify: steps.simplify,
+                unspace: steps.unspace,
+                repeats: steps.repeats,
+                lookalikes: steps.lookalikes,
+            })
+        }
+    }
+
+    fn treat(name: &str) -> PyResult<Treat> {
+        match name {
+            "keep" => Ok(Treat::Keep),
+            "drop" => Ok(Treat::Drop),
+            "token" => Ok(Treat::Token),
+            _ => Err(PyValueError::new_err(format!("{name} is not keep, drop or token"))),
+        }
+    }
+
+    /// A text as generalized UTF-8: Python's own bytes, but for texts with half surrogates.
+    fn generalized<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, [u8]>> {
+        if let Ok(whole) = text.to_str() {
+            return Ok(Cow::Borrowed(whole.as_bytes()));
+        }
+        let encoded = text.call_method1("encode", ("utf-8", "surrogatepass"))?;
+        Ok(Cow::Owned(encoded.cast::<PyBytes>()?.as_bytes().to_vec()))
+    }
+
+    /// The text that was made of one; the same object if it is the same text.
+    fn made<'py>(given: Bound<'py, PyString>, made: Option<String>) -> Bound<'py, PyString> {
+        made.map_or(given.clone(), |made| PyString::new(given.py(), &made))
+    }
+
+    #[pyfunction]
+    fn before_nfkc<'py>(
+        py: Python<'py>,
+        texts: Vec<Bound<'py, PyString>>,
+        steps: Steps,
+    ) -> PyResult<Vec<(Bound<'py, PyString>, bool, bool)>> {
+        let steps = steps.try_into()?;
+        let given = texts.iter().map(generalized).collect::<PyResult<Vec<_>>>()?;
+        let cleaned = work(py, || {
+            let mut room = Room::default();
+            let clean = |text: &[u8]| {
+                let cleaned = clean::before_nfkc(text, &steps, &mut room);
+                (changed(text, &cleaned.text), cleaned.is_addressed, cleaned.is_simplified)
+            };
+            given.iter().map(|text| &text[..]).map(clean).collect::<Vec<_>>()
+        })?;
+        drop(given);
+        let each = texts.into_iter().zip(cleaned);
+        Ok(each.map(|(given, (text, addressed, simplified))| (made(given, text), addressed, simplified)).collect())
+    }
+
+    #[pyfunction]
+    fn after_nfkc<'py>(text: Bound<'py, PyString>, steps: Steps, numbers: bool) -> PyResult<Bound<'py, PyString>> {
+        let steps = steps.try_into()?;
+        step(text, |text, room| Ok(clean::after_nfkc(std::str::from_utf8(text)?, &steps, numbers, room).into_owned()))
+    }
+
+    #[pyfunction]
+    fn without_schemes(text: Bound<'_, PyString>) -> PyResult<Bound<'_, PyString>> {
+        step(text, |text, room| Ok(clean::without_schemes(std::str::from_utf8(text)?, room).into_owned()))
+    }
+
+    #[pyfunction]
+    fn simplify(text: Bound<'_, PyString>) -> PyResult<Bound<'_, PyString>> {
+        step(text, |text, room| Ok(clean::simplified(text, room).into_owned()))
+    }
+
+    #[pyfunction]
+    fn has_symbol(text: &str) -> bool {
+        numbers::has_symbol(text)
+    }
+
+    #[pyfunction]
+    fn is_number(word: &str) -> bool {
+        numbers::is_number(word)
+    }
+
+    /// Take a step of a text.
+    fn step<'py>(
+        text: Bound<'py, PyString>,
+        step: impl FnOnce(&[u8], &mut Room) -> Result<String, Utf8Error> + Send,
+    ) -> PyResult<Bound<'py, PyString>> {
+        let given = generalized(&text)?;
+        let after = work(text.py(), || step(&given, &mut Room::default()).map(|after| changed(&given, &after)))??;
+        drop(given);
+        Ok(made(text, after))
+    }
+
+    /// What is not as it was given.
+    fn changed(given: &[u8], text: &str) -> Option<String> {
+        (text.as_bytes() != given).then(|| text.to_owned())
     }
 
     /// Run without the interpreter; a panic becomes an exception.

@@ -15,21 +15,26 @@
 //! differ in little but a link, the signature sees the same text, and the sketch another one.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::HashSet;
+use std::ops::Range;
 
 use crate::features::counts::Counts;
 use crate::features::grams::Grams;
-use crate::features::units::{ADDRESS, Units};
+use crate::features::sentences::key_text;
+use crate::features::units::Units;
 use crate::features::weights::Weigher;
 use crate::features::words::{Rule, Words, bytes_of};
 use crate::features::{Feature, Weighed, heaviest_first};
 use crate::segment::Segmenter;
 use crate::segment::dictionary::{DICTIONARY, Dictionary};
-use crate::settings::{Compared, Settings, Treat, Treatment};
+use crate::settings::{Compared, Normalisation, Settings, Treat, Treatment};
 use crate::signature::form::Form;
 use crate::signature::mixing::{WHOLE, factor, share_of_short};
 use crate::signature::sketch::Sketcher;
 use crate::signature::sums::{BITS, Hash, MAX_MARGIN, Sums, feature_hash};
+use crate::text::clean;
+use crate::text::edit::Room;
 use crate::text::normalise::normalise;
 
 /// Least letters of a short text: of three, one changed is a large part of the text.
@@ -46,45 +51,6 @@ pub enum Status {
     Short = 3,
     /// Compared whole.
     Exact = 4,
-}
-
-/// A field of a text as some steps leave it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cleaned {
-    /// Of long text, before NFKC; normalised where steps follow NFKC.
-    Long,
-    /// The same of the field's key sentences.
-    KeySentences,
-    /// Of short text, before NFKC.
-    Short,
-    /// Of short text, before NFKC, with addresses of all kinds.
-    ShortWithAddresses,
-    /// Of short text, before NFKC, with links.
-    ShortWithLinks,
-}
-
-/// The steps on a text that are taken elsewhere.
-pub trait Steps {
-    /// Why one cannot be taken.
-    type Error;
-
-    /// A field before NFKC.
-    ///
-    /// # Errors
-    /// A step cannot be taken.
-    fn before_nfkc(&mut self, field: usize, which: Cleaned) -> Result<String, Self::Error>;
-
-    /// A normalised short text with tricks of spam undone and its numbers replaced.
-    ///
-    /// # Errors
-    /// A step cannot be taken.
-    fn after_nfkc(&mut self, normalised: &str) -> Result<String, Self::Error>;
-
-    /// A text whose links have no schemes.
-    ///
-    /// # Errors
-    /// A step cannot be taken.
-    fn without_schemes(&mut self, normalised: &str) -> Result<String, Self::Error>;
 }
 
 /// What all texts of one scheme share.
@@ -107,6 +73,8 @@ pub struct OwnWords {
 /// One kind of text: long or short.
 struct Kind {
     dictionary: Cow<'static, Dictionary>,
+    /// The optional steps of normalising.
+    steps: Normalisation,
     weigher: Weigher,
     rule: Rule,
     stop_words: HashSet<String>,
@@ -119,8 +87,21 @@ impl Kind {
         } else {
             Cow::Owned(DICTIONARY.with_words(own.words.iter().map(|(word, frequency)| (word.as_str(), *frequency))))
         };
-        let rule = Rule { marked: treatment.features.marked, numbers: treatment.numbers };
-        Self { dictionary, weigher: Weigher::new(&treatment.features), rule, stop_words: own.stop_words }
+        let steps = treatment.normalisation;
+        let rule = Rule { marked: treatment.features.marked, numbers: steps.numbers };
+        Self { dictionary, steps, weigher: Weigher::new(&treatment.features), rule, stop_words: own.stop_words }
+    }
+
+    /// Splits a part of a text into words.
+    fn split(&self, text: &[u8], words: &mut Words, room: &mut Room) {
+        let cleaned = clean::before_nfkc(text, &self.steps, room).text.into_owned();
+        if self.steps.changes_after_nfkc() {
+            let text = normalise(&cleaned);
+            let text = clean::after_nfkc(&text, &self.steps, false, room).into_owned();
+            words.split_normalised(text, self.rule, &self.dictionary);
+        } else {
+            words.split(cleaned, self.rule, &self.dictionary);
+        }
     }
 }
 
@@ -138,7 +119,7 @@ pub struct Reading {
 }
 
 /// What the reading of a text is made from.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Explained {
     /// The normalised text; of short text what counts.
     pub text: String,
@@ -148,6 +129,12 @@ pub struct Explained {
     pub sums: [i64; BITS],
     /// Of the text.
     pub form: Form,
+}
+
+impl Default for Explained {
+    fn default() -> Self {
+        Self { text: String::new(), features: Vec::new(), sums: [0; BITS], form: Form::default() }
+    }
 }
 
 impl Scheme {
@@ -166,10 +153,6 @@ impl Scheme {
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
-    }
-
-    fn fields(&self) -> usize {
-        self.settings.field_weights.len()
     }
 
     /// Bytes of an entry's sketch, with the form.
@@ -208,8 +191,12 @@ impl Scheme {
     }
 }
 
+/// The fields of a text, without markup, in generalized UTF-8.
+pub type Fields<'t> = &'t [&'t [u8]];
+
 /// Reads texts of one scheme: the scratch memory of one thread.
 pub struct Reader {
+    room: Room,
     words: Vec<Words>,
     segmenter: Segmenter,
     counts: Counts,
@@ -223,12 +210,13 @@ struct Part {
     features: Vec<Feature>,
 }
 
-/// A short text on its way.
+/// A text as short text.
 struct Short {
     /// Each field up to NFKC.
     normalised: Vec<String>,
     /// Each field after all steps.
     texts: Vec<String>,
+    /// What counts of each field.
     units: Vec<Units>,
 }
 
@@ -237,6 +225,7 @@ impl Reader {
     #[must_use]
     pub fn new(scheme: &Scheme) -> Self {
         Self {
+            room: Room::default(),
             words: Vec::new(),
             segmenter: Segmenter::default(),
             counts: Counts::new(scheme.long.dictionary.size().max(scheme.short.dictionary.size())),
@@ -246,132 +235,142 @@ impl Reader {
     }
 
     /// Reads one text.
-    ///
-    /// # Errors
-    /// A step cannot be taken.
-    pub fn read<S: Steps>(&mut self, scheme: &Scheme, steps: &mut S) -> Result<Reading, S::Error> {
-        self.read_with(scheme, steps, None)
+    pub fn read(&mut self, scheme: &Scheme, fields: Fields) -> Reading {
+        self.read_with(scheme, fields, None)
     }
 
     /// Reads one text, with all that its reading is made from.
-    ///
-    /// # Errors
-    /// A step cannot be taken.
-    pub fn account<S: Steps>(&mut self, scheme: &Scheme, steps: &mut S) -> Result<(Reading, Explained), S::Error> {
-        let form = Form::default();
-        let mut account = Explained { text: String::new(), features: Vec::new(), sums: [0; BITS], form };
-        let made = self.read_with(scheme, steps, Some(&mut account))?;
-        Ok((made, account))
-    }
-
-    fn read_with<S: Steps>(
-        &mut self,
-        scheme: &Scheme,
-        steps: &mut S,
-        mut account: Option<&mut Explained>,
-    ) -> Result<Reading, S::Error> {
-        let settings = &scheme.settings;
-        let size = self.split_long(scheme, steps)?;
-        if settings.has_long() && size >= settings.surely_long() {
-            let long = self.long(scheme, steps, account.is_some())?;
-            return self.finish_long(scheme, steps, long, &Form::default(), account);
-        }
-        let short = Short::read(scheme, steps)?;
-        let letters: usize = short.units.iter().map(Units::letters).sum();
-        let characters: usize = short.normalised.iter().map(|one| one.chars().count()).sum();
-        let measured = if settings.exact == Compared::Letters { letters } else { characters };
-        let has_address = short.texts.iter().any(|one| one.contains(ADDRESS));
-        if measured < settings.exact_size || (settings.exact_size > 0 && letters < LEAST_LETTERS) {
-            if letters == 0 && !has_address {
-                return Ok(scheme.featureless(&short, account));
-            }
-            let text = short.compared(scheme, steps, has_address)?;
-            return Ok(scheme.finish_exact(&text, has_address, &short, account));
-        }
-        let form = if settings.form { Form::of(&short.normalised.join("\n")) } else { Form::default() };
-        let share = if settings.has_long() { share_of_short(size, settings.article_size.unwrap_or(0)) } else { WHOLE };
-        let accounts = account.is_some();
-        let long = if share < WHOLE { self.long(scheme, steps, accounts)? } else { None };
-        if share == 0 && long.is_some() {
-            return self.finish_long(scheme, steps, long, &form, account);
-        }
-        let own = self.short(scheme, &short, accounts);
-        match (long, own) {
-            (Some(long), Some(own)) => {
-                let factors = (factor(WHOLE - share, long.sums.squares), factor(share, own.sums.squares));
-                let sums = long.sums.mixed(factors.0, &own.sums, factors.1);
-                let is_long = size >= settings.article_size.unwrap_or(0);
-                let status = if is_long { Status::Long } else { Status::Short };
-                if let Some(account) = &mut account {
-                    let scaled = |part: Part, factor: u64| {
-                        part.features.into_iter().map(move |one| Feature { weight: one.weight * factor, ..one })
-                    };
-                    account.features = scaled(long, factors.0).chain(scaled(own, factors.1)).collect();
-                    account.features.sort_by_key(|one| std::cmp::Reverse(one.weight));
-                }
-                self.finish_short(scheme, steps, &short, status, &sums, &form, account)
-            }
-            (_, Some(own)) => {
-                if let Some(account) = &mut account {
-                    account.features = own.features;
-                }
-                self.finish_short(scheme, steps, &short, Status::Short, &own.sums, &form, account)
-            }
-            (Some(long), None) => self.finish_long(scheme, steps, Some(long), &form, account),
-            (None, None) => Ok(scheme.featureless(&short, account)),
-        }
-    }
-
-    /// Splits the fields as long text; returns their letters.
-    fn split_long<S: Steps>(&mut self, scheme: &Scheme, steps: &mut S) -> Result<usize, S::Error> {
-        if !scheme.settings.has_long() {
-            return Ok(0);
-        }
-        self.words.resize_with(scheme.fields(), Words::default);
-        for (field, words) in self.words.iter_mut().enumerate() {
-            split(words, scheme, steps.before_nfkc(field, Cleaned::Long)?);
-        }
-        Ok(self.words.iter().map(|words| words.letters().len()).sum())
-    }
-
-    /// What a text is as long text; none without features.
-    fn long<S: Steps>(&mut self, scheme: &Scheme, steps: &mut S, accounts: bool) -> Result<Option<Part>, S::Error> {
-        let Self { words, segmenter, counts, .. } = self;
-        let settings = &scheme.settings;
-        for (words, &weight) in words.iter().zip(&settings.field_weights) {
-            counts.add(words, weight, segmenter, &scheme.long.dictionary);
-        }
-        if settings.key_sentences > 0 {
-            let mut key = Words::default();
-            for (field, &weight) in settings.field_weights.iter().enumerate() {
-                split(&mut key, scheme, steps.before_nfkc(field, Cleaned::KeySentences)?);
-                counts.add(&key, weight.saturating_mul(settings.key_sentences), segmenter, &scheme.long.dictionary);
-            }
-        }
-        Ok(self.weigh_words(scheme, &scheme.long, accounts))
+    pub fn explain(&mut self, scheme: &Scheme, fields: Fields) -> (Reading, Explained) {
+        let mut explained = Explained::default();
+        let made = self.read_with(scheme, fields, Some(&mut explained));
+        (made, explained)
     }
 
     /// The words of a text as long text, those of ideographs first.
-    ///
-    /// # Errors
-    /// A step cannot be taken.
-    pub fn words<S: Steps>(&mut self, scheme: &Scheme, steps: &mut S) -> Result<Vec<String>, S::Error> {
-        self.split_long(scheme, steps)?;
+    pub fn words(&mut self, scheme: &Scheme, fields: Fields) -> Vec<String> {
+        self.split_long(scheme, fields);
         let mut found = Vec::new();
         for words in &self.words {
             for (run, offset) in words.han_runs() {
-                let add =
-                    |word: std::ops::Range<usize>, _| found.push(words.source()[bytes_of(offset, &word)].to_owned());
+                let add = |word: Range<usize>, _| found.push(words.source()[bytes_of(offset, &word)].to_owned());
                 self.segmenter.cut(&scheme.long.dictionary, run, add);
             }
             found.extend(words.others().map(str::to_owned));
         }
-        Ok(found)
+        found
     }
 
-    fn weigh_words(&mut self, scheme: &Scheme, kind: &Kind, accounts: bool) -> Option<Part> {
+    fn read_with(&mut self, scheme: &Scheme, fields: Fields, mut explained: Option<&mut Explained>) -> Reading {
+        let settings = &scheme.settings;
+        let size = if settings.has_long() { self.split_long(scheme, fields) } else { 0 };
+        if settings.has_long() && size >= settings.surely_long() {
+            return match self.long(scheme, fields, explained.is_some()) {
+                Some(long) => self.finish_long(scheme, fields, long, &Form::default(), explained),
+                None => self.featureless(scheme, fields, explained),
+            };
+        }
+        let short = self.read_short(scheme, fields);
+        let letters: usize = short.units.iter().map(Units::letters).sum();
+        let characters: usize = short.normalised.iter().map(|one| one.chars().count()).sum();
+        let measured = if settings.exact == Compared::Letters { letters } else { characters };
+        if measured < settings.exact_size || (settings.exact_size > 0 && letters < LEAST_LETTERS) {
+            return self.exact(scheme, fields, &short, letters, explained);
+        }
+        let form = if settings.form { Form::of(&short.normalised.join("\n")) } else { Form::default() };
+        let article_size = settings.article_size.unwrap_or(0);
+        let share = if settings.has_long() { share_of_short(size, article_size) } else { WHOLE };
+        let long = if share < WHOLE { self.long(scheme, fields, explained.is_some()) } else { None };
+        let own = if share == 0 && long.is_some() { None } else { self.short(scheme, &short, explained.is_some()) };
+        let (status, sums, features) = match (long, own) {
+            (Some(long), None) => return self.finish_long(scheme, fields, long, &form, explained),
+            (None, None) => return self.featureless(scheme, fields, explained),
+            (None, Some(own)) => (Status::Short, own.sums, own.features),
+            (Some(long), Some(own)) => {
+                let status = if size >= article_size { Status::Long } else { Status::Short };
+                let factors = (factor(WHOLE - share, long.sums.squares), factor(share, own.sums.squares));
+                let mut features = long.times(factors.0);
+                features.extend(own.times(factors.1));
+                features.sort_by_key(|one| Reverse(one.weight));
+                (status, long.sums.mixed(factors.0, &own.sums, factors.1), features)
+            }
+        };
+        let mut letters = Vec::new();
+        if !scheme.sketcher.is_idle() {
+            match settings.sketched {
+                Compared::Characters => letters = self.characters_with_addresses(scheme, fields),
+                Compared::Letters => short.units.iter().for_each(|units| units.add_letters(&mut letters)),
+            }
+        }
+        if let Some(explained) = &mut explained {
+            explained.text = if status == Status::Long { self.long_text(scheme, fields) } else { short.shown() };
+            (explained.features, explained.sums, explained.form) = (features, sums.sums, form.clone());
+        }
+        scheme.of_features(status, &sums, &letters, &form)
+    }
+
+    /// Splits the fields as long text; returns how many letters they have.
+    fn split_long(&mut self, scheme: &Scheme, fields: Fields) -> usize {
+        self.words.resize_with(fields.len(), Words::default);
+        for (field, words) in fields.iter().zip(&mut self.words) {
+            scheme.long.split(field, words, &mut self.room);
+        }
+        self.words.iter().map(|words| words.letters().len()).sum()
+    }
+
+    /// What a text that is split is as long text; none without features.
+    fn long(&mut self, scheme: &Scheme, fields: Fields, explains: bool) -> Option<Part> {
+        let settings = &scheme.settings;
+        for (words, &weight) in self.words.iter().zip(&settings.field_weights) {
+            self.counts.add(words, weight, &mut self.segmenter, &scheme.long.dictionary);
+        }
+        if settings.key_sentences > 0 {
+            let mut words = Words::default();
+            for (field, &weight) in fields.iter().zip(&settings.field_weights) {
+                scheme.long.split(&key_text(field), &mut words, &mut self.room);
+                let times = weight.saturating_mul(settings.key_sentences);
+                self.counts.add(&words, times, &mut self.segmenter, &scheme.long.dictionary);
+            }
+        }
+        self.weigh_words(scheme, &scheme.long, explains)
+    }
+
+    /// A text as short text.
+    fn read_short(&mut self, scheme: &Scheme, fields: Fields) -> Short {
+        let (mut normalised, mut texts, mut units) = (Vec::new(), Vec::new(), Vec::new());
+        for field in fields {
+            let one = normalise(&clean::before_nfkc(field, &scheme.short.steps, &mut self.room).text);
+            let text = clean::after_nfkc(&one, &scheme.short.steps, true, &mut self.room).into_owned();
+            units.push(Units::of(text.clone()));
+            texts.push(text);
+            normalised.push(one);
+        }
+        Short { normalised, texts, units }
+    }
+
+    /// What a text is as short text; none without features.
+    fn short(&mut self, scheme: &Scheme, short: &Short, explains: bool) -> Option<Part> {
+        let kind = &scheme.short;
+        if !kind.weigher.features().are_grams {
+            let mut words = Words::default();
+            for (text, &weight) in short.texts.iter().zip(&scheme.settings.field_weights) {
+                // Numbers are replaced already.
+                words.split_normalised(text.clone(), Rule { numbers: Treat::Keep, ..kind.rule }, &kind.dictionary);
+                self.counts.add(&words, weight, &mut self.segmenter, &kind.dictionary);
+            }
+            return self.weigh_words(scheme, kind, explains);
+        }
+        for (units, &weight) in short.units.iter().zip(&scheme.settings.field_weights) {
+            self.grams.add(units, weight);
+        }
         let mut features = Vec::new();
-        let named = accounts.then_some(&mut features);
+        let named = explains.then_some(&mut features);
+        self.grams.weigh(&kind.weigher, scheme.settings.seed, &mut self.weighed, named);
+        self.part(kind, features)
+    }
+
+    fn weigh_words(&mut self, scheme: &Scheme, kind: &Kind, explains: bool) -> Option<Part> {
+        let mut features = Vec::new();
+        let named = explains.then_some(&mut features);
         let seed = scheme.settings.seed;
         self.counts.weigh(&kind.dictionary, &kind.weigher, &kind.stop_words, seed, &mut self.weighed, named);
         self.part(kind, features)
@@ -388,190 +387,132 @@ impl Reader {
         Some(Part { sums: Sums::of(&self.weighed.weights, &self.weighed.hashes), features })
     }
 
-    /// What a text is as short text; none without features.
-    fn short(&mut self, scheme: &Scheme, short: &Short, accounts: bool) -> Option<Part> {
-        let kind = &scheme.short;
-        if !kind.weigher.features().are_grams {
-            let mut words = Words::default();
-            for (text, &weight) in short.texts.iter().zip(&scheme.settings.field_weights) {
-                words.split_normalised(text.clone(), Rule { numbers: Treat::Keep, ..kind.rule }, &kind.dictionary);
-                self.counts.add(&words, weight, &mut self.segmenter, &kind.dictionary);
-            }
-            return self.weigh_words(scheme, kind, accounts);
-        }
-        for (units, &weight) in short.units.iter().zip(&scheme.settings.field_weights) {
-            self.grams.add(units, weight);
-        }
-        let mut features = Vec::new();
-        let named = accounts.then_some(&mut features);
-        self.grams.weigh(&kind.weigher, scheme.settings.seed, &mut self.weighed, named);
-        self.part(kind, features)
-    }
-
-    fn finish_long<S: Steps>(
+    /// A text that is split, by its words alone.
+    fn finish_long(
         &mut self,
         scheme: &Scheme,
-        steps: &mut S,
-        long: Option<Part>,
+        fields: Fields,
+        Part { sums, features }: Part,
         form: &Form,
-        account: Option<&mut Explained>,
-    ) -> Result<Reading, S::Error> {
-        let Some(Part { sums, features }) = long else {
-            if account.is_some() {
-                return Ok(scheme.featureless(&Short::read(scheme, steps)?, account));
-            }
-            return Ok(scheme.blank(Status::Featureless));
-        };
+        explained: Option<&mut Explained>,
+    ) -> Reading {
         let letters = if scheme.sketcher.is_idle() {
             Cow::Borrowed([].as_slice())
         } else if scheme.settings.sketched == Compared::Characters {
-            Cow::Owned(characters_with_addresses(scheme, steps)?)
+            Cow::Owned(self.characters_with_addresses(scheme, fields))
         } else if let [words] = self.words.as_slice() {
             Cow::Borrowed(words.letters())
         } else {
             Cow::Owned(self.words.iter().flat_map(Words::letters).copied().collect())
         };
-        if let Some(account) = account {
-            account.text = scheme.long_text(steps)?;
-            (account.features, account.sums, account.form) = (features, sums.sums, form.clone());
-        }
-        Ok(scheme.of_features(Status::Long, &sums, &letters, form))
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "what a short text has come to")]
-    fn finish_short<S: Steps>(
-        &mut self,
-        scheme: &Scheme,
-        steps: &mut S,
-        short: &Short,
-        status: Status,
-        sums: &Sums,
-        form: &Form,
-        account: Option<&mut Explained>,
-    ) -> Result<Reading, S::Error> {
-        let mut letters = Vec::new();
-        if scheme.sketcher.is_idle() {
-        } else if scheme.settings.sketched == Compared::Characters {
-            letters = characters_with_addresses(scheme, steps)?;
-        } else {
-            short.units.iter().for_each(|units| units.add_letters(&mut letters));
-        }
-        if let Some(account) = account {
-            account.text = if status == Status::Long { scheme.long_text(steps)? } else { short.shown() };
-            (account.sums, account.form) = (sums.sums, form.clone());
-        }
-        Ok(scheme.of_features(status, sums, &letters, form))
-    }
-}
-
-impl Scheme {
-    fn featureless(&self, short: &Short, account: Option<&mut Explained>) -> Reading {
-        if let Some(account) = account {
-            account.text = short.shown();
-        }
-        self.blank(Status::Featureless)
-    }
-
-    fn finish_exact(&self, text: &str, has_address: bool, short: &Short, account: Option<&mut Explained>) -> Reading {
-        let made = self.exact(text);
-        if let Some(account) = account {
-            let is_shown = has_address || self.settings.exact == Compared::Characters;
-            account.text = if is_shown { text.to_owned() } else { short.shown() };
-            let sums = Sums::of(&[1], &[made.signature]);
-            account.features = vec![Feature { name: text.to_owned(), count: 1, weight: 1, hash: made.signature }];
-            account.sums = sums.sums;
+        let made = scheme.of_features(Status::Long, &sums, &letters, form);
+        if let Some(explained) = explained {
+            explained.text = self.long_text(scheme, fields);
+            (explained.features, explained.sums, explained.form) = (features, sums.sums, form.clone());
         }
         made
     }
 
-    /// The normalised text as long text.
-    fn long_text<S: Steps>(&self, steps: &mut S) -> Result<String, S::Error> {
-        let fields = (0..self.fields()).map(|field| {
-            let text = steps.before_nfkc(field, Cleaned::Long)?;
-            Ok(if self.settings.long.changes_after_nfkc { text } else { normalise(&text) })
-        });
-        Ok(fields.collect::<Result<Vec<_>, S::Error>>()?.join("\n"))
+    /// A text that is compared whole.
+    fn exact(
+        &mut self,
+        scheme: &Scheme,
+        fields: Fields,
+        short: &Short,
+        letters: usize,
+        explained: Option<&mut Explained>,
+    ) -> Reading {
+        let has_address = short.texts.iter().any(|one| one.contains(clean::URL));
+        if letters == 0 && !has_address {
+            return self.featureless(scheme, fields, explained);
+        }
+        let text = if has_address {
+            let steps = Normalisation { urls: Treat::Keep, ..scheme.short.steps };
+            let mut with_links = |field: &&[u8]| {
+                let text = normalise(&clean::before_nfkc(field, &steps, &mut self.room).text);
+                clean::without_schemes(&text, &mut self.room).replace(' ', "")
+            };
+            fields.iter().map(&mut with_links).collect::<Vec<_>>().join("\n")
+        } else if scheme.settings.exact == Compared::Letters {
+            short.units.iter().map(|units| units.joined("")).collect::<Vec<_>>().join("\n")
+        } else {
+            short.texts.join("\n")
+        };
+        let made = scheme.exact(&text);
+        if let Some(explained) = explained {
+            let is_shown = has_address || scheme.settings.exact == Compared::Characters;
+            explained.text = if is_shown { text.clone() } else { short.shown() };
+            explained.sums = Sums::of(&[1], &[made.signature]).sums;
+            explained.features = vec![Feature { name: text, count: 1, weight: 1, hash: made.signature }];
+        }
+        made
     }
 
-    /// What features that a caller counted add up to, as those of a text of this kind.
-    #[must_use]
-    pub fn weigh(&self, counts: &[(String, u64)], status: Status) -> (Reading, Explained) {
-        let form = Form::default();
-        let mut account = Explained { text: String::new(), features: Vec::new(), sums: [0; BITS], form };
-        if counts.is_empty() {
-            return (self.blank(Status::Featureless), account);
+    fn featureless(&mut self, scheme: &Scheme, fields: Fields, explained: Option<&mut Explained>) -> Reading {
+        if let Some(explained) = explained {
+            explained.text = self.read_short(scheme, fields).shown();
         }
-        let weigher = if status == Status::Long { &self.long.weigher } else { &self.short.weigher };
-        account.features.extend(counts.iter().map(|(name, count)| Feature {
-            name: name.clone(),
-            count: *count,
-            weight: u64::from(weigher.weight(weigher.idf(name), *count)),
-            hash: feature_hash(name.as_bytes(), self.settings.seed),
-        }));
-        heaviest_first(&mut account.features, weigher.features().top_k);
-        let weights: Vec<u32> = account.features.iter().map(|one| one.weight as u32).collect();
-        let hashes: Vec<Hash> = account.features.iter().map(|one| one.hash).collect();
-        let sums = Sums::of(&weights, &hashes);
-        account.sums = sums.sums;
-        (self.of_features(status, &sums, &[], &account.form), account)
+        scheme.blank(Status::Featureless)
+    }
+
+    /// The normalised text as long text.
+    fn long_text(&mut self, scheme: &Scheme, fields: Fields) -> String {
+        let steps = &scheme.long.steps;
+        let normalised = fields.iter().map(|field| {
+            let text = normalise(&clean::before_nfkc(field, steps, &mut self.room).text);
+            clean::after_nfkc(&text, steps, false, &mut self.room).into_owned()
+        });
+        normalised.collect::<Vec<_>>().join("\n")
+    }
+
+    /// All characters of a text as short text but white space, addresses included.
+    fn characters_with_addresses(&mut self, scheme: &Scheme, fields: Fields) -> Vec<u32> {
+        let own = &scheme.short.steps;
+        let steps = Normalisation { urls: Treat::Keep, emails: Treat::Keep, users: Treat::Keep, ..*own };
+        let mut letters = Vec::new();
+        for field in fields {
+            let text = normalise(&clean::before_nfkc(field, &steps, &mut self.room).text);
+            let text = clean::after_nfkc(&text, own, true, &mut self.room);
+            letters.extend(text.chars().filter(|one| *one != ' ').map(u32::from));
+        }
+        letters
+    }
+}
+
+impl Part {
+    /// Its features, whose weights are multiplied.
+    fn times(&self, factor: u64) -> Vec<Feature> {
+        self.features.iter().map(|one| Feature { weight: one.weight * factor, ..one.clone() }).collect()
     }
 }
 
 impl Short {
-    fn read<S: Steps>(scheme: &Scheme, steps: &mut S) -> Result<Self, S::Error> {
-        let (mut normalised, mut texts) = (Vec::new(), Vec::new());
-        for field in 0..scheme.fields() {
-            let one = normalise(&steps.before_nfkc(field, Cleaned::Short)?);
-            texts.push(after_nfkc(scheme, steps, one.clone())?);
-            normalised.push(one);
-        }
-        let units = texts.iter().map(|text| Units::of(text.clone())).collect();
-        Ok(Self { normalised, texts, units })
-    }
-
-    /// What is compared of an exact text.
-    fn compared<S: Steps>(&self, scheme: &Scheme, steps: &mut S, has_address: bool) -> Result<String, S::Error> {
-        let fields: Vec<String> = if has_address {
-            let field = |field| {
-                let text = normalise(&steps.before_nfkc(field, Cleaned::ShortWithLinks)?);
-                Ok(steps.without_schemes(&text)?.replace(' ', ""))
-            };
-            (0..scheme.fields()).map(field).collect::<Result<_, S::Error>>()?
-        } else if scheme.settings.exact == Compared::Letters {
-            self.units.iter().map(|units| units.joined("")).collect()
-        } else {
-            self.texts.clone()
-        };
-        Ok(fields.join("\n"))
-    }
-
     /// What counts, as people are shown it.
     fn shown(&self) -> String {
         self.units.iter().map(|units| units.joined(" ")).collect::<Vec<_>>().join("\n")
     }
 }
 
-fn split(words: &mut Words, scheme: &Scheme, text: String) {
-    let Kind { dictionary, rule, .. } = &scheme.long;
-    if scheme.settings.long.changes_after_nfkc {
-        words.split_normalised(text, *rule, dictionary);
-    } else {
-        words.split(text, *rule, dictionary);
+impl Scheme {
+    /// What features that a caller counted add up to, as those of a text of this kind.
+    #[must_use]
+    pub fn weigh(&self, counts: &[(String, u64)], status: Status) -> (Reading, Explained) {
+        let mut explained = Explained::default();
+        if counts.is_empty() {
+            return (self.blank(Status::Featureless), explained);
+        }
+        let weigher = if status == Status::Long { &self.long.weigher } else { &self.short.weigher };
+        explained.features.extend(counts.iter().map(|(name, count)| Feature {
+            name: name.clone(),
+            count: *count,
+            weight: u64::from(weigher.weight(weigher.idf(name), *count)),
+            hash: feature_hash(name.as_bytes(), self.settings.seed),
+        }));
+        heaviest_first(&mut explained.features, weigher.features().top_k);
+        let weights: Vec<u32> = explained.features.iter().map(|one| one.weight as u32).collect();
+        let hashes: Vec<Hash> = explained.features.iter().map(|one| one.hash).collect();
+        let sums = Sums::of(&weights, &hashes);
+        explained.sums = sums.sums;
+        (self.of_features(status, &sums, &[], &explained.form), explained)
     }
-}
-
-fn after_nfkc<S: Steps>(scheme: &Scheme, steps: &mut S, normalised: String) -> Result<String, S::Error> {
-    let Treatment { changes_after_nfkc, numbers, .. } = scheme.settings.short;
-    if changes_after_nfkc || numbers != Treat::Keep { steps.after_nfkc(&normalised) } else { Ok(normalised) }
-}
-
-/// All characters of a text as short text but white space, addresses included.
-fn characters_with_addresses<S: Steps>(scheme: &Scheme, steps: &mut S) -> Result<Vec<u32>, S::Error> {
-    let mut letters = Vec::new();
-    for field in 0..scheme.fields() {
-        let text = normalise(&steps.before_nfkc(field, Cleaned::ShortWithAddresses)?);
-        let text = after_nfkc(scheme, steps, text)?;
-        letters.extend(text.chars().filter(|one| *one != ' ').map(u32::from));
-    }
-    Ok(letters)
 }

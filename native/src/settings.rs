@@ -2,15 +2,45 @@
 
 use crate::signature::mixing::mixing_end;
 
-/// What becomes of numbers in a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is done with addresses, numbers and so on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Treat {
     /// They stay.
+    #[default]
     Keep,
-    /// They go.
+    /// They are dropped.
     Drop,
-    /// One token stands for each.
+    /// Each becomes a token for its kind.
     Token,
+}
+
+/// Optional steps of normalising, each with the name that it has in `scheme.Normalisation`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a step, taken or not")]
+#[expect(missing_docs, reason = "the scheme has them")]
+pub struct Normalisation {
+    pub invisible: bool,
+    pub tags: bool,
+    pub entities: bool,
+    pub urls: Treat,
+    pub emails: Treat,
+    pub users: Treat,
+    pub numbers: Treat,
+    pub emoji: Treat,
+    pub join_numbers: bool,
+    pub rejoin: bool,
+    pub simplify: bool,
+    pub unspace: bool,
+    pub repeats: bool,
+    pub lookalikes: bool,
+}
+
+impl Normalisation {
+    /// Whether steps follow NFKC.
+    #[must_use]
+    pub fn changes_after_nfkc(&self) -> bool {
+        self.unspace || self.repeats || self.lookalikes
+    }
 }
 
 /// How the features of a text are counted and weighed: `scheme.Features`.
@@ -43,13 +73,11 @@ pub enum Weights {
     CountIdf(Option<u32>),
 }
 
-/// Normalisation behind the steps that are taken elsewhere, and features of one kind of text.
+/// Normalisation and features of one kind of text.
 #[derive(Clone, Debug)]
 pub struct Treatment {
-    /// What becomes of words of digits in long text; of short text that is a step against spam.
-    pub numbers: Treat,
-    /// Steps follow NFKC.
-    pub changes_after_nfkc: bool,
+    /// The optional steps.
+    pub normalisation: Normalisation,
     /// How its features are counted and weighed.
     pub features: Features,
 }

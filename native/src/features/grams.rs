@@ -10,7 +10,8 @@ use super::units::Units;
 use super::weights::Weigher;
 use super::{Feature, Weighed};
 use crate::signature::sums::feature_hash;
-use crate::text::characters::{Class, han_number};
+use crate::text::characters::han_number;
+use crate::text::numbers::is_number;
 
 /// A gram but a number: up to three characters of 21 bits, and which kind it is.
 type Key = u64;
@@ -55,7 +56,7 @@ impl Grams {
     }
 
     fn add_word(&mut self, word: &str, times: u64) {
-        if word.chars().all(|one| Class::of(one).is_decimal()) {
+        if is_number(word) {
             let count = self.numbers.entry(format!("_{word}_")).or_default();
             *count = count.saturating_add(times);
             return;

@@ -2,6 +2,9 @@
 //!
 //! They are read in text before any step, which may have half surrogates: generalized UTF-8, a half as three bytes.
 
+use crate::text::points;
+use crate::text::unicode14::Properties;
+
 /// What keeps key sentences apart where line breaks are dropped.
 const BETWEEN: &[u8] = "。\n".as_bytes();
 
@@ -41,11 +44,11 @@ struct Sentence<'t> {
 /// Calls `found` with each sentence of a line.
 fn each_sentence<'t>(line: &'t [u8], mut found: impl FnMut(Sentence<'t>)) {
     let (mut begin, mut characters) = (0, 0);
-    let mut points = points(line).peekable();
+    let mut points = points::each(line).peekable();
     while let Some((at, point)) = points.next() {
         // A dot ends a sentence only before white space, not in 3.14 or example.com.
         let ends = match char::from_u32(point) {
-            Some('.') => points.peek().is_none_or(|&(_, next)| char::from_u32(next).is_some_and(is_white)),
+            Some('.') => points.peek().is_none_or(|&(_, next)| Properties::of(next).is_white()),
             Some('。' | '！' | '？' | '!' | '?' | '；' | ';' | '…') => true,
             _ => false,
         };
@@ -66,13 +69,13 @@ fn each_sentence<'t>(line: &'t [u8], mut found: impl FnMut(Sentence<'t>)) {
 /// The lines of a text, as Python's `splitlines` has them.
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut begin = 0;
-    let mut points = points(text);
+    let mut points = points::each(text);
     std::iter::from_fn(move || {
         for (at, point) in points.by_ref() {
             let is_break = matches!(point, 0x0a..=0x0d | 0x1c..=0x1e | 0x85 | 0x2028 | 0x2029);
             if is_break {
                 let line = &text[begin..at];
-                begin = at + size_of(text[at]);
+                begin = at + points::at(text, at).map_or(1, |(_, bytes)| bytes);
                 return Some(line);
             }
         }
@@ -81,32 +84,6 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
         (!line.is_empty()).then_some(line)
     })
 }
-
-/// Code points of generalized UTF-8, and where they begin.
-fn points(text: &[u8]) -> impl Iterator<Item = (usize, u32)> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let first = *text.get(at)?;
-        let begin = at;
-        let size = size_of(first).min(text.len() - at);
-        at += size;
-        let lead = if size == 1 { u32::from(first) } else { u32::from(first) & (0x7f >> size) };
-        let point = text[begin + 1..at].iter().fold(lead, |point, byte| point << 6 | u32::from(byte & 0x3f));
-        Some((begin, point))
-    })
-}
-
-/// Bytes of the character that begins with this one.
-fn size_of(first: u8) -> usize {
-    match first {
-        0xf0.. => 4,
-        0xe0.. => 3,
-        0xc0.. => 2,
-        _ => 1,
-    }
-}
-
-use crate::text::characters::is_white;
 
 #[cfg(test)]
 mod tests {

@@ -6,13 +6,13 @@
 use std::ops::Range;
 
 use crate::text::characters::{Class, han_number, is_white};
+use crate::text::clean;
+use crate::text::numbers::has_symbol;
 
 /// Visible characters for each letter from which on symbols count.
 const SYMBOLS: usize = 4;
-/// Letters of the Vai script that stand for an address, a mail address, a user, a number, and a picture.
-pub const TOKENS: std::ops::RangeInclusive<char> = '\u{a500}'..='\u{a504}';
-/// That of an address.
-pub const ADDRESS: char = '\u{a500}';
+/// Letters that stand for addresses and the like.
+const TOKENS: std::ops::RangeInclusive<char> = clean::URL..=clean::EMOJI;
 
 /// A unit.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ impl Units {
         let visible = normalised.chars().filter(|one| *one != ' ').count();
         if letters * SYMBOLS < visible {
             let bare = without_runs(&normalised);
-            if letters * SYMBOLS < bare.chars().count() && (letters > 0 || bare.chars().any(is_symbol)) {
+            if letters * SYMBOLS < bare.chars().count() && (letters > 0 || has_symbol(&bare)) {
                 return Self::of_all_characters(bare);
             }
         }
@@ -115,11 +115,6 @@ fn without_runs(text: &str) -> String {
         !is_repeated && one != ' '
     });
     kept.collect()
-}
-
-/// An arrow, a mathematical symbol, a drawing or an emoji.
-fn is_symbol(one: char) -> bool {
-    matches!(one, '\u{2190}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
 }
 
 fn characters(text: &str) -> usize {

@@ -17,7 +17,8 @@ use std::sync::LazyLock;
 
 use crate::segment::dictionary::{DICTIONARY, Dictionary, jieba};
 use crate::settings::{Features, Weights};
-use crate::text::characters::{Class, han_number};
+use crate::text::characters::{HAN_BYTES, han_number};
+use crate::text::numbers::is_number;
 
 /// IDF of 1.
 const UNIT: u32 = 1024;
@@ -95,7 +96,7 @@ impl Weigher {
         if self.features.are_grams {
             return self.idf(name);
         }
-        let is_alone = name.len() == crate::text::characters::HAN_BYTES;
+        let is_alone = name.len() == HAN_BYTES;
         self.rooted(match dictionary.idf(node) {
             Some(idf) => idf,
             None if is_alone => jieba::LEAST_IDF,
@@ -147,7 +148,7 @@ fn idf_of_languages(word: &str) -> u32 {
     if word.starts_with(|first| han_number(first).is_some()) {
         return if size == 1 { jieba::LEAST_IDF } else { HAN_UNKNOWN };
     }
-    if size > 0 && word.chars().all(|one| Class::of(one).is_decimal()) {
+    if is_number(word) {
         return if size == 1 { DIGIT } else { NUMBER };
     }
     LISTED.get(word).copied().unwrap_or((LENGTH_FLOOR + size).min(LENGTH_CEILING) * UNIT)

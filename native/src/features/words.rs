@@ -13,14 +13,14 @@ use std::ops::Range;
 use crate::segment::dictionary::Dictionary;
 use crate::settings::Treat;
 use crate::text::characters::{Class, HAN_BYTES, HAN_FIRST, HAN_LAST, han_number};
+use crate::text::clean;
 use crate::text::normalise::normalise;
+use crate::text::numbers::is_number;
 
 /// Most characters of a run of ideographs; a longer run is cut, as the reference segmenter takes time with the square of it.
 const MAX_HAN_RUN: usize = 4096;
 /// Characters of the parts of words that are written without spaces: about a word of these languages.
 const UNSPACED_SIZE: usize = 4;
-/// The letter that stands for a number.
-const NUMBER_TOKEN: &str = "\u{a503}";
 
 /// How words are read.
 #[derive(Clone, Copy, Debug)]
@@ -184,10 +184,11 @@ impl Words {
     }
 
     fn add_word(&mut self, word: &str, rule: Rule) {
-        let is_number = || !word.is_empty() && word.chars().all(|one| Class::of(one).is_decimal());
         match rule.numbers {
-            Treat::Drop if is_number() => return,
-            Treat::Token if is_number() => return self.add_word(NUMBER_TOKEN, Rule { numbers: Treat::Keep, ..rule }),
+            Treat::Drop if is_number(word) => return,
+            Treat::Token if is_number(word) => {
+                return self.add_word(&String::from(clean::NUMBER), Rule { numbers: Treat::Keep, ..rule });
+            }
             _ => {}
         }
         self.other_letters.extend(word.chars().map(u32::from));

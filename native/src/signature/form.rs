@@ -17,6 +17,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::features::weights::{STOP_WORDS, common_words};
 use crate::text::characters::Class;
+use crate::text::clean;
 
 /// Letters beyond which a text has no form: if its numbers alone differ, it is a new edition of one text.
 pub const MOST_LETTERS: usize = 384;
@@ -34,7 +35,7 @@ const GRAMMAR: &str = "了的等着般呢吧吗么啦呀哩嘛在为对与从把
 /// Common words that names have too: Las Vegas, Li Na, the month of May.
 const NAMES: &str = "al da de del di dos du el la las le les li lo los ma may su van von will";
 /// Letters that stand for addresses and the like.
-const TOKENS: std::ops::RangeInclusive<char> = '\u{a500}'..='\u{a504}';
+const TOKENS: std::ops::RangeInclusive<char> = clean::URL..=clean::EMOJI;
 
 static IS_GRAMMAR: LazyLock<HashSet<char>> = LazyLock::new(|| GRAMMAR.chars().collect());
 static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
