@@ -12,7 +12,7 @@ import numba
 import numpy as np
 
 from stream_dedup.core.arrays import U32
-from stream_dedup.core.text.normalise import normalise
+from tests.reference.normalise import normalise
 
 VALUES = 128
 """Values of a sketch; datasketch's own default."""

@@ -18,7 +18,7 @@ const STATES: [&str; 4] = ["B", "E", "M", "S"];
 /// Units of IDF in 1.
 const IDF_UNIT: f64 = 1024.0;
 
-/// The files whose content the tables are made of, in the order in which their hashes are given.
+/// The files whose content the tables are made of.
 const FILES: [&str; 5] =
     ["dict.txt", "finalseg/prob_start.py", "finalseg/prob_trans.py", "finalseg/prob_emit.py", "analyse/idf.txt"];
 
@@ -44,9 +44,9 @@ impl Package {
         &self.0[name]
     }
 
-    /// The hash of each file.
-    fn hashes(&self) -> [String; FILES.len()] {
-        FILES.map(|name| format!("{:016x}", xxh3_64(self.text(name).as_bytes())))
+    /// Each file with its hash.
+    fn hashes(&self) -> [(&str, u64); FILES.len()] {
+        FILES.map(|name| (name, xxh3_64(self.text(name).as_bytes())))
     }
 }
 
@@ -172,7 +172,7 @@ pub fn constants(package: &Package, dictionary: &Dictionary) -> String {
     write("STEPS: [[f64; 4]; 4]", &steps);
     let hashes = package.hashes();
     let count = hashes.len();
-    write(&format!("HASHES: [&str; {count}]"), &hashes);
+    write(&format!("HASHES: [(&str, u64); {count}]"), &hashes);
     source
 }
 

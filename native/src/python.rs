@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     use std::borrow::Cow;
-    use std::collections::HashSet;
+    use std::collections::HashMap;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::str::Utf8Error;
     use std::sync::{Mutex, PoisonError};
@@ -19,9 +19,11 @@ mod _native {
     use pyo3::exceptions::{PyRuntimeError, PyValueError};
     use pyo3::prelude::*;
     use pyo3::types::{PyBytes, PyString};
+    use xxhash_rust::xxh3::xxh3_64;
 
     use crate::entry::{Batch, Format};
     use crate::features::Feature;
+    use crate::features::weights::COMMON_WORDS;
     use crate::postings::chunk::{Blocks, Chunk, Damage, MOST_ENTRIES, words_of};
     use crate::postings::near::{self, Account, Article, Demand, Limits, Meeting, Pair, SKETCH_WORDS, Sieve, WORDS};
     use crate::postings::plan::{self, BLOCKS_PER_WORD, MARGINS, Places, Planner, Shape};
@@ -33,6 +35,7 @@ mod _native {
     use crate::settings::{Compared, Features, Normalisation, Settings, Treat, Treatment, Weights};
     use crate::text::clean;
     use crate::text::edit::Room;
+    use crate::text::halves;
     use crate::text::numbers;
 
     pyo3::create_exception!(_native, DamageError, PyValueError, "Stored bytes are not what their key says.");
@@ -45,7 +48,10 @@ mod _native {
         panic.setattr("article", module.py().None())?;
         module.add("PanicError", panic)?;
         module.add("KEY_FACTORS", KEY_FACTORS)?;
-        module.add("JIEBA_HASHES", jieba::HASHES)
+        let common_words = ("common_words.txt", xxh3_64(COMMON_WORDS.as_bytes()));
+        let hashes = jieba::HASHES.into_iter().chain([common_words]);
+        let hashes: HashMap<&str, String> = hashes.map(|(name, hash)| (name, format!("{hash:016x}"))).collect();
+        module.add("DATA_HASHES", hashes)
     }
 
     impl From<Damage> for PyErr {
@@ -657,17 +663,11 @@ mod _native {
         fn new(
             py: Python<'_>,
             settings: &Bound<'_, PyAny>,
-            words: [Vec<(String, Option<u64>)>; 2],
-            stop_words: [HashSet<String>; 2],
+            words: Vec<(String, Option<u64>)>,
+            stop_words: Vec<String>,
         ) -> PyResult<Self> {
-            let settings = settings_of(settings)?;
-            let [of_long, of_short] = words;
-            let [stop_long, stop_short] = stop_words;
-            let own = [
-                OwnWords { words: of_long, stop_words: stop_long },
-                OwnWords { words: of_short, stop_words: stop_short },
-            ];
-            Ok(Self { scheme: work(py, || Scheme::new(settings, own))?, idle: Mutex::new(Vec::new()) })
+            let (settings, own) = (settings_of(settings)?, OwnWords { words, stop_words });
+            Ok(Self { scheme: work(py, || Scheme::new(settings, &own))?, idle: Mutex::new(Vec::new()) })
         }
 
         /// Statuses, signatures, margins and sketches of texts, given by their fields without markup.
@@ -697,7 +697,17 @@ mod _native {
         }
 
         /// What features that a caller counted make of a long text, or a short one.
-        fn weigh<'py>(&self, py: Python<'py>, counts: Vec<(String, u64)>, is_long: bool) -> PyResult<Told<'py>> {
+        fn weigh<'py>(
+            &self,
+            py: Python<'py>,
+            counts: Vec<(Bound<'py, PyString>, u64)>,
+            is_long: bool,
+        ) -> PyResult<Told<'py>> {
+            let counts = counts.iter().map(|(name, count)| {
+                let name = generalized(name)?;
+                Ok((halves::join(&name).into_owned(), *count))
+            });
+            let counts = counts.collect::<PyResult<Vec<_>>>()?;
             let status = if is_long { Status::Long } else { Status::Short };
             Ok(told(py, work(py, || self.scheme.weigh(&counts, status))?))
         }

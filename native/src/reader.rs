@@ -61,13 +61,13 @@ pub struct Scheme {
     sketcher: Sketcher,
 }
 
-/// A user's words, as texts of one kind have them.
+/// A user's words, as files have them.
 #[derive(Clone, Debug, Default)]
 pub struct OwnWords {
     /// For the dictionary, each with its frequency.
     pub words: Vec<(String, Option<u64>)>,
-    /// They do not count.
-    pub stop_words: HashSet<String>,
+    /// Texts whose words do not count.
+    pub stop_words: Vec<String>,
 }
 
 /// One kind of text: long or short.
@@ -81,25 +81,41 @@ struct Kind {
 }
 
 impl Kind {
-    fn new(treatment: &Treatment, own: OwnWords) -> Self {
-        let dictionary = if own.words.is_empty() {
-            Cow::Borrowed(&*DICTIONARY)
-        } else {
-            Cow::Owned(DICTIONARY.with_words(own.words.iter().map(|(word, frequency)| (word.as_str(), *frequency))))
+    fn new(treatment: &Treatment, own: &OwnWords) -> Self {
+        let mut made = Self {
+            dictionary: Cow::Borrowed(&*DICTIONARY),
+            steps: treatment.normalisation,
+            weigher: Weigher::new(&treatment.features),
+            rule: Rule { marked: treatment.features.marked, numbers: treatment.normalisation.numbers },
+            stop_words: HashSet::new(),
         };
-        let steps = treatment.normalisation;
-        let rule = Rule { marked: treatment.features.marked, numbers: steps.numbers };
-        Self { dictionary, steps, weigher: Weigher::new(&treatment.features), rule, stop_words: own.stop_words }
+        let mut room = Room::default();
+        if !own.words.is_empty() {
+            // As they stand in texts.
+            let mut simplified = |word: &str| match made.steps.simplify {
+                true => clean::simplified(word.as_bytes(), &mut room).into_owned(),
+                false => word.to_owned(),
+            };
+            let words: Vec<_> = own.words.iter().map(|(word, frequency)| (simplified(word), *frequency)).collect();
+            let words = words.iter().map(|(word, frequency)| (word.as_str(), *frequency));
+            made.dictionary = Cow::Owned(DICTIONARY.with_words(words));
+        }
+        made.stop_words = own.stop_words.iter().map(|text| made.normalise(text.as_bytes(), &mut room)).collect();
+        made
+    }
+
+    /// A text after all steps but that of numbers.
+    fn normalise(&self, text: &[u8], room: &mut Room) -> String {
+        let normalised = normalise(&clean::before_nfkc(text, &self.steps, room).text);
+        clean::after_nfkc(&normalised, &self.steps, false, room).into_owned()
     }
 
     /// Splits a part of a text into words.
     fn split(&self, text: &[u8], words: &mut Words, room: &mut Room) {
-        let cleaned = clean::before_nfkc(text, &self.steps, room).text.into_owned();
         if self.steps.changes_after_nfkc() {
-            let text = normalise(&cleaned);
-            let text = clean::after_nfkc(&text, &self.steps, false, room).into_owned();
-            words.split_normalised(text, self.rule, &self.dictionary);
+            words.split_normalised(self.normalise(text, room), self.rule, &self.dictionary);
         } else {
+            let cleaned = clean::before_nfkc(text, &self.steps, room).text.into_owned();
             words.split(cleaned, self.rule, &self.dictionary);
         }
     }
@@ -137,12 +153,31 @@ impl Default for Explained {
     }
 }
 
+impl Explained {
+    /// With names in place of the letters that stand for tokens.
+    fn with_names(mut self) -> Self {
+        let named = |text: String| {
+            if text.is_ascii() {
+                return text;
+            }
+            clean::TOKENS.iter().fold(text, |text, (letter, name)| text.replace(*letter, name))
+        };
+        self.text = named(self.text);
+        for feature in &mut self.features {
+            feature.name = named(std::mem::take(&mut feature.name));
+        }
+        self
+    }
+}
+
 impl Scheme {
-    /// Of these settings, with a user's words for long and for short text.
+    /// Of these settings, with a user's words.
     #[must_use]
-    pub fn new(settings: Settings, [of_long, of_short]: [OwnWords; 2]) -> Self {
+    pub fn new(settings: Settings, own: &OwnWords) -> Self {
+        let no_words = OwnWords::default();
+        let of_short = if settings.short.features.are_grams { &no_words } else { own };
         Self {
-            long: Kind::new(&settings.long, of_long),
+            long: Kind::new(&settings.long, own),
             short: Kind::new(&settings.short, of_short),
             sketcher: Sketcher::new(&settings.sketch, settings.seed),
             settings,
@@ -243,7 +278,7 @@ impl Reader {
     pub fn explain(&mut self, scheme: &Scheme, fields: Fields) -> (Reading, Explained) {
         let mut explained = Explained::default();
         let made = self.read_with(scheme, fields, Some(&mut explained));
-        (made, explained)
+        (made, explained.with_names())
     }
 
     /// The words of a text as long text, those of ideographs first.
@@ -457,11 +492,7 @@ impl Reader {
 
     /// The normalised text as long text.
     fn long_text(&mut self, scheme: &Scheme, fields: Fields) -> String {
-        let steps = &scheme.long.steps;
-        let normalised = fields.iter().map(|field| {
-            let text = normalise(&clean::before_nfkc(field, steps, &mut self.room).text);
-            clean::after_nfkc(&text, steps, false, &mut self.room).into_owned()
-        });
+        let normalised = fields.iter().map(|field| scheme.long.normalise(field, &mut self.room));
         normalised.collect::<Vec<_>>().join("\n")
     }
 
@@ -513,6 +544,6 @@ impl Scheme {
         let hashes: Vec<Hash> = explained.features.iter().map(|one| one.hash).collect();
         let sums = Sums::of(&weights, &hashes);
         explained.sums = sums.sums;
-        (self.of_features(status, &sums, &[], &explained.form), explained)
+        (self.of_features(status, &sums, &[], &explained.form), explained.with_names())
     }
 }

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stream_dedup.core.fingerprint.word_numbers import WordNumbers, packed_words
 
 from stream_dedup.core import kept_tables
 from stream_dedup.core.fingerprint import dictionary, points, weights, words
-from stream_dedup.core.fingerprint.word_numbers import WordNumbers, packed_words
 from stream_dedup.core.kept_tables import kept_arrays
 from stream_dedup.core.scheme import idf_path
 from stream_dedup.core.table_store import MadeFrom, TableStore, keep_tables_in, table_store

@@ -8,10 +8,10 @@ from unittest.mock import patch
 import pytest
 from numba import int64, njit
 from numba.core.codegen import JitEngine
-
-from stream_dedup.core import kept_code, kernel, lean_compiler
 from stream_dedup.core.fingerprint.grams_kernel import count
 from stream_dedup.core.fingerprint.sums_kernel import _add_rows
+
+from stream_dedup.core import kept_code, kernel, lean_compiler
 from stream_dedup.core.kernel import compiled, inlined, popcount
 from stream_dedup.core.lean_compiler import without_collections
 

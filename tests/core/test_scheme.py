@@ -8,12 +8,14 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+import xxhash
 
-from stream_dedup import core
+from stream_dedup import _native, core
 from stream_dedup.core import scheme
 from stream_dedup.core.profiles import PROFILES, Profile
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation, scheme_of
 from stream_dedup.errors import UserError
+from tests.reference.weights import COMMON_WORDS, jieba_file
 
 ALLOWED = set(
     """
@@ -90,7 +92,6 @@ def test_what_changes_entries_changes_the_scheme(base: FingerprintSettings, othe
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (CLASSIC, replace(CLASSIC, segmenter="jieba")),
         (CLASSIC.with_features(weights="tf"), CLASSIC.with_features(weights="tf", damped=False, root=True)),
         (CLASSIC, replace(CLASSIC, short=COMMENT.short)),
         (COMMENT, replace(COMMENT, long=CLASSIC.long)),
@@ -101,7 +102,7 @@ def test_what_changes_entries_changes_the_scheme(base: FingerprintSettings, othe
     ],
 )
 def test_what_changes_no_entry_does_not(one: FingerprintSettings, other: FingerprintSettings) -> None:
-    """The segmenter, and settings without effect, do not change the scheme."""
+    """Settings without effect do not change the scheme."""
     assert scheme_of(one) == scheme_of(other)
 
 
@@ -132,14 +133,18 @@ def test_parameters_are_canonical_json() -> None:
     assert json.dumps(json.loads(text), sort_keys=True, separators=(",", ":")) == text
 
 
-@pytest.mark.parametrize("changed", range(len(scheme.segmenter_paths())))
-def test_data_files_count_by_their_content(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, changed: int) -> None:
-    """A dictionary of other content makes another scheme, and so does each table of the model."""
-    (tmp_path / "other").write_text("词 1 n\n", encoding="utf-8")
-    before, paths = scheme_of(FingerprintSettings()), scheme.segmenter_paths()
-    paths[changed] = tmp_path / "other"
-    monkeypatch.setattr(scheme, "segmenter_paths", lambda: paths)
-    assert scheme_of(FingerprintSettings()) != before
+@pytest.mark.parametrize("changed", sorted(_native.DATA_HASHES))
+def test_data_files_count_by_their_content(monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+    """A dictionary of other content makes another scheme, and so does each table of the native core."""
+    before = scheme_of(ARTICLE)
+    monkeypatch.setitem(_native.DATA_HASHES, changed, "0" * 16)
+    assert scheme_of(ARTICLE) != before
+
+
+def test_data_are_named_by_the_hashes_of_their_files() -> None:
+    """Of jieba's package, and of this one, as they were when the native core was built."""
+    files = {name: jieba_file(name) for name in _native.DATA_HASHES} | {COMMON_WORDS.name: COMMON_WORDS}
+    assert {name: xxhash.xxh3_64_hexdigest(file.read_bytes()) for name, file in files.items()} == _native.DATA_HASHES
 
 
 @pytest.mark.parametrize("step", scheme._STEPS)
@@ -180,19 +185,18 @@ def test_the_dictionaries_of_opencc_are_those_of_its_configuration(
         scheme.opencc_paths()
 
 
-def test_a_missing_data_file_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_data_file_is_named(tmp_path: Path) -> None:
     """The error for a missing data file names it and the remedy."""
-    monkeypatch.setattr(scheme, "idf_path", lambda: tmp_path / "gone.txt")
     with pytest.raises(UserError, match=r"gone\.txt cannot be read .* install its package again"):
-        scheme_of(FingerprintSettings())
+        scheme_of(replace(CLASSIC, stop_words=tmp_path / "gone.txt"))
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error for a missing package names it and the remedy."""
     scheme._package_folder.cache_clear()
     monkeypatch.setattr(scheme, "find_spec", lambda _: None)
-    with pytest.raises(UserError, match="package jieba is not installed"):
-        scheme_of(FingerprintSettings())
+    with pytest.raises(UserError, match="package opencc is not installed"):
+        scheme_of(ARTICLE)
 
 
 def test_the_core_imports_no_clock_no_randomness_no_logging_and_no_adapter() -> None:

@@ -41,9 +41,12 @@ pub const STOP_WORDS: [&str; 31] = [
     "if", "from", "which", "you", "it", "this", "then", "at", "have", "all", "not", "one", "has", "or",
 ];
 
+/// Lines of words, and of comments.
+pub const COMMON_WORDS: &str = include_str!("common_words.txt");
+
 /// Function words of languages other than Chinese.
 pub fn common_words() -> impl Iterator<Item = &'static str> {
-    let lines = include_str!("../../../stream_dedup/core/common_words.txt").lines().map(str::trim);
+    let lines = COMMON_WORDS.lines().map(str::trim);
     lines.filter(|line| !line.starts_with('#')).flat_map(str::split_whitespace)
 }
 

@@ -15,11 +15,6 @@ shows that no share is close enough to a rounding edge for that to matter.
 from __future__ import annotations
 
 import math
-from functools import cache
-
-import numpy as np
-
-from stream_dedup.core.arrays import I64
 
 WHOLE = 1024
 FACTOR_BITS = 20
@@ -42,39 +37,14 @@ def share_of_short(size: int, article_size: int) -> int:
     begin = mixing_begin(article_size)
     if size <= begin:
         return WHOLE if begin else 0
-    return _shares(begin)[size - begin] if size < mixing_end(article_size) else 0
-
-
-def shares_of_short(sizes: I64, article_size: int) -> I64:
-    """Return the same of texts of these sizes."""
-    begin = mixing_begin(article_size)
-    table = _share_table(begin)
-    shares: I64 = table[np.minimum(np.maximum(sizes - begin, 0), len(table) - 1)]
-    return shares
+    if size >= mixing_end(article_size):
+        return 0
+    return math.floor(WHOLE * (1 - math.log2(size / begin) / _OCTAVES) + 0.5)
 
 
 def factor(share: int, square: int) -> int:
-    """Return what weights are multiplied by so that their vector, of this squared length, has this share."""
-    return (share << FACTOR_BITS) // math.isqrt(square)
+    """Return what weights are multiplied by so that their vector, of this squared length, has this share.
 
-
-def factors(shares: I64, squares: I64) -> I64:
-    """Return the same of several vectors: 1 for a share of ``WHOLE``, 0 for none, whatever the length is then."""
-    wide = np.maximum(squares, 1).astype(np.uint64)
-    roots = np.sqrt(wide.astype(np.float64)).astype(np.uint64)
-    # A root that is just below a whole number is rounded up; none is rounded down by 1.
-    roots -= roots * roots > wide
-    return np.where(shares == WHOLE, 1, (shares << FACTOR_BITS) // roots.astype(np.int64))
-
-
-@cache
-def _share_table(begin: int) -> I64:
-    """Return the share for each size from ``begin`` to the end; the last one is that of all sizes beyond, too."""
-    return np.array([*_shares(begin), 0], np.int64)
-
-
-@cache
-def _shares(begin: int) -> tuple[int, ...]:
-    """Return the share for each size from ``begin`` to before the end."""
-    sizes = range(begin, begin << _OCTAVES)
-    return tuple(math.floor(WHOLE * (1 - math.log2(size / begin) / _OCTAVES) + 0.5) for size in sizes)
+    It is 1 where all features are of this kind.
+    """
+    return 1 if share == WHOLE else (share << FACTOR_BITS) // math.isqrt(square)

@@ -33,15 +33,14 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from stream_dedup.core.fingerprint.features import count_words, cut_unspaced, grams_of, read_lines, segmenter, units_of
-from stream_dedup.core.fingerprint.form import MOST_LETTERS
-from stream_dedup.core.fingerprint.mixing import WHOLE, mixing_end, share_of_short
+from stream_dedup.core.fingerprint.own_words import read_lines
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation, Treatment
 from stream_dedup.core.text import clean, markup
-from stream_dedup.core.text import normalise as text
-from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST, Runs, normalise, split, split_normalised
-from stream_dedup.core.text.simplify import simplify
+from tests.reference.features import count_words, cut_unspaced, grams_of, segmenter, units_of
+from tests.reference.form import MOST_LETTERS
+from tests.reference.mixing import WHOLE, mixing_end, share_of_short
+from tests.reference.normalise import HAN_FIRST, HAN_LAST, Runs, normalise, split_normalised
 
 LEAST_LETTERS = 4
 """Least letters of a short text: of three, one changed is a large part of the text."""
@@ -84,24 +83,8 @@ class Reader:
         self.surely_long = max(mixed, settings.exact_size, MOST_LETTERS + 1 if settings.form else 0)
         """Size, in letters, from which on a text is long, whatever it is as short text."""
 
-    def warm(self) -> None:
-        """Load dictionaries and tables now.
-
-        Raises:
-            UserError: a package or a file that the settings name cannot be loaded.
-        """
-        text.warm()
-        if self._settings.has_long:
-            self._warm(self._settings.long)
-        if self._settings.has_short:
-            self._warm(self._settings.short)
-
     def read(self, texts: Sequence[str]) -> Counted:
-        """Return status and counts of one text, given by its fields in the order of the settings.
-
-        Raises:
-            UserError: as ``warm``.
-        """
+        """Return status and counts of one text, given by its fields in the order of the settings."""
         fields = self.plain(texts)
         runs = self._runs(fields)
         if runs and size_of(runs) >= self.surely_long:
@@ -148,17 +131,6 @@ class Reader:
         if status is Status.EXACT and (has_address(short) or self._settings.exact == "characters"):
             return self._exact(fields, short, units)
         return "\n".join(map(" ".join, units))
-
-    def _warm(self, treatment: Treatment) -> None:
-        steps = treatment.normalisation
-        clean.warm()
-        if steps.simplify:
-            simplify("")
-        if treatment.features.kind == "chars":
-            units_of("")
-        else:
-            split_normalised("\u00e9", marked=treatment.features.words == "marked")
-            self._count(Runs("", []), treatment)
 
     def _before_tricks(self, fields: Sequence[str]) -> list[str]:
         """Return each field as short text up to NFKC."""
@@ -222,7 +194,7 @@ class Reader:
     def _count(self, runs: Runs, treatment: Treatment) -> Counter[str]:
         """Count the words of one field, without the user's stop words."""
         own = self._settings.user_dictionary
-        cut = segmenter(self._settings.segmenter, own, simplified=own is not None and treatment.normalisation.simplify)
+        cut = segmenter(own, simplified=own is not None and treatment.normalisation.simplify)
         if treatment.features.words == "marked":
             runs = Runs(runs.han, cut_unspaced(runs.words))
         counts = count_words(runs, cut)
@@ -241,9 +213,7 @@ def normalise_by(one: str, steps: Normalisation) -> str:
 def words_in(one: str, treatment: Treatment) -> Runs:
     """Return Han runs and other words of the normalised text."""
     steps, marked = treatment.normalisation, treatment.features.words == "marked"
-    if clean.changes_after_nfkc(steps):
-        return _numbers(split_normalised(normalise_by(one, steps), marked=marked), treatment)
-    return _numbers(split(clean.before_nfkc(one, steps), marked=marked), treatment)
+    return _numbers(split_normalised(normalise_by(one, steps), marked=marked), treatment)
 
 
 def before_tricks(field: str, steps: Normalisation) -> str:
@@ -281,7 +251,7 @@ def units_that_count(normalised: str) -> list[str]:
 
 def size_of(runs: Iterable[Runs]) -> int:
     """Return the number of letters, digits and ideographs of words, which is compared with the article size."""
-    return sum(len(one.han) - one.han.count(" ") + sum(map(len, one.words)) for one in runs)
+    return sum(map(len, map(_letters, runs)))
 
 
 def key_sentences(field: str) -> list[str]:
@@ -325,7 +295,7 @@ def letters_of_units(units: list[str]) -> str:
 
 
 def _letters(runs: Runs) -> str:
-    return runs.han.replace(" ", "") + "".join(runs.words)
+    return "".join((*runs.han, *runs.words))
 
 
 def _numbers(runs: Runs, treatment: Treatment) -> Runs:

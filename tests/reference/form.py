@@ -25,17 +25,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import xxhash
-from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import U8
-from stream_dedup.core.fingerprint.weights import STOP_WORDS, common_words
-from stream_dedup.core.fingerprint.word_numbers import WordNumbers, packed_words
 from stream_dedup.core.model import FORM_BYTES
 from stream_dedup.core.text.clean import TOKENS
+from tests.reference.weights import STOP_WORDS, common_words
 
 MOST_LETTERS = 384
 """A long text whose numbers alone differ is a new edition of one text; a notice from a template is short."""
@@ -84,39 +80,31 @@ def form_of(normalised: str) -> Form:
     numbers = _NO_DIGITS.sub("", normalised)
     if not numbers or _has_more_letters(normalised):
         return NO_FORM
-    return form_from(_WORD.findall(normalised), numbers)
+    return _form_from(_WORD.findall(normalised), numbers)
 
 
-def form_from(words: Iterable[str], numbers: str) -> Form:
+def _form_from(words: Iterable[str], numbers: str) -> Form:
     """Return the form of a text with these words, some of which may be words of grammar, and these digits."""
     known = _words_of_grammar()
     frame = [word for word in words if word in known]
     return Form(" ".join(frame), numbers) if len(frame) >= LEAST_FRAME else NO_FORM
 
 
-def packed(forms: Iterable[Form], seed: int) -> U8:
-    """Return a row of ``FORM_BYTES`` for each form: the hash of its frame, then that of its numbers.
+def packed(form: Form, seed: int) -> bytes:
+    """Return ``FORM_BYTES``: the hash of the frame, then that of the numbers.
 
-    A hash is the low half of XXH3-64 of the UTF-8 bytes with the scheme's seed, little-endian, and 1 if that is 0. The
-    row of a text without a form is 0.
+    A hash is the low half of XXH3-64 of the UTF-8 bytes with the scheme's seed, little-endian, and 1 if that is 0; it is 0
+    without a form.
     """
-    halves = [_hash(part, seed) for form in forms for part in form]
-    return np.array(halves, "<u4").view(np.uint8).reshape(-1, FORM_BYTES)
+    return b"".join(_hash(part, seed).to_bytes(FORM_BYTES // 2, "little") for part in form)
 
 
 def _has_more_letters(normalised: str) -> bool:
-    return len(normalised) > MOST_LETTERS and sum(map(len, _LETTERS.findall(normalised))) > MOST_LETTERS
+    return sum(map(len, _LETTERS.findall(normalised))) > MOST_LETTERS
 
 
 def _hash(part: str, seed: int) -> int:
     return (xxhash.xxh3_64_intdigest(part.encode(), seed) & _LOW or 1) if part else 0
-
-
-@cache
-def grammar_arrays() -> tuple[NDArray[Any], ...]:
-    """Return the words of grammar of more than one character, as arrays of ``WordNumbers``."""
-    words = sorted(word for word in _words_of_grammar() if len(word) >= SHORTEST_WORD)
-    return WordNumbers(packed_words(dict.fromkeys(words, 0))).arrays
 
 
 @cache
