@@ -17,7 +17,6 @@ Each data file is read and hashed once in a process.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.util import find_spec
@@ -26,6 +25,7 @@ from typing import Any, Literal
 
 import xxhash
 
+from stream_dedup import _native
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import (
     BLOCK_WIDTHS,
@@ -281,36 +281,9 @@ def idf_path() -> Path:
     return _package_folder("jieba", "jieba 0.42.1") / "analyse" / "idf.txt"
 
 
-def opencc_paths() -> list[Path]:
-    """Return the paths of the dictionaries of OpenCC's conversion t2s, in the order of its configuration.
-
-    Raises:
-        UserError: the package is missing, or its configuration cannot be read.
-    """
-    folder = _package_folder("opencc", "opencc 1.4.2") / "clib" / "share" / "opencc"
-    path = folder / "t2s.json"
-    try:
-        found = list(_dictionary_files(json.loads(path.read_bytes())))
-    except (OSError, ValueError) as error:
-        msg = f"{path} cannot be read as OpenCC's configuration ({error}): install opencc 1.4.2 again"
-        raise UserError(msg) from error
-    return [folder / name for name in found]
-
-
 def common_words_path() -> Path:
     """Return the path of this package's list of common words of languages other than Chinese."""
     return Path(__file__).with_name("common_words.txt")
-
-
-def _dictionary_files(configuration: object) -> Iterator[str]:
-    """Return the names of the dictionary files in a configuration of OpenCC, in its order."""
-    if isinstance(configuration, dict):
-        if isinstance(name := configuration.get("file"), str):
-            yield name
-        configuration = list(configuration.values())
-    if isinstance(configuration, list):
-        for one in configuration:
-            yield from _dictionary_files(one)
 
 
 def _sizes(settings: FingerprintSettings) -> dict[str, Any]:
@@ -352,7 +325,7 @@ def _normalisation(normalisation: Normalisation) -> dict[str, str]:
         if value not in {False, "keep"}:
             steps[one.name] = _STEPS[one.name] if value is True else f"{value}/{_STEPS[one.name]}"
     if normalisation.simplify:
-        steps["simplify"] += "-" + "-".join(map(content_hash, opencc_paths()))
+        steps["simplify"] += "-" + "-".join(_native.OPENCC_HASHES)
     return steps
 
 

@@ -18,7 +18,7 @@ from stream_dedup.errors import UserError
 ALLOWED = set(
     """
     __future__ collections concurrent contextlib dataclasses enum functools importlib itertools json math pathlib re
-    struct sys html operator types typing unicodedata uuid warnings numpy xxhash orjson jieba opencc selectolax
+    struct sys html operator types typing unicodedata uuid warnings numpy xxhash orjson jieba selectolax
     stream_dedup
     """.split()  # noqa: SIM905 - a list of this length is read as prose
 )
@@ -161,23 +161,6 @@ def test_each_step_is_named_by_some_scheme(monkeypatch: pytest.MonkeyPatch, step
     before = [scheme_of(one).id for one in settings]
     monkeypatch.setitem(scheme._STEPS, step, f"next-{scheme._STEPS[step]}")
     assert [scheme_of(one).id for one in settings] != before
-
-
-def test_the_dictionaries_of_opencc_are_those_of_its_configuration(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A conversion that takes another dictionary is another scheme; a configuration that is none is named."""
-    before = scheme.opencc_paths()
-    folder = tmp_path / "clib" / "share" / "opencc"
-    folder.mkdir(parents=True)
-    (folder / "t2s.json").write_text((before[0].parent / "t2s.json").read_text().replace("TSPhrases", "HKPhrases"))
-    monkeypatch.setattr(scheme, "_package_folder", lambda *_: tmp_path)
-    assert [path.name for path in scheme.opencc_paths()] == [
-        path.name.replace("TSPhrases", "HKPhrases") for path in before
-    ]
-    (folder / "t2s.json").write_text("{")
-    with pytest.raises(UserError, match=r"t2s\.json cannot be read .* install opencc 1\.4\.2 again"):
-        scheme.opencc_paths()
 
 
 def test_a_missing_data_file_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

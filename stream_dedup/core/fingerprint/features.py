@@ -26,8 +26,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stream_dedup.core.text.clean import simplify
 from stream_dedup.core.text.normalise import Runs, marks, split
-from stream_dedup.core.text.simplify import simplify
 from stream_dedup.errors import UserError
 
 if TYPE_CHECKING:

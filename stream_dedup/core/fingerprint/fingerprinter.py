@@ -225,8 +225,7 @@ class Fingerprinter:
         every = np.array(rows)
         given = map(texts.__getitem__, rows)
         fields: list[Sequence[str]] = [(text,) if isinstance(text, str) else text for text in given]
-        simplified: dict[str, str] = {}
-        found = long(list(map(self._reader.plain, fields)) if self._any_html else fields, simplified)
+        found = long(list(map(self._reader.plain, fields)) if self._any_html else fields)
         surely = found.sizes >= self._reader.surely_long
         certain, others = surely & found.featured, every[~surely]
         made.statuses[every[surely]] = Status.FEATURELESS
@@ -236,8 +235,7 @@ class Fingerprinter:
             self._fill_sketches(made, every[certain], found.letters.where(certain), {})
         if len(others) and self._beside is not None:
             plain = [fields[at][0] for at in np.flatnonzero(~surely).tolist()]
-            parts = found.where(~surely), simplified
-            others = others[self._read_between(self._beside, plain, others, parts, made)]
+            others = others[self._read_between(self._beside, plain, others, found.where(~surely), made)]
         left: list[int] = others.tolist()
         return left
 
@@ -246,21 +244,20 @@ class Fingerprinter:
         beside: ShortFingerprinter,
         plain: Sequence[str],
         rows: Numbers,
-        parts: tuple[LongTexts, dict[str, str]],
+        long: LongTexts,
         made: Fingerprints,
     ) -> list[int]:
         """Fill in the rows of texts between short and long; return which texts the definition has to read.
 
-        ``parts``: what they are as long text, and simplified texts (see ``Cleaner.most``).
+        ``long``: what they are as long text.
         """
-        long, simplified = parts
         left: list[int] = []
         article_size = self._settings.article_size or 0
         shares = np.where(long.featured, shares_of_short(long.sizes, article_size), WHOLE)
         is_long = (shares < WHOLE) & (long.sizes >= article_size)
         statuses = np.where(is_long, Status.LONG, Status.SHORT)
         for batch in map(np.array, beside.batches(plain, left)):
-            short = beside([plain[at] for at in batch.tolist()] if len(batch) < len(plain) else plain, simplified)
+            short = beside([plain[at] for at in batch.tolist()] if len(batch) < len(plain) else plain)
             is_short = short.statuses == Status.SHORT
             mixed = is_short & (shares[batch] > 0)
             left += batch[~mixed].tolist()

@@ -2,8 +2,8 @@
 
 This file owns which characters are *plain*. Normalising turns a plain character into one character, or into up to
 ``MOST_TIMES`` of the same character (an ellipsis is three dots), whatever its neighbours are. A plain character is no
-mark, does not compose with the character before it, and no step of ``spam`` applies to it alone. All other characters
-need a closer look: their text is normalised by the definition.
+mark and does not compose with the character before it. All other characters need a closer look: their text is
+normalised by the definition.
 
 The tables may depend only on Unicode 14 and the definition of the steps.
 """
@@ -23,7 +23,6 @@ from stream_dedup.core.arrays import I64, U8, U16, U32
 from stream_dedup.core.fingerprint.features import SINGLES
 from stream_dedup.core.fingerprint.form import GRAMMAR
 from stream_dedup.core.kept_tables import kept_table
-from stream_dedup.core.text import spam
 from stream_dedup.core.text.normalise import marks, nfkc_casefold
 from stream_dedup.core.text.unicode14 import unassigned
 
@@ -32,7 +31,6 @@ SIZE = 0x20000
 MOST_TIMES = 3
 _PLAIN_RANGES = ((0, 0xD7FF), (0xE000, 0xFFFF), (0x1F000, 0x1FAFF))
 """Ranges that may have plain characters: the first plane, and emoji."""
-_NO_TABLE = f"{spam.ENCLOSED.pattern}|{spam.FOREIGN.pattern}|(?![0-9])\\d"
 
 
 class Raw:
@@ -51,23 +49,11 @@ class Kind:
     """Part of a word."""
     MARK = 4
     """A mark, with which a word goes on; or a character beyond the tables."""
-    FIXED = 8
-    """Repetitions are not shortened: digits, white space, _."""
-    APART = 16
-    """A character that ``spam.unspace`` may join."""
-    SEPARATOR = 32
-    """A character that ``spam.unspace`` may drop."""
-    LATIN = 64
-    """a to z."""
-    LEET = 128
-    """ASCII digits and signs that may stand for letters."""
-    DECIMAL = 256
+    DECIMAL = 8
     """Digits; a word of these is a number."""
-    NO_TABLE = 512
-    """Letters that look like others, and digits that are not ASCII: steps against spam know them one by one."""
-    WORD = 1024
+    WORD = 16
     """A letter or digit of any script."""
-    GRAMMAR = 2048
+    GRAMMAR = 32
     """An ideograph that is a word of grammar."""
 
 
@@ -94,7 +80,7 @@ def code_point_tables() -> CodePointTables:
     known = made.kinds[np.minimum(becomes, SIZE - 1)] & Kind.MARK == 0
     points, becomes, times = points[known], becomes[known], times[known]
     made.normalised[points], made.times[points] = becomes, times
-    made.raw[points] ^= np.where(_where(_NO_TABLE)[becomes], 0, Raw.CLOSER).astype(np.uint8)
+    made.raw[points] ^= np.uint8(Raw.CLOSER)
     made.normalised[ord("\n")] = ord(" ")
     made.raw[ord("\n")] = 0
     for table in made:
@@ -108,19 +94,13 @@ def _kinds() -> U16:
     for flag, where in (
         (Kind.LETTER, _where(r"[^\W_]") & ~single),
         (Kind.SINGLE, single),
-        (Kind.FIXED, _where(r"[\d\s_]")),
-        (Kind.APART, _where(f"[{spam.UNIT}]")),
-        (Kind.SEPARATOR, _where(f"[{spam.SEPARATOR}]")),
         (Kind.WORD, _where(r"[^\W_]")),
         (Kind.GRAMMAR, list(map(ord, GRAMMAR))),
-        (Kind.LATIN, _where("[a-z]")),
-        (Kind.LEET, _where("[0-9@$]")),
         (Kind.DECIMAL, _where(r"\d")),
-        (Kind.NO_TABLE, _where(_NO_TABLE)),
         (Kind.MARK, [point for point in map(ord, marks()) if point < SIZE]),
     ):
         kinds[where] |= np.uint16(flag)
-    kinds[-1] |= np.uint16(Kind.MARK | Kind.NO_TABLE)
+    kinds[-1] |= np.uint16(Kind.MARK)
     return kinds
 
 

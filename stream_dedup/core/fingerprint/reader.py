@@ -41,7 +41,6 @@ from stream_dedup.core.scheme import FingerprintSettings, Normalisation, Treatme
 from stream_dedup.core.text import clean, markup
 from stream_dedup.core.text import normalise as text
 from stream_dedup.core.text.normalise import HAN_FIRST, HAN_LAST, Runs, normalise, split, split_normalised
-from stream_dedup.core.text.simplify import simplify
 
 LEAST_LETTERS = 4
 """Least letters of a short text: of three, one changed is a large part of the text."""
@@ -150,10 +149,6 @@ class Reader:
         return "\n".join(map(" ".join, units))
 
     def _warm(self, treatment: Treatment) -> None:
-        steps = treatment.normalisation
-        clean.warm()
-        if steps.simplify:
-            simplify("")
         if treatment.features.kind == "chars":
             units_of("")
         else:
@@ -264,8 +259,7 @@ def with_addresses(field: str, steps: Normalisation) -> str:
 
 def normalise_short(normalised: str, steps: Normalisation) -> str:
     """Take the steps of short text that follow NFKC."""
-    done = clean.after_nfkc(normalised, steps) if clean.changes_after_nfkc(steps) else normalised
-    return clean.replace_numbers(done, steps.numbers)
+    return clean.after_nfkc_and_numbers([normalised], steps)[0]
 
 
 def units_that_count(normalised: str) -> list[str]:

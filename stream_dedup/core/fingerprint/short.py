@@ -2,7 +2,7 @@
 
 All texts of a batch are one array of code points, and each text is a span of it. What a text needs decides who does it:
 
-1. The steps before NFKC are taken by ``cleaning``.
+1. The steps before NFKC are taken by ``text.clean``.
 2. A text of plain characters (``points``) is normalised by ``short_kernel``; others are normalised by the definition.
 3. A text that may have a trick of spam goes through the steps that undo tricks.
 4. ``short_kernel`` finds the units, except in texts with rare ideographs or with few letters among symbols: the
@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I32, I64, U8, U32
-from stream_dedup.core.fingerprint import grams_kernel, short_kernel, tricks_kernel
-from stream_dedup.core.fingerprint.cleaning import Cleaner
+from stream_dedup.core.fingerprint import grams_kernel, short_kernel
 from stream_dedup.core.fingerprint.form import MOST_LETTERS, Form, form_of, grammar_arrays
 from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.fingerprint.keys_kernel import random_seed
@@ -36,7 +35,6 @@ from stream_dedup.core.fingerprint.points import MOST_TIMES, Kind, code_point_ta
 from stream_dedup.core.fingerprint.reader import (
     LEAST_LETTERS,
     letters_of_units,
-    normalise_short,
     units_that_count,
     with_addresses_kept,
 )
@@ -111,8 +109,6 @@ class ShortFingerprinter:
     def __init__(self, settings: FingerprintSettings) -> None:
         """Load nothing yet."""
         self._settings, self._steps, self._features = settings, settings.short.normalisation, settings.short.features
-        self._cleaner, self._keeper = Cleaner(self._steps), Cleaner(with_addresses_kept(self._steps))
-        self._seldom = Kind.NO_TABLE | (Kind.LEET if self._steps.numbers != "keep" else 0)
         self._weights = _weights(self._features)
         self._spread = random_seed()
         # Longer text is long in part, or close to it.
@@ -122,9 +118,6 @@ class ShortFingerprinter:
 
     def warm(self) -> None:
         """Make the tables now, not with the first text."""
-        self._cleaner.warm()
-        if self._settings.sketch_text == "characters":
-            self._keeper.warm()
         code_point_tables()
         if self._settings.form:
             grammar_arrays()
@@ -141,9 +134,9 @@ class ShortFingerprinter:
             yield rows[start:stop].tolist()
             start, size = stop, int(ends[stop - 1])
 
-    def __call__(self, texts: Sequence[str], simplified: dict[str, str] | None = None) -> ShortTexts:
-        """Read the texts of a batch; ``simplified``: see ``Cleaner.most``."""
-        normalised, kept, deferred = self._normalised(texts, simplified)
+    def __call__(self, texts: Sequence[str]) -> ShortTexts:
+        """Read the texts of a batch."""
+        normalised, kept, deferred = self._normalised(texts)
         every = self._without_tricks(normalised)
         done = every.first(len(texts))
         units, letters, defined = _units_of(done)
@@ -160,31 +153,31 @@ class ShortFingerprinter:
             _forms(normalised, short) if self._settings.form else {},
         )
 
-    def _normalised(
-        self, texts: Sequence[str], known: dict[str, str] | None
-    ) -> tuple[Spans, dict[int, int], list[int]]:
+    def _normalised(self, texts: Sequence[str]) -> tuple[Spans, dict[int, int], list[int]]:
         """Return the texts up to NFKC, and the rows that are deferred.
 
         Of some texts there is one more behind these, with its addresses kept: the dictionary has its row.
         """
-        cleaned, left, addressed, simplified = self._cleaner.most(texts, known)
+        found = clean.clean(texts, self._steps)
+        cleaned = Spans.of(found.texts)
         if self._settings.has_long:
-            # Characters that short text drops count in long text: such a text could be long.
-            lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+            # Characters that short text drops count in long text: such a text could be long. The token of a user name
+            # may be one character longer than the name.
+            lengths = np.array([len(text) + text.count("@") for text in texts], np.int64)
             dropped = (lengths - cleaned.sizes) * MOST_TIMES
             plain, others = _plain(cleaned, dropped, mixing_begin(self._settings.article_size or 0) - 1)
             # A simplified form may have other characters, in number too.
-            others += simplified
+            others += found.simplified
             if self._settings.sketch_text == "characters":
                 # Their sketches are made of their addresses, too.
-                others += addressed
+                others += found.addressed
             # A text that is deferred has nothing here.
             plain.spans[others] = 0
-            return plain, {}, sorted({*left, *others})
-        cleaned = cleaned.replaced({row: clean.before_nfkc(texts[row], self._steps) for row in left})
-        kept = sorted({*left, *addressed}) if self._settings.sketch_text == "characters" else []
+            return plain, {}, sorted(set(others))
+        kept = found.addressed if self._settings.sketch_text == "characters" else []
         if kept:
-            cleaned = cleaned.placed([], self._keeper([texts[row] for row in kept]))
+            keeping = with_addresses_kept(self._steps)
+            cleaned = Spans.of([*found.texts, *clean.clean([texts[row] for row in kept], keeping).texts])
         plain, others = _plain(cleaned, np.zeros(len(cleaned.spans), np.int64), _NO_LIMIT)
         normalised = plain.replaced({row: normalise(cleaned.text(row)) for row in others})
         return normalised, dict(zip(kept, range(len(texts), len(normalised.spans)), strict=True)), []
@@ -193,13 +186,11 @@ class ShortFingerprinter:
         """Return the texts after the steps that follow NFKC."""
         if not clean.changes_after_nfkc(self._steps) and self._steps.numbers == "keep":
             return normalised
-        points, spans = normalised
-        found = (np.empty(len(points), np.uint32), np.empty_like(spans), np.empty(len(spans), np.bool_))
-        steps = (self._seldom, self._steps.unspace, self._steps.lookalikes, self._steps.repeats)
-        size = tricks_kernel.undo_tricks(points, spans, code_point_tables().kinds, steps, found)
-        rows = np.flatnonzero(found[2]).tolist()
-        changed = {row: normalise_short(normalised.text(row), self._steps) for row in rows}
-        return Spans(found[0][:size], found[1]).replaced(changed)
+        every = text_of(normalised.points)
+        texts = [every[begin:end] for begin, end in normalised.spans.tolist()]
+        done = clean.after_nfkc_and_numbers(texts, self._steps)
+        # A text without tricks is the same object.
+        return normalised.replaced({row: one for row, one in enumerate(done) if one is not texts[row]})
 
     def _statuses(self, done: Spans, letters: I64, sizes: I64, deferred: list[int]) -> U8:
         """Return the status of each text; defer exact texts with addresses."""

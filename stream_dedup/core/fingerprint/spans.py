@@ -41,25 +41,9 @@ class Spans(NamedTuple):
         """Return the same with other texts in some rows."""
         if not texts:
             return self
-        return self.placed(list(texts), Spans.of(list(texts.values())))
-
-    def overwritten(self, texts: Mapping[int, str]) -> Spans:
-        """Return the same as ``replaced``, in place but for longer texts; array and spans must be the caller's own."""
-        longer = {}
-        for row, text in texts.items():
-            (points, _), (begin, end) = points_of([text]), self.spans[row].tolist()
-            if len(points) > end - begin:
-                longer[row] = text
-            else:
-                self.points[begin : begin + len(points)] = points
-                self.spans[row, 1] = begin + len(points)
-        return self.replaced(longer)
-
-    def placed(self, rows: Sequence[int], others: Spans) -> Spans:
-        """Return the same with the others in these rows, the first ones; further ones come behind the last row."""
-        moved = others.spans + len(self.points)
-        spans = np.concatenate((self.spans, moved[len(rows) :]))
-        spans[rows] = moved[: len(rows)]
+        others = Spans.of(list(texts.values()))
+        spans = self.spans.copy()
+        spans[list(texts)] = others.spans + len(self.points)
         return Spans(np.concatenate((self.points, others.points)), spans)
 
 

@@ -21,7 +21,6 @@ import numpy as np
 
 from stream_dedup.core.arrays import I32, I64, U8, U32, Bools
 from stream_dedup.core.fingerprint import words_kernel
-from stream_dedup.core.fingerprint.cleaning import Cleaner
 from stream_dedup.core.fingerprint.dictionary import Dictionary, room_for
 from stream_dedup.core.fingerprint.features import UNSPACED, loaded_dictionary
 from stream_dedup.core.fingerprint.reader import characters_to_sketch, key_text, stop_words, words_in
@@ -74,7 +73,6 @@ class LongFingerprinter:
         words = partial(word_idf, self._features) if self._features.kind == "words" else lambda: NO_WORD_IDF
         self.vocabulary = Vocabulary(idf_of(self._features), settings.seed, self._stop_words, words)
         self._has_pieces = bool(settings.key_sentences) or not self._looked_up
-        self._cleaner = Cleaner(self._steps)
         self._room = room_for(words_kernel.LONGEST_STRETCH)
 
     def warm(self) -> None:
@@ -86,7 +84,6 @@ class LongFingerprinter:
         self._dictionary()
         self._stop_words()
         self.vocabulary.numbers_of([""])
-        self._cleaner.warm()
         plain_points(marked=self._marked)
         _kinds(marked=self._marked)
 
@@ -101,19 +98,19 @@ class LongFingerprinter:
             yield slice(start, stop)
             start, size = stop, int(ends[stop - 1])
 
-    def __call__(self, texts: Sequence[Sequence[str]], simplified: dict[str, str] | None = None) -> LongTexts:
-        """Read texts, given by their fields as plain text; ``simplified``: see ``Cleaner.most``."""
-        read = [self._read(texts[batch], simplified) for batch in self.batches(texts)]
+    def __call__(self, texts: Sequence[Sequence[str]]) -> LongTexts:
+        """Read texts, given by their fields as plain text."""
+        read = [self._read(texts[batch]) for batch in self.batches(texts)]
         if len(read) == 1:
             return read[0]
         sizes, featured, sums, letters = zip(*read, strict=True)
         return LongTexts(np.concatenate(sizes), np.concatenate(featured), Sums.joined(sums), Letters.joined(letters))
 
-    def _read(self, texts: Sequence[Sequence[str]], simplified: dict[str, str] | None) -> LongTexts:
+    def _read(self, texts: Sequence[Sequence[str]]) -> LongTexts:
         """Read one batch."""
         self.vocabulary.make_room()
         names = list(chain.from_iterable(map(self._pieces, texts) if self._has_pieces else texts))
-        points, pieces = self._points(names, simplified)
+        points, pieces = self._points(names)
         starts, sizes, found = np.empty(len(points), np.int32), np.empty(len(points), np.int32), np.empty_like(pieces)
         cutter = (self._dictionary().arrays, self._room)
         words = words_kernel.split(points, pieces, self._kinds, cutter, (starts, sizes, found))
@@ -131,11 +128,11 @@ class LongFingerprinter:
             return [*fields, *key]
         return [_text_of(words_in(one, self._settings.long)) for one in (*fields, *key)]
 
-    def _points(self, pieces: list[str], simplified: dict[str, str] | None) -> Spans:
+    def _points(self, pieces: list[str]) -> Spans:
         """Return the normalised code points of all pieces."""
         if not self._looked_up:
             return Spans.of(pieces)
-        cleaned = self._cleaner(pieces, simplified)
+        cleaned = Spans.of(clean.clean(pieces, self._steps).texts)
         points, left = np.empty_like(cleaned.points), np.empty(len(pieces), np.bool_)
         words_kernel.look_up(*cleaned, plain_points(marked=self._marked), (points, left))
         closer = np.flatnonzero(left).tolist()

@@ -34,10 +34,7 @@ def readable_texts(texts: Sequence[str], settings: FingerprintSettings) -> list[
 def readable(text: str, steps: Normalisation, *, is_html: bool = False) -> str:
     """Return a text without the markup that these steps drop, its paragraphs on lines; without markup as it is."""
     bare = markup.text_of(text) if is_html else text
-    if steps.entities:
-        bare = clean.undo_entities(bare)
-    if steps.tags:
-        bare = clean.drop_tags(bare, keeps_lines=True)
+    bare = clean.without_markup(bare, steps)
     return text if bare == text else _tidied(bare)
 
 

@@ -25,8 +25,8 @@ from stream_dedup.core.fingerprint.hash_kernel import MOST_HASHED_BYTES
 from stream_dedup.core.model import FORM_BYTES
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings, dictionary_path
+from stream_dedup.core.text.clean import simplify
 from stream_dedup.core.text.normalise import normalise
-from stream_dedup.core.text.simplify import simplify
 
 ARTICLE = PROFILES["article"].settings
 FLIGHT = "您好：您订的 1742 次航班推迟到 19:40 起飞，请不要走远，有事打 95530 找我们。"

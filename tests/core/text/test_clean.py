@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import Normalisation
-from stream_dedup.core.text import clean
-from stream_dedup.core.text.clean import (
-    TOKENS,
+from stream_dedup.core.text.clean import TOKENS
+from stream_dedup.core.text.normalise import normalise, split
+from stream_dedup.core.text.unicode14 import join_halves
+from tests.core.texts import some_texts
+from tests.reference import clean
+from tests.reference.clean import (
     after_nfkc,
     before_nfkc,
     changes_after_nfkc,
@@ -30,9 +33,6 @@ from stream_dedup.core.text.clean import (
     traits,
     undo_entities,
 )
-from stream_dedup.core.text.normalise import normalise, split
-from stream_dedup.core.text.unicode14 import join_halves
-from tests.core.texts import some_texts
 
 
 @pytest.mark.parametrize(
