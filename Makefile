@@ -74,7 +74,7 @@ demo: setup
 
 # One test after another to whichever process is free: the long ones come first (tests/conftest.py).
 test: setup
-	@cargo test $(CRATE) --no-default-features
+	@PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo test $(CRATE) --no-default-features
 	@$(BIN)/pytest --numprocesses $(JOBS) --dist load --maxschedchunk 1 $(ARGS)
 
 test-full: export STREAM_DEDUP_TESTS := full

@@ -2,8 +2,8 @@
 
     python3.11 native/build/unicode14.py
 
-Python 3.11 has this version. A line for each property: its name, and the lengths of alternating runs of code points that
-have it not and that have it, in base 36. The file never changes; a test compares it with Python's own.
+Python 3.11 has this version. A line for each property: its name, and the lengths of alternating runs of code points
+that have it not and that have it, in base 36. The file never changes; a test compares it with Python's own.
 """
 
 import re

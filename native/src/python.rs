@@ -37,6 +37,7 @@ mod _native {
     use crate::text::edit::Room;
     use crate::text::halves;
     use crate::text::numbers;
+    use crate::text::simplify::HASHES as OPENCC_HASHES;
 
     pyo3::create_exception!(_native, DamageError, PyValueError, "Stored bytes are not what their key says.");
     pyo3::create_exception!(_native, PanicError, PyRuntimeError, "A panic, which is a defect of the native core.");
@@ -48,6 +49,7 @@ mod _native {
         panic.setattr("article", module.py().None())?;
         module.add("PanicError", panic)?;
         module.add("KEY_FACTORS", KEY_FACTORS)?;
+        module.add("OPENCC_HASHES", OPENCC_HASHES)?;
         let common_words = ("common_words.txt", xxh3_64(COMMON_WORDS.as_bytes()));
         let hashes = jieba::HASHES.into_iter().chain([common_words]);
         let hashes: HashMap<&str, String> = hashes.map(|(name, hash)| (name, format!("{hash:016x}"))).collect();
@@ -890,9 +892,36 @@ mod _native {
     }
 
     #[pyfunction]
-    fn after_nfkc<'py>(text: Bound<'py, PyString>, steps: Steps, numbers: bool) -> PyResult<Bound<'py, PyString>> {
+    #[pyo3(signature = (texts, steps, *, numbers))]
+    fn after_nfkc<'py>(
+        py: Python<'py>,
+        texts: Vec<Bound<'py, PyString>>,
+        steps: Steps,
+        numbers: bool,
+    ) -> PyResult<Vec<Bound<'py, PyString>>> {
         let steps = steps.try_into()?;
-        step(text, |text, room| Ok(clean::after_nfkc(std::str::from_utf8(text)?, &steps, numbers, room).into_owned()))
+        let given = texts.iter().map(|text| text.to_str()).collect::<PyResult<Vec<_>>>()?;
+        let after = work(py, || {
+            let mut room = Room::default();
+            let step = |text: &str| changed(text.as_bytes(), &clean::after_nfkc(text, &steps, numbers, &mut room));
+            given.into_iter().map(step).collect::<Vec<_>>()
+        })?;
+        Ok(texts.into_iter().zip(after).map(|(given, after)| made(given, after)).collect())
+    }
+
+    #[pyfunction]
+    #[pyo3(signature = (text, *, entities, tags))]
+    fn without_markup(text: Bound<'_, PyString>, entities: bool, tags: bool) -> PyResult<Bound<'_, PyString>> {
+        let given = generalized(&text)?;
+        let bare = work(text.py(), || {
+            let mut room = Room::default();
+            let bare = clean::without_markup(&given, entities, tags, true, &mut room);
+            (bare != &given[..]).then(|| bare.to_vec())
+        })?;
+        drop(given);
+        let Some(bare) = bare else { return Ok(text) };
+        let bare = PyBytes::new(text.py(), &bare);
+        Ok(bare.call_method1("decode", ("utf-8", "surrogatepass"))?.cast_into::<PyString>()?)
     }
 
     #[pyfunction]

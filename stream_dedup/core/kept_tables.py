@@ -3,8 +3,8 @@
 A table's bytes are the length of its head in 8 bytes, the head (JSON: name, type, shape and place of each array), and
 the arrays, each at a multiple of ``ALIGN`` bytes. ``table_store`` keeps them.
 
-A table is made again if the source by which tables are made changes, or Python, numpy or OpenCC's dictionaries, or what
-its own ``made_from`` names. Without the program's source none is kept: nobody would know when to make it anew.
+A table is made again if the source by which tables are made changes, or Python or numpy, or what its own ``made_from``
+names. Without the program's source none is kept: nobody would know when to make it anew.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.core.scheme import content_hash, opencc_paths
 from stream_dedup.core.table_store import table_store
-from stream_dedup.errors import UserError
 
 ALIGN = 64
 """Bytes of a cache line."""
@@ -88,10 +86,7 @@ def _sources() -> tuple[str, ...]:
 @cache
 def _versions() -> tuple[str, ...]:
     """Return what all tables are made from beside the program's source."""
-    found = [sys.version, np.__version__, unicodedata.unidata_version]
-    with suppress(UserError):
-        found += map(content_hash, opencc_paths())
-    return tuple(found)
+    return (sys.version, np.__version__, unicodedata.unidata_version)
 
 
 def _read_only(arrays: TableArrays) -> TableArrays:

@@ -18,10 +18,8 @@ the files that it was built with.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -264,33 +262,6 @@ def scheme_of(settings: FingerprintSettings) -> Scheme:
     return Scheme(settings.profile, settings.version, json.dumps(parameters, sort_keys=True, separators=(",", ":")))
 
 
-def opencc_paths() -> list[Path]:
-    """Return the paths of the dictionaries of OpenCC's conversion t2s, in the order of its configuration.
-
-    Raises:
-        UserError: the package is missing, or its configuration cannot be read.
-    """
-    folder = _package_folder("opencc", "opencc 1.4.2") / "clib" / "share" / "opencc"
-    path = folder / "t2s.json"
-    try:
-        found = list(_dictionary_files(json.loads(path.read_bytes())))
-    except (OSError, ValueError) as error:
-        msg = f"{path} cannot be read as OpenCC's configuration ({error}): install opencc 1.4.2 again"
-        raise UserError(msg) from error
-    return [folder / name for name in found]
-
-
-def _dictionary_files(configuration: object) -> Iterator[str]:
-    """Return the names of the dictionary files in a configuration of OpenCC, in its order."""
-    if isinstance(configuration, dict):
-        if isinstance(name := configuration.get("file"), str):
-            yield name
-        configuration = list(configuration.values())
-    if isinstance(configuration, list):
-        for one in configuration:
-            yield from _dictionary_files(one)
-
-
 def _sizes(settings: FingerprintSettings) -> dict[str, Any]:
     sizes: dict[str, Any] = {}
     if settings.has_short:
@@ -330,7 +301,7 @@ def _normalisation(normalisation: Normalisation) -> dict[str, str]:
         if value not in {False, "keep"}:
             steps[one.name] = _STEPS[one.name] if value is True else f"{value}/{_STEPS[one.name]}"
     if normalisation.simplify:
-        steps["simplify"] += "-" + "-".join(map(content_hash, opencc_paths()))
+        steps["simplify"] += "-" + "-".join(_native.OPENCC_HASHES)
     return steps
 
 
@@ -363,16 +334,6 @@ def _weights(features: Features) -> dict[str, Any]:
     if features.weights == "tfidf":
         weights["damped"] = features.damping if features.damped else 0
     return weights
-
-
-@cache
-def _package_folder(name: str, version: str) -> Path:
-    # Without importing: the import of jieba takes longer than everything else here.
-    spec = find_spec(name)
-    if spec is None or not spec.submodule_search_locations:
-        msg = f"package {name} is not installed: its data are needed; install {version}"
-        raise UserError(msg)
-    return Path(spec.submodule_search_locations[0])
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:

@@ -17,12 +17,13 @@ import numpy as np
 import xxhash
 
 from stream_dedup.core.scheme import Normalisation
-from stream_dedup.core.text import clean
 from stream_dedup.core.text.decode import MAX_NESTING, InputFormat, RawRecord, Rejection, decode
 from stream_dedup.core.text.markup import text_of
-from stream_dedup.core.text.simplify import simplifiable, simplify
 from stream_dedup.core.text.unicode14 import unassigned
+from tests import native_steps
+from tests.native_steps import simplify
 from tests.reference.normalise import normalise
+from tests.reference.simplify import simplifiable
 
 PAGES = (
     "<p>a<p>b</p>c</p>d",
@@ -301,4 +302,4 @@ def _around(unknown: str) -> Sequence[str]:
 
 
 def _cleaned(text: str) -> str:
-    return clean.after_nfkc(normalise(clean.before_nfkc(text, _EVERY_STEP)), _EVERY_STEP)
+    return native_steps.after_nfkc(normalise(native_steps.before_nfkc(text, _EVERY_STEP)), _EVERY_STEP)

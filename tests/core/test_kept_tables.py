@@ -17,7 +17,7 @@ from stream_dedup.core.fingerprint import dictionary, points, weights, words
 from stream_dedup.core.kept_tables import kept_arrays
 from stream_dedup.core.scheme import idf_path
 from stream_dedup.core.table_store import MadeFrom, TableStore, keep_tables_in, table_store
-from stream_dedup.core.text import clean, normalise
+from stream_dedup.core.text import normalise
 from tests.table_maker import TableMaker
 
 SHAPES = st.sampled_from(((0,), (1,), (7,), (3, 5), (0, 4)))
@@ -125,7 +125,7 @@ def test_tables_depend_on_unicode(registered: Callable[[TableStore | None], None
 
 @pytest.mark.parametrize(
     "kept",
-    [points.code_point_tables, clean._unit_traits, normalise._unit_kinds, normalise._marks, weights.damping],
+    [points.code_point_tables, normalise._unit_kinds, normalise._marks, weights.damping],
 )
 def test_kept_tables_equal_those_that_are_made(
     kept: Callable[[], Any], registered: Callable[[TableStore | None], None]

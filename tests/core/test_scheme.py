@@ -20,7 +20,7 @@ from tests.reference.weights import COMMON_WORDS, jieba_file
 ALLOWED = set(
     """
     __future__ collections concurrent contextlib dataclasses enum functools importlib itertools json math pathlib re
-    struct sys html operator types typing unicodedata uuid warnings numpy xxhash orjson jieba opencc selectolax
+    struct sys html operator types typing unicodedata uuid warnings numpy xxhash orjson jieba selectolax
     stream_dedup
     """.split()  # noqa: SIM905 - a list of this length is read as prose
 )
@@ -168,35 +168,10 @@ def test_each_step_is_named_by_some_scheme(monkeypatch: pytest.MonkeyPatch, step
     assert [scheme_of(one).id for one in settings] != before
 
 
-def test_the_dictionaries_of_opencc_are_those_of_its_configuration(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A conversion that takes another dictionary is another scheme; a configuration that is none is named."""
-    before = scheme.opencc_paths()
-    folder = tmp_path / "clib" / "share" / "opencc"
-    folder.mkdir(parents=True)
-    (folder / "t2s.json").write_text((before[0].parent / "t2s.json").read_text().replace("TSPhrases", "HKPhrases"))
-    monkeypatch.setattr(scheme, "_package_folder", lambda *_: tmp_path)
-    assert [path.name for path in scheme.opencc_paths()] == [
-        path.name.replace("TSPhrases", "HKPhrases") for path in before
-    ]
-    (folder / "t2s.json").write_text("{")
-    with pytest.raises(UserError, match=r"t2s\.json cannot be read .* install opencc 1\.4\.2 again"):
-        scheme.opencc_paths()
-
-
 def test_a_missing_data_file_is_named(tmp_path: Path) -> None:
     """The error for a missing data file names it and the remedy."""
     with pytest.raises(UserError, match=r"gone\.txt cannot be read .* install its package again"):
         scheme_of(replace(CLASSIC, stop_words=tmp_path / "gone.txt"))
-
-
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error for a missing package names it and the remedy."""
-    scheme._package_folder.cache_clear()
-    monkeypatch.setattr(scheme, "find_spec", lambda _: None)
-    with pytest.raises(UserError, match="package opencc is not installed"):
-        scheme_of(ARTICLE)
 
 
 def test_the_core_imports_no_clock_no_randomness_no_logging_and_no_adapter() -> None:

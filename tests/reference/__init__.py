@@ -1,1 +1,1 @@
-"""What entries are made of, in plain Python: slow, and independent of the native core, which is held against it."""
+"""The definitions: what the native core computes, in plain Python. Nothing in the product imports them."""

@@ -20,8 +20,8 @@ from pathlib import Path
 import rjieba
 
 from stream_dedup.core.fingerprint.own_words import user_words
-from stream_dedup.core.text.simplify import simplify
 from tests.reference.normalise import Runs, marks, normalise, split_normalised
+from tests.reference.simplify import simplify
 
 Segmenter = Callable[[str], list[str]]
 """Cuts a Han run into words."""
@@ -132,5 +132,5 @@ def segmenter(user_dictionary: Path | None = None, *, simplified: bool = False) 
         # Some simplified characters are no ideographs that are cut.
         if _IDEOGRAPHS.fullmatch(made):
             own.add_word(made, frequency, "x")
-    cut = own.cut
-    return cut
+    own_cut: Segmenter = own.cut
+    return own_cut

@@ -11,8 +11,8 @@ import numpy as np
 from stream_dedup.core.fingerprint.fingerprinter import Explained, Feature, Fingerprints, Text
 from stream_dedup.core.model import BLOCK_BITS, SIGNATURE_BYTES, Status
 from stream_dedup.core.scheme import Features, FingerprintSettings
-from stream_dedup.core.text.clean import TOKEN_NAMES
 from tests.reference import sums
+from tests.reference.clean import TOKEN_NAMES
 from tests.reference.form import NO_FORM, form_of, packed
 from tests.reference.mixing import WHOLE, factor
 from tests.reference.reader import Counted, Reader
@@ -106,6 +106,11 @@ def heaviest(counts: Mapping[str, int], settings: Features, seed: int) -> list[F
         for name, count in counts.items()
     ]
     return sorted(features, key=lambda one: (-one.weight, one.hash[:8]))[: settings.top_k]
+
+
+def differing(made: Explained, expected: Explained) -> list[str]:
+    """Return the names of the values that are not equal."""
+    return [name for name in made._fields if not np.array_equal(getattr(made, name), getattr(expected, name))]
 
 
 def _fields(text: Text) -> Sequence[str]:

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import xxhash
 
 from stream_dedup.core.model import FORM_BYTES
-from stream_dedup.core.text.clean import TOKENS
+from tests.reference.clean import TOKENS
 from tests.reference.weights import STOP_WORDS, common_words
 
 MOST_LETTERS = 384
@@ -93,8 +93,8 @@ def _form_from(words: Iterable[str], numbers: str) -> Form:
 def packed(form: Form, seed: int) -> bytes:
     """Return ``FORM_BYTES``: the hash of the frame, then that of the numbers.
 
-    A hash is the low half of XXH3-64 of the UTF-8 bytes with the scheme's seed, little-endian, and 1 if that is 0; it is 0
-    without a form.
+    A hash is the low half of XXH3-64 of the UTF-8 bytes with the scheme's seed, little-endian, and 1 if that is 0. It
+    is 0 without a form.
     """
     return b"".join(_hash(part, seed).to_bytes(FORM_BYTES // 2, "little") for part in form)
 

@@ -66,10 +66,10 @@ pub fn before_nfkc<'a>(text: &'a [u8], steps: &Normalisation, room: &'a mut Room
         draft.take(|edit| spacing::replace_pictures(edit, token.as_bytes()));
     }
     if steps.join_numbers {
-        draft.take(spacing::join_numbers);
+        spacing::join_numbers(&mut draft);
     }
     if steps.rejoin && has.has_ideographs() {
-        draft.take(spacing::rejoin);
+        spacing::rejoin(&mut draft);
     }
     let is_simplified = steps.simplify && has.has_traditional();
     if is_simplified {

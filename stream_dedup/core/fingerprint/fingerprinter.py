@@ -142,8 +142,8 @@ class Fingerprinter:
         fields = [text] if isinstance(text, str) else list(text)
         if len(fields) != len(self._settings.html):
             msg = (
-                f"a text of {len(fields)} fields has no fingerprint where the settings have {len(self._settings.html)}: "
-                "pass an empty string for a field that is missing"
+                f"a text of {len(fields)} fields has no fingerprint where the settings have "
+                f"{len(self._settings.html)}: pass an empty string for a field that is missing"
             )
             raise ValueError(msg)
         if not self._any_html:

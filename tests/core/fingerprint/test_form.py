@@ -13,9 +13,9 @@ from stream_dedup.core.fingerprint.own_words import read_lines
 from stream_dedup.core.model import FORM_BYTES
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text.simplify import simplify
 from tests.reference.form import GRAMMAR, MOST_LETTERS, NO_FORM, Form, _words_of_grammar, form_of, packed
 from tests.reference.normalise import normalise
+from tests.reference.simplify import simplify
 from tests.reference.weights import jieba_file
 
 ARTICLE = PROFILES["article"].settings

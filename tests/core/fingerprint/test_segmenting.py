@@ -3,7 +3,7 @@
 import random
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -18,16 +18,25 @@ from tests.reference.weights import jieba_file
 
 RUN = re.compile("[\u4e00-\u9fd5]+")
 GENERATED = 200_000 if FULL else 10_000
-OWN = (("去中心化金融协议", 9), ("石墨烯电池", None), ("图书馆", 1), ("中国人民", 999_999), ("龘靐齉", None), ("一", 3))
+Own = tuple[tuple[str, int | None], ...]
+Cut = Callable[[str], list[str]]
+OWN: Own = (
+    ("去中心化金融协议", 9),
+    ("石墨烯电池", None),
+    ("图书馆", 1),
+    ("中国人民", 999_999),
+    ("龘靐齉", None),
+    ("一", 3),
+)
 
 
 @cache
-def reader(own: tuple[tuple[str, int | None], ...] = (), *, simplified: bool = False) -> _native.TextReader:
+def reader(own: Own = (), *, simplified: bool = False) -> _native.TextReader:
     settings = FingerprintSettings().with_normalisation(simplify=simplified)
     return _native.TextReader(settings, list(own), [])
 
 
-def cut(run: str, own: tuple[tuple[str, int | None], ...] = ()) -> list[str]:
+def cut(run: str, own: Own = ()) -> list[str]:
     return reader(own).words([run])
 
 
@@ -56,7 +65,7 @@ def traps(count: int) -> Iterator[str]:
         yield "".join(parts)
 
 
-def assert_same_words(theirs: Any, runs: Iterable[str], own: tuple[tuple[str, int | None], ...] = ()) -> None:
+def assert_same_words(theirs: Callable[[str], list[str]], runs: Iterable[str], own: Own = ()) -> None:
     """Word by word in order; the first runs that differ are shown."""
     differ = [(run, found, expected) for run in runs if (found := cut(run, own)) != (expected := theirs(run))]
     assert differ[:3] == []
@@ -87,18 +96,19 @@ def test_real_runs_have_the_words_of_jieba() -> None:
 
 
 @cache
-def with_own_words() -> Any:
+def with_own_words() -> Cut:
     theirs: Any = rjieba.Jieba()
     for word, frequency in OWN:
         theirs.add_word(word, frequency, "x")
-    return theirs
+    own_cut: Cut = theirs.cut
+    return own_cut
 
 
 def test_words_of_a_user_are_added_as_rjieba_adds_them() -> None:
     """New words and known ones, with and without a frequency; other readers do not know them."""
     rng, words = random.Random(1), [*words_in_dictionary()[:200], *(word for word, _ in OWN)]
     runs = {"".join(rng.choices(words, k=rng.randrange(1, 6))) for _ in range(GENERATED // 10)}
-    assert_same_words(with_own_words().cut, runs | set(traps(GENERATED // 10)), OWN)
+    assert_same_words(with_own_words(), runs | set(traps(GENERATED // 10)), OWN)
     assert_same_words(rjieba.cut, runs)
     assert cut("去中心化金融协议", OWN) == ["去中心化金融协议"] != cut("去中心化金融协议")
 

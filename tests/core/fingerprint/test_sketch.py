@@ -30,7 +30,8 @@ def unmixed(number: int) -> int:
 
 def native(text: str, values: Values = VALUES, seed: int = 0) -> bytes:
     """The sketch that the native core makes of a text of letters."""
-    return Fingerprinter(FingerprintSettings(sketch=values, seed=seed)).fingerprint([text]).sketches[0].tobytes()
+    made: bytes = Fingerprinter(FingerprintSettings(sketch=values, seed=seed)).fingerprint([text]).sketches[0].tobytes()
+    return made
 
 
 def unpacked(sketches: U8) -> U8:

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import Normalisation
-from stream_dedup.core.text import clean
-from stream_dedup.core.text.clean import (
+from stream_dedup.core.text.unicode14 import join_halves
+from tests.core.texts import some_texts
+from tests.reference import clean
+from tests.reference.clean import (
     TOKENS,
     after_nfkc,
     before_nfkc,
@@ -30,8 +32,6 @@ from stream_dedup.core.text.clean import (
     traits,
     undo_entities,
 )
-from stream_dedup.core.text.unicode14 import join_halves
-from tests.core.texts import some_texts
 from tests.reference.normalise import normalise, split_normalised
 
 

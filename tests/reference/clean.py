@@ -7,8 +7,7 @@ text and a setting of its own. ``before_nfkc`` takes the steps before ``normalis
 A token is one letter of the Vai script, which neither NFKC nor case folding changes and which almost no text has. It
 makes one feature, the same for all tokens of its kind.
 
-Long text is processed whole, so a cheap test precedes each step: one look-up of each UTF-16 unit in a table of traits,
-or a search for a fixed string.
+A cheap test precedes some steps: one look-up of each UTF-16 unit in a table of traits. It is part of the definition.
 
 The results may depend only on the text, the settings and OpenCC's dictionaries, whose content the scheme names.
 """
@@ -18,17 +17,14 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 
-import numpy as np
-
-from stream_dedup.core.arrays import U8
-from stream_dedup.core.kept_tables import kept_table, only
 from stream_dedup.core.scheme import Normalisation, Treat
-from stream_dedup.core.text import spam
 from stream_dedup.core.text.markup import BLOCKS
-from stream_dedup.core.text.simplify import simplifiable, simplify
 from stream_dedup.core.text.unicode14 import unassigned_ranges
+from tests.reference import spam
+from tests.reference.simplify import simplifiable, simplify
 
 TOKENS = {"url": "\ua500", "email": "\ua501", "user": "\ua502", "number": "\ua503", "emoji": "\ua504"}
 """Letters of the Vai script that stand for tokens."""
@@ -126,8 +122,12 @@ def traits(text: str) -> int:
     """Return the traits of a text. A missing trait is certain; a trait that is set may be a false alarm."""
     if text.isascii():
         return Trait.INVISIBLE if INVISIBLE.search(text) else 0
-    units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2")
-    return int(np.bitwise_or.reduce(_unit_traits().take(units)))
+    return reduce(or_, map(_unit_traits().__getitem__, units_of(text)), 0)
+
+
+def units_of(text: str) -> memoryview:
+    """Return the UTF-16 units of a text."""
+    return memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
 
 
 def before_nfkc(text: str, steps: Normalisation) -> str:
@@ -213,10 +213,9 @@ def changes_after_nfkc(steps: Normalisation) -> bool:
 
 def narrow(text: str) -> str:
     """Turn full-width letters, digits and signs of addresses into ASCII; full-width punctuation stays."""
-    units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2")
-    wide = (_unit_traits().take(units) & Trait.WIDE) != 0
-    raw: bytes = (units - wide * np.uint16(NARROWER)).astype("<u2").tobytes()
-    return raw.decode("utf-16-le", "surrogatepass")
+    # Halves of one character that stand side by side are joined.
+    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return joined.translate({wide: wide - NARROWER for wide in NARROWED})
 
 
 def replace_urls(text: str, stand_in: str) -> str:
@@ -363,28 +362,23 @@ def _user_name() -> re.Pattern[str]:
 
 
 @cache
-@kept_table(only)
-def _unit_traits() -> U8:
+def _unit_traits() -> bytes:
     """Return the traits of each UTF-16 unit; the first unit of a pair has the traits of the character."""
-    flags = np.zeros(1 << 16, np.uint8)
+    flags = bytearray(1 << 16)
     for trait, ranges in (
         (Trait.INVISIBLE, INVISIBLE_RANGES),
         (Trait.PICTURE, PICTURE_RANGES),
         (Trait.IDEOGRAPH, IDEOGRAPH_RANGES),
     ):
         for first, last in ranges:
-            flags[_lead(first) : _lead(last) + 1] |= np.uint8(trait)
+            for unit in range(_lead(first), _lead(last) + 1):
+                flags[unit] |= trait
     for trait, points in ((Trait.WIDE, NARROWED), (Trait.TRADITIONAL, simplifiable())):
-        flags[list(map(_lead, points))] |= np.uint8(trait)
-    flags.setflags(write=False)
-    return flags
+        for point in points:
+            flags[_lead(point)] |= trait
+    return bytes(flags)
 
 
 def _lead(point: int) -> int:
     """Return the first UTF-16 unit of a code point."""
     return point if point < 1 << 16 else 0xD800 + ((point - (1 << 16)) >> 10)
-
-
-def warm() -> None:
-    """Make the table now, not with the first text."""
-    _unit_traits()

@@ -4,7 +4,7 @@ OpenCC knows phrases: 乾 stays in 乾坤 and becomes 干 in 乾燥. It also uni
 converted only if one of its characters has a simplified form by itself. This is part of the definition, and it makes
 the step free for text that is simplified already.
 
-OpenCC is loaded at the first call; the scheme has the hash of its dictionaries.
+The scheme has the hash of OpenCC's dictionaries.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import re
 from collections.abc import Callable
 from functools import cache
 
+from opencc import OpenCC
+
 from stream_dedup.core.text.unicode14 import join_halves
-from stream_dedup.errors import UserError
 
 # The letter comes first in the pattern, because it is searched for.
 _PARTICLE = re.compile("著(?<![名专原编合论显卓昭土巨译遗拙撰]著)(?![名作者称述录书])")
@@ -38,10 +39,5 @@ def simplifiable() -> frozenset[int]:
 
 @cache
 def _converter() -> Callable[[str], str]:
-    try:
-        from opencc import OpenCC  # noqa: PLC0415 - loads its dictionaries; only where it is used
-    except ImportError as error:
-        msg = f"package opencc cannot be loaded ({error}): install it, or set simplify = false"
-        raise UserError(msg) from error
     convert: Callable[[str], str] = OpenCC("t2s").convert
     return convert
