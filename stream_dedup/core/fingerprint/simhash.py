@@ -9,6 +9,8 @@ import numpy as np
 from stream_dedup.core.arrays import U8
 from stream_dedup.core.model import SIGNATURE_BITS
 
+MARGIN_SCALE = 8
+"""Steps of a margin in one standard deviation of a sum."""
 MAX_MARGIN = 15
 """Largest margin: 4 bits."""
 
