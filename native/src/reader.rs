@@ -253,6 +253,8 @@ struct Short {
     texts: Vec<String>,
     /// What counts of each field.
     units: Vec<Units>,
+    /// Whether the steps of addresses changed any.
+    is_addressed: bool,
 }
 
 impl Reader {
@@ -332,7 +334,11 @@ impl Reader {
         let mut letters = Vec::new();
         if !scheme.sketcher.is_idle() {
             match settings.sketched {
-                Compared::Characters => letters = self.characters_with_addresses(scheme, fields),
+                Compared::Characters if short.is_addressed => {
+                    letters = self.characters_with_addresses(scheme, fields);
+                }
+                // The text is the same with addresses of all kinds.
+                Compared::Characters => short.texts.iter().for_each(|text| letters.extend(visible(text))),
                 Compared::Letters => short.units.iter().for_each(|units| units.add_letters(&mut letters)),
             }
         }
@@ -372,14 +378,17 @@ impl Reader {
     /// A text as short text.
     fn read_short(&mut self, scheme: &Scheme, fields: Fields) -> Short {
         let (mut normalised, mut texts, mut units) = (Vec::new(), Vec::new(), Vec::new());
+        let mut is_addressed = false;
         for field in fields {
-            let one = normalise(&clean::before_nfkc(field, &scheme.short.steps, &mut self.room).text);
+            let cleaned = clean::before_nfkc(field, &scheme.short.steps, &mut self.room);
+            is_addressed |= cleaned.is_addressed;
+            let one = normalise(&cleaned.text);
             let text = clean::after_nfkc(&one, &scheme.short.steps, true, &mut self.room).into_owned();
-            units.push(Units::of(text.clone()));
+            units.push(Units::of(&text));
             texts.push(text);
             normalised.push(one);
         }
-        Short { normalised, texts, units }
+        Short { normalised, texts, units, is_addressed }
     }
 
     /// What a text is as short text; none without features.
@@ -504,10 +513,15 @@ impl Reader {
         for field in fields {
             let text = normalise(&clean::before_nfkc(field, &steps, &mut self.room).text);
             let text = clean::after_nfkc(&text, own, true, &mut self.room);
-            letters.extend(text.chars().filter(|one| *one != ' ').map(u32::from));
+            letters.extend(visible(&text));
         }
         letters
     }
+}
+
+/// The characters of a text but white space.
+fn visible(text: &str) -> impl Iterator<Item = u32> {
+    text.chars().filter(|one| *one != ' ').map(u32::from)
 }
 
 impl Part {

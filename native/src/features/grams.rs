@@ -5,6 +5,8 @@
 //! another digit makes another number.
 
 use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 
 use super::units::Units;
 use super::weights::Weigher;
@@ -25,11 +27,21 @@ const BOUND: u64 = '_' as u64;
 const NAME_BYTES: usize = 12;
 
 /// The grams of one text; cleared and filled for each.
-#[derive(Default)]
 pub struct Grams {
     keys: Vec<Key>,
     counted: Vec<(Key, u64)>,
+    /// The places of the keys in what is counted, from 1, by open addressing; 0 where there is none.
+    slots: Vec<u32>,
+    /// What keys are multiplied by to choose a slot: odd, and not known to texts.
+    spread: u64,
     numbers: HashMap<String, u64>,
+}
+
+impl Default for Grams {
+    fn default() -> Self {
+        let spread = RandomState::new().hash_one(0) | 1;
+        Self { keys: Vec::new(), counted: Vec::new(), slots: Vec::new(), spread, numbers: HashMap::new() }
+    }
 }
 
 impl Grams {
@@ -50,9 +62,34 @@ impl Grams {
                 before = Some(one);
             }
         }
-        self.keys.sort_unstable();
-        let counted = self.keys.chunk_by(|one, other| one == other);
-        self.counted.extend(counted.map(|same| (same[0], (same.len() as u64).saturating_mul(times))));
+        self.count(times);
+    }
+
+    fn count(&mut self, times: u64) {
+        let Self { keys, counted, slots, spread, .. } = self;
+        // At least half of the slots stay free.
+        let size = (2 * (counted.len() + keys.len())).next_power_of_two().max(2);
+        if slots.len() < size || counted.is_empty() {
+            slots.clear();
+            slots.resize(size, 0);
+            for (at, (key, _)) in counted.iter().enumerate() {
+                let slot = slot_of(*key, *spread, slots, counted);
+                slots[slot] = at as u32 + 1;
+            }
+        }
+        for &key in &*keys {
+            let slot = slot_of(key, *spread, slots, counted);
+            match slots[slot] {
+                0 => {
+                    counted.push((key, times));
+                    slots[slot] = counted.len() as u32;
+                }
+                at => {
+                    let count = &mut counted[at as usize - 1].1;
+                    *count = count.saturating_add(times);
+                }
+            }
+        }
     }
 
     fn add_word(&mut self, word: &str, times: u64) {
@@ -89,19 +126,26 @@ impl Grams {
                 features.push(Feature { name, count, weight: u64::from(weight), hash });
             }
         };
-        // Of several parts one gram may be there several times.
-        self.counted.sort_unstable();
-        for same in self.counted.chunk_by(|one, other| one.0 == other.0) {
-            let count = same.iter().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
-            let (mut name, class) = ([0; NAME_BYTES], class_of(same[0].0));
-            let size = name_of(same[0].0, &mut name);
+        for (key, count) in self.counted.drain(..) {
+            let (mut name, class) = ([0; NAME_BYTES], class_of(key));
+            let size = name_of(key, &mut name);
             add(&name[..size], class, count);
         }
-        self.counted.clear();
         for (name, count) in self.numbers.drain() {
             add(name.as_bytes(), TRIGRAM_CLASS, count);
         }
     }
+}
+
+/// The slot of a key: the one that has it, or the free one where it belongs.
+#[inline]
+fn slot_of(key: Key, spread: u64, slots: &[u32], counted: &[(Key, u64)]) -> usize {
+    let mask = slots.len() - 1;
+    let mut slot = (key.wrapping_mul(spread) >> 32) as usize & mask;
+    while slots[slot] != 0 && counted[slots[slot] as usize - 1].0 != key {
+        slot = (slot + 1) & mask;
+    }
+    slot
 }
 
 const TRIGRAM_CLASS: usize = 4;

@@ -32,17 +32,16 @@ pub struct Units {
 impl Units {
     /// The units that count of a text that is normalised as short text.
     #[must_use]
-    pub fn of(normalised: String) -> Self {
-        let units = units_of(&normalised);
-        let letters: usize = units.iter().map(|unit| characters(&normalised[range(&unit.bytes)])).sum();
+    pub fn of(normalised: &str) -> Self {
+        let (units, letters) = units_of(normalised);
         let visible = normalised.chars().filter(|one| *one != ' ').count();
         if letters * SYMBOLS < visible {
-            let bare = without_runs(&normalised);
+            let bare = without_runs(normalised);
             if letters * SYMBOLS < bare.chars().count() && (letters > 0 || has_symbol(&bare)) {
                 return Self::of_all_characters(bare);
             }
         }
-        Self { text: normalised, units }
+        Self { text: normalised.to_owned(), units }
     }
 
     fn of_all_characters(text: String) -> Self {
@@ -83,8 +82,9 @@ impl Units {
     }
 }
 
-fn units_of(text: &str) -> Vec<Unit> {
-    let mut units: Vec<Unit> = Vec::new();
+/// The units of a text, and how many characters they have.
+fn units_of(text: &str) -> (Vec<Unit>, usize) {
+    let (mut units, mut letters): (Vec<Unit>, usize) = (Vec::with_capacity(text.len() / 3), 0);
     // The end of the word that may go on.
     let mut open = None;
     for (at, one) in text.char_indices() {
@@ -95,15 +95,17 @@ fn units_of(text: &str) -> Vec<Unit> {
             (Some(word), Some(last)) if last == at as u32 && (begins || class.is_mark()) => {
                 word.bytes.end = end;
                 open = Some(end);
+                letters += 1;
             }
             _ if begins || class.is_single() => {
                 units.push(Unit { bytes: at as u32..end, is_word: begins });
                 open = begins.then_some(end);
+                letters += 1;
             }
             _ => open = None,
         }
     }
-    units
+    (units, letters)
 }
 
 /// The text without spaces, and with each run of one symbol once.

@@ -96,8 +96,9 @@ fn minima(letters: &[u32], kind: &Kind, start: u32) -> Vec<u32> {
     let shingles = letters.len() + 1 - kind.shingle;
     for begin in (0..shingles).step_by(BLOCK) {
         let end = shingles.min(begin + BLOCK);
-        hash_shingles(&letters[begin..end + kind.shingle - 1], kind.shingle, start, &mut hashes);
-        for &hash in &hashes[..end - begin] {
+        let hashes = &mut hashes[..end - begin];
+        hash_shingles(&letters[begin..end + kind.shingle - 1], kind.shingle, start, hashes);
+        for &mut hash in hashes {
             let bin = ((hash >> 16) as usize * kind.bins) >> 16;
             minima[bin] = minima[bin].min(hash);
         }
@@ -106,7 +107,7 @@ fn minima(letters: &[u32], kind: &Kind, start: u32) -> Vec<u32> {
 }
 
 #[multiversion(targets("x86_64+avx2", "aarch64+neon"))]
-fn hash_shingles(letters: &[u32], shingle: usize, start: u32, hashes: &mut [u32; BLOCK]) {
+fn hash_shingles(letters: &[u32], shingle: usize, start: u32, hashes: &mut [u32]) {
     for (hash, letter) in hashes.iter_mut().zip(letters) {
         *hash = start.wrapping_add(*letter);
     }

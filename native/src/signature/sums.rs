@@ -86,7 +86,8 @@ impl Sums {
     /// How sure each of the first bits is.
     pub fn margins(&self, bits: usize) -> impl Iterator<Item = u8> {
         let norm = (self.squares.max(1) as f64).sqrt();
-        let margin = move |sum: &i64| (MARGIN_SCALE * sum.unsigned_abs() as f64 / norm).floor();
+        let margin = move |sum: &i64| MARGIN_SCALE * sum.unsigned_abs() as f64 / norm;
+        // Rounded down.
         self.sums[..bits].iter().map(margin).map(|margin| margin.min(f64::from(MAX_MARGIN)) as u8)
     }
 
