@@ -70,9 +70,10 @@ pub fn source() -> String {
         ("SEPARATES", SEPARATES),
         ("NO_SPACES", NO_SPACES),
     ];
-    let bits: String = bits.iter().map(|(name, bit)| format!("const {name}: u16 = {bit};\n")).collect();
+    let lines = bits.iter().map(|(name, bit)| format!("const {name}: u16 = {bit};"));
+    let bits = lines.collect::<Vec<_>>().join("\n");
     format!(
-        "{bits}const BLOCK: usize = {BLOCK};\nstatic INDEX: [u16; {}] = {index:?};\nstatic BLOCKS: [[u16; BLOCK]; {}] = {blocks:?};\n",
+        "{bits}\nconst BLOCK: usize = {BLOCK};\nstatic INDEX: [u16; {}] = {index:?};\nstatic BLOCKS: [[u16; BLOCK]; {}] = {blocks:?};\n",
         index.len(),
         blocks.len(),
     )

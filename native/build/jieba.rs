@@ -79,16 +79,16 @@ impl Dictionary {
         }
         let total = sum + others.values().sum::<u64>();
         let codes = codes_by_frequency(&words);
-        let coded = |word: Vec<u16>| word.into_iter().map(|at| codes[usize::from(at)]).collect::<Vec<u16>>();
+        let by_code = |word: Vec<u16>| word.into_iter().map(|at| codes[usize::from(at)]).collect::<Vec<u16>>();
         let mut idf = HashMap::new();
         for line in package.text("analyse/idf.txt").lines() {
             let (word, number) = line.split_once(' ').expect("a word and its IDF");
             let value = (number.trim().parse::<f64>().expect("a number") * IDF_UNIT + 0.5).floor() as u16;
-            idf.insert(coded(ideographs(word).expect("a word of ideographs")), value);
+            idf.insert(by_code(ideographs(word).expect("a word of ideographs")), value);
         }
         let mut sorted: Vec<u16> = idf.values().copied().collect();
         sorted.sort_unstable();
-        let words = words.into_iter().map(|(word, frequency)| (coded(word), frequency)).collect();
+        let words = words.into_iter().map(|(word, frequency)| (by_code(word), frequency)).collect();
         let mut idf: Vec<_> = idf.into_iter().collect();
         idf.sort_unstable();
         Self { words, total, idf, least_idf: sorted[0], median_idf: sorted[sorted.len() / 2], codes }

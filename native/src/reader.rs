@@ -92,9 +92,12 @@ impl Kind {
         let mut room = Room::default();
         if !own.words.is_empty() {
             // As they stand in texts.
-            let mut simplified = |word: &str| match made.steps.simplify {
-                true => clean::simplified(word.as_bytes(), &mut room).into_owned(),
-                false => word.to_owned(),
+            let mut simplified = |word: &str| {
+                if made.steps.simplify {
+                    clean::simplified(word.as_bytes(), &mut room).into_owned()
+                } else {
+                    word.to_owned()
+                }
             };
             let words: Vec<_> = own.words.iter().map(|(word, frequency)| (simplified(word), *frequency)).collect();
             let words = words.iter().map(|(word, frequency)| (word.as_str(), *frequency));

@@ -45,6 +45,7 @@ impl Normalisation {
 
 /// How the features of a text are counted and weighed: `scheme.Features`.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of the scheme's")]
 pub struct Features {
     /// Characters, pairs and trigrams, not words.
     pub are_grams: bool,

@@ -111,10 +111,10 @@ impl Counts {
         weigher: &Weigher,
         stop_words: &HashSet<String>,
         seed: u64,
-        weighed: &mut Weighed,
+        into: &mut Weighed,
         mut features: Option<&mut Vec<Feature>>,
     ) {
-        weighed.clear();
+        into.clear();
         for Counted { name, count } in self.words.drain(..) {
             let name = name_in(&self.names, &name);
             let (idf, count) = match count {
@@ -128,7 +128,7 @@ impl Counts {
                 continue;
             }
             let (weight, hash) = (weigher.weight(idf, count), feature_hash(name.as_bytes(), seed));
-            weighed.add(weight, hash);
+            into.add(weight, hash);
             if let Some(features) = &mut features {
                 features.push(Feature { name: name.to_owned(), count, weight: u64::from(weight), hash });
             }

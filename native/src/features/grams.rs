@@ -110,17 +110,11 @@ impl Grams {
     }
 
     /// Weighs the grams, and forgets them. `features` gets them by name, where they are asked for.
-    pub fn weigh(
-        &mut self,
-        weigher: &Weigher,
-        seed: u64,
-        weighed: &mut Weighed,
-        mut features: Option<&mut Vec<Feature>>,
-    ) {
-        weighed.clear();
+    pub fn weigh(&mut self, weigher: &Weigher, seed: u64, into: &mut Weighed, mut features: Option<&mut Vec<Feature>>) {
+        into.clear();
         let mut add = |name: &[u8], class: usize, count: u64| {
             let (weight, hash) = (weigher.weight(weigher.idf_of_gram(class), count), feature_hash(name, seed));
-            weighed.add(weight, hash);
+            into.add(weight, hash);
             if let Some(features) = &mut features {
                 let name = String::from_utf8(name.to_vec()).expect("whole characters");
                 features.push(Feature { name, count, weight: u64::from(weight), hash });

@@ -19,7 +19,7 @@ use crate::text::characters::{HAN_FIRST, han_number};
 
 /// What is read of jieba's package when the crate is built.
 pub mod jieba {
-    #![allow(missing_docs, reason = "generated")]
+    #![allow(missing_docs, clippy::unreadable_literal, reason = "generated")]
     include!(concat!(env!("OUT_DIR"), "/jieba.rs"));
 }
 

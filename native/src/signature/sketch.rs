@@ -1,7 +1,7 @@
 //! Sketches: a second summary of a text in a few bytes, made of other features than the signature.
 //!
 //! A sketch is a row of values of 4 bits, two in a byte, the first in the high half. Values at one position of two sketches
-//! are equal about as often as the share of their shingles that the texts have in common. It is one-permutation MinHash
+//! are equal about as often as the share of their shingles that the texts have in common. It is one-permutation `MinHash`
 //! (Li, Owen and Zhang 2012) with b = 4 bits of each value (Li and König 2010) and optimal densification (Shrivastava
 //! 2017):
 //!
@@ -121,7 +121,7 @@ fn hash_shingles(letters: &[u32], shingle: usize, start: u32, hashes: &mut [u32]
     }
 }
 
-/// Mixes the bits of a number: the mixing function of MurmurHash3.
+/// Mixes the bits of a number: the mixing function of `MurmurHash3`.
 #[inline]
 fn mixed(mut number: u32) -> u32 {
     number ^= number >> 16;

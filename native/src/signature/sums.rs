@@ -1,4 +1,4 @@
-//! Sums of weights over the bits of hashes, and the signature and the margins that they make (SimHash, Charikar 2002).
+//! Sums of weights over the bits of hashes, and the signature and the margins that they make (`SimHash`, Charikar 2002).
 //!
 //! Sum i adds the weight of each feature whose hash has a 1 in bit i, and subtracts the weight of each other feature. Bit i
 //! of the signature is 1 if sum i is greater than 0. The margin of a bit tells how sure it is: the sum over the Euclidean
