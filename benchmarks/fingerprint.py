@@ -5,8 +5,7 @@
 
 In one run, on the same texts, taking turns, by processor time:
 
-* **profile NAME**: what a worker's process does with a decoded text: signature of 256 bits, margins, sketch. Articles
-  are also read with a table of words that is empty when the turn begins, comments with nothing met before.
+* **profile NAME**: what a worker's process does with a decoded text: signature of 256 bits, margins, sketch.
 * **rensa**, **datasketch**: MinHash of 128 values, of the set of every five neighbouring characters, which Python
   makes: what this alone takes has a row of its own. The fastest peer is rensa's RMinHash; ratios are to it.
 * **rjieba.cut**, **jieba.cut**: the Chinese texts cut as they are, nothing else done.
@@ -45,7 +44,6 @@ from benchmarks.fingerprint_figures import (
 )
 from benchmarks.fingerprint_peers import (
     RENSA,
-    cold,
     is_slow,
     minhash_peers,
     package_peers,
@@ -113,16 +111,12 @@ def _on_chinese() -> dict[str, Work]:
 
 
 def _on_articles() -> dict[str, Work]:
-    ways = {f"profile {name}": warm(one.settings) for name, one in PROFILES.items()} | {
-        f"profile {name}, no word met before": cold(PROFILES[name].settings) for name in ("article", "simhash")
-    }
+    ways = {f"profile {name}": warm(one.settings) for name, one in PROFILES.items()}
     return ways | minhash_peers() | package_peers()
 
 
 def _on_comments() -> dict[str, Work]:
-    comment = PROFILES["comment"].settings
-    ways = {"profile comment": warm(comment), "profile comment, nothing met before": cold(comment)}
-    return ways | minhash_peers() | package_peers()
+    return {"profile comment": warm(PROFILES["comment"].settings)} | minhash_peers() | package_peers()
 
 
 def _say(line: str) -> None:
