@@ -90,7 +90,7 @@ fn drop_targets(edit: &mut Edit) {
             continue;
         }
         if let Some(end) = target_end(text, at + TARGET_BEGIN.len()) {
-            edit.replace(at..end, b"] ");
+            edit.replace(at..end, "] ");
         }
     }
 }
@@ -134,7 +134,7 @@ fn drop_tags(edit: &mut Edit, keeps_lines: bool) {
         };
         if let Some(end) = found.filter(|_| at >= edit.end()) {
             let is_line = keeps_lines && is_block(&text[at..end]);
-            edit.replace(at..end, if is_line { b"\n" } else { b" " });
+            edit.replace(at..end, if is_line { "\n" } else { " " });
         }
     }
 }
@@ -180,7 +180,7 @@ fn is_block(tag: &[u8]) -> bool {
 fn drop_entities(edit: &mut Edit) {
     for at in memchr_iter(b'&', edit.text) {
         if let Some(end) = entity_end(edit.text, at + 1) {
-            edit.replace(at..end, b" ");
+            edit.replace(at..end, " ");
         }
     }
 }
