@@ -118,3 +118,35 @@ impl Edit<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Draft, Room};
+    use crate::text::halves::Text;
+
+    #[test]
+    fn a_text_that_no_step_changes_is_not_copied() {
+        let (given, mut room) = ("渡口", Room::default());
+        let mut draft = Draft::of(Text::Whole(given), &mut room);
+        assert!(!draft.take(|_| ()));
+        assert_eq!(draft.done().bytes().as_ptr(), given.as_ptr());
+    }
+
+    #[test]
+    fn steps_take_what_the_last_one_made() {
+        for given in [Text::Whole("abcdef"), Text::Halves(b"abcdef")] {
+            let mut room = Room::default();
+            let mut draft = Draft::of(given, &mut room);
+            // The second span begins within the first one.
+            assert!(draft.take(|edit| {
+                edit.replace(1..3, "中");
+                assert_eq!(edit.end(), 3);
+                edit.replace(2..4, "-");
+            }));
+            assert_eq!(draft.text(), "a中-ef".as_bytes());
+            assert!(draft.take(|edit| edit.replace_by(0..1, '\u{1f600}')));
+            assert!(!draft.take(|_| ()));
+            assert_eq!(draft.done().joined(), "\u{1f600}中-ef");
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use memchr::{memchr_iter, memchr2, memmem};
 
 use super::edit::{Draft, Edit};
-use super::points;
+use super::points::{self, CHARACTER};
 use super::unicode14::Properties;
 
 /// Most characters of what a tag has behind its first letter, and of a comment: a lone < does not reach through the text.
@@ -16,8 +16,6 @@ const TITLE: usize = 300;
 const NAME: usize = 8;
 const DIGITS: usize = 6;
 const HEX_DIGITS: usize = 5;
-/// Most bytes of a character.
-const CHARACTER: usize = 4;
 
 const COMMENT_BEGIN: &[u8] = b"<!--";
 const COMMENT_END: &[u8] = b"-->";
