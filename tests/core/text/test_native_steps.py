@@ -154,6 +154,33 @@ def test_every_character_is_simplified_as_by_the_package() -> None:
         assert clean.simplify(text).split("\n") == simplify(text).split("\n")
 
 
+@pytest.mark.parametrize("size", range(1, 40))
+def test_descriptions_of_ideographs_are_kept_as_by_the_package(size: int) -> None:
+    """Up to so many operators in one another, and so many characters; whole, cut, and with more behind."""
+    deep = (
+        "⿰" * size + "語" * (size + 1),
+        "⿰語" * size + "語",
+        "⿾" * size + "語",
+        "⿲" * size + "語" * (2 * size + 1),
+    )
+    wide = (_described(size), f"⿾{_described(size)}", f"⿿⿾{_described(size)}")
+    for text in (*deep, *wide):
+        for made in (text, text[:-1], f"{text}語", f"語{text}{text}"):
+            assert clean.simplify(made) == simplify(made)
+
+
+def _described(parts: int) -> str:
+    """Return the description of an ideograph of so many parts, with as few operators in one another as can be."""
+    return "語" if parts == 1 else f"⿰{_described(parts // 2)}{_described(parts - parts // 2)}"
+
+
+def test_the_particle_is_that_of_the_definition() -> None:
+    """Behind and before every character of its words, and others."""
+    sides = ("", *"名专原编合论显卓昭土巨译遗拙撰作者称述录书著他a ")
+    for before, behind in product(sides, sides):
+        assert clean.simplify(f"{before}著{behind}") == simplify(f"{before}著{behind}")
+
+
 def test_phrases_are_simplified_as_by_the_package(tmp_path: Path) -> None:
     """Each that its dictionary has: whole, without its last character and its first, twice, and before the next one."""
     made = tmp_path / "phrases.txt"
