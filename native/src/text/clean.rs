@@ -19,15 +19,15 @@ use super::tags;
 use super::traits::Traits;
 use crate::settings::{Normalisation, Treat};
 
-/// Letters of the Vai script that stand for tokens.
+/// The token of an address of a page.
 pub const URL: char = '\u{a500}';
-/// See `URL`.
+/// The token of an e-mail address.
 pub const EMAIL: char = '\u{a501}';
-/// See `URL`.
+/// The token of a user name.
 pub const USER: char = '\u{a502}';
-/// See `URL`.
+/// The token of a number.
 pub const NUMBER: char = '\u{a503}';
-/// See `URL`.
+/// The token of a picture.
 pub const EMOJI: char = '\u{a504}';
 
 /// How often a text may have been escaped: feeds of HTML in XML have `&amp;nbsp;`.
