@@ -18,6 +18,8 @@ PROPERTIES: dict[str, Callable[[str], object]] = {
     "assigned": lambda character: unicodedata.category(character) not in {"Cn", "Cs"},
     "alphanumeric": str.isalnum,
     "decimal": str.isdecimal,
+    # Combining marks that belong to words; enclosing marks do not.
+    "mark": lambda character: unicodedata.category(character) in {"Mn", "Mc"},
     "white": re.compile(r"\s").match,
 }
 

@@ -21,12 +21,14 @@ from functools import cache, reduce
 from operator import or_
 
 from stream_dedup.core.scheme import Normalisation, Treat
-from stream_dedup.core.text.clean import TOKENS
 from stream_dedup.core.text.markup import BLOCKS
 from stream_dedup.core.text.unicode14 import unassigned_ranges
 from tests.reference import spam
 from tests.reference.simplify import simplifiable, simplify
 
+TOKENS = {"url": "\ua500", "email": "\ua501", "user": "\ua502", "number": "\ua503", "emoji": "\ua504"}
+"""Letters of the Vai script that stand for tokens."""
+TOKEN_NAMES = {letter: f"<{name}>" for name, letter in TOKENS.items()}
 TOP_DOMAINS = ("com", "cn", "net", "org")
 """By these a host is known without ``www.`` before it."""
 

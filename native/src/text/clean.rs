@@ -30,6 +30,10 @@ pub const NUMBER: char = '\u{a503}';
 /// The token of a picture.
 pub const EMOJI: char = '\u{a504}';
 
+/// The names of tokens, as people are shown them.
+pub const TOKENS: [(char, &str); 5] =
+    [(URL, "<url>"), (EMAIL, "<email>"), (USER, "<user>"), (NUMBER, "<number>"), (EMOJI, "<emoji>")];
+
 /// How often a text may have been escaped: feeds of HTML in XML have `&amp;nbsp;`.
 const TIMES_ESCAPED: usize = 2;
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from stream_dedup.core.text.clean import simplify
 from tests.core.texts import STORY, TRADITIONAL_STORY, some_texts
+from tests.native_steps import simplify
 from tests.reference.simplify import simplifiable
 
 
