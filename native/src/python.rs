@@ -9,10 +9,8 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
-    use std::borrow::Cow;
     use std::collections::HashMap;
     use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::str::Utf8Error;
     use std::sync::{Mutex, PoisonError};
 
     use pyo3::buffer::{Element, PyBuffer};
@@ -35,7 +33,7 @@ mod _native {
     use crate::settings::{Compared, Features, Normalisation, Settings, Treat, Treatment, Weights};
     use crate::text::clean;
     use crate::text::edit::Room;
-    use crate::text::halves;
+    use crate::text::halves::Text;
     use crate::text::numbers;
     use crate::text::simplify::HASHES as OPENCC_HASHES;
 
@@ -675,7 +673,7 @@ mod _native {
         /// Statuses, signatures, margins and sketches of texts, given by their fields without markup.
         fn read<'py>(&self, py: Python<'py>, texts: Vec<Vec<Bound<'py, PyString>>>) -> PyResult<Columns<'py>> {
             let given = texts.iter().map(fields_of).collect::<PyResult<Vec<_>>>()?;
-            let read = |(row, fields): (usize, &Vec<Cow<[u8]>>)| {
+            let read = |(row, fields): (usize, &Vec<Given>)| {
                 self.with_reader(fields, Reader::read).map_err(|error| (row, error))
             };
             let made = py.detach(|| given.iter().enumerate().map(read).collect::<Result<Vec<Reading>, _>>());
@@ -705,10 +703,7 @@ mod _native {
             counts: Vec<(Bound<'py, PyString>, u64)>,
             is_long: bool,
         ) -> PyResult<Told<'py>> {
-            let counts = counts.iter().map(|(name, count)| {
-                let name = generalized(name)?;
-                Ok((halves::join(&name).into_owned(), *count))
-            });
+            let counts = counts.iter().map(|(name, count)| Ok((Given::of(name)?.text().joined().into_owned(), *count)));
             let counts = counts.collect::<PyResult<Vec<_>>>()?;
             let status = if is_long { Status::Long } else { Status::Short };
             Ok(told(py, work(py, || self.scheme.weigh(&counts, status))?))
@@ -725,10 +720,10 @@ mod _native {
         /// Read with scratch memory, which is thrown away after a panic.
         fn with_reader<T>(
             &self,
-            fields: &[Cow<[u8]>],
+            fields: &[Given],
             read: impl for<'t> FnOnce(&mut Reader, &Scheme, Fields<'t>) -> T,
         ) -> PyResult<T> {
-            let fields: Vec<&[u8]> = fields.iter().map(|field| &field[..]).collect();
+            let fields: Vec<Text> = fields.iter().map(Given::text).collect();
             let idle = self.idle.lock().map_err(|_| broken())?.pop();
             let mut reader = idle.map_or_else(|| caught(|| Reader::new(&self.scheme)), Ok)?;
             let made = caught(|| read(&mut reader, &self.scheme, &fields))?;
@@ -737,8 +732,8 @@ mod _native {
         }
     }
 
-    fn fields_of<'a>(fields: &'a Vec<Bound<'_, PyString>>) -> PyResult<Vec<Cow<'a, [u8]>>> {
-        fields.iter().map(generalized).collect()
+    fn fields_of<'a>(fields: &'a Vec<Bound<'_, PyString>>) -> PyResult<Vec<Given<'a>>> {
+        fields.iter().map(Given::of).collect()
     }
 
     fn told(py: Python<'_>, (made, account): (Reading, Explained)) -> Told<'_> {
@@ -856,13 +851,28 @@ mod _native {
         }
     }
 
-    /// A text as generalized UTF-8: Python's own bytes, but for texts with half surrogates.
-    fn generalized<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, [u8]>> {
-        if let Ok(whole) = text.to_str() {
-            return Ok(Cow::Borrowed(whole.as_bytes()));
+    /// A text from Python.
+    enum Given<'a> {
+        Whole(&'a str),
+        /// In generalized UTF-8.
+        Halves(Vec<u8>),
+    }
+
+    impl<'a> Given<'a> {
+        fn of(text: &'a Bound<'_, PyString>) -> PyResult<Self> {
+            if let Ok(whole) = text.to_str() {
+                return Ok(Self::Whole(whole));
+            }
+            let encoded = text.call_method1("encode", ("utf-8", "surrogatepass"))?;
+            Ok(Self::Halves(encoded.cast::<PyBytes>()?.as_bytes().to_vec()))
         }
-        let encoded = text.call_method1("encode", ("utf-8", "surrogatepass"))?;
-        Ok(Cow::Owned(encoded.cast::<PyBytes>()?.as_bytes().to_vec()))
+
+        fn text(&self) -> Text<'_> {
+            match self {
+                Self::Whole(text) => Text::Whole(text),
+                Self::Halves(bytes) => Text::Halves(bytes),
+            }
+        }
     }
 
     /// The text that was made of one; the same object if it is the same text.
@@ -877,14 +887,14 @@ mod _native {
         steps: Steps,
     ) -> PyResult<Vec<(Bound<'py, PyString>, bool, bool)>> {
         let steps = steps.try_into()?;
-        let given = texts.iter().map(generalized).collect::<PyResult<Vec<_>>>()?;
+        let given = texts.iter().map(Given::of).collect::<PyResult<Vec<_>>>()?;
         let cleaned = work(py, || {
             let mut room = Room::default();
-            let clean = |text: &[u8]| {
+            let clean = |text: Text| {
                 let cleaned = clean::before_nfkc(text, &steps, &mut room);
                 (changed(text, &cleaned.text), cleaned.is_addressed, cleaned.is_simplified)
             };
-            given.iter().map(|text| &text[..]).map(clean).collect::<Vec<_>>()
+            given.iter().map(Given::text).map(clean).collect::<Vec<_>>()
         })?;
         drop(given);
         let each = texts.into_iter().zip(cleaned);
@@ -903,7 +913,7 @@ mod _native {
         let given = texts.iter().map(|text| text.to_str()).collect::<PyResult<Vec<_>>>()?;
         let after = work(py, || {
             let mut room = Room::default();
-            let step = |text: &str| changed(text.as_bytes(), &clean::after_nfkc(text, &steps, numbers, &mut room));
+            let step = |text: &str| changed(Text::Whole(text), &clean::after_nfkc(text, &steps, numbers, &mut room));
             given.into_iter().map(step).collect::<Vec<_>>()
         })?;
         Ok(texts.into_iter().zip(after).map(|(given, after)| made(given, after)).collect())
@@ -912,11 +922,11 @@ mod _native {
     #[pyfunction]
     #[pyo3(signature = (text, *, entities, tags))]
     fn without_markup(text: Bound<'_, PyString>, entities: bool, tags: bool) -> PyResult<Bound<'_, PyString>> {
-        let given = generalized(&text)?;
+        let given = Given::of(&text)?;
         let bare = work(text.py(), || {
-            let mut room = Room::default();
-            let bare = clean::without_markup(&given, entities, tags, true, &mut room);
-            (bare != &given[..]).then(|| bare.to_vec())
+            let (given, mut room) = (given.text(), Room::default());
+            let bare = clean::without_markup(given, entities, tags, true, &mut room).bytes();
+            (bare != given.bytes()).then(|| bare.to_vec())
         })?;
         drop(given);
         let Some(bare) = bare else { return Ok(text) };
@@ -926,12 +936,18 @@ mod _native {
 
     #[pyfunction]
     fn without_schemes(text: Bound<'_, PyString>) -> PyResult<Bound<'_, PyString>> {
-        step(text, |text, room| Ok(clean::without_schemes(std::str::from_utf8(text)?, room).into_owned()))
+        let given = text.to_str()?;
+        let after =
+            work(text.py(), || changed(Text::Whole(given), &clean::without_schemes(given, &mut Room::default())))?;
+        Ok(made(text.clone(), after))
     }
 
     #[pyfunction]
     fn simplify(text: Bound<'_, PyString>) -> PyResult<Bound<'_, PyString>> {
-        step(text, |text, room| Ok(clean::simplified(text, room).into_owned()))
+        let given = Given::of(&text)?;
+        let after = work(text.py(), || changed(given.text(), &clean::simplified(given.text(), &mut Room::default())))?;
+        drop(given);
+        Ok(made(text, after))
     }
 
     #[pyfunction]
@@ -944,20 +960,9 @@ mod _native {
         numbers::is_number(word)
     }
 
-    /// Take a step of a text.
-    fn step<'py>(
-        text: Bound<'py, PyString>,
-        step: impl FnOnce(&[u8], &mut Room) -> Result<String, Utf8Error> + Send,
-    ) -> PyResult<Bound<'py, PyString>> {
-        let given = generalized(&text)?;
-        let after = work(text.py(), || step(&given, &mut Room::default()).map(|after| changed(&given, &after)))??;
-        drop(given);
-        Ok(made(text, after))
-    }
-
     /// What is not as it was given.
-    fn changed(given: &[u8], text: &str) -> Option<String> {
-        (text.as_bytes() != given).then(|| text.to_owned())
+    fn changed(given: Text, text: &str) -> Option<String> {
+        (text.as_bytes() != given.bytes()).then(|| text.to_owned())
     }
 
     /// Run without the interpreter; a panic becomes an exception.

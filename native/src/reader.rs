@@ -35,6 +35,7 @@ use crate::signature::sketch::Sketcher;
 use crate::signature::sums::{BITS, Hash, MAX_MARGIN, Sums, feature_hash};
 use crate::text::clean;
 use crate::text::edit::Room;
+use crate::text::halves::Text;
 use crate::text::normalise::normalise;
 
 /// Least letters of a short text: of three, one changed is a large part of the text.
@@ -94,7 +95,7 @@ impl Kind {
             // As they stand in texts.
             let mut simplified = |word: &str| {
                 if made.steps.simplify {
-                    clean::simplified(word.as_bytes(), &mut room).into_owned()
+                    clean::simplified(Text::Whole(word), &mut room).into_owned()
                 } else {
                     word.to_owned()
                 }
@@ -103,18 +104,18 @@ impl Kind {
             let words = words.iter().map(|(word, frequency)| (word.as_str(), *frequency));
             made.dictionary = Cow::Owned(DICTIONARY.with_words(words));
         }
-        made.stop_words = own.stop_words.iter().map(|text| made.normalise(text.as_bytes(), &mut room)).collect();
+        made.stop_words = own.stop_words.iter().map(|text| made.normalise(Text::Whole(text), &mut room)).collect();
         made
     }
 
     /// A text after all steps but that of numbers.
-    fn normalise(&self, text: &[u8], room: &mut Room) -> String {
+    fn normalise(&self, text: Text, room: &mut Room) -> String {
         let normalised = normalise(&clean::before_nfkc(text, &self.steps, room).text);
         clean::after_nfkc(&normalised, &self.steps, false, room).into_owned()
     }
 
     /// Splits a part of a text into words.
-    fn split(&self, text: &[u8], words: &mut Words, room: &mut Room) {
+    fn split(&self, text: Text, words: &mut Words, room: &mut Room) {
         if self.steps.changes_after_nfkc() {
             words.split_normalised(self.normalise(text, room), self.rule, &self.dictionary);
         } else {
@@ -229,8 +230,8 @@ impl Scheme {
     }
 }
 
-/// The fields of a text, without markup, in generalized UTF-8.
-pub type Fields<'t> = &'t [&'t [u8]];
+/// The fields of a text, without markup.
+pub type Fields<'t> = &'t [Text<'t>];
 
 /// Reads texts of one scheme: the scratch memory of one thread.
 pub struct Reader {
@@ -356,7 +357,7 @@ impl Reader {
     fn split_long(&mut self, scheme: &Scheme, fields: Fields) -> usize {
         self.words.resize_with(fields.len(), Words::default);
         for (field, words) in fields.iter().zip(&mut self.words) {
-            scheme.long.split(field, words, &mut self.room);
+            scheme.long.split(*field, words, &mut self.room);
         }
         self.words.iter().map(|words| words.letters().len()).sum()
     }
@@ -370,7 +371,7 @@ impl Reader {
         if settings.key_sentences > 0 {
             let mut words = Words::default();
             for (field, &weight) in fields.iter().zip(&settings.field_weights) {
-                scheme.long.split(&key_text(field), &mut words, &mut self.room);
+                scheme.long.split(Text::of(&key_text(field.bytes())), &mut words, &mut self.room);
                 let times = weight.saturating_mul(settings.key_sentences);
                 self.counts.add(&words, times, &mut self.segmenter, &scheme.long.dictionary);
             }
@@ -383,7 +384,7 @@ impl Reader {
         let (mut normalised, mut texts, mut units) = (Vec::new(), Vec::new(), Vec::new());
         let mut is_addressed = false;
         for field in fields {
-            let cleaned = clean::before_nfkc(field, &scheme.short.steps, &mut self.room);
+            let cleaned = clean::before_nfkc(*field, &scheme.short.steps, &mut self.room);
             is_addressed |= cleaned.is_addressed;
             let one = normalise(&cleaned.text);
             let text = clean::after_nfkc(&one, &scheme.short.steps, true, &mut self.room).into_owned();
@@ -475,8 +476,8 @@ impl Reader {
         }
         let text = if has_address {
             let steps = Normalisation { urls: Treat::Keep, ..scheme.short.steps };
-            let mut with_links = |field: &&[u8]| {
-                let text = normalise(&clean::before_nfkc(field, &steps, &mut self.room).text);
+            let mut with_links = |field: &Text| {
+                let text = normalise(&clean::before_nfkc(*field, &steps, &mut self.room).text);
                 clean::without_schemes(&text, &mut self.room).replace(' ', "")
             };
             fields.iter().map(&mut with_links).collect::<Vec<_>>().join("\n")
@@ -504,7 +505,7 @@ impl Reader {
 
     /// The normalised text as long text.
     fn long_text(&mut self, scheme: &Scheme, fields: Fields) -> String {
-        let normalised = fields.iter().map(|field| scheme.long.normalise(field, &mut self.room));
+        let normalised = fields.iter().map(|field| scheme.long.normalise(*field, &mut self.room));
         normalised.collect::<Vec<_>>().join("\n")
     }
 
@@ -514,7 +515,7 @@ impl Reader {
         let steps = Normalisation { urls: Treat::Keep, emails: Treat::Keep, users: Treat::Keep, ..*own };
         let mut letters = Vec::new();
         for field in fields {
-            let text = normalise(&clean::before_nfkc(field, &steps, &mut self.room).text);
+            let text = normalise(&clean::before_nfkc(*field, &steps, &mut self.room).text);
             let text = clean::after_nfkc(&text, own, true, &mut self.room);
             letters.extend(visible(&text));
         }

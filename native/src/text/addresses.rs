@@ -34,15 +34,15 @@ pub fn narrow(draft: &mut Draft) {
     draft.take(|edit| {
         for (at, point) in points::each(edit.text) {
             if is_wide(point) {
-                let narrow = u8::try_from(point - NARROWER).expect("a character of ASCII");
-                edit.replace(at..at + halves::BYTES, &[narrow]);
+                let narrow = char::from_u32(point - NARROWER).expect("a character of ASCII");
+                edit.replace_by(at..at + halves::BYTES, narrow);
             }
         }
     });
 }
 
 /// Replaces addresses with a scheme.
-pub fn replace_schemed(edit: &mut Edit, stand_in: &[u8]) {
+pub fn replace_schemed(edit: &mut Edit, stand_in: &str) {
     let text = edit.text;
     for at in memmem::find_iter(text, SLASHES) {
         let behind = at + SLASHES.len();
@@ -58,7 +58,7 @@ pub fn replace_schemed(edit: &mut Edit, stand_in: &[u8]) {
 }
 
 /// Replaces addresses that are known by their host. The host of an e-mail address is none.
-pub fn replace_hosts(edit: &mut Edit, stand_in: &[u8]) {
+pub fn replace_hosts(edit: &mut Edit, stand_in: &str) {
     let text = edit.text;
     for at in memchr_iter(b'.', text) {
         if at < edit.end() || !(is_top_domain(text, at + 1) || is_behind_www(text, at)) {
@@ -74,7 +74,7 @@ pub fn replace_hosts(edit: &mut Edit, stand_in: &[u8]) {
 }
 
 /// Replaces e-mail addresses.
-pub fn replace_emails(edit: &mut Edit, stand_in: &[u8]) {
+pub fn replace_emails(edit: &mut Edit, stand_in: &str) {
     let text = edit.text;
     let is_local = |byte: u8| byte.is_ascii_digit() || b"._%+-".contains(&byte);
     for at in memchr_iter(b'@', text) {
@@ -92,7 +92,7 @@ pub fn replace_emails(edit: &mut Edit, stand_in: &[u8]) {
 }
 
 /// Replaces user names: @ and letters, digits, _ and -, not after an ASCII letter or digit.
-pub fn replace_users(edit: &mut Edit, stand_in: &[u8]) {
+pub fn replace_users(edit: &mut Edit, stand_in: &str) {
     let text = edit.text;
     for at in memchr_iter(b'@', text) {
         let is_inside = at > 0 && text[at - 1].is_ascii_alphanumeric();
@@ -119,10 +119,10 @@ pub fn drop_schemes(edit: &mut Edit) {
         if text[at..].starts_with(SLASHES) {
             let behind = at + SLASHES.len();
             let begin = text[..at].ends_with(b":").then(|| scheme_begin(text, edit.end(), at)).flatten();
-            edit.replace(begin.unwrap_or(at)..www_end(text, behind).unwrap_or(behind), b"");
+            edit.replace(begin.unwrap_or(at)..www_end(text, behind).unwrap_or(behind), "");
         } else if !text[..at].ends_with(b".") && !ends_with_letter_or_digit(&text[..at]) {
             if let Some(end) = www_end(text, at) {
-                edit.replace(at..end, b"");
+                edit.replace(at..end, "");
             }
         }
     }

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use super::addresses;
 use super::edit::{Draft, Edit, Room};
 use super::entities;
-use super::halves;
+use super::halves::{self, Text};
 use super::numbers;
 use super::simplify::simplify;
 use super::spacing;
@@ -19,15 +19,15 @@ use super::tags;
 use super::traits::Traits;
 use crate::settings::{Normalisation, Treat};
 
-/// Letters of the Vai script that stand for tokens.
+/// The token of an address of a page.
 pub const URL: char = '\u{a500}';
-/// See `URL`.
+/// The token of an e-mail address.
 pub const EMAIL: char = '\u{a501}';
-/// See `URL`.
+/// The token of a user name.
 pub const USER: char = '\u{a502}';
-/// See `URL`.
+/// The token of a number.
 pub const NUMBER: char = '\u{a503}';
-/// See `URL`.
+/// The token of a picture.
 pub const EMOJI: char = '\u{a504}';
 
 /// The names of tokens, as people are shown them.
@@ -48,7 +48,7 @@ pub struct Cleaned<'a> {
 }
 
 /// Takes the steps before NFKC, in the order of these lines.
-pub fn before_nfkc<'a>(text: &'a [u8], steps: &Normalisation, room: &'a mut Room) -> Cleaned<'a> {
+pub fn before_nfkc<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room) -> Cleaned<'a> {
     let mut draft = Draft::of(text, room);
     if steps.entities {
         undo_entities(&mut draft);
@@ -63,7 +63,7 @@ pub fn before_nfkc<'a>(text: &'a [u8], steps: &Normalisation, room: &'a mut Room
     let is_addressed = replace_addresses(&mut draft, steps, has);
     if steps.emoji != Treat::Keep && has.has_pictures() {
         let token = if steps.emoji == Treat::Token { String::from(EMOJI) } else { String::new() };
-        draft.take(|edit| spacing::replace_pictures(edit, token.as_bytes()));
+        draft.take(|edit| spacing::replace_pictures(edit, &token));
     }
     if steps.join_numbers {
         spacing::join_numbers(&mut draft);
@@ -76,14 +76,14 @@ pub fn before_nfkc<'a>(text: &'a [u8], steps: &Normalisation, room: &'a mut Room
         draft.take(halves::replace);
         simplify(&mut draft);
     }
-    Cleaned { text: halves::join(draft.done()), is_addressed, is_simplified }
+    Cleaned { text: draft.done().joined(), is_addressed, is_simplified }
 }
 
 /// Takes the steps after NFKC and case folding: those against spam, and `numbers` says whether also that of numbers.
 ///
 /// White space stays single spaces, but beside the token of a number.
 pub fn after_nfkc<'a>(text: &'a str, steps: &Normalisation, numbers: bool, room: &'a mut Room) -> Cow<'a, str> {
-    let mut draft = Draft::of(text.as_bytes(), room);
+    let mut draft = Draft::of(Text::Whole(text), room);
     if steps.unspace {
         draft.take(spam::unspace);
     }
@@ -96,34 +96,34 @@ pub fn after_nfkc<'a>(text: &'a str, steps: &Normalisation, numbers: bool, room:
     if numbers && steps.numbers != Treat::Keep {
         draft.take(|edit| numbers::replace(edit, steps.numbers));
     }
-    halves::join(draft.done())
+    draft.done().joined()
 }
 
 /// Returns the text in simplified characters.
-pub fn simplified<'a>(text: &'a [u8], room: &'a mut Room) -> Cow<'a, str> {
+pub fn simplified<'a>(text: Text<'a>, room: &'a mut Room) -> Cow<'a, str> {
     let mut draft = Draft::of(text, room);
     draft.take(halves::replace);
     simplify(&mut draft);
-    halves::join(draft.done())
+    draft.done().joined()
 }
 
 /// Returns normalised text without `https://`, `www.` and the like before hosts.
 pub fn without_schemes<'a>(text: &'a str, room: &'a mut Room) -> Cow<'a, str> {
-    let mut draft = Draft::of(text.as_bytes(), room);
+    let mut draft = Draft::of(Text::Whole(text), room);
     draft.take(addresses::drop_schemes);
-    halves::join(draft.done())
+    draft.done().joined()
 }
 
 /// Returns plain text without tags, comments and entities of HTML, and without the targets of Markdown links.
 ///
 /// `entities`: entities are undone first. `keeps_lines`: the tag of a block leaves a line feed, not a space.
 pub fn without_markup<'a>(
-    text: &'a [u8],
+    text: Text<'a>,
     entities: bool,
     tags: bool,
     keeps_lines: bool,
     room: &'a mut Room,
-) -> &'a [u8] {
+) -> Text<'a> {
     let mut draft = Draft::of(text, room);
     if entities {
         undo_entities(&mut draft);
@@ -148,8 +148,8 @@ fn replace_addresses(draft: &mut Draft, steps: &Normalisation, has: Traits) -> b
     if is_narrowed {
         addresses::narrow(draft);
     }
-    let mut replace = |treat, token, step: fn(&mut Edit, &[u8])| {
-        treat != Treat::Keep && draft.take(|edit| step(edit, stand_in(treat, token).as_bytes()))
+    let mut replace = |treat, token, step: fn(&mut Edit, &str)| {
+        treat != Treat::Keep && draft.take(|edit| step(edit, &stand_in(treat, token)))
     };
     is_narrowed
         | replace(steps.urls, URL, addresses::replace_schemed)

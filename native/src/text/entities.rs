@@ -44,7 +44,7 @@ fn undo_name(edit: &mut Edit, at: usize, name: &[u8]) {
         Some((length, ENTITIES[found].1))
     });
     if let Some((length, text)) = known {
-        edit.replace(at..at + 1 + length, text.as_bytes());
+        edit.replace(at..at + 1 + length, text);
     }
 }
 
@@ -68,7 +68,7 @@ fn undo_number(edit: &mut Edit, at: usize) {
         _ if is_invalid(number) => None,
         _ => char::from_u32(number),
     };
-    let made = character.map_or(&[][..], |character| character.encode_utf8(&mut room).as_bytes());
+    let made = character.map_or("", |character| character.encode_utf8(&mut room));
     edit.replace(at..end + 1, made);
 }
 

@@ -21,14 +21,49 @@ const SECOND: std::ops::Range<u32> = 0xdc00..0xe000;
 const BITS: u32 = 10;
 const BEYOND: u32 = 0x1_0000;
 
-/// Returns the text with halves that form a character joined, and each other half replaced by a space.
-///
-/// So is each byte that generalized UTF-8 does not have.
+/// A text before NFKC.
+#[derive(Clone, Copy)]
+pub enum Text<'a> {
+    /// Without halves.
+    Whole(&'a str),
+    /// Generalized UTF-8, perhaps with halves.
+    Halves(&'a [u8]),
+}
+
+impl<'a> Text<'a> {
+    /// A text in generalized UTF-8.
+    #[must_use]
+    pub fn of(bytes: &'a [u8]) -> Self {
+        std::str::from_utf8(bytes).map_or(Self::Halves(bytes), Self::Whole)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Whole(text) => text.as_bytes(),
+            Self::Halves(bytes) => bytes,
+        }
+    }
+
+    /// Returns the text with halves that form a character joined, and each other half replaced by a space.
+    ///
+    /// So is each byte that generalized UTF-8 does not have.
+    #[must_use]
+    pub fn joined(self) -> Cow<'a, str> {
+        match self {
+            Self::Whole(text) => Cow::Borrowed(text),
+            Self::Halves(bytes) => join(bytes),
+        }
+    }
+}
+
+/// Does what `Text::joined` does with a text in generalized UTF-8.
 #[must_use]
 pub fn join(text: &[u8]) -> Cow<'_, str> {
-    match std::str::from_utf8(text) {
-        Ok(whole) => Cow::Borrowed(whole),
-        Err(_) => Cow::Owned(joined(text)),
+    match Text::of(text) {
+        Text::Whole(whole) => Cow::Borrowed(whole),
+        Text::Halves(_) => Cow::Owned(joined(text)),
     }
 }
 
@@ -43,7 +78,7 @@ pub fn half(bytes: &[u8]) -> Option<u32> {
     }
 }
 
-/// Does what `join` does, as a step.
+/// Does what `Text::joined` does, as a step.
 pub fn replace(edit: &mut Edit) {
     let text = edit.text;
     for at in memchr_iter(LEAD, text) {
@@ -51,8 +86,8 @@ pub fn replace(edit: &mut Edit) {
             continue;
         }
         match pair(&text[at..]) {
-            Some(character) => edit.replace(at..at + 2 * BYTES, character.encode_utf8(&mut [0; 4]).as_bytes()),
-            None => edit.replace(at..at + BYTES, b" "),
+            Some(character) => edit.replace_by(at..at + 2 * BYTES, character),
+            None => edit.replace(at..at + BYTES, " "),
         }
     }
 }
@@ -62,7 +97,7 @@ pub fn join_pairs(edit: &mut Edit) {
     let text = edit.text;
     for at in memchr_iter(LEAD, text) {
         if let Some(character) = pair(&text[at..]).filter(|_| at >= edit.end()) {
-            edit.replace(at..at + 2 * BYTES, character.encode_utf8(&mut [0; 4]).as_bytes());
+            edit.replace_by(at..at + 2 * BYTES, character);
         }
     }
 }

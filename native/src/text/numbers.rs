@@ -16,7 +16,7 @@ pub fn replace(edit: &mut Edit, treat: Treat) {
             is_number = (start.is_none() || is_number) && Properties::of(point).is_decimal();
             start = start.or(Some(at));
         } else if let Some(start) = start.take().filter(|_| is_number) {
-            edit.replace(start..at, by.as_bytes());
+            edit.replace(start..at, &by);
         }
     }
 }

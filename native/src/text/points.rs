@@ -2,6 +2,9 @@
 //!
 //! What is no generalized UTF-8 is read byte by byte, so that no step fails.
 
+/// Most bytes of a character.
+pub const CHARACTER: usize = 4;
+
 /// Returns the code point that begins at an index, and its bytes; `None` at the end.
 #[must_use]
 pub fn at(text: &[u8], index: usize) -> Option<(u32, usize)> {
@@ -20,8 +23,9 @@ pub fn at(text: &[u8], index: usize) -> Option<(u32, usize)> {
 /// Returns the code point that ends at an index, and its bytes; `None` at the beginning.
 #[must_use]
 pub fn before(text: &[u8], index: usize) -> Option<(u32, usize)> {
-    let start = text[..index].iter().rposition(|byte| !is_inside(*byte)).or_else(|| index.checked_sub(1))?;
-    at(&text[..index], start)
+    let last = index.checked_sub(1)?;
+    let begin = (0..CHARACTER).find(|&back| back > last || !is_inside(text[last - back])).unwrap_or(0);
+    at(&text[..index], last.saturating_sub(begin))
 }
 
 /// Returns how many code points there are.
@@ -89,4 +93,40 @@ pub fn run_back(text: &[u8], index: usize, others: fn(u8) -> bool, most: usize) 
         }
     }
     start
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{at, before, each, letter, run_back};
+
+    #[test]
+    fn points_are_read_forwards_and_backwards() {
+        let text = "a\u{e9}\u{4e2d}\u{1f600}".as_bytes();
+        let expected = [(0, 0x61), (1, 0xe9), (3, 0x4e2d), (6, 0x1_f600)];
+        assert_eq!(each(text).collect::<Vec<_>>(), expected);
+        let mut end = text.len();
+        for &(index, point) in expected.iter().rev() {
+            assert_eq!(before(text, end), Some((point, end - index)));
+            end = index;
+        }
+        assert_eq!((before(text, 0), at(text, text.len())), (None, None));
+    }
+
+    #[test]
+    fn what_is_no_utf8_is_read_byte_by_byte() {
+        for broken in [&b"\x80\x80\x80\x80\x80\x80"[..], b"\xe4\xb8", b"\xff", b"a\xf0\x9f\x98"] {
+            assert_eq!(each(broken).count(), broken.len());
+            assert_eq!(before(broken, broken.len()).map(|(_, bytes)| bytes), Some(1));
+        }
+    }
+
+    #[test]
+    fn letters_of_other_languages_are_letters_of_patterns() {
+        let letters = "aZ\u{130}\u{131}\u{17f}\u{212a}".char_indices();
+        let text = "aZ\u{130}\u{131}\u{17f}\u{212a}".as_bytes();
+        let found: Vec<_> = letters.filter_map(|(index, _)| letter(text, index)).map(|(letter, _)| letter).collect();
+        assert_eq!(found, b"aziisk");
+        assert_eq!(run_back(text, text.len(), |_| false, usize::MAX), 0);
+        assert_eq!(letter("\u{e9}".as_bytes(), 0), None);
+    }
 }

@@ -54,7 +54,7 @@ fn convert(edit: &mut Edit) {
         described = description_end(edit.text, at, point);
         let phrase = begins_phrase(point).then(|| phrase_at(&edit.text[at..])).flatten();
         if let Some((phrase, simple)) = phrase {
-            edit.replace(at..at + phrase.len(), simple.as_bytes());
+            edit.replace(at..at + phrase.len(), simple);
         } else if may_be_simplified(point) {
             replace_character(edit, at, point, &CHARACTERS);
         }
@@ -104,7 +104,7 @@ fn replace_particles(edit: &mut Edit) {
     for at in memmem::find_iter(text, PARTICLE) {
         let end = at + PARTICLE.len();
         if !is_one_of(BEFORE, points::before(text, at)) && !is_one_of(BEHIND, points::at(text, end)) {
-            edit.replace(at..end, SIMPLE_PARTICLE.as_bytes());
+            edit.replace(at..end, SIMPLE_PARTICLE);
         }
     }
 }
@@ -112,7 +112,7 @@ fn replace_particles(edit: &mut Edit) {
 fn replace_character(edit: &mut Edit, at: usize, point: u32, table: &[(char, char)]) {
     if let Ok(found) = table.binary_search_by_key(&point, |&(character, _)| u32::from(character)) {
         let (character, simple) = table[found];
-        edit.replace(at..at + character.len_utf8(), simple.encode_utf8(&mut [0; 4]).as_bytes());
+        edit.replace_by(at..at + character.len_utf8(), simple);
     }
 }
 

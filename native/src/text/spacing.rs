@@ -12,13 +12,13 @@ pub fn drop_invisible(edit: &mut Edit) {
     for (at, point) in points::each(edit.text) {
         if is_invisible(point) || is_skin_tone(point) {
             let (_, bytes) = points::at(edit.text, at).expect("a character is here");
-            edit.replace(at..at + bytes, b"");
+            edit.replace(at..at + bytes, "");
         }
     }
 }
 
 /// Replaces each picture.
-pub fn replace_pictures(edit: &mut Edit, stand_in: &[u8]) {
+pub fn replace_pictures(edit: &mut Edit, stand_in: &str) {
     for (at, point) in points::each(edit.text) {
         if is_picture(point) {
             let (_, bytes) = points::at(edit.text, at).expect("a character is here");
@@ -37,7 +37,7 @@ pub fn join_numbers(draft: &mut Draft) {
 fn drop_sign(edit: &mut Edit, at: usize) {
     let is_digit = |at: usize| edit.text.get(at).is_some_and(u8::is_ascii_digit);
     if at > 0 && is_digit(at - 1) && is_digit(at + 1) {
-        edit.replace(at..at + 1, b"");
+        edit.replace(at..at + 1, "");
     }
 }
 
@@ -48,7 +48,7 @@ pub fn rejoin(draft: &mut Draft) {
         for at in memchr3_iter(b' ', b'\n', b'\t', edit.text) {
             join_ideographs(edit, at);
             if edit.text[at] == b' ' && at > 0 && is_lone(edit.text, at - 1) && is_lone(edit.text, at + 1) {
-                edit.replace(at..at + 1, b"");
+                edit.replace(at..at + 1, "");
             }
         }
     });
@@ -67,7 +67,7 @@ fn join_ideographs(edit: &mut Edit, start: usize) {
     let behind = points::each(&text[start..]).find(|&(_, point)| !Properties::of(point).is_white());
     if let Some((size, _)) = behind.filter(|&(_, point)| is_ideograph(point)) {
         if points::before(text, start).is_some_and(|(point, _)| is_ideograph(point)) {
-            edit.replace(start..start + size, b"");
+            edit.replace(start..start + size, "");
         }
     }
 }

@@ -27,16 +27,16 @@ const MIN_DIGITS: usize = 3;
 const MIN_NUMBER: usize = 6;
 
 /// Digits and signs, and the letters that they look like.
-const LEET: [(u8, u8); 9] = [
-    (b'0', b'o'),
-    (b'1', b'l'),
-    (b'3', b'e'),
-    (b'4', b'a'),
-    (b'5', b's'),
-    (b'7', b't'),
-    (b'8', b'b'),
-    (b'@', b'a'),
-    (b'$', b's'),
+const LEET: [(u8, char); 9] = [
+    (b'0', 'o'),
+    (b'1', 'l'),
+    (b'3', 'e'),
+    (b'4', 'a'),
+    (b'5', 's'),
+    (b'7', 't'),
+    (b'8', 'b'),
+    (b'@', 'a'),
+    (b'$', 's'),
 ];
 /// Cyrillic and Greek letters, and the Latin ones that they look like.
 const FOREIGN: [(&str, &str); 2] =
@@ -50,7 +50,7 @@ pub fn unspace(edit: &mut Edit) {
     for (at, point) in points::each(text) {
         if at < joined {
             if is_separator(point) {
-                edit.replace(at..at + char_size(point), b"");
+                edit.replace(at..at + char_size(point), "");
             }
         } else if !is_inside && is_unit(point) {
             joined = apart_end(text, at + char_size(point)).unwrap_or(0);
@@ -90,7 +90,7 @@ pub fn shorten_repeats(edit: &mut Edit) {
         times = if last == Some(point) { times + 1 } else { 1 };
         last = Some(point);
         if times > KEPT_REPEATS && !is_fixed(point) {
-            edit.replace(at..at + char_size(point), b"");
+            edit.replace(at..at + char_size(point), "");
         }
     }
 }
@@ -118,7 +118,7 @@ pub fn undo_lookalikes(draft: &mut Draft) {
 fn undo_enclosed(edit: &mut Edit) {
     for (at, point) in points::each(edit.text) {
         if let Some(plain) = without_circle(point) {
-            edit.replace(at..at + char_size(point), plain.as_bytes());
+            edit.replace(at..at + char_size(point), &plain);
         }
     }
 }
@@ -160,15 +160,15 @@ fn undo_foreign(edit: &mut Edit) {
         if is_latin && is_foreign {
             for (index, point) in points::each(&text[word..at]) {
                 if let Some(latin) = latin_for(point) {
-                    edit.replace(word + index..word + index + char_size(point), &[latin]);
+                    edit.replace_by(word + index..word + index + char_size(point), latin);
                 }
             }
         }
     }
 }
 
-fn latin_for(point: u32) -> Option<u8> {
-    let mut pairs = FOREIGN.iter().flat_map(|(foreign, latin)| foreign.chars().zip(latin.bytes()));
+fn latin_for(point: u32) -> Option<char> {
+    let mut pairs = FOREIGN.iter().flat_map(|(foreign, latin)| foreign.chars().zip(latin.chars()));
     pairs.find(|&(foreign, _)| u32::from(foreign) == point).map(|(_, latin)| latin)
 }
 
@@ -190,8 +190,8 @@ fn undo_in_numbers(edit: &mut Edit) {
         if size >= MIN_NUMBER && digits >= MIN_DIGITS && !is_behind_letter && !is_letter {
             for (index, byte) in text[start..at].iter().enumerate() {
                 match byte {
-                    b'o' => edit.replace(start + index..start + index + 1, b"0"),
-                    b'l' => edit.replace(start + index..start + index + 1, b"1"),
+                    b'o' => edit.replace(start + index..start + index + 1, "0"),
+                    b'l' => edit.replace(start + index..start + index + 1, "1"),
                     _ => {}
                 }
             }
@@ -207,10 +207,10 @@ fn undo_in_words(edit: &mut Edit) {
     for at in behind_latin(text) {
         let Some(first) = leet(at).filter(|_| at >= edit.end()) else { continue };
         if let Some(second) = leet(at + 1).filter(|_| is_latin(at + 2)) {
-            edit.replace(at..at + 2, &[first, second]);
+            edit.replace(at..at + 2, &String::from_iter([first, second]));
         } else if is_latin(at + 1) {
             let is_between = text[at] == b'1' && is_consonant(text[at - 1]) && is_consonant(text[at + 1]);
-            edit.replace(at..at + 1, &[if is_between { b'i' } else { first }]);
+            edit.replace_by(at..at + 1, if is_between { 'i' } else { first });
         }
     }
 }
@@ -222,7 +222,7 @@ fn undo_at_ends(edit: &mut Edit) {
         let is_word = at >= least && text[at - least..at].iter().all(u8::is_ascii_lowercase);
         let goes_on = points::at(text, at + 1).is_some_and(|(point, _)| is_letter(point));
         if let Some(letter) = letter_for(text[at]).filter(|_| is_word && !goes_on) {
-            edit.replace(at..at + 1, &[letter]);
+            edit.replace_by(at..at + 1, letter);
         }
     }
 }
@@ -233,7 +233,7 @@ fn behind_latin(text: &[u8]) -> impl Iterator<Item = usize> {
     pairs.filter(|(_, (before, byte))| before.is_ascii_lowercase() && is_leet(**byte)).map(|(at, _)| at + 1)
 }
 
-fn letter_for(byte: u8) -> Option<u8> {
+fn letter_for(byte: u8) -> Option<char> {
     LEET.iter().find(|(sign, _)| *sign == byte).map(|(_, letter)| *letter)
 }
 

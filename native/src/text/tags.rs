@@ -3,7 +3,7 @@
 use memchr::{memchr_iter, memchr2, memmem};
 
 use super::edit::{Draft, Edit};
-use super::points;
+use super::points::{self, CHARACTER};
 use super::unicode14::Properties;
 
 /// Most characters of what a tag has behind its first letter, and of a comment: a lone < does not reach through the text.
@@ -16,8 +16,6 @@ const TITLE: usize = 300;
 const NAME: usize = 8;
 const DIGITS: usize = 6;
 const HEX_DIGITS: usize = 5;
-/// Most bytes of a character.
-const CHARACTER: usize = 4;
 
 const COMMENT_BEGIN: &[u8] = b"<!--";
 const COMMENT_END: &[u8] = b"-->";
@@ -90,7 +88,7 @@ fn drop_targets(edit: &mut Edit) {
             continue;
         }
         if let Some(end) = target_end(text, at + TARGET_BEGIN.len()) {
-            edit.replace(at..end, b"] ");
+            edit.replace(at..end, "] ");
         }
     }
 }
@@ -134,7 +132,7 @@ fn drop_tags(edit: &mut Edit, keeps_lines: bool) {
         };
         if let Some(end) = found.filter(|_| at >= edit.end()) {
             let is_line = keeps_lines && is_block(&text[at..end]);
-            edit.replace(at..end, if is_line { b"\n" } else { b" " });
+            edit.replace(at..end, if is_line { "\n" } else { " " });
         }
     }
 }
@@ -180,7 +178,7 @@ fn is_block(tag: &[u8]) -> bool {
 fn drop_entities(edit: &mut Edit) {
     for at in memchr_iter(b'&', edit.text) {
         if let Some(end) = entity_end(edit.text, at + 1) {
-            edit.replace(at..end, b" ");
+            edit.replace(at..end, " ");
         }
     }
 }

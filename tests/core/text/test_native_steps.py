@@ -2,9 +2,11 @@
 
 import html.entities
 import re
+import runpy
 import subprocess
 import sys
 import time
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice, pairwise, product
@@ -26,6 +28,7 @@ from tests.reference import clean as reference
 from tests.reference.normalise import normalise
 from tests.reference.simplify import simplify
 
+ROOT = Path(__file__).parents[3]
 LONG, SHORT = PROFILES["article"].settings.long.normalisation, PROFILES["comment"].settings.short.normalisation
 ALL = replace(LONG, emails="drop", users="token", emoji="drop")
 TREATS = st.sampled_from(["keep", "drop", "token"])
@@ -149,6 +152,33 @@ def test_every_character_is_simplified_as_by_the_package() -> None:
         assert clean.simplify(text).split("\n") == simplify(text).split("\n")
 
 
+@pytest.mark.parametrize("size", range(1, 40))
+def test_descriptions_of_ideographs_are_kept_as_by_the_package(size: int) -> None:
+    """Up to so many operators in one another, and so many characters; whole, cut, and with more behind."""
+    deep = (
+        "⿰" * size + "語" * (size + 1),
+        "⿰語" * size + "語",
+        "⿾" * size + "語",
+        "⿲" * size + "語" * (2 * size + 1),
+    )
+    wide = (_described(size), f"⿾{_described(size)}", f"⿿⿾{_described(size)}")
+    for text in (*deep, *wide):
+        for made in (text, text[:-1], f"{text}語", f"語{text}{text}"):
+            assert clean.simplify(made) == simplify(made)
+
+
+def _described(parts: int) -> str:
+    """Return the description of an ideograph of so many parts, with as few operators in one another as can be."""
+    return "語" if parts == 1 else f"⿰{_described(parts // 2)}{_described(parts - parts // 2)}"
+
+
+def test_the_particle_is_that_of_the_definition() -> None:
+    """Behind and before every character of its words, and others."""
+    sides = ("", *"名专原编合论显卓昭土巨译遗拙撰作者称述录书著他a ")
+    for before, behind in product(sides, sides):
+        assert clean.simplify(f"{before}著{behind}") == simplify(f"{before}著{behind}")
+
+
 def test_phrases_are_simplified_as_by_the_package(tmp_path: Path) -> None:
     """Each that its dictionary has: whole, without its last character and its first, twice, and before the next one."""
     made = tmp_path / "phrases.txt"
@@ -191,6 +221,24 @@ def test_the_properties_of_characters_are_those_of_unicode_14() -> None:
     assigned = [chr(point) for point in code_points() if not unassigned()[point]]
     assert [_native.is_number(one) for one in assigned] == [one.isdecimal() for one in assigned]
     assert_clean(Normalisation(rejoin=True), [f"字 {one}字" for one in assigned])
+
+
+@pytest.mark.parametrize("steps", [LONG, SHORT, ALL, replace(ALL, emoji="token", simplify=False)])
+def test_halves_are_joined_by_the_steps_that_join_them(steps: Normalisation) -> None:
+    """Full-width signs make the step of addresses join them: then they are a picture, which they are not otherwise."""
+    halves = ("\ud83d\ude00", "\ud83d\u200b\ude00", "\ud83c\udffb", "\ud83d", "\ud840\udc0b", "\ud840\u200b\udc0b")
+    assert_clean(
+        steps, [form.format(one) for one in halves for form in ("{}", "Ｗ{}", "{}書", "<{}>", "@{}", "沈{}藉口")]
+    )
+
+
+@pytest.mark.skipif(unicodedata.unidata_version != "14.0.0", reason="another version of Unicode")
+def test_the_table_of_properties_is_that_of_this_python() -> None:
+    """The file that the native core is built with, written anew."""
+    script = ROOT / "native" / "build" / "unicode14.py"
+    found = runpy.run_path(str(script))
+    made = [f"{name} {found['runs'](has)}" for name, has in found["PROPERTIES"].items()]
+    assert script.with_suffix(".txt").read_text("ascii").splitlines() == made
 
 
 @pytest.mark.parametrize(
@@ -243,7 +291,8 @@ def test_every_character_alone_and_among_others(steps: Normalisation) -> None:
     ranges = (*reference.INVISIBLE_RANGES, *reference.PICTURE_RANGES, reference.SKIN_RANGE, *reference.IDEOGRAPH_RANGES)
     edges = {point for ends in ranges for end in ends for point in (end - 1, end, end + 1) if point >= 0}
     some = islice(code_points(), 0, None, 1 if FULL else 19)
-    points = [*some, *edges, *range(256), *range(0xFF00, 0xFF60), *range(0xD7FE, 0xE002), sys.maxunicode]
+    letters = (0x130, 0x131, 0x17F, 0x212A)  # what (?i:[a-z]) finds besides
+    points = [*some, *edges, *letters, *range(256), *range(0xFF00, 0xFF60), *range(0xD7FE, 0xE002), sys.maxunicode]
     texts = [form.format(chr(point)) for point in points for form in ("{0}", "字{0} 字1{0}2 a {0}", "<{0}>.cn{0}&{0};")]
     for start in range(0, len(texts), 5000):
         assert_clean(steps, texts[start : start + 5000])
