@@ -5,12 +5,10 @@
 
 In one run, on the same texts, taking turns, by processor time:
 
-* **profile NAME**: what a worker's process does with a decoded text: signature of 256 bits, margins, sketch. Articles
-  are also read with a table of words that is empty when the turn begins, comments with nothing met before.
+* **profile NAME**: what a worker's process does with a decoded text: signature of 256 bits, margins, sketch.
 * **rensa**, **datasketch**: MinHash of 128 values, of the set of every five neighbouring characters, which Python
   makes: what this alone takes has a row of its own. The fastest peer is rensa's RMinHash; ratios are to it.
-* **rjieba.cut**, **jieba.cut**: the Chinese texts cut as they are, nothing else done; **segmenter jieba**: the
-  profile with the reference segmenter.
+* **rjieba.cut**, **jieba.cut**: the Chinese texts cut as they are, nothing else done.
 * **simhash package**: a value of 64 bits of the same characters; with **jieba** what one writes without this program:
   words, weights by term frequency, a value of 64 bits.
 
@@ -32,7 +30,6 @@ import platform
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.fingerprint_figures import (
@@ -47,7 +44,6 @@ from benchmarks.fingerprint_figures import (
 )
 from benchmarks.fingerprint_peers import (
     RENSA,
-    cold,
     is_slow,
     minhash_peers,
     package_peers,
@@ -111,23 +107,16 @@ def _points(options: argparse.Namespace) -> list[Timed]:
 
 
 def _on_chinese() -> dict[str, Work]:
-    reference = replace(PROFILES["article"].settings, segmenter="jieba")
-    return (
-        segmenting_floor() | _on_articles() | segmenting_peers() | {"profile article, segmenter jieba": warm(reference)}
-    )
+    return segmenting_floor() | _on_articles() | segmenting_peers()
 
 
 def _on_articles() -> dict[str, Work]:
-    ways = {f"profile {name}": warm(one.settings) for name, one in PROFILES.items()} | {
-        f"profile {name}, no word met before": cold(PROFILES[name].settings) for name in ("article", "simhash")
-    }
+    ways = {f"profile {name}": warm(one.settings) for name, one in PROFILES.items()}
     return ways | minhash_peers() | package_peers()
 
 
 def _on_comments() -> dict[str, Work]:
-    comment = PROFILES["comment"].settings
-    ways = {"profile comment": warm(comment), "profile comment, nothing met before": cold(comment)}
-    return ways | minhash_peers() | package_peers()
+    return {"profile comment": warm(PROFILES["comment"].settings)} | minhash_peers() | package_peers()
 
 
 def _say(line: str) -> None:

@@ -71,21 +71,12 @@ def each(work: Callable[[str], object]) -> Work:
 
 
 def warm(settings: FingerprintSettings) -> Work:
-    """Return the fingerprints of a process that has met the words of the texts in an earlier turn."""
+    """Return the fingerprints of texts."""
     fingerprinter = Fingerprinter(settings)
 
     def run(texts: Sequence[str]) -> None:
         for chunk in in_chunks(texts):
             fingerprinter.fingerprint(chunk)
-
-    return run
-
-
-def cold(settings: FingerprintSettings) -> Work:
-    """Return the fingerprints of a process with an empty table of words at the beginning of each turn."""
-
-    def run(texts: Sequence[str]) -> None:
-        warm(settings)(texts)
 
     return run
 

@@ -18,7 +18,7 @@ made thirty searches a second, of half a millisecond each."""
 
 @contextmanager
 def short_turns() -> Iterator[None]:
-    """Let no thread wait longer than ``SWITCH_S`` for one that is not in compiled code."""
+    """Let no thread wait longer than ``SWITCH_S`` for one that is not in native code."""
     former = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)
     try:
@@ -31,7 +31,7 @@ def short_turns() -> Iterator[None]:
 def short_pauses(*, collects: bool = True) -> Iterator[None]:
     """Keep the interpreter's own pauses short while a worker or a filter runs.
 
-    What is loaded by now (the compiler, dictionaries, clients) stays as long as it runs, and is left out of garbage
+    What is loaded by now (modules, a user's words, clients) stays as long as it runs, and is left out of garbage
     collections: with it, a full one stops every thread for some 50 to 200 ms.
 
     ``collects``: first free what is loaded in vain; a process that ends soon is done before that pays.

@@ -1,13 +1,26 @@
 //! The native core: what a text or a look-up runs through a thousand times a second, and nothing else.
 //!
 //! * [`entry`]: the bytes of log records.
+//! * [`text`]: the steps before a text's words are read.
+//! * [`segment`]: runs of ideographs to words.
+//! * [`features`]: words, characters and pairs of a text, how often each occurs, and what it weighs.
+//! * [`signature`]: sums, margins, sketch and form.
+//! * [`reader`]: the order of these: what an entry has of a text, and what that is made from.
+//! * [`settings`]: what a scheme says of them.
 //! * [`postings`]: the block tables. Which posting lists an article looks up, where they lie, and what is near it.
 //!
 //! `python` is the only file that knows Python. There is no Kafka here, no file, no `RocksDB`, no configuration and no
 //! clock, and no thread is started.
 
 pub mod entry;
+pub mod features;
 pub mod postings;
+pub mod reader;
+pub mod segment;
+pub mod settings;
+pub mod signature;
+mod tables;
+pub mod text;
 
 #[cfg(feature = "python")]
 mod python;

@@ -8,7 +8,7 @@ Uses the same core as the worker. Its log is not a topic but the sequence of lin
 * A kept index starts with the rules of its first call; a call with other rules changes them from its first line on.
 * The index is opened before the first line is read, and committed after the last line is written: a call that fails
   leaves a kept index unchanged.
-* A thread of its own logs and judges a batch while the caller's thread fingerprints the next one; compiled code of both
+* A thread of its own logs and judges a batch while the caller's thread fingerprints the next one; native code of both
   runs at the same time. The caller's thread alone reads and writes: signals interrupt only there what may wait.
 
 It never writes to an index that belongs to a log in Kafka.

@@ -9,7 +9,7 @@ Rules:
   waits on a pipe that only the parent holds open; it cannot interrupt a loop that is not written in Python.
 * Children ignore Ctrl-C and SIGTERM, which a terminal or a service manager sends to the whole group: the parent decides
   when their work is done.
-* A child imports the core, ``startup`` and nothing else: no Kafka, no RocksDB, and not the program's ``__main__``,
+* A child imports the core and nothing else: no Kafka, no RocksDB, and not the program's ``__main__``,
   which the spawn of ``multiprocessing`` would run again. BLAS uses one thread in a child: the processes are the
   parallelism.
 * An article that takes longer than the limit, or whose process is killed twice, is rejected, and no other article

@@ -1,6 +1,6 @@
 """The pool of 0 processes: columns are made in the caller's thread, and of many records in others beside it.
 
-The text path is compiled code that several threads run at the same time; the rest of Python goes on in one of them.
+The text path is native code that several threads run at the same time; the rest of Python goes on in one of them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class InProcess(threading.local):
             LateError: a thread took longer for the records than the limit; raised in the main thread only.
             UserError: as ``warm``.
         """
-        # The limit is that of an article: the first start, which compiles for longer, must reject none.
+        # The limit is that of an article: a start that takes longer must reject none.
         self.warm()
         if threading.current_thread() is not threading.main_thread():
             return self._makers[0](records)

@@ -16,8 +16,7 @@ from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UnavailableError
 
 START_LIMIT_S = 300
-"""Longest wait for a process to load: about a second. The first start after an installation or an upgrade compiles for
-half a minute of a core, in all processes at once; a minute was too short for that on a machine with other work."""
+"""Longest wait for a process to load: part of a second, and more on a machine with other work."""
 CLOSE_WAIT_S = 5
 """Longest wait for work under way when the pool closes: a batch takes a fraction of it."""
 CHILD_CODE = """\

@@ -101,7 +101,7 @@ def _start(
 ) -> Worker:
     """Make, in this order: metrics, broker, pool, log and index, worker. The pool loads while the log is read.
 
-    Everything is loaded and compiled here, so that no article waits for it.
+    Everything is loaded here, so that no article waits for it.
     """
     check_client(config)
     metrics = Metrics(CollectorRegistry())

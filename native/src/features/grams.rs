@@ -1,0 +1,174 @@
+//! Grams, the features of short text: of words the trigrams of letters, of all other units these and their pairs.
+//!
+//! A space joins a pair; a word stands between the units before and after it. The trigrams of a word are every run of three
+//! characters of it between two `_`. A number is taken whole: a letter that is wrong leaves most of a word as it was, but
+//! another digit makes another number.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+
+use super::units::Units;
+use super::weights::Weigher;
+use super::{Feature, Weighed};
+use crate::signature::sums::feature_hash;
+use crate::text::characters::han_number;
+use crate::text::numbers::is_number;
+
+/// A gram but a number: up to three characters of 21 bits, and which kind it is.
+type Key = u64;
+const POINT_BITS: u32 = 21;
+const POINT: u64 = (1 << POINT_BITS) - 1;
+const PAIR: Key = 1 << (2 * POINT_BITS);
+const TRIGRAM: Key = 1 << (3 * POINT_BITS);
+const BOUND: u64 = '_' as u64;
+
+/// Most bytes of the name of a gram but a number.
+const NAME_BYTES: usize = 12;
+
+/// The grams of one text; cleared and filled for each.
+pub struct Grams {
+    keys: Vec<Key>,
+    counted: Vec<(Key, u64)>,
+    /// The places of the keys in what is counted, from 1, by open addressing; 0 where there is none.
+    slots: Vec<u32>,
+    /// What keys are multiplied by to choose a slot: odd, and not known to texts.
+    spread: u64,
+    numbers: HashMap<String, u64>,
+}
+
+impl Default for Grams {
+    fn default() -> Self {
+        let spread = RandomState::new().hash_one(0) | 1;
+        Self { keys: Vec::new(), counted: Vec::new(), slots: Vec::new(), spread, numbers: HashMap::new() }
+    }
+}
+
+impl Grams {
+    /// Counts the grams of a part of a text, each so many times.
+    pub fn add(&mut self, units: &Units, times: u64) {
+        self.keys.clear();
+        let mut before = None;
+        for (unit, is_word) in units.iter() {
+            if is_word {
+                self.add_word(unit, times);
+                before = None;
+            } else {
+                let one = unit.chars().next().map_or(0, u64::from);
+                self.keys.push(one);
+                if let Some(before) = before {
+                    self.keys.push(PAIR | before << POINT_BITS | one);
+                }
+                before = Some(one);
+            }
+        }
+        self.count(times);
+    }
+
+    fn count(&mut self, times: u64) {
+        let Self { keys, counted, slots, spread, .. } = self;
+        // At least half of the slots stay free.
+        let size = (2 * (counted.len() + keys.len())).next_power_of_two().max(2);
+        if slots.len() < size || counted.is_empty() {
+            slots.clear();
+            slots.resize(size, 0);
+            for (at, (key, _)) in counted.iter().enumerate() {
+                let slot = slot_of(*key, *spread, slots, counted);
+                slots[slot] = at as u32 + 1;
+            }
+        }
+        for &key in &*keys {
+            let slot = slot_of(key, *spread, slots, counted);
+            match slots[slot] {
+                0 => {
+                    counted.push((key, times));
+                    slots[slot] = counted.len() as u32;
+                }
+                at => {
+                    let count = &mut counted[at as usize - 1].1;
+                    *count = count.saturating_add(times);
+                }
+            }
+        }
+    }
+
+    fn add_word(&mut self, word: &str, times: u64) {
+        if is_number(word) {
+            let count = self.numbers.entry(format!("_{word}_")).or_default();
+            *count = count.saturating_add(times);
+            return;
+        }
+        let mut last = (BOUND, None);
+        for one in word.chars().map(u64::from).chain([BOUND]) {
+            if let (first, Some(second)) = last {
+                self.keys.push(TRIGRAM | first << (2 * POINT_BITS) | second << POINT_BITS | one);
+                last = (second, Some(one));
+            } else {
+                last.1 = Some(one);
+            }
+        }
+    }
+
+    /// Weighs the grams, and forgets them. `features` gets them by name, where they are asked for.
+    pub fn weigh(&mut self, weigher: &Weigher, seed: u64, into: &mut Weighed, mut features: Option<&mut Vec<Feature>>) {
+        into.clear();
+        let mut add = |name: &[u8], class: usize, count: u64| {
+            let (weight, hash) = (weigher.weight(weigher.idf_of_gram(class), count), feature_hash(name, seed));
+            into.add(weight, hash);
+            if let Some(features) = &mut features {
+                let name = String::from_utf8(name.to_vec()).expect("whole characters");
+                features.push(Feature { name, count, weight: u64::from(weight), hash });
+            }
+        };
+        for (key, count) in self.counted.drain(..) {
+            let (mut name, class) = ([0; NAME_BYTES], class_of(key));
+            let size = name_of(key, &mut name);
+            add(&name[..size], class, count);
+        }
+        for (name, count) in self.numbers.drain() {
+            add(name.as_bytes(), TRIGRAM_CLASS, count);
+        }
+    }
+}
+
+/// The slot of a key: the one that has it, or the free one where it belongs.
+#[inline]
+fn slot_of(key: Key, spread: u64, slots: &[u32], counted: &[(Key, u64)]) -> usize {
+    let mask = slots.len() - 1;
+    let mut slot = (key.wrapping_mul(spread) >> 32) as usize & mask;
+    while slots[slot] != 0 && counted[slots[slot] as usize - 1].0 != key {
+        slot = (slot + 1) & mask;
+    }
+    slot
+}
+
+const TRIGRAM_CLASS: usize = 4;
+
+/// What a gram is, in the order of the settings' weights.
+fn class_of(key: Key) -> usize {
+    let is_han = |point: u64| char::from_u32(point as u32).and_then(han_number).is_some();
+    if key & TRIGRAM != 0 {
+        TRIGRAM_CLASS
+    } else if key & PAIR != 0 {
+        if is_han(key >> POINT_BITS & POINT) && is_han(key & POINT) { 1 } else { 3 }
+    } else if is_han(key) {
+        0
+    } else {
+        2
+    }
+}
+
+/// Writes the name of a gram; returns its size.
+fn name_of(key: Key, name: &mut [u8; NAME_BYTES]) -> usize {
+    let points = if key & TRIGRAM != 0 {
+        [Some(key >> (2 * POINT_BITS) & POINT), Some(key >> POINT_BITS & POINT), Some(key & POINT)]
+    } else if key & PAIR != 0 {
+        [Some(key >> POINT_BITS & POINT), Some(u64::from(b' ')), Some(key & POINT)]
+    } else {
+        [Some(key), None, None]
+    };
+    points.into_iter().flatten().fold(0, |size, point| {
+        let one = char::from_u32(point as u32).expect("the point of a character");
+        size + one.encode_utf8(&mut name[size..]).len()
+    })
+}

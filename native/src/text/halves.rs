@@ -1,0 +1,165 @@
+//! Half surrogates: halves of a character in UTF-16, which JSON and Python can name one by one.
+//!
+//! A text before NFKC is generalized UTF-8, as Python's `surrogatepass` writes it: a half is three bytes, as if it were a
+//! character. Two halves come to stand side by side when what stood between them is dropped, and then they are one
+//! character. So halves stay as they are until the text is normalised, and are joined then.
+
+use std::borrow::Cow;
+
+use memchr::memchr_iter;
+
+use super::edit::Edit;
+
+/// The byte that a half begins with. Characters of Hangul begin with it too.
+const LEAD: u8 = 0xed;
+/// Bytes of a half.
+pub const BYTES: usize = 3;
+/// The first halves of characters, and the second ones.
+const FIRST: std::ops::Range<u32> = 0xd800..0xdc00;
+const SECOND: std::ops::Range<u32> = 0xdc00..0xe000;
+/// Bits of a character that a half has, and the first character that has halves.
+const BITS: u32 = 10;
+const BEYOND: u32 = 0x1_0000;
+
+/// A text before NFKC.
+#[derive(Clone, Copy)]
+pub enum Text<'a> {
+    /// Without halves.
+    Whole(&'a str),
+    /// Generalized UTF-8, perhaps with halves.
+    Halves(&'a [u8]),
+}
+
+impl<'a> Text<'a> {
+    /// A text in generalized UTF-8.
+    #[must_use]
+    pub fn of(bytes: &'a [u8]) -> Self {
+        std::str::from_utf8(bytes).map_or(Self::Halves(bytes), Self::Whole)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Whole(text) => text.as_bytes(),
+            Self::Halves(bytes) => bytes,
+        }
+    }
+
+    /// Returns the text with halves that form a character joined, and each other half replaced by a space.
+    ///
+    /// So is each byte that generalized UTF-8 does not have.
+    #[must_use]
+    pub fn joined(self) -> Cow<'a, str> {
+        match self {
+            Self::Whole(text) => Cow::Borrowed(text),
+            Self::Halves(bytes) => join(bytes),
+        }
+    }
+}
+
+/// Does what `Text::joined` does with a text in generalized UTF-8.
+#[must_use]
+pub fn join(text: &[u8]) -> Cow<'_, str> {
+    match Text::of(text) {
+        Text::Whole(whole) => Cow::Borrowed(whole),
+        Text::Halves(_) => Cow::Owned(joined(text)),
+    }
+}
+
+/// Returns the half that the bytes begin with.
+#[must_use]
+pub fn half(bytes: &[u8]) -> Option<u32> {
+    match bytes {
+        &[LEAD, second @ 0xa0..=0xbf, third @ 0x80..=0xbf, ..] => {
+            Some(0xd000 | u32::from(second & 0x3f) << 6 | u32::from(third & 0x3f))
+        }
+        _ => None,
+    }
+}
+
+/// Does what `Text::joined` does, as a step.
+pub fn replace(edit: &mut Edit) {
+    let text = edit.text;
+    for at in memchr_iter(LEAD, text) {
+        if at < edit.end() || half(&text[at..]).is_none() {
+            continue;
+        }
+        match pair(&text[at..]) {
+            Some(character) => edit.replace_by(at..at + 2 * BYTES, character),
+            None => edit.replace(at..at + BYTES, " "),
+        }
+    }
+}
+
+/// Joins halves of one character that stand side by side, as a step; others stay.
+pub fn join_pairs(edit: &mut Edit) {
+    let text = edit.text;
+    for at in memchr_iter(LEAD, text) {
+        if let Some(character) = pair(&text[at..]).filter(|_| at >= edit.end()) {
+            edit.replace_by(at..at + 2 * BYTES, character);
+        }
+    }
+}
+
+/// Returns the character whose halves the bytes begin with.
+fn pair(bytes: &[u8]) -> Option<char> {
+    let first = half(bytes).filter(|half| FIRST.contains(half))?;
+    let second = half(&bytes[BYTES..]).filter(|half| SECOND.contains(half))?;
+    char::from_u32(BEYOND + ((first - FIRST.start) << BITS) + (second - SECOND.start))
+}
+
+fn joined(mut text: &[u8]) -> String {
+    let mut whole = String::with_capacity(text.len());
+    while let Some(chunk) = text.utf8_chunks().next() {
+        whole.push_str(chunk.valid());
+        text = &text[chunk.valid().len()..];
+        if text.is_empty() {
+            break;
+        }
+        let joined = pair(text);
+        whole.push(joined.unwrap_or(' '));
+        let bytes = if joined.is_some() {
+            2 * BYTES
+        } else if half(text).is_some() {
+            BYTES
+        } else {
+            1
+        };
+        text = &text[bytes..];
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::join;
+
+    #[test]
+    fn a_text_without_halves_is_not_copied() {
+        assert!(matches!(join("渡口 \u{d7ff}\u{e000}".as_bytes()), std::borrow::Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn halves_side_by_side_are_a_character_and_others_are_spaces() {
+        let (first, second) = (&b"\xed\xa1\x80"[..], &b"\xed\xb0\x8b"[..]);
+        let texts = [
+            (vec![first, second], "\u{2000b}"),
+            (vec![second, first], "  "),
+            (vec![first], " "),
+            (vec![b"a", first, first, second, second, b"b"], "a \u{2000b} b"),
+            (vec![first, b"-", second], " - "),
+            (vec![b"\xed\xaf\xbf", b"\xed\xbf\xbf"], "\u{10ffff}"),
+            (vec![b"\xed\xa0\x80", b"\xed\xb0\x80"], "\u{10000}"),
+            (vec!["한".as_bytes(), first, "글".as_bytes()], "한 글"),
+        ];
+        for (parts, expected) in texts {
+            assert_eq!(join(&parts.concat()), expected);
+        }
+    }
+
+    #[test]
+    fn other_bytes_are_spaces() {
+        assert_eq!(join(b"a\xff\xed\xa0b\xe4\xb8"), "a   b  ");
+    }
+}
