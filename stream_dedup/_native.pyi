@@ -1,12 +1,18 @@
 """The native core (``native/``): bytes in, bytes out; arrays are little-endian. Every call may come from any thread."""
 
 from collections.abc import Sequence
-from typing import final
+from typing import Any, TypeAlias, final
 
 from stream_dedup.core.arrays import I64, U8, U32, U64
 
 KEY_FACTORS: list[int]
 """Factor of the group for each of the four key words."""
+
+MAX_ID_BYTES: int
+"""Most bytes of an id, in UTF-8."""
+
+Reason: TypeAlias = tuple[str, int, int, str, str]
+"""Why a record is rejected: name of its text in ``core.reasons``, a size or a position, a limit, fields, a kind."""
 
 class DamageError(ValueError):
     """Stored bytes are not what their key says."""
@@ -311,3 +317,47 @@ class Search:
     @property
     def counts(self) -> tuple[int, int]:
         """Posting lists looked up, and entries compared."""
+
+@final
+class Format:
+    """How the values of records are read; ``native/src/decode.rs`` says what is readable."""
+
+    def __new__(
+        cls,
+        *,
+        is_json: bool,
+        most_bytes: int,
+        id_field: bytes,
+        scope_field: bytes | None,
+        text_fields: Sequence[bytes],
+        may_lack_texts: bool,
+    ) -> Format:
+        """Set the format. Names of fields are in UTF-8 with ``surrogatepass``.
+
+        Args:
+            is_json: whether a value is a JSON object; else it is the text.
+            most_bytes: size limit of a value.
+            id_field: field with the id.
+            scope_field: field with the scope; None if there are no scopes.
+            text_fields: fields that make the text, in order.
+            may_lack_texts: whether text fields may be missing as long as one is there.
+        """
+
+    def decode(
+        self, records: Sequence[tuple[bytes | None, bytes | None, str]]
+    ) -> list[tuple[str, tuple[str, ...], str | None, Reason | None]]:
+        """Return id, texts, scope, and why there is no article, of each record: its key, value, and other id."""
+
+def key_id(key: bytes | None) -> str | None:
+    """Return the id of a record without an id field, or None where its key is missing or too long."""
+
+def parse_object(
+    value: bytes, names: Sequence[bytes] | None = None, *, as_written: Sequence[bytes] = ()
+) -> dict[str, Any] | Reason:
+    """Return the members of a JSON object, or why there are none.
+
+    Args:
+        value: the bytes of the object.
+        names: the members that are made; all of them if it is None.
+        as_written: members whose numbers are texts, as they are written, unless 64 bits hold them.
+    """

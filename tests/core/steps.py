@@ -19,11 +19,12 @@ import xxhash
 from stream_dedup.core.fingerprint.dictionary import jieba_dictionary
 from stream_dedup.core.scheme import Normalisation
 from stream_dedup.core.text import clean
-from stream_dedup.core.text.decode import MAX_NESTING, InputFormat, RawRecord, Rejection, decode
+from stream_dedup.core.text.decode import InputFormat, RawRecord, Rejection, decode
 from stream_dedup.core.text.markup import text_of
 from stream_dedup.core.text.normalise import normalise
 from stream_dedup.core.text.simplify import simplifiable, simplify
 from stream_dedup.core.text.unicode14 import unassigned
+from tests.reference.decode import MAX_NESTING
 
 PAGES = (
     "<p>a<p>b</p>c</p>d",
