@@ -1,12 +1,34 @@
-//! Whether the compiler knows AVX-512, which is stable since Rust 1.89: Debian's is older.
+//! Makes what the crate embeds: tables of Unicode, of HTML's entities and of `OpenCC`.
+//!
+//! It also tells whether the compiler knows AVX-512, which is stable since Rust 1.89: Debian's is older.
 
-use std::{env, process::Command};
+mod entities;
+mod interpreter;
+mod marisa;
+mod opencc;
+#[path = "../src/text/ranges.rs"]
+mod ranges;
+mod traits;
+mod unicode14;
+
+use std::path::PathBuf;
+use std::{env, fs, process::Command};
 
 /// The first minor version of Rust 1 that has it.
 const FIRST: u32 = 89;
 
 fn main() {
     println!("cargo:rerun-if-changed=build");
+    println!("cargo:rerun-if-changed=src/text/ranges.rs");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
+    let keep = |name: &str, content: &[u8]| fs::write(out.join(name), content).expect("OUT_DIR can be written");
+
+    keep("unicode14.rs", unicode14::source().as_bytes());
+    keep("entities.rs", entities::source().as_bytes());
+    let conversion = opencc::Conversion::read();
+    keep("opencc.rs", conversion.source().as_bytes());
+    keep("traits.bin", &traits::of_units(&conversion));
+
     println!("cargo:rustc-check-cfg=cfg(avx512)");
     let said = Command::new(env::var_os("RUSTC").expect("set by cargo")).arg("--version").output();
     let said = String::from_utf8(said.expect("the compiler answers").stdout).expect("a version");

@@ -2,6 +2,7 @@
 //!
 //! * [`entry`]: the bytes of log records.
 //! * [`decode`]: the bytes of a record to the fields of an article.
+//! * [`settings`]: what a scheme says.
 //! * [`text`]: the steps before a text's words are read.
 //! * [`postings`]: the block tables. Which posting lists an article looks up, where they lie, and what is near it.
 //!
@@ -11,6 +12,7 @@
 pub mod decode;
 pub mod entry;
 pub mod postings;
+pub mod settings;
 pub mod text;
 
 #[cfg(feature = "python")]

@@ -9,7 +9,9 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
+    use std::borrow::Cow;
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::str::Utf8Error;
     use std::sync::{Mutex, PoisonError};
 
     use pyo3::IntoPyObjectExt;
@@ -28,6 +30,10 @@ mod _native {
     use crate::postings::rows::Rows;
     use crate::postings::search::{Search, Terms};
     use crate::postings::tables::{KEY_FACTORS, Key, Tables};
+    use crate::settings::{Normalisation, Treat};
+    use crate::text::clean;
+    use crate::text::edit::Room;
+    use crate::text::numbers;
 
     pyo3::create_exception!(_native, DamageError, PyValueError, "Stored bytes are not what their key says.");
     pyo3::create_exception!(_native, PanicError, PyRuntimeError, "A panic, which is a defect of the native core.");
@@ -838,6 +844,137 @@ mod _native {
             Ok(text) => Ok(PyString::new(py, text)),
             Err(_) => PyString::from_encoded_object(&PyBytes::new(py, text), Some(c"utf-8"), Some(c"surrogatepass")),
         }
+    }
+
+    // Steps of normalising.
+
+    /// `scheme.Normalisation`.
+    #[derive(FromPyObject)]
+    #[expect(clippy::struct_excessive_bools, reason = "each is a step, taken or not")]
+    struct Steps {
+        invisible: bool,
+        tags: bool,
+        entities: bool,
+        urls: String,
+        emails: String,
+        users: String,
+        numbers: String,
+        emoji: String,
+        join_numbers: bool,
+        rejoin: bool,
+        simplify: bool,
+        unspace: bool,
+        repeats: bool,
+        lookalikes: bool,
+    }
+
+    impl TryFrom<Steps> for Normalisation {
+        type Error = PyErr;
+
+        fn try_from(steps: Steps) -> PyResult<Self> {
+            Ok(Self {
+                invisible: steps.invisible,
+                tags: steps.tags,
+                entities: steps.entities,
+                urls: treat(&steps.urls)?,
+                emails: treat(&steps.emails)?,
+                users: treat(&steps.users)?,
+                numbers: treat(&steps.numbers)?,
+                emoji: treat(&steps.emoji)?,
+                join_numbers: steps.join_numbers,
+                rejoin: steps.rejoin,
+                simplify: steps.simplify,
+                unspace: steps.unspace,
+                repeats: steps.repeats,
+                lookalikes: steps.lookalikes,
+            })
+        }
+    }
+
+    fn treat(name: &str) -> PyResult<Treat> {
+        match name {
+            "keep" => Ok(Treat::Keep),
+            "drop" => Ok(Treat::Drop),
+            "token" => Ok(Treat::Token),
+            _ => Err(PyValueError::new_err(format!("{name} is not keep, drop or token"))),
+        }
+    }
+
+    /// A text as generalized UTF-8: Python's own bytes, but for texts with half surrogates.
+    fn generalized<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, [u8]>> {
+        if let Ok(whole) = text.to_str() {
+            return Ok(Cow::Borrowed(whole.as_bytes()));
+        }
+        let encoded = text.call_method1("encode", ("utf-8", "surrogatepass"))?;
+        Ok(Cow::Owned(encoded.cast::<PyBytes>()?.as_bytes().to_vec()))
+    }
+
+    /// The text that was made of one; the same object if it is the same text.
+    fn made<'py>(given: Bound<'py, PyString>, made: Option<String>) -> Bound<'py, PyString> {
+        made.map_or(given.clone(), |made| PyString::new(given.py(), &made))
+    }
+
+    #[pyfunction]
+    fn before_nfkc<'py>(
+        py: Python<'py>,
+        texts: Vec<Bound<'py, PyString>>,
+        steps: Steps,
+    ) -> PyResult<Vec<(Bound<'py, PyString>, bool, bool)>> {
+        let steps = steps.try_into()?;
+        let given = texts.iter().map(generalized).collect::<PyResult<Vec<_>>>()?;
+        let cleaned = work(py, || {
+            let mut room = Room::default();
+            let clean = |text: &[u8]| {
+                let cleaned = clean::before_nfkc(text, &steps, &mut room);
+                (changed(text, &cleaned.text), cleaned.is_addressed, cleaned.is_simplified)
+            };
+            given.iter().map(|text| &text[..]).map(clean).collect::<Vec<_>>()
+        })?;
+        drop(given);
+        let each = texts.into_iter().zip(cleaned);
+        Ok(each.map(|(given, (text, addressed, simplified))| (made(given, text), addressed, simplified)).collect())
+    }
+
+    #[pyfunction]
+    fn after_nfkc<'py>(text: Bound<'py, PyString>, steps: Steps, numbers: bool) -> PyResult<Bound<'py, PyString>> {
+        let steps = steps.try_into()?;
+        step(text, |text, room| Ok(clean::after_nfkc(std::str::from_utf8(text)?, &steps, numbers, room).into_owned()))
+    }
+
+    #[pyfunction]
+    fn without_schemes(text: Bound<'_, PyString>) -> PyResult<Bound<'_, PyString>> {
+        step(text, |text, room| Ok(clean::without_schemes(std::str::from_utf8(text)?, room).into_owned()))
+    }
+
+    #[pyfunction]
+    fn simplify(text: Bound<'_, PyString>) -> PyResult<Bound<'_, PyString>> {
+        step(text, |text, room| Ok(clean::simplified(text, room).into_owned()))
+    }
+
+    #[pyfunction]
+    fn has_symbol(text: &str) -> bool {
+        numbers::has_symbol(text)
+    }
+
+    #[pyfunction]
+    fn is_number(word: &str) -> bool {
+        numbers::is_number(word)
+    }
+
+    /// Take a step of a text.
+    fn step<'py>(
+        text: Bound<'py, PyString>,
+        step: impl FnOnce(&[u8], &mut Room) -> Result<String, Utf8Error> + Send,
+    ) -> PyResult<Bound<'py, PyString>> {
+        let given = generalized(&text)?;
+        let after = work(text.py(), || step(&given, &mut Room::default()).map(|after| changed(&given, &after)))??;
+        drop(given);
+        Ok(made(text, after))
+    }
+
+    /// What is not as it was given.
+    fn changed(given: &[u8], text: &str) -> Option<String> {
+        (text.as_bytes() != given).then(|| text.to_owned())
     }
 
     /// Run without the interpreter; a panic becomes an exception.

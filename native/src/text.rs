@@ -1,5 +1,22 @@
 //! A text before its words are read: the steps of `scheme.Normalisation`.
 //!
-//! * [`halves`]: half surrogates, which a text may have until it is normalised.
+//! * [`clean`]: the optional steps, in their order. Before NFKC: [`entities`], [`tags`], [`addresses`], [`spacing`],
+//!   [`mod@simplify`]. After it: [`spam`], [`numbers`].
+//! * [`edit`]: a text that is changed step by step. [`traits`]: what it may have, the cheap test before a step.
+//! * [`points`]: its code points. [`halves`]: half surrogates, which it may have until it is normalised.
+//! * [`unicode14`]: properties of code points. [`ranges`]: those that the steps look for.
 
+pub mod addresses;
+pub mod clean;
+pub mod edit;
+pub mod entities;
 pub mod halves;
+pub mod numbers;
+pub mod points;
+pub mod ranges;
+pub mod simplify;
+pub mod spacing;
+pub mod spam;
+pub mod tags;
+pub mod traits;
+pub mod unicode14;

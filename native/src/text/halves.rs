@@ -6,6 +6,12 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr_iter;
+
+use super::edit::Edit;
+
+/// The byte that a half begins with. Characters of Hangul begin with it too.
+const LEAD: u8 = 0xed;
 /// Bytes of a half.
 pub const BYTES: usize = 3;
 /// The first halves of characters, and the second ones.
@@ -30,12 +36,42 @@ pub fn join(text: &[u8]) -> Cow<'_, str> {
 #[must_use]
 pub fn half(bytes: &[u8]) -> Option<u32> {
     match bytes {
-        // Characters of Hangul begin with this byte too.
-        &[0xed, second @ 0xa0..=0xbf, third @ 0x80..=0xbf, ..] => {
+        &[LEAD, second @ 0xa0..=0xbf, third @ 0x80..=0xbf, ..] => {
             Some(0xd000 | u32::from(second & 0x3f) << 6 | u32::from(third & 0x3f))
         }
         _ => None,
     }
+}
+
+/// Does what `join` does, as a step.
+pub fn replace(edit: &mut Edit) {
+    let text = edit.text;
+    for at in memchr_iter(LEAD, text) {
+        if at < edit.end() || half(&text[at..]).is_none() {
+            continue;
+        }
+        match pair(&text[at..]) {
+            Some(character) => edit.replace(at..at + 2 * BYTES, character.encode_utf8(&mut [0; 4]).as_bytes()),
+            None => edit.replace(at..at + BYTES, b" "),
+        }
+    }
+}
+
+/// Joins halves of one character that stand side by side, as a step; others stay.
+pub fn join_pairs(edit: &mut Edit) {
+    let text = edit.text;
+    for at in memchr_iter(LEAD, text) {
+        if let Some(character) = pair(&text[at..]).filter(|_| at >= edit.end()) {
+            edit.replace(at..at + 2 * BYTES, character.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+    }
+}
+
+/// Returns the character whose halves the bytes begin with.
+fn pair(bytes: &[u8]) -> Option<char> {
+    let first = half(bytes).filter(|half| FIRST.contains(half))?;
+    let second = half(&bytes[BYTES..]).filter(|half| SECOND.contains(half))?;
+    char::from_u32(BEYOND + ((first - FIRST.start) << BITS) + (second - SECOND.start))
 }
 
 fn joined(mut text: &[u8]) -> String {
@@ -46,17 +82,15 @@ fn joined(mut text: &[u8]) -> String {
         if text.is_empty() {
             break;
         }
-        let first = half(text);
-        let second = first.and_then(|_| half(&text[BYTES..]));
-        let (character, bytes) = match (first, second) {
-            (Some(first), Some(second)) if FIRST.contains(&first) && SECOND.contains(&second) => {
-                let point = BEYOND + ((first - FIRST.start) << BITS) + (second - SECOND.start);
-                (char::from_u32(point).expect("two halves are a character"), 2 * BYTES)
-            }
-            (Some(_), _) => (' ', BYTES),
-            (None, _) => (' ', 1),
+        let joined = pair(text);
+        whole.push(joined.unwrap_or(' '));
+        let bytes = if joined.is_some() {
+            2 * BYTES
+        } else if half(text).is_some() {
+            BYTES
+        } else {
+            1
         };
-        whole.push(character);
         text = &text[bytes..];
     }
     whole

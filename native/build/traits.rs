@@ -1,0 +1,37 @@
+//! What a text may have if it has a unit of UTF-16: the cheap test before each step (`src/text/traits.rs`).
+
+use crate::opencc::Conversion;
+use crate::ranges::{FULL_WIDTH, IDEOGRAPH, INVISIBLE, PICTURE, Ranges, is_wide};
+
+const UNITS: usize = 1 << 16;
+/// In the order of the bits.
+const RANGES: [&Ranges; 3] = [INVISIBLE, PICTURE, IDEOGRAPH];
+const WIDE: u8 = 1 << 3;
+const TRADITIONAL: u8 = 1 << 4;
+const FIRST: u8 = 1 << 5;
+
+/// Returns the traits of each unit, as bits; the first unit of a pair has those of the characters that begin with it.
+pub fn of_units(conversion: &Conversion) -> Vec<u8> {
+    let mut traits = vec![0; UNITS];
+    for (bit, ranges) in RANGES.iter().enumerate() {
+        for range in *ranges {
+            traits[unit(*range.start())..=unit(*range.end())].iter_mut().for_each(|one| *one |= 1 << bit);
+        }
+    }
+    for point in FULL_WIDTH.filter(|&point| is_wide(point)) {
+        traits[unit(point)] |= WIDE;
+    }
+    for point in conversion.simplifiable() {
+        traits[unit(point)] |= TRADITIONAL;
+    }
+    for point in conversion.firsts() {
+        traits[unit(point)] |= FIRST;
+    }
+    traits
+}
+
+/// The first unit of a character.
+fn unit(point: u32) -> usize {
+    let unit = if point < 0x1_0000 { point } else { 0xd800 + ((point - 0x1_0000) >> 10) };
+    unit as usize
+}

@@ -1,0 +1,160 @@
+//! The optional steps of normalising, in their order: those before NFKC, and those after it.
+//!
+//! A token is one letter of the Vai script, which neither NFKC nor case folding changes and which almost no text has. It
+//! makes one feature, the same for all tokens of its kind.
+//!
+//! The results may depend only on the text, the settings and `OpenCC`'s dictionaries, whose content the scheme names.
+
+use std::borrow::Cow;
+
+use super::addresses;
+use super::edit::{Draft, Edit, Room};
+use super::entities;
+use super::halves;
+use super::numbers;
+use super::simplify::simplify;
+use super::spacing;
+use super::spam;
+use super::tags;
+use super::traits::Traits;
+use crate::settings::{Normalisation, Treat};
+
+/// Letters of the Vai script that stand for tokens.
+pub const URL: char = '\u{a500}';
+/// See `URL`.
+pub const EMAIL: char = '\u{a501}';
+/// See `URL`.
+pub const USER: char = '\u{a502}';
+/// See `URL`.
+pub const NUMBER: char = '\u{a503}';
+/// See `URL`.
+pub const EMOJI: char = '\u{a504}';
+
+/// How often a text may have been escaped: feeds of HTML in XML have `&amp;nbsp;`.
+const TIMES_ESCAPED: usize = 2;
+
+/// A text after the steps before NFKC.
+pub struct Cleaned<'a> {
+    /// Half surrogates are joined, or spaces.
+    pub text: Cow<'a, str>,
+    /// Whether an address was replaced, or a full-width character of one.
+    pub is_addressed: bool,
+    /// Whether it may have had characters with a simplified form, and the step was taken.
+    pub is_simplified: bool,
+}
+
+/// Takes the steps before NFKC, in the order of these lines.
+pub fn before_nfkc<'a>(text: &'a [u8], steps: &Normalisation, room: &'a mut Room) -> Cleaned<'a> {
+    let mut draft = Draft::of(text, room);
+    if steps.entities {
+        undo_entities(&mut draft);
+    }
+    let has = Traits::of(draft.text());
+    if steps.invisible && (has.has_invisible() || has.has_pictures()) {
+        draft.take(spacing::drop_invisible);
+    }
+    if steps.tags {
+        tags::drop_all(&mut draft, false);
+    }
+    let is_addressed = replace_addresses(&mut draft, steps, has);
+    if steps.emoji != Treat::Keep && has.has_pictures() {
+        let token = if steps.emoji == Treat::Token { String::from(EMOJI) } else { String::new() };
+        draft.take(|edit| spacing::replace_pictures(edit, token.as_bytes()));
+    }
+    if steps.join_numbers {
+        draft.take(spacing::join_numbers);
+    }
+    if steps.rejoin && has.has_ideographs() {
+        draft.take(spacing::rejoin);
+    }
+    let is_simplified = steps.simplify && has.has_traditional();
+    if is_simplified {
+        draft.take(halves::replace);
+        simplify(&mut draft);
+    }
+    Cleaned { text: halves::join(draft.done()), is_addressed, is_simplified }
+}
+
+/// Takes the steps after NFKC and case folding: those against spam, and `numbers` says whether also that of numbers.
+///
+/// White space stays single spaces, but beside the token of a number.
+pub fn after_nfkc<'a>(text: &'a str, steps: &Normalisation, numbers: bool, room: &'a mut Room) -> Cow<'a, str> {
+    let mut draft = Draft::of(text.as_bytes(), room);
+    if steps.unspace {
+        draft.take(spam::unspace);
+    }
+    if steps.lookalikes {
+        spam::undo_lookalikes(&mut draft);
+    }
+    if steps.repeats {
+        draft.take(spam::shorten_repeats);
+    }
+    if numbers && steps.numbers != Treat::Keep {
+        draft.take(|edit| numbers::replace(edit, steps.numbers));
+    }
+    halves::join(draft.done())
+}
+
+/// Returns the text in simplified characters.
+pub fn simplified<'a>(text: &'a [u8], room: &'a mut Room) -> Cow<'a, str> {
+    let mut draft = Draft::of(text, room);
+    draft.take(halves::replace);
+    simplify(&mut draft);
+    halves::join(draft.done())
+}
+
+/// Returns normalised text without `https://`, `www.` and the like before hosts.
+pub fn without_schemes<'a>(text: &'a str, room: &'a mut Room) -> Cow<'a, str> {
+    let mut draft = Draft::of(text.as_bytes(), room);
+    draft.take(addresses::drop_schemes);
+    halves::join(draft.done())
+}
+
+/// Returns plain text without tags, comments and entities of HTML, and without the targets of Markdown links.
+///
+/// `entities`: entities are undone first. `keeps_lines`: the tag of a block leaves a line feed, not a space.
+pub fn without_markup<'a>(
+    text: &'a [u8],
+    entities: bool,
+    tags: bool,
+    keeps_lines: bool,
+    room: &'a mut Room,
+) -> &'a [u8] {
+    let mut draft = Draft::of(text, room);
+    if entities {
+        undo_entities(&mut draft);
+    }
+    if tags {
+        tags::drop_all(&mut draft, keeps_lines);
+    }
+    draft.done()
+}
+
+/// Replaces entities of HTML, escaped several times, by the characters that they stand for.
+fn undo_entities(draft: &mut Draft) {
+    for _ in 0..TIMES_ESCAPED {
+        draft.take(entities::undo);
+    }
+}
+
+/// Replaces addresses; returns whether there were any, or a full-width character.
+fn replace_addresses(draft: &mut Draft, steps: &Normalisation, has: Traits) -> bool {
+    let kept = (Treat::Keep, Treat::Keep, Treat::Keep);
+    let is_narrowed = has.has_wide() && (steps.urls, steps.emails, steps.users) != kept;
+    if is_narrowed {
+        addresses::narrow(draft);
+    }
+    let mut replace = |treat, token, step: fn(&mut Edit, &[u8])| {
+        treat != Treat::Keep && draft.take(|edit| step(edit, stand_in(treat, token).as_bytes()))
+    };
+    is_narrowed
+        | replace(steps.urls, URL, addresses::replace_schemed)
+        | replace(steps.urls, URL, addresses::replace_hosts)
+        | replace(steps.emails, EMAIL, addresses::replace_emails)
+        | replace(steps.users, USER, addresses::replace_users)
+}
+
+/// What stands for an address or a number.
+pub(super) fn stand_in(treat: Treat, token: char) -> String {
+    if treat == Treat::Token { format!(" {token} ") } else { " ".to_owned() }
+}

@@ -1,0 +1,79 @@
+//! Turns traditional Chinese into simplified: `OpenCC`'s conversion `t2s` of characters and phrases, and one more rule.
+//!
+//! `OpenCC` knows phrases: 乾 stays in 乾坤 and becomes 干 in 乾燥. It also unifies compatibility ideographs. The tables are
+//! those of the package that the crate was built with.
+
+use memchr::memmem;
+
+use super::edit::{Draft, Edit};
+use super::points;
+use super::traits::{begins_phrase, may_be_simplified};
+
+include!(concat!(env!("OUT_DIR"), "/opencc.rs"));
+
+/// What Taiwan writes for the particle 着. In the commonest words with 著 itself it stays. `OpenCC`'s conversion for
+/// Taiwan (tw2s) does this too, but it turns 么 of simplified text into 幺.
+const PARTICLE: &str = "著";
+const SIMPLE_PARTICLE: &str = "着";
+const BEFORE: &str = "名专原编合论显卓昭土巨译遗拙撰";
+const BEHIND: &str = "名作者称述录书";
+
+/// Simplifies a text without half surrogates.
+pub fn simplify(draft: &mut Draft) {
+    draft.take(unify);
+    draft.take(convert);
+    draft.take(replace_particles);
+}
+
+/// Replaces compatibility ideographs by what they are.
+fn unify(edit: &mut Edit) {
+    for (at, point) in points::each(edit.text) {
+        if may_be_simplified(point) {
+            replace_character(edit, at, point, &UNIFIED);
+        }
+    }
+}
+
+/// Replaces the longest phrase at each place, or else the character.
+fn convert(edit: &mut Edit) {
+    for (at, point) in points::each(edit.text) {
+        if at < edit.end() {
+            continue;
+        }
+        let phrase = begins_phrase(point).then(|| phrase_at(&edit.text[at..])).flatten();
+        if let Some((phrase, simple)) = phrase {
+            edit.replace(at..at + phrase.len(), simple.as_bytes());
+        } else if may_be_simplified(point) {
+            replace_character(edit, at, point, &CHARACTERS);
+        }
+    }
+}
+
+fn replace_particles(edit: &mut Edit) {
+    let text = edit.text;
+    let is_one_of = |characters: &str, character: Option<(u32, usize)>| {
+        character.is_some_and(|(point, _)| characters.chars().any(|one| u32::from(one) == point))
+    };
+    for at in memmem::find_iter(text, PARTICLE) {
+        let end = at + PARTICLE.len();
+        if !is_one_of(BEFORE, points::before(text, at)) && !is_one_of(BEHIND, points::at(text, end)) {
+            edit.replace(at..end, SIMPLE_PARTICLE.as_bytes());
+        }
+    }
+}
+
+fn replace_character(edit: &mut Edit, at: usize, point: u32, table: &[(char, char)]) {
+    if let Ok(found) = table.binary_search_by_key(&point, |&(character, _)| u32::from(character)) {
+        let (character, simple) = table[found];
+        edit.replace(at..at + character.len_utf8(), simple.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+}
+
+/// Returns the longest phrase that the text begins with, and its simplified form.
+fn phrase_at(text: &[u8]) -> Option<&'static (&'static str, &'static str)> {
+    let (_, first) = points::at(text, 0)?;
+    let first = &text[..first];
+    let from = PHRASES.partition_point(|(phrase, _)| phrase.as_bytes() < first);
+    let own = PHRASES[from..].iter().take_while(|(phrase, _)| phrase.as_bytes().starts_with(first));
+    own.filter(|(phrase, _)| text.starts_with(phrase.as_bytes())).max_by_key(|(phrase, _)| phrase.len())
+}

@@ -1,0 +1,307 @@
+//! Undoes tricks that change a text for programs and keep it readable for people.
+//!
+//! Three steps, each a function of normalised text (NFKC, lower case):
+//!
+//! * [`unspace`] joins single characters that are kept apart (w.e.i.x.i.n, 微 信 号).
+//! * [`undo_lookalikes`] replaces letters and digits by those that they look like.
+//! * [`shorten_repeats`] keeps two of a repeated letter or sign.
+//!
+//! The steps are made for comments. Each changes some honest text too: "x + y = z" is joined, "mp3player" becomes
+//! "mpeplayer". The change is the same in every text, so an error costs little; a few rules are enough, without lists of
+//! words.
+
+use super::edit::{Draft, Edit};
+use super::points::{self, each_pair};
+use super::unicode14::Properties;
+
+/// Least single characters in a row that are joined: honest text has two (5 元 起).
+const MIN_APART: usize = 3;
+/// Most characters between two of them: with more, people do not read one word.
+const MAX_SEPARATOR: usize = 3;
+/// How many of a repeated character stay: many Chinese and English words have two (看看, book).
+const KEPT_REPEATS: usize = 2;
+/// Least letters before a 1 at the end of a word that make it an l (channe1); v1 and q1 stay.
+const MIN_BEFORE_1: usize = 3;
+/// Least digits and least characters of a number in which o and l become 0 and 1: those of a short phone number.
+const MIN_DIGITS: usize = 3;
+const MIN_NUMBER: usize = 6;
+
+/// Digits and signs, and the letters that they look like.
+const LEET: [(u8, u8); 9] = [
+    (b'0', b'o'),
+    (b'1', b'l'),
+    (b'3', b'e'),
+    (b'4', b'a'),
+    (b'5', b's'),
+    (b'7', b't'),
+    (b'8', b'b'),
+    (b'@', b'a'),
+    (b'$', b's'),
+];
+/// Cyrillic and Greek letters, and the Latin ones that they look like.
+const FOREIGN: [(&str, &str); 2] =
+    [("абвгеёкмнорстухѕіјһӏԁԛԝѵ", "abbreekmhopctyxsijhldqwv"), ("αβγεηικμνορτυχω", "abyenikuvoptuxw")];
+/// The first bytes of Greek and Cyrillic letters (U+0370 to U+052F) are among these.
+const FOREIGN_BYTES: std::ops::RangeInclusive<u8> = 0xcd..=0xd4;
+
+/// Joins three or more single characters with at most three signs or spaces between them.
+pub fn unspace(edit: &mut Edit) {
+    let (text, mut is_inside, mut joined) = (edit.text, false, 0);
+    for (at, point) in points::each(text) {
+        if at < joined {
+            if is_separator(point) {
+                edit.replace(at..at + char_size(point), b"");
+            }
+        } else if !is_inside && is_unit(point) {
+            joined = apart_end(text, at + char_size(point)).unwrap_or(0);
+        }
+        is_inside = Properties::of(point).is_alphanumeric();
+    }
+}
+
+/// Returns the end of a run of single characters whose first one ends here; `None` if it is too short.
+fn apart_end(text: &[u8], mut end: usize) -> Option<usize> {
+    let mut units = 1;
+    while let Some(behind) = next_apart(text, end) {
+        units += 1;
+        end = behind;
+    }
+    (units >= MIN_APART).then_some(end)
+}
+
+/// Returns the end of the single character behind separators.
+fn next_apart(text: &[u8], start: usize) -> Option<usize> {
+    let mut at = start;
+    for number in 0..=MAX_SEPARATOR {
+        let (point, bytes) = points::at(text, at)?;
+        at += bytes;
+        if !is_separator(point) {
+            let is_alone = !points::at(text, at).is_some_and(|(point, _)| Properties::of(point).is_alphanumeric());
+            return (number > 0 && is_unit(point) && is_alone).then_some(at);
+        }
+    }
+    None
+}
+
+/// Keeps letters and signs at most twice in a row; digits and white space are not shortened.
+pub fn shorten_repeats(edit: &mut Edit) {
+    let (mut last, mut times) = (None, 0);
+    for (at, point) in points::each(edit.text) {
+        times = if last == Some(point) { times + 1 } else { 1 };
+        last = Some(point);
+        if times > KEPT_REPEATS && !is_fixed(point) {
+            edit.replace(at..at + char_size(point), b"");
+        }
+    }
+}
+
+/// Replaces letters and digits by those that they look like.
+///
+/// 1. Letters and digits in circles and squares become plain letters and digits.
+/// 2. Cyrillic and Greek letters in a word with Latin letters become the Latin letters that they look like.
+/// 3. o and l in a number become 0 and 1.
+/// 4. One or two digits or signs between two Latin letters become the letters that they look like (fr3e, c@sh, l00k), and
+///    so do 0 (t0) and 1 (channe1) at the end of a word. 1 becomes i between two consonants, l elsewhere.
+pub fn undo_lookalikes(draft: &mut Draft) {
+    if !draft.text().is_ascii() {
+        draft.take(undo_enclosed);
+        draft.take(undo_foreign);
+    }
+    draft.take(undo_in_numbers);
+    draft.take(undo_in_words);
+    draft.take(undo_at_ends);
+}
+
+fn undo_enclosed(edit: &mut Edit) {
+    for (at, point) in points::each(edit.text) {
+        if let Some(plain) = without_circle(point) {
+            edit.replace(at..at + char_size(point), plain.as_bytes());
+        }
+    }
+}
+
+/// Returns the letter or number in a circle or square that NFKC does not change.
+fn without_circle(point: u32) -> Option<String> {
+    let number = |first: u32, least: u32| Some((point - first + least).to_string());
+    let letter = |first: u32| char::from_u32(u32::from(b'a') + point - first).map(String::from);
+    match point {
+        0x24eb..=0x24f4 => number(0x24eb, 11),
+        0x24f5..=0x24fe => number(0x24f5, 1),
+        0x24ff => number(0x24ff, 0),
+        0x2776..=0x277f => number(0x2776, 1),
+        0x2780..=0x2789 => number(0x2780, 1),
+        0x278a..=0x2793 => number(0x278a, 1),
+        0x1_f150..=0x1_f169 => letter(0x1_f150),
+        0x1_f170..=0x1_f189 => letter(0x1_f170),
+        0x1_f1e6..=0x1_f1ff => letter(0x1_f1e6),
+        _ => None,
+    }
+}
+
+fn undo_foreign(edit: &mut Edit) {
+    let text = edit.text;
+    if !text.iter().fold(false, |any, byte| any | FOREIGN_BYTES.contains(byte)) {
+        return;
+    }
+    let mut at = 0;
+    while at < text.len() {
+        let word = at;
+        let (mut is_latin, mut is_foreign) = (false, false);
+        let mut others = points::each(&text[at..]);
+        let end = others.find(|&(_, point)| {
+            is_latin |= is_latin_letter(point);
+            is_foreign |= is_foreign_letter(point);
+            !(is_latin_letter(point) || is_foreign_letter(point) || is_ascii_digit(point))
+        });
+        at = end.map_or(text.len(), |(size, point)| word + size + char_size(point));
+        if is_latin && is_foreign {
+            for (index, point) in points::each(&text[word..at]) {
+                if let Some(latin) = latin_for(point) {
+                    edit.replace(word + index..word + index + char_size(point), &[latin]);
+                }
+            }
+        }
+    }
+}
+
+fn latin_for(point: u32) -> Option<u8> {
+    let mut pairs = FOREIGN.iter().flat_map(|(foreign, latin)| foreign.chars().zip(latin.bytes()));
+    pairs.find(|&(foreign, _)| u32::from(foreign) == point).map(|(_, latin)| latin)
+}
+
+fn undo_in_numbers(edit: &mut Edit) {
+    let text = edit.text;
+    let (mut start, mut digits, mut size, mut is_behind_letter) = (0, 0, 0, false);
+    let behind = points::each(text).map(|(at, point)| (at, Some(point))).chain([(text.len(), None)]);
+    for (at, point) in behind {
+        let is_decimal = point.is_some_and(|point| Properties::of(point).is_decimal());
+        if is_decimal || matches!(point, Some(0x6c | 0x6f)) {
+            if size == 0 {
+                start = at;
+            }
+            size += 1;
+            digits += usize::from(is_decimal);
+            continue;
+        }
+        let is_letter = point.is_some_and(is_letter);
+        if size >= MIN_NUMBER && digits >= MIN_DIGITS && !is_behind_letter && !is_letter {
+            for (index, byte) in text[start..at].iter().enumerate() {
+                match byte {
+                    b'o' => edit.replace(start + index..start + index + 1, b"0"),
+                    b'l' => edit.replace(start + index..start + index + 1, b"1"),
+                    _ => {}
+                }
+            }
+        }
+        (digits, size, is_behind_letter) = (0, 0, is_letter);
+    }
+}
+
+fn undo_in_words(edit: &mut Edit) {
+    let text = edit.text;
+    let leet = |at: usize| text.get(at).and_then(|&byte| letter_for(byte));
+    let is_latin = |at: usize| text.get(at).is_some_and(u8::is_ascii_lowercase);
+    each_pair(
+        text,
+        |before, byte| before.is_ascii_lowercase() & is_leet(byte),
+        |at| {
+            let Some(first) = leet(at).filter(|_| at >= edit.end()) else { return };
+            if let Some(second) = leet(at + 1).filter(|_| is_latin(at + 2)) {
+                edit.replace(at..at + 2, &[first, second]);
+            } else if is_latin(at + 1) {
+                let is_between = text[at] == b'1' && is_consonant(text[at - 1]) && is_consonant(text[at + 1]);
+                edit.replace(at..at + 1, &[if is_between { b'i' } else { first }]);
+            }
+        },
+    );
+}
+
+fn undo_at_ends(edit: &mut Edit) {
+    let text = edit.text;
+    each_pair(
+        text,
+        |before, byte| before.is_ascii_lowercase() & matches!(byte, b'0' | b'1'),
+        |at| {
+            let least = if text[at] == b'0' { 1 } else { MIN_BEFORE_1 };
+            let is_word = at >= least && text[at - least..at].iter().all(u8::is_ascii_lowercase);
+            let goes_on = points::at(text, at + 1).is_some_and(|(point, _)| is_letter(point));
+            if let Some(letter) = letter_for(text[at]).filter(|_| is_word && !goes_on) {
+                edit.replace(at..at + 1, &[letter]);
+            }
+        },
+    );
+}
+
+fn letter_for(byte: u8) -> Option<u8> {
+    LEET.iter().find(|(sign, _)| *sign == byte).map(|(_, letter)| *letter)
+}
+
+fn is_leet(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'@' | b'$')
+}
+
+fn is_consonant(byte: u8) -> bool {
+    byte.is_ascii_lowercase() && !b"aeiouy".contains(&byte)
+}
+
+fn is_ascii_digit(point: u32) -> bool {
+    (0x30..=0x39).contains(&point)
+}
+
+fn is_latin_letter(point: u32) -> bool {
+    (0x61..=0x7a).contains(&point)
+}
+
+fn is_foreign_letter(point: u32) -> bool {
+    (0x370..=0x52f).contains(&point)
+}
+
+/// Whether a character is a letter or digit and no ideograph that jieba knows.
+pub(super) fn is_letter(point: u32) -> bool {
+    Properties::of(point).is_alphanumeric() && !(0x4e00..=0x9fd5).contains(&point)
+}
+
+/// Whether a character may be repeated: digits, white space, _.
+fn is_fixed(point: u32) -> bool {
+    let properties = Properties::of(point);
+    properties.is_decimal() || properties.is_white() || point == u32::from(b'_')
+}
+
+/// Whether a character may be joined with others.
+fn is_unit(point: u32) -> bool {
+    matches!(point, 0x61..=0x7a | 0x30..=0x39 | 0xdf..=0x24f | 0x370..=0x52f | 0x4e00..=0x9fd5)
+}
+
+/// Whether a character may stand between those that are joined: white space, ASCII and general punctuation, arrows,
+/// symbols, pictures, CJK punctuation. No combining marks: between the letters of Thai or Hindi these are no separators.
+fn is_separator(point: u32) -> bool {
+    match point {
+        0..0x80 => {
+            matches!(point as u8, b'!'..=b'/' | b':'..=b'@' | b'['..=b'`' | b'{'..=b'~')
+                || Properties::of(point).is_white()
+        }
+        0xa1..=0xa9
+        | 0xab..=0xb1
+        | 0xb4..=0xb9
+        | 0xbb..=0xbf
+        | 0x2010..=0x2027
+        | 0x2030..=0x20cf
+        | 0x2100..=0x2bff
+        | 0x3001..=0x3004
+        | 0x3008..=0x3029
+        | 0x3030
+        | 0x30fb
+        | 0x1_f000..=0x1_faff => true,
+        _ => Properties::of(point).is_white(),
+    }
+}
+
+/// Bytes of a character.
+fn char_size(point: u32) -> usize {
+    match point {
+        0..0x80 => 1,
+        0x80..0x800 => 2,
+        0x800..0x1_0000 => 3,
+        _ => 4,
+    }
+}
