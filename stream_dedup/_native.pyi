@@ -344,9 +344,12 @@ class Format:
         """
 
     def decode(
-        self, records: Sequence[tuple[bytes | None, bytes | None, str]]
-    ) -> list[tuple[str, tuple[str, ...], str | None, Reason | None]]:
-        """Return id, texts, scope, and why there is no article, of each record: its key, value, and other id."""
+        self, key: bytes | None, value: bytes | None, fallback: str
+    ) -> tuple[str, tuple[str, ...], str | None, Reason | None]:
+        """Return id, texts and scope of a record, and why there is no article.
+
+        ``fallback`` is the id of a record that has none.
+        """
 
 def key_id(key: bytes | None) -> str | None:
     """Return the id of a record without an id field, or None where its key is missing or too long."""
@@ -361,3 +364,6 @@ def parse_object(
         names: the members that are made; all of them if it is None.
         as_written: members whose numbers are texts, as they are written, unless 64 bits hold them.
     """
+
+def text_of_html(html: str) -> str:
+    """Return the text of a page or of a fragment of HTML, each block on its own line; the text itself if it is none."""

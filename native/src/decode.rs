@@ -1,6 +1,7 @@
 //! The bytes of a record to an article, or to the reason why it cannot be read.
 //!
 //! * [`json`]: JSON, token by token.
+//! * [`html`]: the text of a field that is HTML.
 //!
 //! This file defines which input is readable. Any bytes have a result, and it depends on the record and the format
 //! alone.
@@ -16,6 +17,7 @@
 //! A value is tested for its size, its nesting, UTF-8, JSON, an object, its id, its texts, its scope, and text that is
 //! not empty, in this order: the first one that it fails is its reason.
 
+pub mod html;
 pub mod json;
 
 use std::borrow::Cow;

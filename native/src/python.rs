@@ -21,6 +21,7 @@ mod _native {
     use pyo3::pybacked::PyBackedBytes;
     use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
+    use crate::decode::html;
     use crate::decode::json::{Container, NotJson, Number, Reader, Token};
     use crate::decode::{self, Kind, MOST_ID_BYTES, MOST_LEVELS, Reason};
     use crate::entry::{Batch, Format};
@@ -636,8 +637,7 @@ mod _native {
         }
     }
 
-    /// A record's key, value, and id where it has none itself.
-    type Given<'py> = (Option<PyBackedBytes>, Option<PyBackedBytes>, Bound<'py, PyAny>);
+    /// Why there is no article: see `said`.
     type Said<'py> = (&'static str, usize, usize, Bound<'py, PyString>, &'static str);
     /// Id, texts, scope, and why there is no article.
     type Decoded<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>, Option<Bound<'py, PyString>>, Option<Said<'py>>);
@@ -660,23 +660,14 @@ mod _native {
             Self(decode::Format { is_json, most_bytes, id_field, scope_field, text_fields, may_lack_texts })
         }
 
-        fn decode<'py>(&self, py: Python<'py>, records: Vec<Given<'py>>) -> PyResult<Vec<Decoded<'py>>> {
-            let (values, fallbacks): (Vec<_>, Vec<_>) =
-                records.into_iter().map(|(key, value, fallback)| ((key, value), fallback)).unzip();
-            let decoded: Vec<_> = work(py, || {
-                values.iter().map(|(key, value)| self.0.decode(key.as_deref(), value.as_deref())).collect()
-            })?;
-            decoded.into_iter().zip(fallbacks).map(|(record, fallback)| self.answer(py, record, fallback)).collect()
-        }
-    }
-
-    impl PyFormat {
-        fn answer<'py>(
+        fn decode<'py>(
             &self,
             py: Python<'py>,
-            record: decode::Record<'_>,
+            key: Option<PyBackedBytes>,
+            value: Option<PyBackedBytes>,
             fallback: Bound<'py, PyAny>,
         ) -> PyResult<Decoded<'py>> {
+            let record = work(py, || self.0.decode(key.as_deref(), value.as_deref()))?;
             let id = record.id.map_or(Ok(fallback), |id| text(py, &id).map(Bound::into_any))?;
             match record.article {
                 Ok(article) => {
@@ -844,6 +835,16 @@ mod _native {
             Ok(text) => Ok(PyString::new(py, text)),
             Err(_) => PyString::from_encoded_object(&PyBytes::new(py, text), Some(c"utf-8"), Some(c"surrogatepass")),
         }
+    }
+
+    #[pyfunction]
+    fn text_of_html(html: Bound<'_, PyString>) -> PyResult<Bound<'_, PyString>> {
+        let given = generalized(&html)?;
+        let made = work(html.py(), || match html::text_of(&given) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(text) => Some(text),
+        })?;
+        made.map_or_else(|| Ok(html.clone()), |made| text(html.py(), &made))
     }
 
     // Steps of normalising.

@@ -18,8 +18,7 @@ from stream_dedup.errors import UserError
 ALLOWED = set(
     """
     __future__ collections concurrent contextlib dataclasses enum functools importlib itertools json math pathlib re
-    struct sys html operator types typing unicodedata uuid warnings numpy xxhash orjson jieba opencc selectolax
-    stream_dedup
+    struct sys html operator types typing unicodedata uuid warnings numpy xxhash orjson jieba opencc stream_dedup
     """.split()  # noqa: SIM905 - a list of this length is read as prose
 )
 COMPILED = {"numba", "llvmlite", "os", "inspect", "gc", "threading"}

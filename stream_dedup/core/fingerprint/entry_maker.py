@@ -17,7 +17,7 @@ from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
 from stream_dedup.core.model import Status, Widths, group_of
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejection, decode_all, key_id
+from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejection, decode, key_id
 from stream_dedup.core.text_column import Texts
 
 SENTENCE = "渡口的船今天早上开了。 The ferry left this morning."
@@ -49,7 +49,7 @@ class EntryMaker:
         Raises:
             UserError: as ``warm``. No record raises.
         """
-        decoded = decode_all(records, self._format)
+        decoded = [decode(record, self._format) for record in records]
         blank = Columns.blank(len(records), self._widths)
         self._fingerprint(blank, decoded)
         return replace(

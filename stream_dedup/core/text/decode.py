@@ -10,7 +10,7 @@ The id of an article is its id field (text, or a number as written), else the re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
@@ -73,15 +73,8 @@ class Rejection:
 
 def decode(record: RawRecord, fmt: InputFormat) -> Article | Rejection:
     """Decode one record."""
-    return decode_all([record], fmt)[0]
-
-
-def decode_all(records: Sequence[RawRecord], fmt: InputFormat) -> list[Article | Rejection]:
-    """Decode records, each as if it were alone."""
-    return [
-        Article(article_id, texts, scope) if reason is None else Rejection(article_id, _text_of(reason))
-        for article_id, texts, scope, reason in _native_format(fmt).decode(records)
-    ]
+    article_id, texts, scope, reason = _native_format(fmt).decode(record.key, record.value, record.fallback_id)
+    return Article(article_id, texts, scope) if reason is None else Rejection(article_id, _text_of(reason))
 
 
 def parse_object(value: bytes, fmt: InputFormat, names: Iterable[str] | None = None) -> dict[str, Any] | str:

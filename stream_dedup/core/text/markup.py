@@ -1,22 +1,8 @@
-"""Converts HTML to text.
-
-The text of a page is its body without scripts, styles and hidden elements. Block elements, line breaks and table cells
-are separated from their surroundings; inline elements are not (``<b>w</b>ord`` is one word). The parser (lexbor, of
-selectolax) reads any input as browsers do: broken markup, entities, fragments without a body, comments.
-
-Some pages would take the parser time with the square of their length (see ``nesting``). Their tags are removed by a
-plain loop instead. Which way is taken depends on the text alone.
-
-Nothing is ever fetched.
-"""
+"""Converts HTML to text (``native/src/decode/html.rs``, which says what is text)."""
 
 from __future__ import annotations
 
-import re
-from html import unescape
-
-from stream_dedup.core.text.nesting import too_deep
-from stream_dedup.core.text.unicode14 import join_halves
+from stream_dedup import _native
 
 BLOCKS = [
     "address",
@@ -69,57 +55,8 @@ BLOCKS = [
     "ul",
 ]
 """Names of the elements that are separated from their surroundings."""
-_UNSEEN = "script,style,noscript,template,iframe,object,svg,math,head,textarea,select,[hidden]"
-_RAW = re.compile(r"<!--|<(script|style)\b", re.IGNORECASE)
-_RAW_ENDS = {
-    None: re.compile("-->"),
-    "script": re.compile(r"</script\s*>", re.IGNORECASE),
-    "style": re.compile(r"</style\s*>", re.IGNORECASE),
-}
-_ANY_TAG = re.compile(r"<[/!?a-z][^>]*>?", re.IGNORECASE)
-_LONG_REFERENCE = re.compile("&#[0-9]{1000,};?")
-"""A number beyond every code point, and too long for Python to read."""
 
 
 def text_of(html: str) -> str:
     """Return the text of a page or of a fragment; each block is on its own line."""
-    if "<" not in html and "&" not in html:
-        return html
-    html = join_halves(html)
-    if too_deep(html):
-        return _stripped(html)
-    from selectolax.lexbor import LexborHTMLParser  # noqa: PLC0415 - only where fields are HTML
-
-    tree = LexborHTMLParser(html)
-    body = tree.body
-    if body is None:
-        return ""
-    # Inner elements first: removing an outer one removes those inside.
-    for unseen in reversed(body.css(_UNSEEN)):
-        unseen.decompose()
-    for block in body.css(",".join(BLOCKS)):
-        block.insert_before("\n")
-        block.insert_after("\n")
-    return str(body.text())
-
-
-def _stripped(html: str) -> str:
-    """Remove tags, comments, scripts and styles without parsing the structure."""
-    return unescape(_LONG_REFERENCE.sub("\ufffd", _ANY_TAG.sub("\n", _without_raw(html))))
-
-
-def _without_raw(html: str) -> str:
-    """Remove comments, scripts and styles that have an end."""
-    parts, done, endless = [], 0, set()
-    for begin in _RAW.finditer(html):
-        kind = begin[1] and begin[1].lower()
-        if begin.start() < done or kind in endless:
-            continue
-        end = _RAW_ENDS[kind].search(html, begin.end())
-        if end is None:
-            # No later one has an end either.
-            endless.add(kind)
-            continue
-        parts += [html[done : begin.start()], "\n"]
-        done = end.end()
-    return "".join([*parts, html[done:]])
+    return _native.text_of_html(html)

@@ -17,7 +17,6 @@ from stream_dedup.core.text.decode import (
     RawRecord,
     Rejection,
     decode,
-    decode_all,
     parse_object,
 )
 from tests.amount import code_points
@@ -91,8 +90,8 @@ def test_json_that_cannot_be_read(value: bytes | None, reason: str) -> None:
 def test_white_space_alone_is_no_text() -> None:
     """Every character that Python calls white space, and no other one."""
     points = [chr(point) for point in code_points()]
-    records = [RawRecord(None, json.dumps({"text": f" {one}{one}"}).encode(), "") for one in points]
-    rejected = [one for one, made in zip(points, decode_all(records, JSON), strict=True) if isinstance(made, Rejection)]
+    read_by = {one: read(json.dumps({"text": f" {one}{one}"}).encode()) for one in points}
+    rejected = [one for one, made in read_by.items() if isinstance(made, Rejection)]
     assert rejected == [one for one in points if one.isspace()]
 
 
@@ -315,15 +314,6 @@ def test_a_number_may_have_any_length(digits: int) -> None:
 def test_what_is_no_json_is_rejected(value: str, text: str) -> None:
     """With and without a half surrogate beside it."""
     assert read(f'{{"text": "{text}", "x": {value}}}'.encode()) == Rejection("key", "invalid JSON")
-
-
-def test_records_are_decoded_as_if_alone() -> None:
-    """Also where the same record has another place of its own."""
-    records = [
-        RawRecord(None, value, f"t-0-{at}") for at, value in enumerate((b"[", b'{"text": "a"}', None, b"[", b"{}"))
-    ]
-    assert decode_all(records, JSON) == [decode(record, JSON) for record in records]
-    assert [one.id for one in decode_all(records, JSON)] == [record.fallback_id for record in records]
 
 
 MEMBERS = (
