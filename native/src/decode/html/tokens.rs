@@ -80,10 +80,10 @@ impl<'a> Tokens<'a> {
     fn tag(&self, start: usize, name: usize) -> Token<'a> {
         let bytes = self.html.as_bytes();
         let name_end =
-            name + bytes[name..].iter().take_while(|byte| !matches!(byte, b'/' | b'>') && !is_space(byte)).count();
+            name + bytes[name..].iter().take_while(|byte| !matches!(byte, b'/' | b'>') && !is_space(**byte)).count();
         let (mut at, mut attributes) = (name_end, 0);
         loop {
-            at += bytes[at..].iter().take_while(|byte| **byte == b'/' || is_space(byte)).count();
+            at += bytes[at..].iter().take_while(|byte| **byte == b'/' || is_space(**byte)).count();
             match attribute_end(bytes, at) {
                 Some(end) => at = end,
                 None => break,
@@ -101,20 +101,20 @@ impl<'a> Tokens<'a> {
     }
 }
 
-fn is_space(byte: &u8) -> bool {
+fn is_space(byte: u8) -> bool {
     matches!(byte, b'\t' | b'\n' | b'\x0c' | b'\r' | b' ')
 }
 
 /// Where the attribute ends that begins here; none if there is none, or the page ends in its value.
 fn attribute_end(bytes: &[u8], start: usize) -> Option<usize> {
     let first = bytes.get(start)?;
-    if matches!(first, b'/' | b'>') || is_space(first) {
+    if matches!(first, b'/' | b'>') || is_space(*first) {
         return None;
     }
     let name =
-        bytes[start + 1..].iter().take_while(|byte| !matches!(byte, b'/' | b'>' | b'=') && !is_space(byte)).count();
+        bytes[start + 1..].iter().take_while(|byte| !matches!(byte, b'/' | b'>' | b'=') && !is_space(**byte)).count();
     let name_end = start + 1 + name;
-    let after_space = |at: usize| at + bytes[at..].iter().take_while(|byte| is_space(byte)).count();
+    let after_space = |at: usize| at + bytes[at..].iter().take_while(|byte| is_space(**byte)).count();
     let equals = after_space(name_end);
     if bytes.get(equals) != Some(&b'=') {
         return Some(name_end);
@@ -122,7 +122,7 @@ fn attribute_end(bytes: &[u8], start: usize) -> Option<usize> {
     let value = after_space(equals + 1);
     match bytes.get(value)? {
         quote @ (b'"' | b'\'') => memchr(*quote, &bytes[value + 1..]).map(|size| value + 1 + size + 1),
-        _ => Some(value + bytes[value..].iter().take_while(|byte| **byte != b'>' && !is_space(byte)).count()),
+        _ => Some(value + bytes[value..].iter().take_while(|byte| **byte != b'>' && !is_space(**byte)).count()),
     }
 }
 
@@ -155,7 +155,7 @@ pub fn raw_end(html: &str, start: usize, name: &str) -> Option<usize> {
 /// Whether text begins with a name, and the name ends there.
 fn is_name(bytes: &[u8], name: &str) -> bool {
     let begin = bytes.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name.as_bytes()));
-    begin && bytes.get(name.len()).is_some_and(|byte| matches!(byte, b'/' | b'>') || is_space(byte))
+    begin && bytes.get(name.len()).is_some_and(|byte| matches!(byte, b'/' | b'>') || is_space(*byte))
 }
 
 /// The same for a script; a script within a comment within it has an end tag of its own.
