@@ -10,7 +10,8 @@
 #             ARGS="--only sweep --quick": a minute's search for cliffs
 # make fuzz   200,000 lines that nobody would write through filter (ARGS="--lines 5000 --seed 3"), or records through
 #             decoding and fingerprinting, and through a worker (ARGS="--records 1000000 --worker 20000"), or a million
-#             texts by the native core and by the definition (ARGS=--texts)
+#             texts by the native core and by the definition (ARGS=--texts), or JSON values and pages by both
+#             (ARGS="--values --pages")
 # make simulate  10,000 schedules of several workers in virtual time (ARGS="--seeds 10000 --first 0")
 # make soak   kills of workers and brokers at random on three nodes (ARGS="--minutes 30 --write"): benchmarks/reliability.md
 # make alerts  the harm of each alert done for real, and each board's queries asked, on a broker with Prometheus

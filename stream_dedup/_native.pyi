@@ -1,7 +1,7 @@
 """The native core (``native/``): bytes in, bytes out; arrays are little-endian. Every call may come from any thread."""
 
 from collections.abc import Sequence
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 from stream_dedup.core.arrays import I64, U8, U32, U64
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation
@@ -13,6 +13,12 @@ OPENCC_HASHES: list[str]
 
 DATA_HASHES: dict[str, str]
 """XXH3-64 of the files that the tables of words were made of, by name: those of jieba's package, and our own."""
+
+MAX_ID_BYTES: int
+"""Most bytes of an id, in UTF-8."""
+
+Reason: TypeAlias = tuple[str, int, int, str, str]
+"""Why a record is rejected: name of its text in ``core.reasons``, a size or a position, a limit, fields, a kind."""
 
 class DamageError(ValueError):
     """Stored bytes are not what their key says."""
@@ -34,12 +40,6 @@ def after_nfkc(texts: Sequence[str], steps: Normalisation, *, numbers: bool) -> 
     """Return each normalised text after the steps against spam, and after that of numbers if this is asked for.
 
     A text that is not changed is the same object.
-    """
-
-def without_markup(text: str, *, entities: bool, tags: bool) -> str:
-    """Return plain text with entities undone, and without tags, comments, entities and the targets of links.
-
-    The tag of a block leaves a line feed.
     """
 
 def without_schemes(text: str) -> str:
@@ -338,6 +338,66 @@ class Search:
     @property
     def counts(self) -> tuple[int, int]:
         """Posting lists looked up, and entries compared."""
+
+@final
+class Format:
+    """How the values of records are read; ``native/src/decode.rs`` says what is readable."""
+
+    def __new__(
+        cls,
+        *,
+        is_json: bool,
+        most_bytes: int,
+        id_field: bytes,
+        scope_field: bytes | None,
+        text_fields: Sequence[bytes],
+        may_lack_texts: bool,
+    ) -> Format:
+        """Set the format. Names of fields are in UTF-8 with ``surrogatepass``.
+
+        Args:
+            is_json: whether a value is a JSON object; else it is the text.
+            most_bytes: size limit of a value.
+            id_field: field with the id.
+            scope_field: field with the scope; None if there are no scopes.
+            text_fields: fields that make the text, in order.
+            may_lack_texts: whether text fields may be missing as long as one is there.
+        """
+
+    def decode(
+        self, key: bytes | None, value: bytes | None, fallback: str
+    ) -> tuple[str, tuple[str, ...], str | None, Reason | None]:
+        """Return id, texts and scope of a record, and why there is no article.
+
+        ``fallback`` is the id of a record that has none.
+        """
+
+def key_id(key: bytes | None) -> str | None:
+    """Return the id of a record without an id field, or None where its key is missing or too long."""
+
+def parse_object(
+    value: bytes, names: Sequence[bytes] | None = None, *, as_written: Sequence[bytes] = ()
+) -> dict[str, Any] | Reason:
+    """Return the members of a JSON object, or why there are none.
+
+    Args:
+        value: the bytes of the object.
+        names: the members that are made; all of them if it is None.
+        as_written: members whose numbers are texts, as they are written, unless 64 bits hold them.
+    """
+
+def text_of_html(html: str) -> str:
+    """Return the text of a page or of a fragment of HTML, each block on its own line; the text itself if it is none."""
+
+def readable(text: str, *, is_html: bool, entities: bool, tags: bool) -> str:
+    """Return a text without markup, its paragraphs on lines; the text itself if it has none.
+
+    Args:
+        text: a field of an article.
+        is_html: whether it is a page or a fragment of HTML.
+        entities: whether entities are undone.
+        tags: whether tags, comments, entities and the targets of links are dropped.
+    """
 
 Explained: TypeAlias = tuple[
     tuple[int, str, list[tuple[str, int, int, bytes]], list[int]],

@@ -1,6 +1,7 @@
 //! The native core: what a text or a look-up runs through a thousand times a second, and nothing else.
 //!
 //! * [`entry`]: the bytes of log records.
+//! * [`decode`]: the bytes of a record to the fields of an article.
 //! * [`text`]: the steps before a text's words are read.
 //! * [`segment`]: runs of ideographs to words.
 //! * [`features`]: words, characters and pairs of a text, how often each occurs, and what it weighs.
@@ -12,6 +13,7 @@
 //! `python` is the only file that knows Python. There is no Kafka here, no file, no `RocksDB`, no configuration and no
 //! clock, and no thread is started.
 
+pub mod decode;
 pub mod entry;
 pub mod features;
 pub mod postings;

@@ -156,7 +156,7 @@ def _part(batch: LineBatch, columns: Columns, original: str | None, fmt: InputFo
 
 def _original(line: bytes | CutLine, field: str, fmt: InputFormat) -> str | None:
     """Return the id in the field, or None."""
-    record = parse_object(line, fmt) if isinstance(line, bytes) else ""
+    record = parse_object(line, fmt, [field]) if isinstance(line, bytes) else ""
     value: Any = record.get(field) if isinstance(record, dict) else None
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None

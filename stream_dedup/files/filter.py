@@ -331,7 +331,7 @@ class _Call:
             if isinstance(line, CutLine):
                 unreadable[row] = TOO_LONG.format(size=line.length, limit=MAX_LINE_BYTES)
             elif self._time_field is not None and columns.statuses[row] != Status.REJECTED:
-                record = parse_object(line, self._format)
+                record = parse_object(line, self._format, [self._time_field])
                 time = time_ms(record.get(self._time_field)) if isinstance(record, dict) else None
                 if time is None:
                     unreadable[row] = NO_TIME.format(field=self._time_field)

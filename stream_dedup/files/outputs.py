@@ -65,7 +65,7 @@ def rejected_line(line: bytes | CutLine, reason: str | None) -> bytes:
 
 def has_text(line: bytes | CutLine, fmt: InputFormat) -> bool:
     """Return whether a line is a JSON object with a text."""
-    record = None if isinstance(line, CutLine) else parse_object(line, fmt)
+    record = None if isinstance(line, CutLine) else parse_object(line, fmt, fmt.text_fields)
     return isinstance(record, dict) and any(isinstance(record.get(name), str) for name in fmt.text_fields)
 
 

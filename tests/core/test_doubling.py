@@ -11,8 +11,8 @@ from stream_dedup.core.text import markup
 from tests.amount import FULL
 from tests.core.adversarial import PAGES, RECORDS, TEXTS, WAYS, Case, Family, Path, cases
 from tests.core.text.test_clean import plain_host, plain_url
-from tests.core.text.test_nesting import RAW
 from tests.reference import clean as reference
+from tests.reference import markup as reference_markup
 
 SIZE, PAGE_SIZE, RECORD_SIZE = 10_000 if FULL else 6_000, 20_000, 100_000
 """Characters of the smaller text; of the smaller page, in which much is open before the rest begins; of JSON alone."""
@@ -117,12 +117,11 @@ def _cleaned_by_definition(fingerprinter: Fingerprinter, text: Text) -> list[str
 
 @pytest.mark.slow
 def test_a_quadratic_way_through_a_page_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With comments and scripts as they were cut before, and without the bound on the parser's work."""
+    """With comments and scripts cut by one regular expression, and without the bound on the parser's work."""
     path = Path(next(case.settings for case in cases() if case.families is PAGES))
     monkeypatch.setattr("tests.core.test_doubling.LOOKS", 1)
     monkeypatch.setattr("tests.core.test_doubling.PAIRS", 1)
-    with monkeypatch.context() as patch:
-        patch.setattr(markup, "_without_raw", lambda html: RAW.sub("\n", html))
-        assert any(grows(path, PAGES["<!-- where much is open"], PAGE_SIZE // 2) for _ in range(TRIES))
-    monkeypatch.setattr(markup, "too_deep", lambda _: False)
+    monkeypatch.setattr(markup, "text_of", reference_markup.text_of)
+    assert any(grows(path, PAGES["<!-- where much is open"], PAGE_SIZE // 2) for _ in range(TRIES))
+    monkeypatch.setattr(reference_markup, "too_deep", lambda _: False)
     assert any(grows(path, PAGES["<div> and a stray end"], PAGE_SIZE) for _ in range(TRIES))

@@ -76,7 +76,7 @@ def test_codes_are_names() -> None:
 def test_reasons_are_made_from_the_table() -> None:
     """Nothing in the product rejects with a text of its own: each call names a constant of the table."""
     texts = {name for name, value in vars(reasons).items() if name.isupper() and isinstance(value, str)} - {"OTHER"}
-    calls = re.compile(r"Rejection\([^,()]+(?:\([^()]*\))?, (f?\"[^\"]*\"|[A-Z_0-9]+)")
+    calls = re.compile(r"Rejection\([^,()]+(?:\([^()]*\))?, (f?\"[^\"]*\"|[A-Z][A-Z_0-9]+)")
     for path in PRODUCT.rglob("*.py"):
         for said in calls.findall(path.read_text("utf-8")):
             assert said in texts, f"{path.name}: {said}"

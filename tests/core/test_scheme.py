@@ -20,8 +20,7 @@ from tests.reference.weights import COMMON_WORDS, jieba_file
 ALLOWED = set(
     """
     __future__ collections concurrent contextlib dataclasses enum functools importlib itertools json math pathlib re
-    struct sys html operator types typing unicodedata uuid warnings numpy xxhash orjson jieba selectolax
-    stream_dedup
+    struct sys html operator types typing unicodedata uuid warnings numpy xxhash orjson jieba stream_dedup
     """.split()  # noqa: SIM905 - a list of this length is read as prose
 )
 INSIDE = ("stream_dedup.core", "stream_dedup.errors")

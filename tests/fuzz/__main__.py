@@ -1,9 +1,11 @@
 """Malformed input by the million; the command says what is wrong with what came out, and names the slowest.
 
-    python -m tests.fuzz [--lines N] [--records N] [--worker N] [--texts [N]] [--seed 7] [--first-shard 0] [--jobs 2]
+    python -m tests.fuzz [--lines N] [--records N] [--worker N] [--values [N]] [--pages [N]] [--texts [N]]
+                         [--seed 7] [--first-shard 0] [--jobs 2]
 
 ``--lines``: lines through `filter`. ``--records``: records through decoding and fingerprinting, in shards.
-``--worker``: records through a real worker on a real broker. Without any of them: 200,000 lines.
+``--worker``: records through a real worker on a real broker. ``--values``: JSON values, 200,000 of them, by the native
+core and by the definition. ``--pages``: pages of HTML, 50,000 of them, by both. Without any of them: 200,000 lines.
 
 ``--texts``: texts, a million of them, and every real text, by the native core and by the definition, whose entries
 must be equal. ``--write-digests FILE`` keeps hashes of these entries; ``--same-digests FILE`` compares them with those
@@ -27,10 +29,14 @@ from pathlib import Path
 from tests.cli import fuzzed
 from tests.fuzz.core import SHARD_RECORDS, SLOWEST, WAYS, ShardReport, run_shard, say
 from tests.fuzz.entries import fuzz_entries, other_digests, write_digests
+from tests.fuzz.pages import fuzz_pages
+from tests.fuzz.values import fuzz_values
 from tests.fuzz.worker import fuzz_worker
 
 DEFAULT_LINES = 200_000
 DEFAULT_TEXTS = 1_000_000
+DEFAULT_VALUES = 200_000
+DEFAULT_PAGES = 50_000
 SHOWN_FAULTS = 20
 
 
@@ -74,6 +80,8 @@ def main() -> int:
     for name in ("--lines", "--records", "--worker", "--first-shard"):
         parser.add_argument(name, type=int, default=0)
     parser.add_argument("--texts", type=int, nargs="?", default=0, const=DEFAULT_TEXTS)
+    parser.add_argument("--values", type=int, nargs="?", default=0, const=DEFAULT_VALUES)
+    parser.add_argument("--pages", type=int, nargs="?", default=0, const=DEFAULT_PAGES)
     for name in ("--write-digests", "--same-digests"):
         parser.add_argument(name, type=Path, metavar="FILE")
     parser.add_argument("--seed", type=int, default=7)
@@ -85,9 +93,13 @@ def main() -> int:
     if args.worker:
         with tempfile.TemporaryDirectory() as folder:
             faults += fuzz_worker(args.worker, args.seed, Path(folder))
+    if args.values:
+        faults += fuzz_values(args.values, args.seed)
+    if args.pages:
+        faults += fuzz_pages(args.pages, args.seed)
     if args.texts:
         faults += fuzz_texts(args)
-    if args.lines or not (args.records or args.worker or args.texts):
+    if args.lines or not (args.records or args.worker or args.values or args.pages or args.texts):
         faults += fuzzed.fuzz_lines(args.lines or DEFAULT_LINES, args.seed)
     say("\n  ".join([f"{len(faults)} faults", *faults[:SHOWN_FAULTS]]))
     return 1 if faults else 0

@@ -21,9 +21,9 @@ from functools import cache, reduce
 from operator import or_
 
 from stream_dedup.core.scheme import Normalisation, Treat
-from stream_dedup.core.text.markup import BLOCKS
 from stream_dedup.core.text.unicode14 import unassigned_ranges
 from tests.reference import spam
+from tests.reference.markup import BLOCKS
 from tests.reference.simplify import simplifiable, simplify
 
 TOKENS = {"url": "\ua500", "email": "\ua501", "user": "\ua502", "number": "\ua503", "emoji": "\ua504"}

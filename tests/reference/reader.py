@@ -36,8 +36,7 @@ from typing import NamedTuple
 from stream_dedup.core.fingerprint.own_words import read_lines
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation, Treatment
-from stream_dedup.core.text import markup
-from tests.reference import clean
+from tests.reference import clean, markup
 from tests.reference.features import count_words, cut_unspaced, grams_of, segmenter, units_of
 from tests.reference.form import MOST_LETTERS
 from tests.reference.mixing import WHOLE, mixing_end, share_of_short

@@ -38,14 +38,22 @@ pub fn undo(edit: &mut Edit) {
 
 /// `name`: with its semicolon.
 fn undo_name(edit: &mut Edit, at: usize, name: &[u8]) {
-    // Without the semicolon some names are known too, and what follows such a name stays.
-    let known = std::iter::once(name.len()).chain((2..name.len()).rev()).find_map(|length| {
-        let found = ENTITIES.binary_search_by(|(known, _)| known.as_bytes().cmp(&name[..length])).ok()?;
-        Some((length, ENTITIES[found].1))
-    });
-    if let Some((length, text)) = known {
+    if let Some((length, text)) = named(name) {
         edit.replace(at..at + 1 + length, text);
     }
+}
+
+/// Returns the bytes of the longest name that a text begins with, and what it stands for.
+///
+/// Without the semicolon some names are known too, and what follows such a name stays.
+#[must_use]
+pub fn named(text: &[u8]) -> Option<(usize, &'static str)> {
+    let letters = text.iter().take(NAME).take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    let most = letters + usize::from(text.get(letters) == Some(&b';'));
+    (2..=most).rev().find_map(|length| {
+        let found = ENTITIES.binary_search_by(|(known, _)| known.as_bytes().cmp(&text[..length])).ok()?;
+        Some((length, ENTITIES[found].1))
+    })
 }
 
 fn undo_number(edit: &mut Edit, at: usize) {
@@ -62,14 +70,19 @@ fn undo_number(edit: &mut Edit, at: usize) {
         return;
     }
     let mut room = [0; 4];
-    let character = match number {
+    let made = numbered(number).map_or("", |character| character.encode_utf8(&mut room));
+    edit.replace(at..end + 1, made);
+}
+
+/// Returns the character of a number, if HTML has it.
+#[must_use]
+pub fn numbered(number: u32) -> Option<char> {
+    match number {
         0 | 0xd800..=0xdfff | 0x11_0000.. => Some('\u{fffd}'),
         0x80..=0x9f => char::from_u32(WINDOWS[number as usize - 0x80]),
         _ if is_invalid(number) => None,
         _ => char::from_u32(number),
-    };
-    let made = character.map_or("", |character| character.encode_utf8(&mut room));
-    edit.replace(at..end + 1, made);
+    }
 }
 
 /// Whether HTML has no such character: control characters but white space, and those that Unicode never assigns.

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.text.decode import (
     MAX_ID_BYTES,
-    MAX_NESTING,
     Article,
     InputFormat,
     RawRecord,
     Rejection,
     decode,
-    decode_object,
-    nested_too_deep,
     parse_object,
 )
+from tests.amount import code_points
+from tests.reference import decode as reference
+from tests.reference.decode import MAX_NESTING, decode_object, depth_of
 
 JSON = InputFormat()
 TEXT = InputFormat(kind="text")
@@ -85,6 +85,14 @@ def test_json_that_can_be_read(value: bytes, expected: Article) -> None:
 def test_json_that_cannot_be_read(value: bytes | None, reason: str) -> None:
     """Each kind of unreadable JSON has its own reason, and the record its key as id."""
     assert read(value) == Rejection("key", reason)
+
+
+def test_white_space_alone_is_no_text() -> None:
+    """Every character that Python calls white space, and no other one."""
+    points = [chr(point) for point in code_points()]
+    read_by = {one: read(json.dumps({"text": f" {one}{one}"}).encode()) for one in points}
+    rejected = [one for one, made in read_by.items() if isinstance(made, Rejection)]
+    assert rejected == [one for one in points if one.isspace()]
 
 
 def test_a_rejected_object_goes_by_its_own_id() -> None:
@@ -237,7 +245,7 @@ def nested(levels: int, head: str, *, opening: str = "[", closing: str = "]") ->
 @pytest.mark.parametrize("head", ['"text": "a"', '"text": "\\ud83d"', '"id": 1.50, "text": "a"'])
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}"), ('[{"a":', "}]")])
 def test_nesting_has_a_limit_of_its_own(head: str, opening: str, closing: str) -> None:
-    """Whichever parser reads the record, and wherever on the call stack it is asked: one level more is too deep."""
+    """Whatever the record holds, and wherever on the call stack it is asked: one level more is too deep."""
     each = opening.count("[") + opening.count("{")
     levels = (MAX_NESTING - 1) // each
     fits, deeper = (nested(1 + count, head, opening=opening, closing=closing) for count in (levels, levels + 1))
@@ -247,18 +255,11 @@ def test_nesting_has_a_limit_of_its_own(head: str, opening: str, closing: str) -
 
 
 def test_an_id_and_a_scope_of_a_nested_record_are_not_lost() -> None:
-    """Numbers are read as written by the standard library: not even at the end of the call stack do they vanish."""
+    """Not even at the end of the call stack do they vanish."""
     value = nested(MAX_NESTING, '"id": 1.50, "site": 2.50, "title": "t"')
     expected = Article("1.50", ("t", ""), "2.50")
     assert read(value, fmt=FIELDS) == expected
     assert at_the_end_of_the_stack(lambda: read(value, fmt=FIELDS)) == expected
-
-
-@pytest.mark.parametrize("levels", [600, 980, 990, 1000, 1010, 1020, 1023])
-@pytest.mark.parametrize("head", ['"text": "a"', '"text": "\\ud83d"', '"id": 1.50, "text": "a"'])
-def test_no_parser_comes_to_its_own_limit(levels: int, head: str) -> None:
-    """Between the two limits of the parsers an answer would depend on the parser, or on the call stack."""
-    assert read(nested(levels, head)) == TOO_DEEP
 
 
 def test_brackets_in_strings_are_no_nesting() -> None:
@@ -271,22 +272,11 @@ def test_brackets_in_strings_are_no_nesting() -> None:
     assert read(b'{"text": "' + brackets.encode()) == Rejection("key", "invalid JSON")
 
 
-@given(st.lists(st.sampled_from(["[", "]", "{", "}", '"', "\\", "a", "\n"]), max_size=40), st.integers(1, 4))
-def test_nesting_is_counted_as_by_hand(pieces: list[str], limit: int) -> None:
-    """The nesting of any text is that of a loop over its characters."""
-    depth = deepest = 0
-    inside = escaped = False
-    for sign in "".join(pieces):
-        if inside:
-            inside, escaped = escaped or sign != '"', not escaped and sign == "\\"
-        elif sign == '"':
-            inside = True
-        else:
-            depth += (sign in "[{") - (sign in "]}")
-            deepest = max(deepest, depth)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stream_dedup.core.text.decode.MAX_NESTING", limit)
-        assert nested_too_deep("".join(pieces).encode()) == (deepest > limit)
+@given(st.lists(st.sampled_from(["[", "]", "{", "}", '"', "\\", "a", "\n"]), max_size=40), st.integers(-4, 2))
+def test_nesting_is_counted_as_by_hand(pieces: list[str], more: int) -> None:
+    """Around the limit, the nesting of any text is that of a loop over its characters."""
+    value = ("[" * (MAX_NESTING + more) + "".join(pieces)).encode()
+    assert (read(value) == TOO_DEEP) == (depth_of(value) > MAX_NESTING)
 
 
 NUMBERS = ["-0", "7", "1.50", "-1E-9", "1e400", "18446744073709551615", "18446744073709551616", "-9223372036854775808"]
@@ -294,7 +284,7 @@ NUMBERS += ["-9223372036854775809", "9" * 25, "9" * 308, "9" * 309, "9" * 511]
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_a_number_does_not_tell_which_parser_read_it(number: str) -> None:
+def test_a_number_is_itself(number: str) -> None:
     """As id and scope it is as it is written, elsewhere of one type and value; half a surrogate changes nothing."""
     one, other = (
         f'{{"id": {number}, "site": {number}, "at": {number}, "title": "{text}"}}'.encode() for text in ("a", "\\ud83d")
@@ -321,6 +311,48 @@ def test_a_number_may_have_any_length(digits: int) -> None:
 @pytest.mark.parametrize(
     "value", ["NaN", "Infinity", "-Infinity", "01", "+1", ".5", "1.", "'a'", '"\t"', "nul", "[1,]"]
 )
-def test_what_is_no_json_is_none_for_either_parser(value: str, text: str) -> None:
-    """Invalid JSON is rejected with and without a half surrogate, which decides about the parser."""
+def test_what_is_no_json_is_rejected(value: str, text: str) -> None:
+    """With and without a half surrogate beside it."""
     assert read(f'{{"text": "{text}", "x": {value}}}'.encode()) == Rejection("key", "invalid JSON")
+
+
+MEMBERS = (
+    '{"a": [1, {"b": null}], "": 2.50, "id": 1.50, "site": 3.0, "\\ud83d": "\\ude00", "x": {"id": 1.50}, "a\\nb": true}'
+)
+
+
+def test_an_object_has_its_members() -> None:
+    """All of them, in order; a number of the id or the scope stays as it is written, deeper ones do not."""
+    made = parse_object(MEMBERS.encode(), FIELDS)
+    assert isinstance(made, dict)
+    assert repr(made) == repr(
+        {
+            "a": [1, {"b": None}],
+            "": 2.5,
+            "id": "1.50",
+            "site": "3.0",
+            "\ud83d": "\ude00",
+            "x": {"id": 1.5},
+            "a\nb": True,
+        }
+    )
+
+
+def test_an_object_has_the_members_that_are_asked_for() -> None:
+    """Others are not made, and what is invalid in them is found all the same."""
+    assert parse_object(MEMBERS.encode(), FIELDS, ["x", "\ud83d", "a\nb", "none"]) == {
+        "\ud83d": "\ude00",
+        "x": {"id": 1.5},
+        "a\nb": True,
+    }
+    assert parse_object(MEMBERS.encode(), FIELDS, []) == {}
+    assert parse_object(b'{"a": [1, nul]}', FIELDS, ["x"]) == "invalid JSON"
+    assert parse_object(b'{"a": [1}', FIELDS, ["x"]) == "invalid JSON"
+    assert parse_object(b'[{"a": 1}]', FIELDS, ["a"]) == "JSON value is no object but an array"
+
+
+@given(VALUES)
+def test_any_value_is_made_as_the_definition_does(value: object) -> None:
+    """Numbers, too, are of the same type and value."""
+    written = json.dumps({"x": value, "id": value}).encode()
+    assert repr(parse_object(written, FIELDS)) == repr(reference.parse_object(written, FIELDS))

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.core.text.markup import text_of
-from stream_dedup.core.text.nesting import MAX_DEPTH, too_deep
+from tests.reference import markup as reference
+from tests.reference.nesting import MAX_DEPTH, too_deep
 
 
 @pytest.mark.parametrize(
@@ -35,9 +36,15 @@ def test_what_is_text(html: str, words: str) -> None:
 
 
 @given(st.text(st.sampled_from("<>/!-&;abpdiv \"='\ud83d中"), max_size=60))
-def test_any_text_has_an_answer(html: str) -> None:
-    """Any input, however broken, has a text."""
-    assert isinstance(text_of(html), str)
+def test_any_text_has_the_text_that_the_definition_gives(html: str) -> None:
+    """Any input, however broken."""
+    assert text_of(html) == reference.text_of(html)
+
+
+def test_a_text_without_markup_is_itself() -> None:
+    """Half surrogates included, which are joined or become spaces in a page."""
+    assert text_of("a\ud83d b") == "a\ud83d b"
+    assert text_of("<p>a\ud83d b\ud840\udc0b") == "\na  b\U0002000b\n"
 
 
 def test_what_is_nested_too_deeply_loses_its_tags_all_the_same() -> None:
@@ -47,3 +54,22 @@ def test_what_is_nested_too_deeply_loses_its_tags_all_the_same() -> None:
     assert too_deep(html)
     assert text_of(html).split() == ["x", "&", "y"]
     assert not too_deep("<p>a</p><br>" * depth)
+
+
+def test_a_number_of_a_character_may_have_any_length() -> None:
+    """A character reference longer than Python reads as a number is replaced on a page that is not parsed."""
+    digits = "9" * 5000
+    assert text_of("<div>" * 2 * MAX_DEPTH + f"a&#{digits};b&#x{digits};c&#65;").split() == ["a\ufffdb\ufffdcA"]
+
+
+@pytest.mark.parametrize(
+    ("html", "text", "lexbor"),
+    [
+        ("<li>a<search><li>b", "\na\n\nb\n", "\na\nb\n\n"),
+        ("<li>a<isindex><li>b", "\na\nb\n\n", "\na\n\nb\n"),
+        ("<span>a<svg><desc></span>b", "ab", "a"),
+    ],
+)
+def test_where_the_parsers_differ(html: str, text: str, lexbor: str) -> None:
+    """Elements of broken markup that html5ever takes for boundaries, or not, unlike the standard."""
+    assert (text_of(html), reference.text_of(html)) == (text, lexbor)

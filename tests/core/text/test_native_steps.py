@@ -20,12 +20,14 @@ from hypothesis import strategies as st
 from stream_dedup import _native
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import Normalisation, content_hash
+from stream_dedup.core.text.readable import readable
 from stream_dedup.core.text.unicode14 import join_halves, unassigned
 from tests import native_steps as clean
 from tests.amount import FULL, code_points
 from tests.core.texts import MORE, SAMPLE, some_texts
 from tests.reference import clean as reference
 from tests.reference.normalise import normalise
+from tests.reference.readable import readable as readable_by_definition
 from tests.reference.simplify import simplify
 
 ROOT = Path(__file__).parents[3]
@@ -114,13 +116,13 @@ def test_texts_without_tricks_are_those_of_the_definition(steps: Normalisation, 
     assert_undone(steps, texts)
 
 
-@given(ANY, st.booleans(), st.booleans())
-@example("<l\u0131>a</\u212a><P\n>b<pre-c><hr_><section中>", False, True)
-def test_text_without_markup_is_that_of_the_definition(text: str, entities: bool, tags: bool) -> None:
+@given(ANY, st.booleans(), st.booleans(), st.booleans())
+@example("<l\u0131>a</\u212a><P\n>b<pre-c><hr_><section中>", False, True, False)
+@example("a \u3000b\r\n\x0c\n\n c<br>\ud83d \x1c", True, True, True)
+def test_a_readable_text_is_that_of_the_definition(text: str, entities: bool, tags: bool, is_html: bool) -> None:
     """As a reader sees it: blocks leave line feeds."""
-    bare = reference.undo_entities(text) if entities else text
-    expected = reference.drop_tags(bare, keeps_lines=True) if tags else bare
-    assert clean.without_markup(text, Normalisation(entities=entities, tags=tags)) == expected
+    steps = Normalisation(entities=entities, tags=tags)
+    assert readable(text, steps, is_html=is_html) == readable_by_definition(text, steps, is_html=is_html)
 
 
 @given(made_of(*SCHEMES).map(normalise))
@@ -211,7 +213,8 @@ def test_entities_are_those_of_html() -> None:
     edges = (0, 1, 9, 10, 11, 13, 14, 31, 32, 126, 127, 128, 159, 160, 0xD7FF, 0xD800, 0xDFFF, 0xE000, 0xFDCF, 0xFDD0)
     above = (0xFDEF, 0xFDF0, 0xFFFD, 0xFFFE, 0xFFFF, 0x10000, 0x1FFFE, 0x10FFFF, 0x110000, 9_999_999, 10_000_000)
     numbers = [f"&#{made};" for point in (*edges, *above) for made in (f"{point}", f"x{point:x}", f"X{point:07X}")]
-    assert_clean(Normalisation(entities=True), [*names, *numbers])
+    twice = ["&amp;lt;", "&amp;amp;lt;", "&ampamp;lt;"]
+    assert_clean(Normalisation(entities=True), [*names, *numbers, *twice])
 
 
 def test_the_properties_of_characters_are_those_of_unicode_14() -> None:
@@ -339,14 +342,92 @@ def test_a_text_that_is_not_changed_is_the_same_object() -> None:
     assert [one is text for one, text in zip(after, texts, strict=True)] == [True, True]
 
 
+def test_texts_are_told_as_what_they_are() -> None:
+    """Those with an address or a full-width character of one, and those with a character that has a simplified form."""
+    found = clean.clean(["天", "天 www.a.cn", "天a＠b", "a@b.cn @c", "書", "書 http://a.cn"], ALL)
+    assert (found.addressed, found.simplified) == ([1, 2, 3, 5], [4, 5])
+    kept = clean.clean(["天a＠b", "書 http://a.cn"], Normalisation(emoji="drop"))
+    assert (kept.addressed, kept.simplified) == ([], [])
+
+
+def test_every_character_that_looks_like_another_is_that() -> None:
+    """In circles and squares, of other scripts, and digits of others; alone, and in words and numbers."""
+    points = [
+        *range(0x24EA, 0x2500),
+        *range(0x2775, 0x2795),
+        *range(0x1F14F, 0x1F200),
+        *range(0x36F, 0x531),
+        *range(256),
+    ]
+    points += [point for point in code_points() if chr(point).isdecimal() and not unassigned()[point]]
+    forms = ("{0}", "a{0}b", "1{0}2 {0}0o1l2", "x{0}{0}{0}", "{0}.{0}.{0} a", "a{0}")
+    texts = [normalise(form.format(chr(point))) for point in points for form in forms]
+    assert_undone(SHORT, texts)
+    assert_undone(Normalisation(numbers="token"), texts)
+
+
+def test_every_symbol_is_one() -> None:
+    """Each at the ends of the ranges, too."""
+    every = [chr(point) for point in code_points() if not 0xD800 <= point < 0xE000]
+    assert [clean.has_symbol(one) for one in every] == [reference.has_symbol(one) for one in every]
+    edges = "\u218f\u2190\u2bff\u2c00\U0001efff\U0001f000\U0001faff\U0001fb00"
+    assert [clean.has_symbol(one) for one in edges] == [False, True, True, False] * 2
+
+
 @pytest.mark.parametrize(
-    "piece", ["a ", "哈", "a.", "a-", "o1", "1", "е", "a3", "\u0e01 ", "a1", "微 ", "⿰", "著", "沈"]
+    "text", [".www.a", "1www.a", "ıwww.a", "中www.a", "http://www.a", "x//www.", "a" * 11 + "://b", "a://b"]
 )
+def test_schemes_are_dropped_where_hosts_begin(text: str) -> None:
+    """Not behind a dot, a letter or a digit."""
+    assert clean.drop_schemes(text) == reference.drop_schemes(text)
+
+
+HOSTILE = (
+    "a ",
+    "哈",
+    "a.",
+    "a-",
+    "o1",
+    "1",
+    "е",
+    "a3",
+    "\u0e01 ",
+    "a1",
+    "微 ",
+    "⿰",
+    "著",
+    "沈",
+    "<!--",
+    "<!-- ",
+    "<a",
+    "](",
+)
+MORE_HOSTILE = (
+    "](a ",
+    "&",
+    "&a",
+    "&#1",
+    "@",
+    "a@",
+    "@a.cn",
+    "//",
+    "a://",
+    ".cn",
+    "w.cn",
+    "字 ",
+    "\u3000",
+    "1.",
+    "\ud83d",
+    "Ｗ",
+)
+
+
+@pytest.mark.parametrize("piece", [*HOSTILE, *MORE_HOSTILE])
 def test_no_text_takes_quadratic_time(piece: str) -> None:
     """A megabyte of anything that a step begins with takes a second at most."""
     every = replace(SHORT, entities=True, tags=True, rejoin=True, numbers="token")
     text = piece * (1_000_000 // len(piece))
     start = time.process_time()
     clean.before_nfkc(text, every)
-    clean.after_nfkc_and_numbers([text], every)
+    clean.after_nfkc_and_numbers([join_halves(text)], every)
     assert time.process_time() - start < 1

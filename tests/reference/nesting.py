@@ -1,4 +1,4 @@
-r"""Bounds the work that a page is for an HTML parser, by one pass over its tags.
+r"""The bound on a parser's work in plain Python: what ``native/src/decode/html/nesting.rs`` is held against.
 
 The rules of HTML make a parser slow on pages built for it, for three reasons:
 

@@ -1,0 +1,32 @@
+//! HTML to text.
+//!
+//! The text of a page is its body without scripts, styles and hidden elements. Block elements, line breaks and table
+//! cells are separated from their surroundings; inline elements are not (`<b>w</b>ord` is one word). The parser
+//! (html5ever) reads any input as browsers do: broken markup, entities, fragments without a body, comments.
+//!
+//! Some pages would take the parser time with the square of their length ([`nesting`]). Their tags are removed by a
+//! plain loop instead ([`stripped`]). Which way is taken depends on the text alone.
+//!
+//! Nothing is ever fetched, and no function calls itself: a page may be nested as deeply as it likes.
+
+mod nesting;
+mod stripped;
+mod tokens;
+mod tree;
+
+use std::borrow::Cow;
+
+use memchr::memchr2;
+
+use crate::text::halves;
+
+/// The text of a page or of a fragment; each block is on its own line.
+#[must_use]
+pub fn text_of(html: &[u8]) -> Cow<'_, [u8]> {
+    if memchr2(b'<', b'&', html).is_none() {
+        return Cow::Borrowed(html);
+    }
+    let html = halves::join(html);
+    let text = if nesting::is_too_deep(&html) { stripped::text_of(&html) } else { tree::text_of(&html) };
+    Cow::Owned(text.into_bytes())
+}

@@ -1,0 +1,175 @@
+//! The text of a page without its tags, comments, scripts and styles, whose structure is not parsed.
+
+use memchr::{memchr, memchr_iter, memmem};
+
+use crate::text::unicode14::Properties;
+use crate::text::{entities, points};
+
+/// Digits of a number, leading zeros among them, from which on it is no character.
+const LONG_NUMBER: usize = 1_000;
+const SCRIPT: &[u8] = b"script";
+const STYLE: &[u8] = b"style";
+
+/// The text of a page.
+pub fn text_of(html: &str) -> String {
+    without_references(&without_tags(&without_raw(html)))
+}
+
+/// What is cut with its content.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Raw {
+    Comment,
+    Script,
+    Style,
+}
+
+/// Cut comments, scripts and styles that have an end.
+fn without_raw(html: &str) -> String {
+    let bytes = html.as_bytes();
+    let mut rest = String::with_capacity(html.len());
+    let mut done = 0;
+    let mut endless = Vec::new();
+    for start in memchr_iter(b'<', bytes) {
+        let Some((raw, begin)) = raw_begin(bytes, start) else { continue };
+        if start < done || endless.contains(&raw) {
+            continue;
+        }
+        match raw_end(bytes, begin, raw) {
+            Some(end) => {
+                rest.push_str(&html[done..start]);
+                rest.push('\n');
+                done = end;
+            }
+            // No later one has an end either.
+            None => endless.push(raw),
+        }
+    }
+    rest + &html[done..]
+}
+
+/// What is cut that begins here, and where its content begins.
+fn raw_begin(bytes: &[u8], start: usize) -> Option<(Raw, usize)> {
+    if bytes[start..].starts_with(b"<!--") {
+        return Some((Raw::Comment, start + 4));
+    }
+    [(Raw::Script, SCRIPT), (Raw::Style, STYLE)].into_iter().find_map(|(raw, name)| {
+        let end = name_end(bytes, start + 1, name)?;
+        // As the name of another element.
+        let goes_on = points::at(bytes, end).is_some_and(|(point, _)| is_word(point));
+        (!goes_on).then_some((raw, end))
+    })
+}
+
+/// Where what is cut ends whose content begins here.
+fn raw_end(bytes: &[u8], start: usize, raw: Raw) -> Option<usize> {
+    let name = match raw {
+        Raw::Comment => return memmem::find(&bytes[start..], b"-->").map(|at| start + at + 3),
+        Raw::Script => SCRIPT,
+        Raw::Style => STYLE,
+    };
+    memmem::find_iter(&bytes[start..], b"</").find_map(|at| {
+        let mut end = name_end(bytes, start + at + 2, name)?;
+        while let Some((_, size)) = points::at(bytes, end).filter(|&(point, _)| Properties::of(point).is_white()) {
+            end += size;
+        }
+        (bytes.get(end) == Some(&b'>')).then_some(end + 1)
+    })
+}
+
+/// Where a name ends that begins here, whatever the case of its letters.
+fn name_end(bytes: &[u8], start: usize, name: &[u8]) -> Option<usize> {
+    name.iter().try_fold(start, |at, &letter| {
+        let (found, size) = points::letter(bytes, at)?;
+        (found == letter).then_some(at + size)
+    })
+}
+
+fn is_word(point: u32) -> bool {
+    point == u32::from(b'_') || Properties::of(point).is_alphanumeric()
+}
+
+/// Put a line feed in the place of each tag.
+fn without_tags(html: &str) -> String {
+    let bytes = html.as_bytes();
+    let mut rest = String::with_capacity(html.len());
+    let mut done = 0;
+    for start in memchr_iter(b'<', bytes) {
+        let begins =
+            matches!(bytes.get(start + 1), Some(b'/' | b'!' | b'?')) || points::letter(bytes, start + 1).is_some();
+        if start >= done && begins {
+            rest.push_str(&html[done..start]);
+            rest.push('\n');
+            done = memchr(b'>', &bytes[start..]).map_or(bytes.len(), |size| start + size + 1);
+        }
+    }
+    rest + &html[done..]
+}
+
+/// Put characters in the place of their names and numbers, as Python's `html.unescape` does.
+fn without_references(html: &str) -> String {
+    let bytes = html.as_bytes();
+    let mut text = String::with_capacity(html.len());
+    let mut done = 0;
+    for start in memchr_iter(b'&', bytes) {
+        if bytes.get(start + 1) == Some(&b'#') {
+            if let Some((character, end)) = numbered(bytes, start + 2) {
+                text.push_str(&html[done..start]);
+                text.extend(character);
+                done = end;
+            }
+        } else if let Some((size, named)) = entities::named(&bytes[start + 1..]) {
+            text.push_str(&html[done..start]);
+            text.push_str(named);
+            done = start + 1 + size;
+        }
+    }
+    text + &html[done..]
+}
+
+/// The character whose number begins here, if HTML has it, and where it ends.
+fn numbered(bytes: &[u8], start: usize) -> Option<(Option<char>, usize)> {
+    let (begin, radix) = if matches!(bytes.get(start), Some(b'x' | b'X')) { (start + 1, 16) } else { (start, 10) };
+    let digits = bytes[begin..].iter().map_while(|&byte| char::from(byte).to_digit(radix));
+    let (count, number) = digits
+        .fold((0, 0_u32), |(count, number), digit| (count + 1, number.saturating_mul(radix).saturating_add(digit)));
+    if count == 0 {
+        return None;
+    }
+    let is_long = radix == 10 && count >= LONG_NUMBER;
+    let end = begin + count;
+    let end = end + usize::from(bytes.get(end) == Some(&b';'));
+    Some((if is_long { Some(char::REPLACEMENT_CHARACTER) } else { entities::numbered(number) }, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text_of;
+
+    #[test]
+    fn tags_are_line_feeds() {
+        assert_eq!(text_of("a<b>c</b >d<!e>f<?g>h</i"), "a\nc\nd\nf\nh\n");
+        assert_eq!(text_of("1 < 2 <3 <中> <ſ> <K"), "1 < 2 <3 <中> \n \n");
+    }
+
+    #[test]
+    fn what_has_an_end_is_cut_with_its_content() {
+        assert_eq!(text_of("a<!--<b>-->c<script>d</Script\u{3000}>e<STYLE>f</ſtyle>g"), "a\nc\ne\ng");
+        assert_eq!(text_of("<scripts>a</script>b<style中>c</style>d"), "\na\nb\nc\nd");
+        assert_eq!(text_of("<style—>a</style>b<style>c<!--d<script>e"), "\nb\nc\ne");
+    }
+
+    #[test]
+    fn references_are_characters() {
+        let text = text_of("&amp;lt; &ampx &notit; &#65;&#x41&#0;&#xd800;&#x80;&#1;| &#; &#x; &unknown; &bne;&a");
+        assert_eq!(text, "&lt; &x ¬it; AA\u{fffd}\u{fffd}€| &#; &#x; &unknown; =\u{20e5}&a");
+    }
+
+    #[test]
+    fn a_number_may_have_any_length() {
+        let zeros = |count: usize| "0".repeat(count);
+        assert_eq!(text_of(&format!("&#{}65;", zeros(997))), "A");
+        assert_eq!(text_of(&format!("&#{}65;", zeros(998))), "\u{fffd}");
+        assert_eq!(text_of(&format!("&#x{}41;", zeros(5_000))), "A");
+        assert_eq!(text_of(&format!("&#x{};", "9".repeat(5_000))), "\u{fffd}");
+    }
+}

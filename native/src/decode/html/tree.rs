@@ -1,0 +1,363 @@
+//! The text of a page by its tree of elements, as the rules of HTML make it.
+//!
+//! The tree is one array: nodes name each other by their numbers, so it is walked and dropped without recursion. It
+//! keeps of an element only how it is shown. The parser has the names of those that it has open.
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::LazyLock;
+
+use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
+use html5ever::tendril::{StrTendril, TendrilSink};
+use html5ever::tokenizer::TokenizerOpts;
+use html5ever::tree_builder::TreeBuilderOpts;
+use html5ever::{Attribute, ExpandedName, ParseOpts, QualName, expanded_name, local_name, ns, parse_document};
+
+use crate::text::tags::BLOCKS;
+
+/// Elements that are not shown.
+const UNSEEN: [&str; 11] =
+    ["script", "style", "noscript", "template", "iframe", "object", "svg", "math", "head", "textarea", "select"];
+
+/// The text of a page; each block is on its own line.
+pub fn text_of(html: &str) -> String {
+    let page = parsed(html);
+    page.body.map_or_else(String::new, |body| page.nodes.text(body))
+}
+
+fn parsed(html: &str) -> Page {
+    let tree_builder = TreeBuilderOpts { scripting_enabled: false, ..TreeBuilderOpts::default() };
+    // A mark of the order of bytes is a character like others, because there are no bytes any more.
+    let tokenizer = TokenizerOpts { discard_bom: false, ..TokenizerOpts::default() };
+    parse_document(Tree::new(), ParseOpts { tokenizer, tree_builder }).one(StrTendril::from_slice(html))
+}
+
+/// How an element is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Display {
+    Inline,
+    /// On lines of its own.
+    Block,
+    /// Neither it nor what it holds.
+    Unseen,
+}
+
+/// The number of a node.
+type Number = usize;
+
+struct Node {
+    parent: Option<Number>,
+    previous: Option<Number>,
+    next: Option<Number>,
+    first: Option<Number>,
+    last: Option<Number>,
+    content: Content,
+}
+
+enum Content {
+    Element(Display),
+    Text(StrTendril),
+}
+
+/// What the parser knows an element by, for as long as it needs it.
+struct Element {
+    name: QualName,
+    /// None of what is not in the tree: comments.
+    node: Option<Number>,
+    /// What holds the content of a template, which is no child of it.
+    contents: Option<Handle>,
+    is_integration_point: bool,
+}
+
+type Handle = Rc<Element>;
+
+/// A page that is read to its end.
+struct Page {
+    nodes: Nodes,
+    /// Of a page of frames: what stands before them, which the rules take out of the page.
+    body: Option<Number>,
+}
+
+/// A page that is being read.
+struct Tree {
+    document: Handle,
+    body: Cell<Option<Number>>,
+    nodes: RefCell<Nodes>,
+}
+
+struct Nodes(Vec<Node>);
+
+impl Tree {
+    fn new() -> Self {
+        let mut nodes = Nodes(Vec::new());
+        let document = Element::nameless(Some(nodes.add(Content::Element(Display::Inline))));
+        Self { document, body: Cell::new(None), nodes: RefCell::new(nodes) }
+    }
+
+    fn insert(&self, parent: Number, before: Option<Number>, child: NodeOrText<Handle>) {
+        let mut nodes = self.nodes.borrow_mut();
+        let child = match child {
+            NodeOrText::AppendText(text) => Some(nodes.add(Content::Text(text))),
+            NodeOrText::AppendNode(element) => element.node,
+        };
+        if let Some(child) = child {
+            nodes.unlink(child);
+            nodes.link(child, parent, before);
+        }
+    }
+}
+
+impl Element {
+    fn nameless(node: Option<Number>) -> Handle {
+        let name = QualName::new(None, ns!(), local_name!(""));
+        Rc::new(Self { name, node, contents: None, is_integration_point: false })
+    }
+}
+
+impl Nodes {
+    fn add(&mut self, content: Content) -> Number {
+        self.0.push(Node { parent: None, previous: None, next: None, first: None, last: None, content });
+        self.0.len() - 1
+    }
+
+    fn unlink(&mut self, node: Number) {
+        let Node { parent, previous, next, .. } = self.0[node];
+        let Some(parent) = parent else { return };
+        match previous {
+            Some(previous) => self.0[previous].next = next,
+            None => self.0[parent].first = next,
+        }
+        match next {
+            Some(next) => self.0[next].previous = previous,
+            None => self.0[parent].last = previous,
+        }
+        let node = &mut self.0[node];
+        (node.parent, node.previous, node.next) = (None, None, None);
+    }
+
+    /// Make a node that has no parent a child of one: before another child, or the last one.
+    fn link(&mut self, node: Number, parent: Number, before: Option<Number>) {
+        let previous = before.map_or(self.0[parent].last, |before| self.0[before].previous);
+        match previous {
+            Some(previous) => self.0[previous].next = Some(node),
+            None => self.0[parent].first = Some(node),
+        }
+        match before {
+            Some(before) => self.0[before].previous = Some(node),
+            None => self.0[parent].last = Some(node),
+        }
+        let node = &mut self.0[node];
+        (node.parent, node.previous, node.next) = (Some(parent), previous, before);
+    }
+
+    /// The text of what a node holds.
+    fn text(&self, root: Number) -> String {
+        let mut text = String::new();
+        let mut at = root;
+        loop {
+            let node = &self.0[at];
+            let mut inner = None;
+            match &node.content {
+                Content::Text(part) => text.push_str(part),
+                Content::Element(Display::Unseen) => {}
+                Content::Element(display) => {
+                    inner = node.first;
+                    text.push_str(if *display == Display::Block { "\n" } else { "" });
+                }
+            }
+            match inner {
+                Some(first) => at = first,
+                None => match self.leave(at, root, &mut text) {
+                    Some(next) => at = next,
+                    None => return text,
+                },
+            }
+        }
+    }
+
+    /// End a node and those that end with it; return the next one within the root.
+    fn leave(&self, mut at: Number, root: Number, text: &mut String) -> Option<Number> {
+        loop {
+            let node = &self.0[at];
+            if matches!(node.content, Content::Element(Display::Block)) {
+                text.push('\n');
+            }
+            if at == root {
+                return None;
+            }
+            match node.next {
+                Some(next) => return Some(next),
+                None => at = node.parent.expect("what is within the root has a parent"),
+            }
+        }
+    }
+}
+
+impl TreeSink for Tree {
+    type Handle = Handle;
+    type Output = Page;
+    type ElemName<'a> = ExpandedName<'a>;
+
+    fn finish(self) -> Page {
+        Page { nodes: self.nodes.into_inner(), body: self.body.get() }
+    }
+
+    fn get_document(&self) -> Handle {
+        Rc::clone(&self.document)
+    }
+
+    fn elem_name<'a>(&'a self, target: &'a Handle) -> ExpandedName<'a> {
+        target.name.expanded()
+    }
+
+    fn same_node(&self, one: &Handle, other: &Handle) -> bool {
+        Rc::ptr_eq(one, other)
+    }
+
+    fn create_element(&self, name: QualName, attributes: Vec<Attribute>, flags: ElementFlags) -> Handle {
+        let mut nodes = self.nodes.borrow_mut();
+        let node = nodes.add(Content::Element(display_of(&name.local, &attributes)));
+        if self.body.get().is_none() && name.expanded() == expanded_name!(html "body") {
+            self.body.set(Some(node));
+        }
+        let contents = flags.template.then(|| Element::nameless(Some(nodes.add(Content::Element(Display::Unseen)))));
+        let is_integration_point = flags.mathml_annotation_xml_integration_point;
+        Rc::new(Element { name, node: Some(node), contents, is_integration_point })
+    }
+
+    fn create_comment(&self, _: StrTendril) -> Handle {
+        Element::nameless(None)
+    }
+
+    fn create_pi(&self, _: StrTendril, _: StrTendril) -> Handle {
+        Element::nameless(None)
+    }
+
+    fn append(&self, parent: &Handle, child: NodeOrText<Handle>) {
+        if let Some(parent) = parent.node {
+            self.insert(parent, None, child);
+        }
+    }
+
+    fn append_before_sibling(&self, sibling: &Handle, child: NodeOrText<Handle>) {
+        let parent = sibling.node.and_then(|node| self.nodes.borrow().0[node].parent);
+        if let Some(parent) = parent {
+            self.insert(parent, sibling.node, child);
+        }
+    }
+
+    fn append_based_on_parent_node(&self, element: &Handle, previous: &Handle, child: NodeOrText<Handle>) {
+        let has_parent = element.node.is_some_and(|node| self.nodes.borrow().0[node].parent.is_some());
+        if has_parent {
+            self.append_before_sibling(element, child);
+        } else {
+            self.append(previous, child);
+        }
+    }
+
+    fn remove_from_parent(&self, target: &Handle) {
+        if let Some(node) = target.node {
+            self.nodes.borrow_mut().unlink(node);
+        }
+    }
+
+    fn reparent_children(&self, node: &Handle, new_parent: &Handle) {
+        if let (Some(node), Some(new_parent)) = (node.node, new_parent.node) {
+            let mut nodes = self.nodes.borrow_mut();
+            while let Some(child) = nodes.0[node].first {
+                nodes.unlink(child);
+                nodes.link(child, new_parent, None);
+            }
+        }
+    }
+
+    fn add_attrs_if_missing(&self, target: &Handle, attributes: Vec<Attribute>) {
+        if let (Some(node), true) = (target.node, is_hidden(&attributes)) {
+            self.nodes.borrow_mut().0[node].content = Content::Element(Display::Unseen);
+        }
+    }
+
+    fn get_template_contents(&self, target: &Handle) -> Handle {
+        Rc::clone(target.contents.as_ref().expect("only a template is asked for its content"))
+    }
+
+    fn is_mathml_annotation_xml_integration_point(&self, handle: &Handle) -> bool {
+        handle.is_integration_point
+    }
+
+    fn parse_error(&self, _: Cow<'static, str>) {}
+
+    fn append_doctype_to_document(&self, _: StrTendril, _: StrTendril, _: StrTendril) {}
+
+    fn set_quirks_mode(&self, _: QuirksMode) {}
+}
+
+fn display_of(name: &str, attributes: &[Attribute]) -> Display {
+    static DISPLAYS: LazyLock<HashMap<&str, Display>> = LazyLock::new(|| {
+        let blocks = BLOCKS.iter().map(|&name| (name, Display::Block));
+        blocks.chain(UNSEEN.iter().map(|&name| (name, Display::Unseen))).collect()
+    });
+    if is_hidden(attributes) { Display::Unseen } else { DISPLAYS.get(name).copied().unwrap_or(Display::Inline) }
+}
+
+fn is_hidden(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| attribute.name.local == local_name!("hidden"))
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::{Content, parsed, text_of};
+
+    /// Depth of the deepest node, and the number of nodes in the tree, that the parser makes of a page.
+    pub fn size_of(html: &str) -> (usize, usize) {
+        let nodes = parsed(html).nodes.0;
+        let (mut depth, mut deepest, mut count, mut at) = (1, 1, 0, Some(0));
+        while let Some(number) = at {
+            deepest = depth.max(deepest);
+            count += 1;
+            depth += 1;
+            at = nodes[number].first.or_else(|| {
+                let mut ended = number;
+                loop {
+                    depth -= 1;
+                    match nodes[ended].next {
+                        Some(next) => return Some(next),
+                        None => ended = nodes[ended].parent?,
+                    }
+                }
+            });
+        }
+        (deepest, count)
+    }
+
+    #[test]
+    fn a_tree_is_as_large_as_its_page() {
+        assert_eq!(size_of("<p>a<b>c</b></p>d"), (6, 9));
+        assert_eq!(size_of("<table><td>a"), (8, 9));
+    }
+
+    #[test]
+    fn blocks_stand_apart_and_inline_elements_do_not() {
+        assert_eq!(text_of("<p>a<b>b</b>c<br>d</p>e<td>f"), "\nabc\n\nd\nef");
+        assert_eq!(text_of("a<div hidden><p>b</div><!--c--><script>d</script>e"), "ae");
+        assert_eq!(text_of("<body HIDDEN><p>a"), "");
+    }
+
+    #[test]
+    fn what_is_moved_is_found_where_it_is_moved_to() {
+        assert_eq!(text_of("<table>a<tr>b<td>c</table>d"), "ab\n\n\n\nc\n\n\n\nd");
+        assert_eq!(text_of("<b>1<p>2</b>3</p>4"), "1\n23\n4");
+        assert_eq!(text_of("a<div>b<frameset>c"), "a\nbc\n");
+    }
+
+    #[test]
+    fn a_deep_page_costs_no_stack() {
+        let depth = 20_000;
+        let page = "<i>".repeat(depth) + "a";
+        let nodes = parsed(&page).nodes.0;
+        assert!(nodes.iter().filter(|node| matches!(node.content, Content::Element(_))).count() > depth);
+        assert_eq!(text_of(&page), "a");
+    }
+}

@@ -1,0 +1,538 @@
+//! JSON (RFC 8259), token by token.
+//!
+//! The reader goes from token to token and never calls itself, so nesting costs a byte a level. Nothing is made of what
+//! nobody asks for: a string stays as it is written until [`Written::text`] is called.
+//!
+//! Where parsers differ, this one reads as follows. A value is UTF-8. An escape may name half of a surrogate pair alone,
+//! which the grammar allows; such a text is generalized UTF-8 (see [`crate::text::halves`]). NaN and Infinity are no
+//! JSON, and numbers have no limit.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+const FIRST_HALVES: Range<u32> = 0xd800..0xdc00;
+const SECOND_HALVES: Range<u32> = 0xdc00..0xe000;
+
+/// The value of each hexadecimal digit; 16 of what is none.
+const DIGITS: [u8; 256] = digits();
+
+/// The text is not JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotJson;
+
+/// A part of JSON.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Token<'a> {
+    /// The name of a member, whose value follows.
+    Name(Written<'a>),
+    /// A string.
+    Text(Written<'a>),
+    /// A number.
+    Number(Number<'a>),
+    /// true or false.
+    Boolean(bool),
+    /// null.
+    Null,
+    /// The beginning of an object or an array.
+    Begin(Container),
+    /// The end of the innermost one.
+    End,
+}
+
+/// What holds other values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Container {
+    /// Members with names.
+    Object,
+    /// Elements.
+    Array,
+}
+
+/// A valid string as it is written, without its quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written<'a> {
+    bytes: &'a [u8],
+    has_escapes: bool,
+}
+
+/// A valid number as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Number<'a> {
+    written: &'a str,
+    /// Whether it has neither fraction nor exponent.
+    is_whole: bool,
+}
+
+/// Reads the tokens of one value.
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    open: Vec<Container>,
+    expected: Expected,
+}
+
+#[derive(Clone, Copy)]
+enum Expected {
+    Value,
+    /// The first element of an array, or its end.
+    Element,
+    /// The first member of an object, or its end.
+    Member,
+    /// A comma, or the end of what is open.
+    Comma,
+}
+
+impl<'a> Reader<'a> {
+    /// Begin at the first character of a value.
+    #[must_use]
+    pub fn new(text: &'a str) -> Self {
+        Self { bytes: text.as_bytes(), at: 0, open: Vec::new(), expected: Expected::Value }
+    }
+
+    /// How many objects and arrays are open.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Read the next token; none at the end of the text.
+    ///
+    /// # Errors
+    /// What follows is not JSON, or there is more than one value.
+    pub fn next_token(&mut self) -> Result<Option<Token<'a>>, NotJson> {
+        self.skip_white();
+        match (self.expected, self.open.last().copied()) {
+            (Expected::Value, _) => self.value().map(Some),
+            (Expected::Element, _) if self.peek() != Some(b']') => self.value().map(Some),
+            (Expected::Member, _) if self.peek() != Some(b'}') => self.name().map(Some),
+            (Expected::Comma, None) => self.at_end().map(|()| None),
+            (Expected::Comma, Some(container)) if self.peek() == Some(b',') => {
+                self.at += 1;
+                self.skip_white();
+                match container {
+                    Container::Object => self.name().map(Some),
+                    Container::Array => self.value().map(Some),
+                }
+            }
+            (_, open) => {
+                let end = if open == Some(Container::Object) { b'}' } else { b']' };
+                self.take(end)?;
+                self.open.pop();
+                self.expected = Expected::Comma;
+                Ok(Some(Token::End))
+            }
+        }
+    }
+
+    /// Go past the next value, whatever it holds.
+    ///
+    /// # Errors
+    /// As of [`Self::next_token`].
+    pub fn skip_value(&mut self) -> Result<(), NotJson> {
+        let depth = self.depth();
+        self.next_token()?;
+        while self.depth() > depth {
+            self.next_token()?;
+        }
+        Ok(())
+    }
+
+    fn value(&mut self) -> Result<Token<'a>, NotJson> {
+        let first = self.peek().ok_or(NotJson)?;
+        self.expected = Expected::Comma;
+        match first {
+            b'{' => Ok(self.begin(Container::Object, Expected::Member)),
+            b'[' => Ok(self.begin(Container::Array, Expected::Element)),
+            b'"' => self.string().map(Token::Text),
+            b't' => self.literal("true", Token::Boolean(true)),
+            b'f' => self.literal("false", Token::Boolean(false)),
+            b'n' => self.literal("null", Token::Null),
+            _ => self.number().map(Token::Number),
+        }
+    }
+
+    fn begin(&mut self, container: Container, expected: Expected) -> Token<'a> {
+        self.at += 1;
+        self.open.push(container);
+        self.expected = expected;
+        Token::Begin(container)
+    }
+
+    fn name(&mut self) -> Result<Token<'a>, NotJson> {
+        let name = self.string()?;
+        self.skip_white();
+        self.take(b':')?;
+        self.expected = Expected::Value;
+        Ok(Token::Name(name))
+    }
+
+    fn literal(&mut self, written: &str, token: Token<'a>) -> Result<Token<'a>, NotJson> {
+        if !self.bytes[self.at..].starts_with(written.as_bytes()) {
+            return Err(NotJson);
+        }
+        self.at += written.len();
+        Ok(token)
+    }
+
+    fn string(&mut self) -> Result<Written<'a>, NotJson> {
+        self.take(b'"')?;
+        let (begin, mut has_escapes) = (self.at, false);
+        loop {
+            self.at += plain_bytes(&self.bytes[self.at..]);
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(Written { bytes: &self.bytes[begin..self.at - 1], has_escapes });
+                }
+                Some(b'\\') => {
+                    has_escapes = true;
+                    self.at += escape_bytes(&self.bytes[self.at..]).ok_or(NotJson)?;
+                }
+                _ => return Err(NotJson),
+            }
+        }
+    }
+
+    fn number(&mut self) -> Result<Number<'a>, NotJson> {
+        let begin = self.at;
+        self.at += usize::from(self.peek() == Some(b'-'));
+        if self.peek() == Some(b'0') {
+            self.at += 1;
+        } else {
+            self.digits()?;
+        }
+        let mut is_whole = true;
+        if self.peek() == Some(b'.') {
+            is_whole = false;
+            self.at += 1;
+            self.digits()?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            is_whole = false;
+            self.at += 1;
+            self.at += usize::from(matches!(self.peek(), Some(b'+' | b'-')));
+            self.digits()?;
+        }
+        let written = std::str::from_utf8(&self.bytes[begin..self.at]).expect("ASCII");
+        Ok(Number { written, is_whole })
+    }
+
+    fn digits(&mut self) -> Result<(), NotJson> {
+        let digits = self.bytes[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        self.at += digits;
+        if digits == 0 { Err(NotJson) } else { Ok(()) }
+    }
+
+    fn skip_white(&mut self) {
+        let white = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+        self.at += self.bytes[self.at..].iter().take_while(white).count();
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn take(&mut self, byte: u8) -> Result<(), NotJson> {
+        if self.peek() != Some(byte) {
+            return Err(NotJson);
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn at_end(&self) -> Result<(), NotJson> {
+        if self.at == self.bytes.len() { Ok(()) } else { Err(NotJson) }
+    }
+}
+
+impl<'a> Written<'a> {
+    /// The text, in generalized UTF-8.
+    #[must_use]
+    pub fn text(self) -> Cow<'a, [u8]> {
+        if self.has_escapes { Cow::Owned(without_escapes(self.bytes)) } else { Cow::Borrowed(self.bytes) }
+    }
+
+    /// Whether the text is this one.
+    #[must_use]
+    pub fn is(self, text: &[u8]) -> bool {
+        if self.has_escapes { *self.text() == *text } else { self.bytes == text }
+    }
+}
+
+impl<'a> Number<'a> {
+    /// Digits of the whole numbers that 64 bits hold, and a sign.
+    const MOST_BYTES: usize = 20;
+
+    /// The number as it is written.
+    #[must_use]
+    pub fn written(self) -> &'a str {
+        self.written
+    }
+
+    /// The same as a text.
+    #[must_use]
+    pub fn as_text(self) -> Written<'a> {
+        Written { bytes: self.written.as_bytes(), has_escapes: false }
+    }
+
+    /// The value of a whole number that 64 bits hold, with or without a sign; that of -0 is 0.
+    #[must_use]
+    pub fn whole(self) -> Option<i128> {
+        let digits = (self.is_whole && self.written.len() <= Self::MOST_BYTES).then_some(self.written)?;
+        let held = i128::from(i64::MIN)..=i128::from(u64::MAX);
+        digits.parse().ok().filter(|whole| held.contains(whole))
+    }
+
+    /// The nearest number of floating point with 64 bits: infinite beyond the greatest one.
+    #[must_use]
+    pub fn float(self) -> f64 {
+        self.written.parse().expect("every number of JSON is one of Rust")
+    }
+}
+
+const fn digits() -> [u8; 256] {
+    let mut digits = [16; 256];
+    let mut value = 0;
+    while value < 16 {
+        let digit = b"0123456789abcdef"[value];
+        digits[digit as usize] = value as u8;
+        digits[digit.to_ascii_uppercase() as usize] = value as u8;
+        value += 1;
+    }
+    digits
+}
+
+/// The number of bytes before the first one that ends a run of plain ones in a string: a quote, a backslash or a control
+/// character.
+fn plain_bytes(bytes: &[u8]) -> usize {
+    // So many are looked at together, by one instruction each.
+    const LANES: usize = 32;
+    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+    // Where escapes follow each other.
+    if bytes.first() == Some(&b'\\') {
+        return 0;
+    }
+    let are_plain = |lanes: &&[u8]| lanes.iter().fold(true, |all, &byte| all & is_plain(byte));
+    let plain = LANES * bytes.chunks_exact(LANES).take_while(are_plain).count();
+    plain + bytes[plain..].iter().take_while(|&&byte| is_plain(byte)).count()
+}
+
+/// The number of bytes of the escape that these begin with; none if it is not valid.
+fn escape_bytes(bytes: &[u8]) -> Option<usize> {
+    match *bytes {
+        [_, b'u', first, second, third, fourth, ..] => code_unit([first, second, third, fourth]).map(|_| 6),
+        [_, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => Some(2),
+        _ => None,
+    }
+}
+
+/// The text of a valid string.
+fn without_escapes(written: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(written.len());
+    let mut rest = written;
+    loop {
+        let plain = plain_bytes(rest);
+        text.extend_from_slice(&rest[..plain]);
+        rest = &rest[plain..];
+        let Some(escape) = rest.get(1) else { return text };
+        let escaped = match escape {
+            b'u' => {
+                let (point, behind) = escaped_point(rest);
+                push(point, &mut text);
+                rest = behind;
+                continue;
+            }
+            b'b' => 8,
+            b'f' => 12,
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            &sign => sign,
+        };
+        text.push(escaped);
+        rest = &rest[2..];
+    }
+}
+
+/// The code point of an escape with digits, or of two that are the halves of one, and what follows.
+fn escaped_point(escape: &[u8]) -> (u32, &[u8]) {
+    let (first, rest) = unit_of(escape).expect("an escape of a valid string");
+    if let (true, Some((second, rest))) = (FIRST_HALVES.contains(&first), unit_of(rest)) {
+        if SECOND_HALVES.contains(&second) {
+            return (0x1_0000 + ((first - FIRST_HALVES.start) << 10) + (second - SECOND_HALVES.start), rest);
+        }
+    }
+    (first, rest)
+}
+
+/// The code unit of an escape with digits, and what follows; none of anything else.
+fn unit_of(escape: &[u8]) -> Option<(u32, &[u8])> {
+    match escape {
+        &[b'\\', b'u', first, second, third, fourth, ref rest @ ..] => {
+            Some((code_unit([first, second, third, fourth])?, rest))
+        }
+        _ => None,
+    }
+}
+
+/// The number of four hexadecimal digits; none where one is not.
+fn code_unit(digits: [u8; 4]) -> Option<u32> {
+    let [first, second, third, fourth] = digits.map(|digit| u32::from(DIGITS[usize::from(digit)]));
+    (first | second | third | fourth < 16).then_some(first << 12 | second << 8 | third << 4 | fourth)
+}
+
+/// Add a code point; half of a surrogate pair has three bytes, as if it were a character.
+fn push(point: u32, text: &mut Vec<u8>) {
+    let low_bits = |shift: u32| 0x80 | (point >> shift & 0x3f) as u8;
+    match char::from_u32(point) {
+        Some(character) => text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        None => text.extend_from_slice(&[0xe0 | (point >> 12) as u8, low_bits(6), low_bits(0)]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Container, NotJson, Reader, Token};
+
+    /// The tokens of a text, and whether it is JSON to its end.
+    fn tokens(text: &str) -> (Vec<Token<'_>>, Result<(), NotJson>) {
+        let (mut reader, mut tokens) = (Reader::new(text), Vec::new());
+        loop {
+            match reader.next_token() {
+                Ok(Some(token)) => tokens.push(token),
+                Ok(None) => return (tokens, Ok(())),
+                Err(error) => return (tokens, Err(error)),
+            }
+        }
+    }
+
+    fn text_of(written: &str) -> Vec<u8> {
+        match tokens(written).0[..] {
+            [Token::Text(text)] => text.text().into_owned(),
+            ref other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_object_is_names_and_values() {
+        let (tokens, end) = tokens(" {\"a\" : [1, null ] ,\"b\":{},\"c\":true}\n");
+        assert_eq!(end, Ok(()));
+        assert!(matches!(
+            tokens[..],
+            [
+                Token::Begin(Container::Object),
+                Token::Name(_),
+                Token::Begin(Container::Array),
+                Token::Number(_),
+                Token::Null,
+                Token::End,
+                Token::Name(_),
+                Token::Begin(Container::Object),
+                Token::End,
+                Token::Name(_),
+                Token::Boolean(true),
+                Token::End
+            ]
+        ));
+    }
+
+    #[test]
+    fn what_is_no_json_ends_in_an_error_again_and_again() {
+        let texts = [
+            "",
+            " ",
+            "[",
+            "[1",
+            "[1,",
+            "[1,]",
+            "[,]",
+            "{\"a\"",
+            "{\"a\":",
+            "{\"a\":1",
+            "{\"a\":1,",
+            "{\"a\":1,}",
+            "{1:2}",
+        ];
+        let more = [
+            "]",
+            "1 2",
+            "\"",
+            "\"\\",
+            "\"\\u00",
+            "\"\\u12g4\"",
+            "\"\n\"",
+            "01",
+            "-",
+            "1.",
+            "1e",
+            "nul",
+            "[1}",
+            "{]",
+            "tru",
+        ];
+        for text in texts.into_iter().chain(more) {
+            let mut reader = Reader::new(text);
+            while let Ok(token) = reader.next_token() {
+                assert_ne!(token, None, "{text}");
+            }
+            for _ in 0..3 {
+                _ = reader.next_token();
+            }
+        }
+    }
+
+    #[test]
+    fn a_string_is_plain_to_its_first_escape() {
+        // The end is looked for in steps of many bytes.
+        for size in 0..100 {
+            let plain = "中a".repeat(size);
+            assert_eq!(text_of(&format!("\"{plain}\"")), plain.as_bytes());
+            assert_eq!(text_of(&format!("\"{plain}\\n{plain}\"")), format!("{plain}\n{plain}").as_bytes());
+            assert!(tokens(&format!("\"{plain}\u{1f}\"")).1.is_err());
+        }
+    }
+
+    #[test]
+    fn escapes_of_halves_are_a_character_or_stay_halves() {
+        assert_eq!(text_of("\"\\ud840\\udc0b\""), "\u{2000b}".as_bytes());
+        assert_eq!(text_of("\"\\uDBFF\\uDFFF\""), "\u{10ffff}".as_bytes());
+        assert_eq!(text_of("\"\\ud840\\ud840\\udc0b\\udc0b\""), b"\xed\xa1\x80\xf0\xa0\x80\x8b\xed\xb0\x8b");
+        assert_eq!(text_of("\"\\ud840-\\udc0b\\n\""), b"\xed\xa1\x80-\xed\xb0\x8b\n");
+        assert_eq!(text_of("\"\\ud840\\n\""), b"\xed\xa1\x80\n");
+    }
+
+    #[test]
+    fn whole_numbers_are_those_of_64_bits() {
+        let whole = |written: &str| match tokens(written).0[..] {
+            [Token::Number(number)] => number.whole(),
+            ref other => panic!("{other:?}"),
+        };
+        for (written, value) in
+            [("-0", 0), ("18446744073709551615", u64::MAX.into()), ("-9223372036854775808", i64::MIN.into())]
+        {
+            assert_eq!(whole(written), Some(value));
+        }
+        for written in ["18446744073709551616", "-9223372036854775809", "1.0", "1e0", "999999999999999999999"] {
+            assert_eq!(whole(written), None);
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_skipped_is_read_to_its_end() {
+        let mut reader = Reader::new("{\"a\": [{\"b\": []}, 2], \"c\": 3}");
+        let mut names = Vec::new();
+        while let Ok(Some(token)) = reader.next_token() {
+            if let Token::Name(name) = token {
+                names.push(name.text().into_owned());
+                reader.skip_value().expect("JSON");
+            }
+        }
+        assert_eq!(names, [b"a", b"c"]);
+    }
+
+    #[test]
+    fn nesting_costs_no_stack() {
+        let deep = "[".repeat(1_000_000);
+        assert_eq!(tokens(&deep).0.len(), deep.len());
+    }
+}

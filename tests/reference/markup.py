@@ -1,0 +1,107 @@
+"""HTML to text as selectolax has it, in plain Python.
+
+The text of a page is its body without scripts, styles and hidden elements. Block elements, line breaks and table cells
+are separated from their surroundings; inline elements are not (``<b>w</b>ord`` is one word). The parser (lexbor, of
+selectolax) reads any input as browsers do: broken markup, entities, fragments without a body, comments.
+
+Some pages would take the parser time with the square of their length (see ``nesting``). Their tags are removed by a
+plain loop instead. Which way is taken depends on the text alone.
+
+This is what ``native/src/decode/html.rs`` is held against. Its parser differs in three kinds of broken markup
+(``tests/fuzz/pages.py``).
+"""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+from selectolax.lexbor import LexborHTMLParser
+
+from stream_dedup.core.text.unicode14 import join_halves
+from tests.reference.nesting import too_deep
+
+BLOCKS = [
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "br",
+    "caption",
+    "center",
+    "dd",
+    "details",
+    "dialog",
+    "dir",
+    "div",
+    "dl",
+    "dt",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "footer",
+    "form",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "header",
+    "hgroup",
+    "hr",
+    "legend",
+    "li",
+    "main",
+    "menu",
+    "nav",
+    "ol",
+    "optgroup",
+    "option",
+    "p",
+    "pre",
+    "section",
+    "summary",
+    "table",
+    "tbody",
+    "td",
+    "tfoot",
+    "th",
+    "thead",
+    "tr",
+    "ul",
+]
+"""Names of the elements that are separated from their surroundings."""
+_UNSEEN = "script,style,noscript,template,iframe,object,svg,math,head,textarea,select,[hidden]"
+_RAW = re.compile(
+    r"<!--.*?-->|<script\b.*?</script\s*>|<style\b.*?</style\s*>",
+    re.IGNORECASE | re.DOTALL,
+)
+_ANY_TAG = re.compile(r"<[/!?a-z][^>]*>?", re.IGNORECASE)
+_LONG_REFERENCE = re.compile("&#[0-9]{1000,};?")
+"""A number beyond every code point, and too long for Python to read."""
+
+
+def text_of(html: str) -> str:
+    """Return the text of a page or of a fragment; each block is on its own line."""
+    if "<" not in html and "&" not in html:
+        return html
+    html = join_halves(html)
+    if too_deep(html):
+        return _stripped(html)
+    tree = LexborHTMLParser(html)
+    body = tree.body
+    if body is None:
+        return ""
+    # Inner elements first: removing an outer one removes those inside.
+    for unseen in reversed(body.css(_UNSEEN)):
+        unseen.decompose()
+    for block in body.css(",".join(BLOCKS)):
+        block.insert_before("\n")
+        block.insert_after("\n")
+    return str(body.text())
+
+
+def _stripped(html: str) -> str:
+    """Remove tags, and comments, scripts and styles that have an end, without parsing the structure."""
+    return unescape(_LONG_REFERENCE.sub("\ufffd", _ANY_TAG.sub("\n", _RAW.sub("\n", html))))
