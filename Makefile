@@ -10,7 +10,7 @@
 #             ARGS="--only sweep --quick": a minute's search for cliffs
 # make fuzz   200,000 lines that nobody would write through filter (ARGS="--lines 5000 --seed 3"), or records through
 #             decoding and fingerprinting, and through a worker (ARGS="--records 1000000 --worker 20000"), or a million
-#             texts by the compiled path and by the definition (ARGS=--texts), or JSON values and pages by both
+#             texts by the native core and by the definition (ARGS=--texts), or JSON values and pages by both
 #             (ARGS="--values --pages")
 # make simulate  10,000 schedules of several workers in virtual time (ARGS="--seeds 10000 --first 0")
 # make soak   kills of workers and brokers at random on three nodes (ARGS="--minutes 30 --write"): benchmarks/reliability.md
@@ -18,7 +18,7 @@
 #             (ARGS="--factor 20 --only StreamDedupLate")
 # make docs   the documentation as a site, build/site/index.html; every link checked
 # make boards  the Grafana boards in deploy/grafana, from boards/
-# make wheel  the package with machine code for every level of x86-64, in dist/
+# make wheel  the package, in dist/
 # make image  the container image of workers and service; make check-image: it runs read-only and without rights;
 #             make check-compose: deploy/compose.yml with it, for real; make kafka-image, make prometheus-image: where
 #             apache/kafka and prom/prometheus cannot be pulled
@@ -60,7 +60,6 @@ $(VENV)/.dev: pyproject.toml native/Cargo.toml native/Cargo.lock $(shell find na
 	@echo 'Setting up $(VENV) (the first time takes some minutes)'
 	@$(PYTHON) -m venv $(VENV) || { echo 'Python cannot make environments here: apt install python3-venv'; exit 1; }
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,confluent,docs,serve,spark]'
-	@$(BIN)/python -P -m stream_dedup compile
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev
@@ -75,7 +74,7 @@ demo: setup
 
 # One test after another to whichever process is free: the long ones come first (tests/conftest.py).
 test: setup
-	@cargo test $(CRATE) --no-default-features
+	@PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo test $(CRATE) --no-default-features
 	@$(BIN)/pytest --numprocesses $(JOBS) --dist load --maxschedchunk 1 $(ARGS)
 
 test-full: export STREAM_DEDUP_TESTS := full
@@ -120,11 +119,7 @@ docs: setup
 soak: setup
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
-# Machine code that fits another version of numba or Python is not used: the tag of the wheel says nothing of it.
 wheel: setup
-	@rm -rf stream_dedup/kept
-	@env -u NUMBA_CACHE_DIR XDG_CACHE_HOME=/nonexistent $(BIN)/python -P -m stream_dedup compile --all-levels
-	@ls stream_dedup/kept/*.x86_64_v3_*.kept >/dev/null  # code that is kept elsewhere would be missing in the wheel
 	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 # deploy/certs/README: what to do where the network puts its own certificates before PyPI's.

@@ -9,8 +9,7 @@ In one run, on the same texts, taking turns, by processor time:
   are also read with a table of words that is empty when the turn begins, comments with nothing met before.
 * **rensa**, **datasketch**: MinHash of 128 values, of the set of every five neighbouring characters, which Python
   makes: what this alone takes has a row of its own. The fastest peer is rensa's RMinHash; ratios are to it.
-* **rjieba.cut**, **jieba.cut**: the Chinese texts cut as they are, nothing else done; **segmenter jieba**: the
-  profile with the reference segmenter.
+* **rjieba.cut**, **jieba.cut**: the Chinese texts cut as they are, nothing else done.
 * **simhash package**: a value of 64 bits of the same characters; with **jieba** what one writes without this program:
   words, weights by term frequency, a value of 64 bits.
 
@@ -32,7 +31,6 @@ import platform
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.fingerprint_figures import (
@@ -111,10 +109,7 @@ def _points(options: argparse.Namespace) -> list[Timed]:
 
 
 def _on_chinese() -> dict[str, Work]:
-    reference = replace(PROFILES["article"].settings, segmenter="jieba")
-    return (
-        segmenting_floor() | _on_articles() | segmenting_peers() | {"profile article, segmenter jieba": warm(reference)}
-    )
+    return segmenting_floor() | _on_articles() | segmenting_peers()
 
 
 def _on_articles() -> dict[str, Work]:

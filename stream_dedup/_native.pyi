@@ -4,9 +4,15 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias, final
 
 from stream_dedup.core.arrays import I64, U8, U32, U64
+from stream_dedup.core.scheme import FingerprintSettings, Normalisation
 
 KEY_FACTORS: list[int]
 """Factor of the group for each of the four key words."""
+OPENCC_HASHES: list[str]
+"""XXH3-64 of each dictionary of OpenCC's conversion t2s that was built in, in the order of its configuration."""
+
+DATA_HASHES: dict[str, str]
+"""XXH3-64 of the files that the tables of words were made of, by name: those of jieba's package, and our own."""
 
 MAX_ID_BYTES: int
 """Most bytes of an id, in UTF-8."""
@@ -21,7 +27,38 @@ class PanicError(RuntimeError):
     """A panic, which is a defect of the native core. Any call may raise it; the tables refuse every further one."""
 
     article: int | None
-    """Number of the article at which a search panicked; None of everything else."""
+    """Number of the article at which a search or a reading panicked; None of everything else."""
+
+def before_nfkc(texts: Sequence[str], steps: Normalisation) -> list[tuple[str, bool, bool]]:
+    """Return each text after the steps before NFKC, without half surrogates: they are joined, or spaces.
+
+    Beside it: whether an address was replaced, or a full-width character of one; and whether characters may have been
+    simplified. A text that is not changed is the same object.
+    """
+
+def after_nfkc(texts: Sequence[str], steps: Normalisation, *, numbers: bool) -> list[str]:
+    """Return each normalised text after the steps against spam, and after that of numbers if this is asked for.
+
+    A text that is not changed is the same object.
+    """
+
+def without_markup(text: str, *, entities: bool, tags: bool) -> str:
+    """Return plain text with entities undone, and without tags, comments, entities and the targets of links.
+
+    The tag of a block leaves a line feed.
+    """
+
+def without_schemes(text: str) -> str:
+    """Return normalised text without ``https://``, ``www.`` and the like before hosts."""
+
+def simplify(text: str) -> str:
+    """Return the text in simplified characters: OpenCC's t2s, and the particle 著. Half surrogates become spaces."""
+
+def has_symbol(text: str) -> bool:
+    """Whether the text has an arrow, a mathematical symbol, a drawing or an emoji."""
+
+def is_number(word: str) -> bool:
+    """Whether a word is of decimal digits of Unicode 14."""
 
 def plans(margins: U8, lookups: int, *, tables: int, block_bits: int, mask_bits: int, costs: Sequence[int]) -> bytes:
     """Return the plans of directed search, uint32, ``lookups`` of each article; see ``core.probes.directed``.
@@ -367,3 +404,49 @@ def parse_object(
 
 def text_of_html(html: str) -> str:
     """Return the text of a page or of a fragment of HTML, each block on its own line; the text itself if it is none."""
+
+Explained: TypeAlias = tuple[
+    tuple[int, str, list[tuple[str, int, int, bytes]], list[int]],
+    tuple[bytes, bytes, bytes],
+    tuple[str, str],
+]
+"""Status, text, features (name, count, weight, hash) and sums; signature, margins and sketch; frame and numbers."""
+
+@final
+class TextReader:
+    """Reads texts under one scheme: what entries have of them, and what that is made from.
+
+    Texts are given by their fields, in the order of the settings, without markup; half surrogates are allowed. Scratch
+    memory is kept for as many threads as have called at one time.
+    """
+
+    def __init__(
+        self, settings: FingerprintSettings, words: Sequence[tuple[str, int | None]], stop_words: Sequence[str]
+    ) -> None:
+        """Read texts as the settings say.
+
+        Args:
+            settings: a copy is made of what concerns texts.
+            words: for the segmenter's dictionary, each with its frequency; without one it gets the least by which it is
+                not cut. They are simplified where texts are, and what has other characters than ideographs is left out.
+            stop_words: do not count; they are normalised as texts are.
+
+        Raises:
+            ValueError: a setting has a value that is not known.
+        """
+
+    def read(self, texts: Sequence[Sequence[str]]) -> tuple[bytes, bytes, bytes, bytes]:
+        """Return statuses, signatures, margins and sketches of texts, each joined.
+
+        A status is one byte (``model.Status``), a signature 32; margins are packed, two in a byte; a sketch ends with
+        the form. What a text has not is zero.
+        """
+
+    def explain(self, fields: Sequence[str]) -> Explained:
+        """Return what a text's entry is made from: with names in place of tokens, features heaviest first."""
+
+    def weigh(self, counts: Sequence[tuple[str, int]], is_long: bool) -> Explained:
+        """Return the same of features that the caller counted, as those of a long text or of a short one."""
+
+    def words(self, fields: Sequence[str]) -> list[str]:
+        """Return the words of a text as long text, those of ideographs first."""

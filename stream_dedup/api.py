@@ -19,6 +19,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, NoReturn, Self, SupportsIndex, TypeVar
@@ -36,7 +37,6 @@ from stream_dedup.core.scheme import FingerprintSettings, scheme_of
 from stream_dedup.errors import RefusedError
 from stream_dedup.index.library import PORTION, article_ids, open_library, records_of, signatures_of
 from stream_dedup.index.temporary import TemporaryFolder
-from stream_dedup.startup import keep_tables
 
 _T = TypeVar("_T")
 
@@ -571,21 +571,11 @@ class _Uncut:
         return self._doer.setdefault("is", doer) == doer
 
 
-_idle: dict[FingerprintSettings, list[Fingerprinter]] = {}
-"""Fingerprinters that no call uses. One has scratch memory: two calls in one would write beyond its tables."""
+@cache
+def _fingerprinter(settings: FingerprintSettings) -> Fingerprinter:
+    return Fingerprinter(settings)
 
 
 def _fingerprints(settings: FingerprintSettings, texts: Sequence[str]) -> Fingerprints:
-    """Fingerprint texts, in any thread, and in a signal handler too: a call has a fingerprinter for itself.
-
-    One whose call was interrupted is not used again.
-    """
-    idle = _idle.setdefault(settings, [])
-    try:
-        taken = idle.pop()
-    except IndexError:
-        keep_tables()  # every fingerprint of the library is made by what this function makes
-        taken = Fingerprinter(settings)
-    made = taken.fingerprint(texts)
-    idle.append(taken)
-    return made
+    """Fingerprint texts, in any thread, and in a signal handler too."""
+    return _fingerprinter(settings).fingerprint(texts)

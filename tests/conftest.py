@@ -42,7 +42,6 @@ from stream_dedup.dev.broker import (
 from stream_dedup.dev.broker.jvm import JvmBroker
 from stream_dedup.dev.broker.settings import BROKERS_VARIABLE, HEAP_MIB, SMALL_HEAP_MIB
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.startup import keep_tables
 from tests.amount import FULL, examples
 from tests.browser import NO_BROWSER, can_run_browser
 from tests.forks import ForkedProcess, forks
@@ -73,7 +72,6 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
     _keep_folders_in_memory()
     _keep_bytecode()
-    keep_tables()
     if _shares_a_broker(config):
         try:
             _start_shared(config)

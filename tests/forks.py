@@ -190,12 +190,10 @@ def main(descriptor: str) -> None:
     from stream_dedup.config.effective import fingerprint_settings_of  # noqa: PLC0415 - the tests need not load it
     from stream_dedup.config.model import Config  # noqa: PLC0415 - as above
     from stream_dedup.core.fingerprint.entry_maker import EntryMaker  # noqa: PLC0415 - as above
-    from stream_dedup.startup import keep_tables  # noqa: PLC0415 - as above
     from tests.files import dying_filter  # noqa: F401, PLC0415 - as above
     from tests.worker import dying_worker  # noqa: F401, PLC0415 - as above
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which close the socket
-    keep_tables()
     # The dictionaries and tables of every scheme; those of short articles belong to no plain EntryMaker.
     EntryMaker(fingerprint_settings_of(Config())).warm()
     with socket.socket(fileno=int(descriptor)) as connection:

@@ -14,7 +14,7 @@ from stream_dedup.dev import process
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = Path(sys.executable).with_name("stream-dedup")
-PACKAGES = ("click", "docker", "kafka", "numpy", "opencc", "orjson", "pydantic", "rocksdict", "xxhash")
+PACKAGES = ("click", "docker", "kafka", "numpy", "orjson", "pydantic", "rocksdict", "xxhash")
 TRAP = """\
 import os
 os.write(os.open({ran!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND), {line!r})

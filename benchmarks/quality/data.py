@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream_dedup.core.text.normalise import normalise
+from tests.reference.normalise import normalise
 
 VARIABLE = "STREAM_DEDUP_DATA"
 FILES = ("zh_articles", "zh_revision_pairs", "en_revision_pairs", "zh_comments", "zh_comment_pairs", "en_comments")

@@ -7,8 +7,8 @@ pub fn run(script: &str) -> String {
     println!("cargo:rerun-if-env-changed=PYO3_PYTHON");
     let named = env::var_os("PYO3_PYTHON").unwrap_or_else(|| "python3".into());
     let shown = named.to_string_lossy();
-    // Isolated from the folder that the build runs in.
-    let made = Command::new(&named).args(["-I", "-c", script]).output();
+    // Not from the folder that the build runs in; from where pip has what the build requires.
+    let made = Command::new(&named).args(["-P", "-c", script]).output();
     let made = made.unwrap_or_else(|error| panic!("{shown} does not run: {error}; name one in PYO3_PYTHON"));
     let (said, complaint) = (String::from_utf8(made.stdout), String::from_utf8_lossy(&made.stderr));
     assert!(made.status.success(), "{shown} fails, which needs the packages of build-system.requires:\n{complaint}");

@@ -1,14 +1,17 @@
-//! Makes what the crate embeds: tables of Unicode, of HTML's entities and of `OpenCC`.
+//! Makes what the crate embeds: tables of Unicode, of HTML's entities, of `OpenCC` and of jieba's package.
 //!
 //! It also tells whether the compiler knows AVX-512, which is stable since Rust 1.89: Debian's is older.
 
+mod characters;
 mod entities;
 mod interpreter;
+mod jieba;
 mod marisa;
 mod opencc;
 #[path = "../src/text/ranges.rs"]
 mod ranges;
 mod traits;
+mod trie;
 mod unicode14;
 
 use std::path::PathBuf;
@@ -28,6 +31,16 @@ fn main() {
     let conversion = opencc::Conversion::read();
     keep("opencc.rs", conversion.source().as_bytes());
     keep("traits.bin", &traits::of_units(&conversion));
+
+    keep("characters.rs", characters::source().as_bytes());
+    let package = jieba::Package::read();
+    let dictionary = jieba::Dictionary::of(&package);
+    let trie = trie::Trie::of(&dictionary);
+    keep("nodes.bin", &trie.node_bytes());
+    keep("idf.bin", &trie.idf_bytes());
+    keep("codes.bin", &dictionary.code_bytes());
+    keep("emissions.bin", &jieba::emission_bytes(&package, &dictionary));
+    keep("jieba.rs", jieba::constants(&package, &dictionary).as_bytes());
 
     println!("cargo:rustc-check-cfg=cfg(avx512)");
     let said = Command::new(env::var_os("RUSTC").expect("set by cargo")).arg("--version").output();

@@ -2,8 +2,8 @@
 
     python3.11 native/build/unicode14.py
 
-Python 3.11 has this version. A line for each property: its name, and the lengths of alternating runs of code points that
-have it not and that have it, in base 36. The file never changes; a test compares it with Python's own.
+Python 3.11 has this version. A line for each property: its name, and the lengths of alternating runs of code points
+that have it not and that have it, in base 36. The file never changes; a test compares it with Python's own.
 """
 
 import re
@@ -18,6 +18,8 @@ PROPERTIES: dict[str, Callable[[str], object]] = {
     "assigned": lambda character: unicodedata.category(character) not in {"Cn", "Cs"},
     "alphanumeric": str.isalnum,
     "decimal": str.isdecimal,
+    # Combining marks that belong to words; enclosing marks do not.
+    "mark": lambda character: unicodedata.category(character) in {"Mn", "Mc"},
     "white": re.compile(r"\s").match,
 }
 

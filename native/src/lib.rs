@@ -2,8 +2,12 @@
 //!
 //! * [`entry`]: the bytes of log records.
 //! * [`decode`]: the bytes of a record to the fields of an article.
-//! * [`settings`]: what a scheme says.
 //! * [`text`]: the steps before a text's words are read.
+//! * [`segment`]: runs of ideographs to words.
+//! * [`features`]: words, characters and pairs of a text, how often each occurs, and what it weighs.
+//! * [`signature`]: sums, margins, sketch and form.
+//! * [`reader`]: the order of these: what an entry has of a text, and what that is made from.
+//! * [`settings`]: what a scheme says of them.
 //! * [`postings`]: the block tables. Which posting lists an article looks up, where they lie, and what is near it.
 //!
 //! `python` is the only file that knows Python. There is no Kafka here, no file, no `RocksDB`, no configuration and no
@@ -11,8 +15,13 @@
 
 pub mod decode;
 pub mod entry;
+pub mod features;
 pub mod postings;
+pub mod reader;
+pub mod segment;
 pub mod settings;
+pub mod signature;
+mod tables;
 pub mod text;
 
 #[cfg(feature = "python")]

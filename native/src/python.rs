@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     use std::borrow::Cow;
+    use std::collections::HashMap;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::str::Utf8Error;
     use std::sync::{Mutex, PoisonError};
@@ -20,21 +21,28 @@ mod _native {
     use pyo3::prelude::*;
     use pyo3::pybacked::PyBackedBytes;
     use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+    use xxhash_rust::xxh3::xxh3_64;
 
     use crate::decode::html;
-    use crate::decode::json::{Container, NotJson, Number, Reader, Token};
+    use crate::decode::json::{self, Container, NotJson, Number, Token};
     use crate::decode::{self, Kind, MOST_ID_BYTES, MOST_LEVELS, Reason};
     use crate::entry::{Batch, Format};
+    use crate::features::Feature;
+    use crate::features::weights::COMMON_WORDS;
     use crate::postings::chunk::{Blocks, Chunk, Damage, MOST_ENTRIES, words_of};
     use crate::postings::near::{self, Account, Article, Demand, Limits, Meeting, Pair, SKETCH_WORDS, Sieve, WORDS};
     use crate::postings::plan::{self, BLOCKS_PER_WORD, MARGINS, Places, Planner, Shape};
     use crate::postings::rows::Rows;
     use crate::postings::search::{Search, Terms};
     use crate::postings::tables::{KEY_FACTORS, Key, Tables};
-    use crate::settings::{Normalisation, Treat};
+    use crate::reader::{Explained, Fields, OwnWords, Reader, Reading, Scheme, Status};
+    use crate::segment::dictionary::jieba;
+    use crate::settings::{Compared, Features, Normalisation, Settings, Treat, Treatment, Weights};
     use crate::text::clean;
     use crate::text::edit::Room;
+    use crate::text::halves;
     use crate::text::numbers;
+    use crate::text::simplify::HASHES as OPENCC_HASHES;
 
     pyo3::create_exception!(_native, DamageError, PyValueError, "Stored bytes are not what their key says.");
     pyo3::create_exception!(_native, PanicError, PyRuntimeError, "A panic, which is a defect of the native core.");
@@ -46,7 +54,12 @@ mod _native {
         panic.setattr("article", module.py().None())?;
         module.add("PanicError", panic)?;
         module.add("MAX_ID_BYTES", MOST_ID_BYTES)?;
-        module.add("KEY_FACTORS", KEY_FACTORS)
+        module.add("KEY_FACTORS", KEY_FACTORS)?;
+        module.add("OPENCC_HASHES", OPENCC_HASHES)?;
+        let common_words = ("common_words.txt", xxh3_64(COMMON_WORDS.as_bytes()));
+        let hashes = jieba::HASHES.into_iter().chain([common_words]);
+        let hashes: HashMap<&str, String> = hashes.map(|(name, hash)| (name, format!("{hash:016x}"))).collect();
+        module.add("DATA_HASHES", hashes)
     }
 
     impl From<Damage> for PyErr {
@@ -694,7 +707,7 @@ mod _native {
         as_written: Vec<Vec<u8>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let made = caught(|| {
-            let mut reader = Reader::new(decode::checked(&value)?);
+            let mut reader = json::Reader::new(decode::checked(&value)?);
             match reader.next_token()?.map(Kind::of).ok_or(Reason::NotJson)? {
                 Kind::Object => Members { py, names, as_written }.read(&mut reader),
                 other => {
@@ -732,7 +745,7 @@ mod _native {
 
     impl<'py> Members<'py> {
         /// Read what follows the beginning of the object.
-        fn read(&self, reader: &mut Reader) -> Result<Bound<'py, PyDict>, Unmade> {
+        fn read(&self, reader: &mut json::Reader) -> Result<Bound<'py, PyDict>, Unmade> {
             let members = PyDict::new(self.py);
             let mut open = vec![Holder::Object(members.clone(), None)];
             let mut is_as_written = false;
@@ -847,6 +860,164 @@ mod _native {
         made.map_or_else(|| Ok(html.clone()), |made| text(html.py(), &made))
     }
 
+    type Columns<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+    type Named<'py> = (String, u64, u64, Bound<'py, PyBytes>);
+    type Told<'py> = (
+        (u8, String, Vec<Named<'py>>, Vec<i64>),
+        (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>),
+        (String, String),
+    );
+
+    #[pyclass(frozen, name = "TextReader")]
+    struct TextReader {
+        scheme: Scheme,
+        /// Those that no thread uses.
+        idle: Mutex<Vec<Reader>>,
+    }
+
+    #[pymethods]
+    impl TextReader {
+        #[new]
+        fn new(
+            py: Python<'_>,
+            settings: &Bound<'_, PyAny>,
+            words: Vec<(String, Option<u64>)>,
+            stop_words: Vec<String>,
+        ) -> PyResult<Self> {
+            let (settings, own) = (settings_of(settings)?, OwnWords { words, stop_words });
+            Ok(Self { scheme: work(py, || Scheme::new(settings, &own))?, idle: Mutex::new(Vec::new()) })
+        }
+
+        /// Statuses, signatures, margins and sketches of texts, given by their fields without markup.
+        fn read<'py>(&self, py: Python<'py>, texts: Vec<Vec<Bound<'py, PyString>>>) -> PyResult<Columns<'py>> {
+            let given = texts.iter().map(fields_of).collect::<PyResult<Vec<_>>>()?;
+            let read = |(row, fields): (usize, &Vec<Cow<[u8]>>)| {
+                self.with_reader(fields, Reader::read).map_err(|error| (row, error))
+            };
+            let made = py.detach(|| given.iter().enumerate().map(read).collect::<Result<Vec<Reading>, _>>());
+            let made = made.map_err(|(row, error)| error.value(py).setattr("article", row).err().unwrap_or(error))?;
+            let column = |part: fn(&Reading) -> &[u8]| {
+                PyBytes::new(py, &made.iter().flat_map(part).copied().collect::<Vec<u8>>())
+            };
+            let statuses: Vec<u8> = made.iter().map(|one| one.status as u8).collect();
+            Ok((
+                PyBytes::new(py, &statuses),
+                column(|one| &one.signature),
+                column(|one| &one.margins),
+                column(|one| &one.sketch),
+            ))
+        }
+
+        /// What the reading of a text is made from.
+        fn explain<'py>(&self, py: Python<'py>, fields: Vec<Bound<'py, PyString>>) -> PyResult<Told<'py>> {
+            let fields = fields_of(&fields)?;
+            Ok(told(py, py.detach(|| self.with_reader(&fields, Reader::explain))?))
+        }
+
+        /// What features that a caller counted make of a long text, or a short one.
+        fn weigh<'py>(
+            &self,
+            py: Python<'py>,
+            counts: Vec<(Bound<'py, PyString>, u64)>,
+            is_long: bool,
+        ) -> PyResult<Told<'py>> {
+            let counts = counts.iter().map(|(name, count)| {
+                let name = generalized(name)?;
+                Ok((halves::join(&name).into_owned(), *count))
+            });
+            let counts = counts.collect::<PyResult<Vec<_>>>()?;
+            let status = if is_long { Status::Long } else { Status::Short };
+            Ok(told(py, work(py, || self.scheme.weigh(&counts, status))?))
+        }
+
+        /// The words of a text as long text, those of ideographs first.
+        fn words(&self, py: Python<'_>, fields: Vec<Bound<'_, PyString>>) -> PyResult<Vec<String>> {
+            let fields = fields_of(&fields)?;
+            py.detach(|| self.with_reader(&fields, Reader::words))
+        }
+    }
+
+    impl TextReader {
+        /// Read with scratch memory, which is thrown away after a panic.
+        fn with_reader<T>(
+            &self,
+            fields: &[Cow<[u8]>],
+            read: impl for<'t> FnOnce(&mut Reader, &Scheme, Fields<'t>) -> T,
+        ) -> PyResult<T> {
+            let fields: Vec<&[u8]> = fields.iter().map(|field| &field[..]).collect();
+            let idle = self.idle.lock().map_err(|_| broken())?.pop();
+            let mut reader = idle.map_or_else(|| caught(|| Reader::new(&self.scheme)), Ok)?;
+            let made = caught(|| read(&mut reader, &self.scheme, &fields))?;
+            self.idle.lock().map_err(|_| broken())?.push(reader);
+            Ok(made)
+        }
+    }
+
+    fn fields_of<'a>(fields: &'a Vec<Bound<'_, PyString>>) -> PyResult<Vec<Cow<'a, [u8]>>> {
+        fields.iter().map(generalized).collect()
+    }
+
+    fn told(py: Python<'_>, (made, account): (Reading, Explained)) -> Told<'_> {
+        let named = |one: Feature| (one.name, one.count, one.weight, PyBytes::new(py, &one.hash));
+        let features = account.features.into_iter().map(named).collect();
+        (
+            (made.status as u8, account.text, features, account.sums.to_vec()),
+            (PyBytes::new(py, &made.signature), PyBytes::new(py, &made.margins), PyBytes::new(py, &made.sketch)),
+            (account.form.frame, account.form.numbers),
+        )
+    }
+
+    /// What `scheme.FingerprintSettings` say.
+    fn settings_of(given: &Bound<'_, PyAny>) -> PyResult<Settings> {
+        let compared = |name: &str| match given.getattr(name)?.extract::<&str>()? {
+            "letters" => Ok(Compared::Letters),
+            "characters" => Ok(Compared::Characters),
+            other => Err(unknown(name, other)),
+        };
+        Ok(Settings {
+            long: treatment_of(&given.getattr("long")?)?,
+            short: treatment_of(&given.getattr("short")?)?,
+            article_size: given.getattr("article_size")?.extract()?,
+            exact_size: given.getattr("exact_size")?.extract()?,
+            exact: compared("exact")?,
+            field_weights: given.getattr("field_weights")?.extract()?,
+            key_sentences: given.getattr("key_sentences")?.extract()?,
+            sketch: given.getattr("sketch")?.extract()?,
+            sketched: compared("sketch_text")?,
+            form: given.getattr("form")?.extract()?,
+            seed: given.getattr("seed")?.extract()?,
+            margin_bits: 2 * given.getattr("widths")?.getattr("margin_bytes")?.extract::<usize>()?,
+        })
+    }
+
+    fn treatment_of(given: &Bound<'_, PyAny>) -> PyResult<Treatment> {
+        let features = given.getattr("features")?;
+        let says = |name: &str, value: &str| Ok::<_, PyErr>(features.getattr(name)?.extract::<&str>()? == value);
+        let damped = features.getattr("damped")?.extract::<bool>()?;
+        let damping = if damped { Some(features.getattr("damping")?.extract()?) } else { None };
+        Ok(Treatment {
+            normalisation: given.getattr("normalisation")?.extract::<Steps>()?.try_into()?,
+            features: Features {
+                are_grams: says("kind", "chars")?,
+                marked: says("words", "marked")?,
+                weights: match features.getattr("weights")?.extract::<&str>()? {
+                    "tf" => Weights::Count,
+                    "level" => Weights::Level,
+                    "tfidf" => Weights::CountIdf(damping),
+                    other => return Err(unknown("weights", other)),
+                },
+                top_k: features.getattr("top_k")?.extract()?,
+                of_languages: says("idf", "languages")?,
+                root: features.getattr("root")?.extract()?,
+                gram_weights: features.getattr("gram_weights")?.extract()?,
+            },
+        })
+    }
+
+    fn unknown(name: &str, value: &str) -> PyErr {
+        PyValueError::new_err(format!("{name}: unknown value {value:?}"))
+    }
+
     // Steps of normalising.
 
     /// `scheme.Normalisation`.
@@ -937,9 +1108,36 @@ mod _native {
     }
 
     #[pyfunction]
-    fn after_nfkc<'py>(text: Bound<'py, PyString>, steps: Steps, numbers: bool) -> PyResult<Bound<'py, PyString>> {
+    #[pyo3(signature = (texts, steps, *, numbers))]
+    fn after_nfkc<'py>(
+        py: Python<'py>,
+        texts: Vec<Bound<'py, PyString>>,
+        steps: Steps,
+        numbers: bool,
+    ) -> PyResult<Vec<Bound<'py, PyString>>> {
         let steps = steps.try_into()?;
-        step(text, |text, room| Ok(clean::after_nfkc(std::str::from_utf8(text)?, &steps, numbers, room).into_owned()))
+        let given = texts.iter().map(|text| text.to_str()).collect::<PyResult<Vec<_>>>()?;
+        let after = work(py, || {
+            let mut room = Room::default();
+            let step = |text: &str| changed(text.as_bytes(), &clean::after_nfkc(text, &steps, numbers, &mut room));
+            given.into_iter().map(step).collect::<Vec<_>>()
+        })?;
+        Ok(texts.into_iter().zip(after).map(|(given, after)| made(given, after)).collect())
+    }
+
+    #[pyfunction]
+    #[pyo3(signature = (text, *, entities, tags))]
+    fn without_markup(text: Bound<'_, PyString>, entities: bool, tags: bool) -> PyResult<Bound<'_, PyString>> {
+        let given = generalized(&text)?;
+        let bare = work(text.py(), || {
+            let mut room = Room::default();
+            let bare = clean::without_markup(&given, entities, tags, true, &mut room);
+            (bare != &given[..]).then(|| bare.to_vec())
+        })?;
+        drop(given);
+        let Some(bare) = bare else { return Ok(text) };
+        let bare = PyBytes::new(text.py(), &bare);
+        Ok(bare.call_method1("decode", ("utf-8", "surrogatepass"))?.cast_into::<PyString>()?)
     }
 
     #[pyfunction]

@@ -4,13 +4,16 @@
 //!   [`mod@simplify`]. After it: [`spam`], [`numbers`].
 //! * [`edit`]: a text that is changed step by step. [`traits`]: what it may have, the cheap test before a step.
 //! * [`points`]: its code points. [`halves`]: half surrogates, which it may have until it is normalised.
+//! * [`normalise`]: NFKC and case. [`characters`]: what each character is, and becomes.
 //! * [`unicode14`]: properties of code points. [`ranges`]: those that the steps look for.
 
 pub mod addresses;
+pub mod characters;
 pub mod clean;
 pub mod edit;
 pub mod entities;
 pub mod halves;
+pub mod normalise;
 pub mod numbers;
 pub mod points;
 pub mod ranges;

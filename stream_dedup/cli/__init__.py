@@ -45,7 +45,6 @@ from stream_dedup.exit_codes import (
     EXIT_UNEXPECTED,
     EXIT_USER,
 )
-from stream_dedup.startup import keep_tables
 
 _ENDED_BY_SIGNAL = frozenset((EXIT_HUNG_UP, EXIT_INTERRUPTED, EXIT_TERMINATED))
 
@@ -85,7 +84,6 @@ COMMANDS = {
     "offsets": _Entry("stream_dedup.cli.offsets", "Show or set the committed offsets of a group."),
     "config": _Entry("stream_dedup.cli.config", "Check or show the configuration."),
     "produce": _Entry("stream_dedup.cli.produce", "Send JSON Lines to a topic."),
-    "compile": _Entry("stream_dedup.cli.compile", "Compile the inner loops now, not with the first article."),
     "completion": _Entry("stream_dedup.cli.completion", "Write the script that completes commands in a shell."),
     "broker": _Entry("stream_dedup.dev.command", "Start a Kafka broker for development."),
 }
@@ -131,7 +129,6 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point of the program."""
-    keep_tables(_help_compiling)
     open_standard_streams()
     code = run()
     hold()  # the command is finished: a signal would replace its exit code
@@ -139,10 +136,6 @@ def main() -> None:
         give_up(sys.stdout, 1)
     close_standard_streams()
     sys.exit(code)
-
-
-def _help_compiling() -> None:
-    importlib.import_module("stream_dedup.cli.first_start").start_helpers()
 
 
 def run(args: list[str] | None = None) -> int:

@@ -108,7 +108,6 @@ def fingerprint_settings_of(config: Config) -> FingerprintSettings:
         seed=features.seed,
         tables=features.tables,
         block_bits=features.block_bits,
-        segmenter=features.segmenter,
     )
 
 

@@ -256,9 +256,6 @@ class FeaturesConfig(Section):
         ge=0,
         le=MAX_FIELD_WEIGHT,
     )
-    segmenter: Literal["compiled", "jieba"] = key(
-        "compiled", "segmenter of Chinese text; both return the same words, jieba is slower"
-    )
     user_dictionary: Path | None = key(None, "words that are never split", form="a UTF-8 file, one word on each line")
     stop_words: Path | None = key(None, "words that do not count", form="a UTF-8 file, one word on each line")
     seed: int = key(0, "seed of the feature hash", ge=0, le=4_294_967_295)

@@ -7,25 +7,25 @@ Python (the HTML parser, the JSON parsers, OpenCC, Unicode's tables) has a versi
 upgrade that changes no entry must not refuse a log. ``tests/core/test_steps.py`` holds each of these steps to its
 results, and pyproject.toml names the versions for which they were seen. A change of the results is a new version here.
 
-Not part of it are settings that cannot change an entry (which of the two segmenters is used, the number of processes,
-settings without effect under the others), and those that say what of a record is the article: the format, the names of
+Not part of it are settings that cannot change an entry (the number of processes, settings without effect under the
+others), and those that say what of a record is the article: the format, the names of
 the fields of id and text, and the size limit. The same text gives a comparable entry wherever it was read.
 
-Each data file is read and hashed once in a process.
+Each data file is read and hashed once in a process. jieba's data are part of the native core, which says the hashes of
+the files that it was built with.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 import xxhash
 
+from stream_dedup import _native
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import (
     BLOCK_WIDTHS,
@@ -75,7 +75,10 @@ _STEPS = {
     "sketch": "one-permutation-minhash-of-{}/1",
 }
 """Version of the code of each step."""
-_MODEL_TABLES = ("start", "trans", "emit")
+_SEGMENTER = ("dict.txt", "finalseg/prob_start.py", "finalseg/prob_trans.py", "finalseg/prob_emit.py")
+"""The files of jieba's package on which the cuts depend: its dictionary and its model."""
+_IDF, _COMMON_WORDS = "analyse/idf.txt", "common_words.txt"
+"""jieba's IDF table, and our list of common words of languages other than Chinese."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +163,7 @@ class FingerprintSettings:
     the form of the text (``fingerprint.form``).
 
     ``scope_field``: articles match only within one value of this field. ``seed`` changes the hash of every feature,
-    ``tables`` is the number of block tables, ``block_bits`` the width of their keys. ``segmenter`` is not part of the
-    scheme: both segmenters give the same words.
+    ``tables`` is the number of block tables, ``block_bits`` the width of their keys.
     """
 
     profile: str = "simhash"
@@ -184,7 +186,6 @@ class FingerprintSettings:
     seed: int = 0
     tables: TableCount = TABLE_COUNTS[0]
     block_bits: BlockBits = BLOCK_WIDTHS[0]
-    segmenter: Literal["compiled", "jieba"] = "compiled"
 
     @property
     def widths(self) -> Widths:
@@ -234,7 +235,7 @@ def scheme_of(settings: FingerprintSettings) -> Scheme:
     """Return the scheme of entries made with these settings.
 
     Raises:
-        UserError: a data file (jieba's, a user's) cannot be read, or a package is missing.
+        UserError: a data file (OpenCC's, a user's) cannot be read, or a package is missing.
     """
     parameters: dict[str, Any] = {
         "bits": SIGNATURE_BITS,
@@ -252,65 +253,13 @@ def scheme_of(settings: FingerprintSettings) -> Scheme:
             settings.sketch,
         ]
     if settings.form:
-        parameters["form"] = f"{_STEPS['form']}-{content_hash(common_words_path())}"
+        parameters["form"] = f"{_STEPS['form']}-{_native.DATA_HASHES[_COMMON_WORDS]}"
     parameters |= _sizes(settings) | _input(settings)
     if settings.has_long:
         parameters["long"] = _treatment(settings.long, settings)
     if settings.has_short:
         parameters["short"] = _treatment(settings.short, settings)
     return Scheme(settings.profile, settings.version, json.dumps(parameters, sort_keys=True, separators=(",", ":")))
-
-
-def dictionary_path() -> Path:
-    """Return the path of the dictionary in jieba's package."""
-    return _package_folder("jieba", "jieba 0.42.1") / "dict.txt"
-
-
-def model_path(table: str) -> Path:
-    """Return the path of a table of the hidden Markov model in jieba's package: ``start``, ``trans`` or ``emit``."""
-    return _package_folder("jieba", "jieba 0.42.1") / "finalseg" / f"prob_{table}.py"
-
-
-def segmenter_paths() -> list[Path]:
-    """Return the paths of the data of jieba's package on which the cuts depend: its dictionary and its model."""
-    return [dictionary_path(), *map(model_path, _MODEL_TABLES)]
-
-
-def idf_path() -> Path:
-    """Return the path of the IDF table in jieba's package."""
-    return _package_folder("jieba", "jieba 0.42.1") / "analyse" / "idf.txt"
-
-
-def opencc_paths() -> list[Path]:
-    """Return the paths of the dictionaries of OpenCC's conversion t2s, in the order of its configuration.
-
-    Raises:
-        UserError: the package is missing, or its configuration cannot be read.
-    """
-    folder = _package_folder("opencc", "opencc 1.4.2") / "clib" / "share" / "opencc"
-    path = folder / "t2s.json"
-    try:
-        found = list(_dictionary_files(json.loads(path.read_bytes())))
-    except (OSError, ValueError) as error:
-        msg = f"{path} cannot be read as OpenCC's configuration ({error}): install opencc 1.4.2 again"
-        raise UserError(msg) from error
-    return [folder / name for name in found]
-
-
-def common_words_path() -> Path:
-    """Return the path of this package's list of common words of languages other than Chinese."""
-    return Path(__file__).with_name("common_words.txt")
-
-
-def _dictionary_files(configuration: object) -> Iterator[str]:
-    """Return the names of the dictionary files in a configuration of OpenCC, in its order."""
-    if isinstance(configuration, dict):
-        if isinstance(name := configuration.get("file"), str):
-            yield name
-        configuration = list(configuration.values())
-    if isinstance(configuration, list):
-        for one in configuration:
-            yield from _dictionary_files(one)
 
 
 def _sizes(settings: FingerprintSettings) -> dict[str, Any]:
@@ -352,22 +301,22 @@ def _normalisation(normalisation: Normalisation) -> dict[str, str]:
         if value not in {False, "keep"}:
             steps[one.name] = _STEPS[one.name] if value is True else f"{value}/{_STEPS[one.name]}"
     if normalisation.simplify:
-        steps["simplify"] += "-" + "-".join(map(content_hash, opencc_paths()))
+        steps["simplify"] += "-" + "-".join(_native.OPENCC_HASHES)
     return steps
 
 
 def _words(features: Features, settings: FingerprintSettings) -> dict[str, Any]:
     steps: dict[str, Any] = {"words": _STEPS[features.words]}
-    steps["dictionary"] = "-".join(map(content_hash, segmenter_paths()))
+    steps["dictionary"] = "-".join(_native.DATA_HASHES[name] for name in _SEGMENTER)
     if settings.user_dictionary is not None:
         steps["user_dictionary"] = content_hash(settings.user_dictionary)
     if settings.stop_words is not None:
         steps["stop_words"] = f"{_STEPS['stop_words']}-{content_hash(settings.stop_words)}"
     weights = _weights(features)
     if features.weights != "tf":
-        weights["idf"] = content_hash(idf_path())
+        weights["idf"] = _native.DATA_HASHES[_IDF]
         if features.idf == "languages":
-            weights["languages"] = f"{_STEPS['languages']}-{content_hash(common_words_path())}"
+            weights["languages"] = f"{_STEPS['languages']}-{_native.DATA_HASHES[_COMMON_WORDS]}"
         if features.root:
             weights["root"] = True
     return steps | {"weights": weights}
@@ -385,16 +334,6 @@ def _weights(features: Features) -> dict[str, Any]:
     if features.weights == "tfidf":
         weights["damped"] = features.damping if features.damped else 0
     return weights
-
-
-@cache
-def _package_folder(name: str, version: str) -> Path:
-    # Without importing: the import of jieba takes longer than everything else here.
-    spec = find_spec(name)
-    if spec is None or not spec.submodule_search_locations:
-        msg = f"package {name} is not installed: its data are needed; install {version}"
-        raise UserError(msg)
-    return Path(spec.submodule_search_locations[0])
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:

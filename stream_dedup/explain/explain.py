@@ -21,7 +21,7 @@ import numpy as np
 from stream_dedup.config.effective import SEARCH_KEYS
 from stream_dedup.core import probes
 from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.fingerprint.weigher import Feature
+from stream_dedup.core.fingerprint.fingerprinter import Feature
 from stream_dedup.core.model import FINGERPRINT_BITS, Verdict
 from stream_dedup.core.near import Account, PairCheck
 from stream_dedup.core.rules import Rules

@@ -8,11 +8,12 @@ import numpy as np
 
 from stream_dedup.core.arrays import U8
 from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.fingerprint.fingerprinter import Explained, Fingerprinter
-from stream_dedup.core.fingerprint.weigher import Feature
-from stream_dedup.core.fingerprint.weights import DAMP_UNIT, IDF_UNIT, TFIDF_SHIFT
+from stream_dedup.core.fingerprint.fingerprinter import Explained, Feature, Fingerprinter
 from stream_dedup.core.model import LogOffset, Status, group_of, signed
 from stream_dedup.core.scheme import FingerprintSettings
+
+_IDF_UNIT = 64
+"""Weights by IDF are whole numbers of this unit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +82,7 @@ def unit_of(settings: FingerprintSettings, made: Explained) -> int:
     treatment = {Status.LONG: settings.long, Status.SHORT: settings.short}.get(made.status)
     if treatment is None or treatment.features.weights != "tfidf":
         return 1
-    return IDF_UNIT * DAMP_UNIT >> TFIDF_SHIFT
+    return _IDF_UNIT
 
 
 def kind(side: Side) -> str:

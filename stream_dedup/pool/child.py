@@ -11,7 +11,6 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from stream_dedup.article_limit import ended_after
-from stream_dedup.startup import keep_tables
 
 if TYPE_CHECKING:
     from stream_dedup.pool.process import ChildRecipe
@@ -28,7 +27,6 @@ def serve(connection: int, lifeline: int) -> None:
         lifeline: file descriptor of the pipe that closes when the parent ends.
     """
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
-    keep_tables()
     parent = Connection(connection)
     try:
         recipe: ChildRecipe = parent.recv()

@@ -47,7 +47,7 @@ LOG = {
 }
 SKETCH = MeasuredCost(32, "bytes", "the sketch and form of profile article", _FORMAT)
 ID = MeasuredCost(24, "bytes", "an article id (an assumption)", "-")
-WORKER_MEMORY = MeasuredCost(210, "MB", "main process and numba", "docs/sizing.md")
+WORKER_MEMORY = MeasuredCost(90, "MB", "main process", "docs/sizing.md")
 PROCESS_MEMORY = MeasuredCost(250, "MB", "a fingerprinting process", "docs/sizing.md")
 
 ROCKSDB_MIB = 192

@@ -27,7 +27,6 @@ from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.errors import UserError
 from stream_dedup.pool import FingerprintPool
 from stream_dedup.seed.entry_rows import ROWS_SCHEMA, batch_of
-from stream_dedup.startup import keep_tables
 
 PART_ROWS = 500
 """Articles fingerprinted at once, as many as the worker polls: their texts and sums fit into some MB."""
@@ -110,7 +109,6 @@ def _pool(work: Fingerprinting) -> FingerprintPool:
     Raises:
         UserError: this machine's dictionaries are not those of the driver, or are missing.
     """
-    keep_tables()
     own = scheme_of(work.settings).id
     if own != work.scheme_id:
         msg = (

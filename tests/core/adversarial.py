@@ -198,7 +198,6 @@ WAYS: dict[str, FingerprintSettings] = {
     **{name: profile.settings for name, profile in PROFILES.items()},
     "every step": replace(_ARTICLE.with_normalisation(**STEPS), key_sentences=2),
     "every step, comments": PROFILES["comment"].settings.with_normalisation(**STEPS),
-    "segmenter jieba": replace(_ARTICLE, segmenter="jieba"),
     **{f"only {step}": _CLASSIC.with_normalisation(**{step: how}) for step, how in STEPS.items()},
 }
 """Settings by which a text becomes an entry."""

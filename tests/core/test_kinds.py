@@ -5,32 +5,31 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pytest
 
-from stream_dedup.core.fingerprint.features import MAX_FREQUENCY, cut_unspaced
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.fingerprint.hashing import feature_hash
-from stream_dedup.core.fingerprint.reader import Reader, key_sentences, normalise_by, units_that_count, words_in
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Text
+from stream_dedup.core.fingerprint.own_words import MAX_FREQUENCY
 from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import ARTICLE_SIZE, PROFILES
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text.normalise import marks, split_normalised
 from stream_dedup.errors import UserError
 from tests.core.texts import JAPANESE_STORY, MORE, SAMPLE, STORY, TRADITIONAL_STORY, some_texts
+from tests.reference.features import cut_unspaced
+from tests.reference.normalise import marks
+from tests.reference.reader import key_sentences, normalise_by, units_that_count
+from tests.reference.sums import feature_hash
 
 ARTICLE, COMMENT, SIMHASH = (PROFILES[name].settings for name in ("article", "comment", "simhash"))
 
 
 def kind(text: str, settings: FingerprintSettings = ARTICLE) -> Status:
-    return Reader(settings).read((text,)).status
+    return Fingerprinter(settings).features(text).status
 
 
-def counts(text: str, settings: FingerprintSettings) -> Counter[str]:
-    found = Reader(settings).read((text,))
-    return found.long or found.short
+def counts(text: Text, settings: FingerprintSettings) -> Counter[str]:
+    return Counter({one.name: one.count for one in Fingerprinter(settings).features(text).features})
 
 
 def apart(settings: FingerprintSettings, *texts: str) -> int:
@@ -142,14 +141,6 @@ def test_the_shortest_texts_stay_apart_by_letters_digits_and_pictures() -> None:
     assert len({row.tobytes() for row in signatures}) == len(texts)
 
 
-def test_words_of_the_short_way_are_those_of_the_definition() -> None:
-    """Splitting long text gives the words of the definition, with and without steps after NFKC."""
-    for settings in (ARTICLE, SIMHASH, ARTICLE.with_normalisation(unspace=True, repeats=True, lookalikes=True)):
-        steps, marked = settings.long.normalisation, settings.long.features.words == "marked"
-        for text in (*SAMPLE, *MORE, *some_texts(200)):
-            assert words_in(text, settings.long) == split_normalised(normalise_by(text, steps), marked=marked)
-
-
 @pytest.mark.parametrize(
     ("text", "units"),
     [
@@ -242,8 +233,8 @@ def test_tricks_change_nothing(trick: str) -> None:
 def test_fields_count_as_often_as_they_weigh() -> None:
     """A title of weight 3 counts as if it occurred three times."""
     settings = replace(SIMHASH, fields=(("title", 3), ("text", 1)))
-    assert Reader(settings).read(("苹果", "苹果很甜")).long == Counter({"苹果": 4, "很甜": 1})
-    assert Reader(settings).read(("", "苹果")).long == Counter({"苹果": 1})
+    assert counts(("苹果", "苹果很甜"), settings) == Counter({"苹果": 4, "很甜": 1})
+    assert counts(("", "苹果"), settings) == Counter({"苹果": 1})
     made = Fingerprinter(settings).fingerprint([("苹果", "苹果很甜")])
     assert (
         made.signatures.tolist()
@@ -254,8 +245,8 @@ def test_fields_count_as_often_as_they_weigh() -> None:
 def test_only_html_fields_are_html() -> None:
     """Fields that are not HTML keep their tags as text."""
     settings = replace(SIMHASH, fields=(("title", 1), ("text", 1)), html_fields=("text",))
-    assert Reader(settings).read(("<b>x</b>", "<b>y</b>z")).long == Counter({"b": 2, "x": 1, "yz": 1})
-    assert Reader(replace(SIMHASH, markup="html")).read(("<b>y</b>z",)).long == Counter({"yz": 1})
+    assert counts(("<b>x</b>", "<b>y</b>z"), settings) == Counter({"b": 2, "x": 1, "yz": 1})
+    assert counts(("<b>y</b>z",), replace(SIMHASH, markup="html")) == Counter({"yz": 1})
 
 
 def test_key_sentences() -> None:
@@ -264,7 +255,7 @@ def test_key_sentences() -> None:
     assert key_sentences(text) == ["一", "三", "四", "五", "六", "这一句最长 3.14"]
     assert key_sentences("") == []
     settings = replace(SIMHASH, key_sentences=2)
-    assert Reader(settings).read(("苹果。香蕉。葡萄。",)).long == Counter({"苹果": 3, "香蕉": 1, "葡萄": 3})
+    assert counts(("苹果。香蕉。葡萄。",), settings) == Counter({"苹果": 3, "香蕉": 1, "葡萄": 3})
 
 
 def test_key_sentences_are_not_joined() -> None:
@@ -282,15 +273,14 @@ def test_stop_words_do_not_count(tmp_path: Path) -> None:
     assert counts("Apples and 苹果 香蕉", settings) == Counter({"apples": 1, "香蕉": 1})
 
 
-@pytest.mark.parametrize("name", ["compiled", pytest.param("jieba", marks=pytest.mark.slow)])
-def test_a_users_words_are_kept_whole(name: Literal["compiled", "jieba"], tmp_path: Path) -> None:
-    """By both segmenters, with and without a frequency; simplified where the text is."""
+def test_a_users_words_are_kept_whole(tmp_path: Path) -> None:
+    """With and without a frequency; simplified where the text is."""
     file = tmp_path / "words.txt"
     file.write_text("去中心化金融协议 9 n\n石墨烯電池\n", encoding="utf-8")
-    settings = replace(ARTICLE, user_dictionary=file, article_size=0, exact_size=0, segmenter=name)
+    settings = replace(ARTICLE, user_dictionary=file, article_size=0, exact_size=0)
     found = counts("去中心化金融协议与石墨烯电池", settings)
     assert found == Counter({"去中心化金融协议": 1, "与": 1, "石墨烯电池": 1})
-    other = counts("去中心化金融协议与石墨烯电池", replace(settings, user_dictionary=None, segmenter="compiled"))
+    other = counts("去中心化金融协议与石墨烯电池", replace(settings, user_dictionary=None))
     assert "去中心化金融协议" not in other
 
 
@@ -313,12 +303,11 @@ def test_a_frequency_that_is_too_large_is_named(frequency: str, tmp_path: Path) 
         Fingerprinter(replace(SIMHASH, user_dictionary=file)).warm()
 
 
-@pytest.mark.parametrize("name", ["compiled", pytest.param("jieba", marks=pytest.mark.slow)])
-def test_the_largest_frequency_is_taken(name: Literal["compiled", "jieba"], tmp_path: Path) -> None:
-    """By both segmenters, before a word whose frequency is suggested; zeros before a number do not count."""
+def test_the_largest_frequency_is_taken(tmp_path: Path) -> None:
+    """Before a word whose frequency is suggested; zeros before a number do not count."""
     file = tmp_path / "words.txt"
     file.write_text(f"去中心化金融协议 {'0' * 5_000}{MAX_FREQUENCY}\n石墨烯电池\n", encoding="utf-8")
-    settings = replace(ARTICLE, user_dictionary=file, article_size=0, exact_size=0, segmenter=name)
+    settings = replace(ARTICLE, user_dictionary=file, article_size=0, exact_size=0)
     found = counts("去中心化金融协议与石墨烯电池", settings)
     assert {"去中心化金融协议", "石墨烯电池"} <= found.keys()
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stream_dedup.core import kernel
 from stream_dedup.core.costs import COSTS
 from stream_dedup.core.fingerprint.simhash import MAX_MARGIN, pack_margins
 from stream_dedup.core.probes import (
@@ -31,9 +30,6 @@ FINGERPRINTS = st.integers(0, 2**64 - 1)
 WIDTHS = [16, 20, 24]
 FLIPS = {16: 3, 20: 4, 24: 4}
 """Most bits that a mask of directed search flips."""
-NUMBER = 1
-"""Of this file, which kept machine code depends on."""
-
 Directed = Callable[[NDArray[np.uint8], int], NDArray[np.uint32]]
 
 
@@ -280,18 +276,3 @@ def test_other_numbers_of_probes_are_refused(probes: int) -> None:
     """A number of probes below 1 or above the number of all masks is refused."""
     with pytest.raises(ValueError, match="1 to 2788"):
         directed(np.zeros((1, 32), np.uint8), probes)
-
-
-@pytest.mark.parametrize("number", [NUMBER + 1, float(NUMBER), np.uint64(NUMBER), (NUMBER, NUMBER)])
-def test_machine_code_is_not_kept_beyond_a_number_of_another_file(
-    monkeypatch: pytest.MonkeyPatch, number: object
-) -> None:
-    """The number and its type are part of what the code is made from: with a new one it has a new name."""
-
-    def one() -> int:
-        return 1
-
-    before = kernel._taken_over(one)
-    assert kernel._taken_over(one) == before
-    monkeypatch.setitem(globals(), "NUMBER", number)
-    assert kernel._taken_over(one) != before

@@ -8,22 +8,21 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+import xxhash
 
-from stream_dedup import core
+from stream_dedup import _native, core
 from stream_dedup.core import scheme
 from stream_dedup.core.profiles import PROFILES, Profile
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation, scheme_of
 from stream_dedup.errors import UserError
+from tests.reference.weights import COMMON_WORDS, jieba_file
 
 ALLOWED = set(
     """
     __future__ collections concurrent contextlib dataclasses enum functools importlib itertools json math pathlib re
-    struct sys html operator types typing unicodedata uuid warnings numpy xxhash orjson jieba opencc stream_dedup
+    struct sys html operator types typing unicodedata uuid warnings numpy xxhash orjson jieba stream_dedup
     """.split()  # noqa: SIM905 - a list of this length is read as prose
 )
-COMPILED = {"numba", "llvmlite", "os", "inspect", "gc", "threading"}
-"""What the compiled functions may load besides: the compiler, where it keeps what it compiled, of which source, the
-collector of garbage, which waits meanwhile, and a lock."""
 INSIDE = ("stream_dedup.core", "stream_dedup.errors")
 
 
@@ -89,7 +88,6 @@ def test_what_changes_entries_changes_the_scheme(base: FingerprintSettings, othe
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (CLASSIC, replace(CLASSIC, segmenter="jieba")),
         (CLASSIC.with_features(weights="tf"), CLASSIC.with_features(weights="tf", damped=False, root=True)),
         (CLASSIC, replace(CLASSIC, short=COMMENT.short)),
         (COMMENT, replace(COMMENT, long=CLASSIC.long)),
@@ -100,7 +98,7 @@ def test_what_changes_entries_changes_the_scheme(base: FingerprintSettings, othe
     ],
 )
 def test_what_changes_no_entry_does_not(one: FingerprintSettings, other: FingerprintSettings) -> None:
-    """The segmenter, and settings without effect, do not change the scheme."""
+    """Settings without effect do not change the scheme."""
     assert scheme_of(one) == scheme_of(other)
 
 
@@ -131,14 +129,18 @@ def test_parameters_are_canonical_json() -> None:
     assert json.dumps(json.loads(text), sort_keys=True, separators=(",", ":")) == text
 
 
-@pytest.mark.parametrize("changed", range(len(scheme.segmenter_paths())))
-def test_data_files_count_by_their_content(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, changed: int) -> None:
-    """A dictionary of other content makes another scheme, and so does each table of the model."""
-    (tmp_path / "other").write_text("词 1 n\n", encoding="utf-8")
-    before, paths = scheme_of(FingerprintSettings()), scheme.segmenter_paths()
-    paths[changed] = tmp_path / "other"
-    monkeypatch.setattr(scheme, "segmenter_paths", lambda: paths)
-    assert scheme_of(FingerprintSettings()) != before
+@pytest.mark.parametrize("changed", sorted(_native.DATA_HASHES))
+def test_data_files_count_by_their_content(monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+    """A dictionary of other content makes another scheme, and so does each table of the native core."""
+    before = scheme_of(ARTICLE)
+    monkeypatch.setitem(_native.DATA_HASHES, changed, "0" * 16)
+    assert scheme_of(ARTICLE) != before
+
+
+def test_data_are_named_by_the_hashes_of_their_files() -> None:
+    """Of jieba's package, and of this one, as they were when the native core was built."""
+    files = {name: jieba_file(name) for name in _native.DATA_HASHES} | {COMMON_WORDS.name: COMMON_WORDS}
+    assert {name: xxhash.xxh3_64_hexdigest(file.read_bytes()) for name, file in files.items()} == _native.DATA_HASHES
 
 
 @pytest.mark.parametrize("step", scheme._STEPS)
@@ -162,43 +164,14 @@ def test_each_step_is_named_by_some_scheme(monkeypatch: pytest.MonkeyPatch, step
     assert [scheme_of(one).id for one in settings] != before
 
 
-def test_the_dictionaries_of_opencc_are_those_of_its_configuration(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A conversion that takes another dictionary is another scheme; a configuration that is none is named."""
-    before = scheme.opencc_paths()
-    folder = tmp_path / "clib" / "share" / "opencc"
-    folder.mkdir(parents=True)
-    (folder / "t2s.json").write_text((before[0].parent / "t2s.json").read_text().replace("TSPhrases", "HKPhrases"))
-    monkeypatch.setattr(scheme, "_package_folder", lambda *_: tmp_path)
-    assert [path.name for path in scheme.opencc_paths()] == [
-        path.name.replace("TSPhrases", "HKPhrases") for path in before
-    ]
-    (folder / "t2s.json").write_text("{")
-    with pytest.raises(UserError, match=r"t2s\.json cannot be read .* install opencc 1\.4\.2 again"):
-        scheme.opencc_paths()
-
-
-def test_a_missing_data_file_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_data_file_is_named(tmp_path: Path) -> None:
     """The error for a missing data file names it and the remedy."""
-    monkeypatch.setattr(scheme, "idf_path", lambda: tmp_path / "gone.txt")
     with pytest.raises(UserError, match=r"gone\.txt cannot be read .* install its package again"):
-        scheme_of(FingerprintSettings())
-
-
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error for a missing package names it and the remedy."""
-    scheme._package_folder.cache_clear()
-    monkeypatch.setattr(scheme, "find_spec", lambda _: None)
-    with pytest.raises(UserError, match="package jieba is not installed"):
-        scheme_of(FingerprintSettings())
+        scheme_of(replace(CLASSIC, stop_words=tmp_path / "gone.txt"))
 
 
 def test_the_core_imports_no_clock_no_randomness_no_logging_and_no_adapter() -> None:
-    """Values in, values out: every import in the package is one of a short list.
-
-    The slots of tables have a random seed (``keys_kernel``), which changes no result.
-    """
+    """Values in, values out: every import in the package is one of a short list."""
     folder = Path(core.__path__[0])
     found = {
         (file.name, name)
@@ -206,15 +179,7 @@ def test_the_core_imports_no_clock_no_randomness_no_logging_and_no_adapter() -> 
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         for name in _names(node)
     }
-    compiled = {
-        "kept_code.py",
-        "kernel.py",
-        "lean_compiler.py",
-        "levels.py",
-        *(file for file, _ in found if file.endswith("_kernel.py")),
-    }
-    other = {(file, name) for file, name in found if name.split(".")[0] not in ALLOWED}
-    assert {one for one in other if one[0] not in compiled or one[1].split(".")[0] not in COMPILED} == set()
+    assert {(file, name) for file, name in found if name.split(".")[0] not in ALLOWED} == set()
     ours = {(file, name) for file, name in found if name.startswith("stream_dedup.")}
     assert {(file, name) for file, name in ours if not name.startswith(INSIDE)} == set()
 

@@ -169,7 +169,7 @@ def test_secrets_are_files(config: Config) -> None:
 def test_memory_covers_what_a_worker_needs(config: Config) -> None:
     """The limit is above the sum of docs/sizing.md, with twice the processes."""
     processes = int(WORKER["resources"]["limits"]["cpu"])
-    needed_mb = 2 * processes * 250 + 90 + 120 + 64 + config.index.memory_mib * 1.049
+    needed_mb = 2 * processes * 250 + 90 + 64 + config.index.memory_mib * 1.049
     assert int(WORKER["resources"]["limits"]["memory"].removesuffix("Gi")) * 1074 > needed_mb
     assert WORKER["resources"]["requests"] == WORKER["resources"]["limits"]
 

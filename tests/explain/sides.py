@@ -4,31 +4,28 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.fingerprint.hashing import feature_hash
-from stream_dedup.core.fingerprint.weigher import Feature
+from stream_dedup.core.fingerprint.fingerprinter import Feature
 from stream_dedup.core.model import Status, group_of
 from stream_dedup.explain.side import Side
+from tests.reference import sums
 
 
 def side(
     name: str, weights: Mapping[str, int], status: Status = Status.LONG, scope: str | None = None, tables: int = 4
 ) -> Side:
     """A text of these features."""
-    features = tuple(Feature(word, weight, weight, feature_hash(word)) for word, weight in weights.items())
-    hashes = np.array([np.frombuffer(one.hash, np.uint8) for one in features], np.uint8).reshape(-1, 32)
-    values = np.array([one.weight for one in features], np.int64)
-    sums = simhash.add(values, hashes)
-    margins = simhash.margins(sums[np.newaxis, : 16 * tables], np.array([values @ values]))
+    features = tuple(Feature(word, weight, weight, sums.feature_hash(word)) for word, weight in weights.items())
+    found, squares = sums.add([one.weight for one in features], [one.hash for one in features])
+    margins = sums.packed(sums.margins(found[: 16 * tables], squares))
     return Side(
         name=name,
         status=status,
         group=group_of(status, scope),
         scope=scope,
-        signature=simhash.reduce(sums).tobytes(),
-        margins=simhash.pack_margins(margins)[0],
+        signature=sums.reduce(found),
+        margins=np.frombuffer(margins, np.uint8),
         features=features,
-        sums=tuple(int(value) for value in sums),
+        sums=tuple(found),
     )
 
 

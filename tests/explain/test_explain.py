@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from stream_dedup.core.costs import COSTS
+from stream_dedup.core.fingerprint.fingerprinter import Feature
 from stream_dedup.core.fingerprint.simhash import similarity
-from stream_dedup.core.fingerprint.weigher import Feature
 from stream_dedup.core.model import Status, Verdict
 from stream_dedup.explain.blocks import NO_LOOKUP, Sieve
 from stream_dedup.explain.explain import as_json, explain, pushes

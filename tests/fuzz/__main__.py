@@ -7,7 +7,7 @@
 ``--worker``: records through a real worker on a real broker. ``--values``: JSON values, 200,000 of them, by the native
 core and by the definition. ``--pages``: pages of HTML, 50,000 of them, by both. Without any of them: 200,000 lines.
 
-``--texts``: texts, a million of them, and every real text, by the compiled path and by the definition, whose entries
+``--texts``: texts, a million of them, and every real text, by the native core and by the definition, whose entries
 must be equal. ``--write-digests FILE`` keeps hashes of these entries; ``--same-digests FILE`` compares them with those
 of another version of the program, in the same shards: the definition may have changed, too.
 """

@@ -1,8 +1,7 @@
-"""The entries of drawn and real texts by the compiled path, beside those of the definition.
+"""The entries of drawn and real texts by the native core, beside those of the definition.
 
 A shard has its own seed. Its texts come in batches of any size. Each batch goes through every profile and, in turn, one
-of the other settings. A difference is reported with the smallest text that still shows it. The definition cuts words by
-the same segmenter as the compiled path, so its words are compared with those of rjieba.
+of the other settings. A difference is reported with the smallest text that still shows it.
 """
 
 from __future__ import annotations
@@ -20,17 +19,15 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-import rjieba
 
-from stream_dedup.core.fingerprint.dictionary import jieba_dictionary
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints, Text
-from stream_dedup.core.fingerprint.reader import words_in
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings
 from tests.core.adversarial import STEPS
 from tests.core.texts import all_texts
 from tests.fuzz.core import say
 from tests.fuzz.texts import TextFuzzer
+from tests.reference.fingerprint import Reference
 
 SHARD_TEXTS = 2_000
 """Texts of one seed."""
@@ -77,30 +74,18 @@ class EntriesReport:
     texts: int = 0
     read: Counter[str] = field(default_factory=Counter)
     """Texts by way."""
-    defined: Counter[str] = field(default_factory=Counter)
-    """Of these, texts that the compiled path left to the definition."""
     digests: dict[str, str] = field(default_factory=dict)
     """Hash of all entries by way."""
     faults: list[str] = field(default_factory=list)
 
 
-class WatchedFingerprinter(Fingerprinter):
-    """Counts the texts that the compiled path leaves to the definition."""
-
-    left = 0
-
-    def _read_by_definition(self, texts: Sequence[Text], rows: Sequence[int], made: Fingerprints) -> None:
-        self.left += len(rows)
-        super()._read_by_definition(texts, rows, made)
-
-
 class Comparison:
-    """One way to read texts: the compiled path, and the definition."""
+    """One way to read texts: the native core, and the definition."""
 
     def __init__(self, name: str, settings: FingerprintSettings) -> None:
         self.name = name
-        self.compiled = WatchedFingerprinter(settings)
-        self._definition = Fingerprinter(settings)
+        self.native = Fingerprinter(settings)
+        self._definition = Reference(settings)
         self._fields = len(settings.fields)
 
     def given(self, texts: Sequence[str]) -> list[Text]:
@@ -109,14 +94,12 @@ class Comparison:
 
     def defined(self, texts: Sequence[Text]) -> Fingerprints:
         """Return the entries of the definition."""
-        made = self._definition._blank(len(texts))
-        self._definition._read_by_definition(texts, range(len(texts)), made)
-        return made
+        return self._definition.fingerprint(texts)
 
     def read(self, texts: Sequence[Text]) -> Fingerprints | str:
-        """Return the entries of the compiled path, or the error that it raises."""
+        """Return the entries of the native core, or the error that it raises."""
         try:
-            return self.compiled.fingerprint(texts)
+            return self.native.fingerprint(texts)
         except Exception as error:  # noqa: BLE001 - whatever it is, the text that causes it is to be named
             return repr(error)
 
@@ -132,7 +115,7 @@ class Comparison:
                 yield self._in_a_batch(texts, f"text {row} of {len(texts)}")
 
     def differ(self, texts: Sequence[Text]) -> bool:
-        """Whether the compiled path gives a batch other entries, or raises an error."""
+        """Whether the native core gives a batch other entries, or raises an error."""
         made = self.read(texts)
         return isinstance(made, str) or bool(differing(made, self.defined(texts)).size)
 
@@ -206,15 +189,6 @@ def _as_text(fields: Sequence[str]) -> Text:
     return fields[0] if len(fields) == 1 else tuple(fields)
 
 
-def other_words(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the runs of ideographs that rjieba cuts into other words."""
-    cut = jieba_dictionary().cut
-    runs = dict.fromkeys(run for text in texts for run in words_in(text, _CLASSIC.long).han.split(" ") if run)
-    for run in runs:
-        if cut(run) != rjieba.cut(run):
-            yield f"words: {''.join(fewest(run, lambda fewer: cut(''.join(fewer)) != rjieba.cut(''.join(fewer))))!a}"
-
-
 @cache
 def comparison(name: str) -> Comparison:
     return Comparison(name, (WAYS | OTHER_WAYS)[name])
@@ -239,15 +213,13 @@ def _compare(shard: str, texts: Iterator[str], size: Callable[[], int], first: i
     while batch := list(islice(texts, size())):
         for name in (*WAYS, next(others)):
             one = comparison(name)
-            given, left = one.given(batch), one.compiled.left
+            given = one.given(batch)
             made = one.read(given)
             report.read[name] += len(given)
-            report.defined[name] += one.compiled.left - left
             for column in made if isinstance(made, Fingerprints) else ():
                 hashes[name].update(column.tobytes())
             if sum(fault.startswith(f"{name}:") for fault in report.faults) < MOST_FAULTS:
                 report.faults += one.faults(given, made)
-        report.faults += islice(other_words(batch), MOST_FAULTS)
         report.texts += len(batch)
     report.digests = {name: made.hexdigest() for name, made in hashes.items() if report.read[name]}
     report.faults = [f"shard {shard}, {fault}" for fault in report.faults]
@@ -263,8 +235,7 @@ def fuzz_entries(count: int, seed: int, first: int, jobs: int) -> list[EntriesRe
         every = pool.map(partial(compare_drawn, seed), shards, sizes), pool.map(compare_real, real)
         reports = list(_shown(chain.from_iterable(every)))
     for name in WAYS | OTHER_WAYS:
-        read, defined = (sum(getattr(report, which)[name] for report in reports) for which in ("read", "defined"))
-        say(f"{name}: {read:,} texts, {read - defined:,} by the compiled path")
+        say(f"{name}: {sum(report.read[name] for report in reports):,} texts")
     return reports
 
 

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import rjieba
 
-from stream_dedup.core.fingerprint.dictionary import jieba_dictionary
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprints, Text
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints, Text
 from stream_dedup.core.profiles import PROFILES
 from tests.amount import FULL
 from tests.fuzz import entries as module
@@ -26,13 +24,12 @@ Spoil = Callable[[Sequence[Text], Fingerprints], None]
 
 @pytest.mark.slow
 def test_drawn_texts_have_the_entries_of_the_definition() -> None:
-    """In each way that reads text; the compiled path reads most of them itself."""
+    """In each way that reads text."""
     report = compare_drawn(SEED, 0, TEXTS)
     assert report.faults == []
     assert report.texts == TEXTS
     assert {name: report.read[name] for name in WAYS} == dict.fromkeys(WAYS, TEXTS)
     assert sum(report.read[name] for name in OTHER_WAYS) == TEXTS
-    assert report.defined.total() < report.read.total() / 4
 
 
 def test_the_same_seed_draws_the_same_texts() -> None:
@@ -41,21 +38,21 @@ def test_the_same_seed_draws_the_same_texts() -> None:
     assert once == again != other
 
 
-class SpoiltFingerprinter(module.WatchedFingerprinter):
-    """Reads texts by the compiled path, and spoils the entries of some."""
+class SpoiltFingerprinter(Fingerprinter):
+    """Spoils the entries of some texts."""
 
     spoil: Spoil
 
     def fingerprint(self, texts: Sequence[Text]) -> Fingerprints:
-        made = super().fingerprint(texts)
+        made = Fingerprints(*(column.copy() for column in super().fingerprint(texts)))
         self.spoil(texts, made)
         return made
 
 
 def spoilt(spoil: Spoil) -> Comparison:
     one = Comparison("spoilt", CLASSIC)
-    one.compiled = SpoiltFingerprinter(CLASSIC)
-    one.compiled.spoil = spoil
+    one.native = SpoiltFingerprinter(CLASSIC)
+    one.native.spoil = spoil
     return one
 
 
@@ -108,13 +105,6 @@ def test_a_text_that_raises_is_shown() -> None:
             raise IndexError
 
     assert faults_of(spoil, ["一二三", "中\udc00文"]) == ["spoilt: IndexError(): '\\udc00'"]
-
-
-def test_other_words_than_those_of_rjieba_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run that the segmenter cuts otherwise, without the ideographs beside it."""
-    ours = jieba_dictionary().cut
-    monkeypatch.setattr(rjieba, "cut", lambda run: [run] if "市" in run else ours(run))
-    assert list(module.other_words(["我们到南京市来", "长江大桥"])) == ["words: '\\u4eac\\u5e02'"]
 
 
 def test_digests_tell_other_entries(tmp_path: Path) -> None:

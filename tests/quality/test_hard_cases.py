@@ -11,8 +11,8 @@ from contextlib import ExitStack
 import pytest
 
 from stream_dedup import Index
-from stream_dedup.core.text.normalise import normalise
 from tests.quality.cases import CASES, SIDES, TEXTS, Edit, made, profile_of
+from tests.reference.normalise import normalise
 
 ARTICLE_SIZE = 300
 

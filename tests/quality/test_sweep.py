@@ -12,8 +12,8 @@ from benchmarks.quality import cells, data, minhash, sweep, sweep_report
 from benchmarks.quality.cells import declaration, edits, manuals, official, templates, texts
 from benchmarks.quality.cells.model import Cell, Pair, Pairs, Unlike, as_peer, no_more
 from benchmarks.quality.sweep_report import FOUND, OURS, PEER, Figure
-from stream_dedup.core.text.normalise import normalise
 from tests.quality.cases import TEXTS
+from tests.reference.normalise import normalise
 
 ZH, EN = "zh", "en"
 PROSE = {ZH: TEXTS["bridge"].strip().split("\n"), EN: TEXTS["keyboard"].strip().split("\n")}

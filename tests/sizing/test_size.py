@@ -34,7 +34,7 @@ def test_the_parts_of_a_size_by_hand() -> None:
     assert size.cores == pytest.approx(300 * 0.19 * 1_000 / 1e6 + own + following)
     assert size.partitions == 8
     assert size.index_memory_mib == math.ceil((64 + 32 + 4 * 13) * 60_480_000 / 2**20) + 192
-    assert size.memory == size.index_memory_mib * 2**20 + (210 + 250) * 1_000_000
+    assert size.memory == size.index_memory_mib * 2**20 + (90 + 250) * 1_000_000
     assert size.disk == int((181 + 4 * 12) * 60_480_000 * 1.3)
     assert size.log == (93 + 32 + 24) * 60_480_000
     assert size.rebuild_s == pytest.approx(1_209.6)

@@ -30,6 +30,10 @@ pub const NUMBER: char = '\u{a503}';
 /// See `URL`.
 pub const EMOJI: char = '\u{a504}';
 
+/// The names of tokens, as people are shown them.
+pub const TOKENS: [(char, &str); 5] =
+    [(URL, "<url>"), (EMAIL, "<email>"), (USER, "<user>"), (NUMBER, "<number>"), (EMOJI, "<emoji>")];
+
 /// How often a text may have been escaped: feeds of HTML in XML have `&amp;nbsp;`.
 const TIMES_ESCAPED: usize = 2;
 
@@ -62,10 +66,10 @@ pub fn before_nfkc<'a>(text: &'a [u8], steps: &Normalisation, room: &'a mut Room
         draft.take(|edit| spacing::replace_pictures(edit, token.as_bytes()));
     }
     if steps.join_numbers {
-        draft.take(spacing::join_numbers);
+        spacing::join_numbers(&mut draft);
     }
     if steps.rejoin && has.has_ideographs() {
-        draft.take(spacing::rejoin);
+        spacing::rejoin(&mut draft);
     }
     let is_simplified = steps.simplify && has.has_traditional();
     if is_simplified {

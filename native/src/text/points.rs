@@ -2,9 +2,6 @@
 //!
 //! What is no generalized UTF-8 is read byte by byte, so that no step fails.
 
-/// Bytes of a text that are tested at once, in instructions of the processor.
-const BLOCK: usize = 64;
-
 /// Returns the code point that begins at an index, and its bytes; `None` at the end.
 #[must_use]
 pub fn at(text: &[u8], index: usize) -> Option<(u32, usize)> {
@@ -92,19 +89,4 @@ pub fn run_back(text: &[u8], index: usize, others: fn(u8) -> bool, most: usize) 
         }
     }
     start
-}
-
-/// Calls `found` with the index of each byte that, with the one before it, may be what is looked for.
-pub fn each_pair(text: &[u8], may_be: impl Fn(u8, u8) -> bool, mut found: impl FnMut(usize)) {
-    let Some(behind) = text.get(1..) else { return };
-    for (number, (before, bytes)) in text.chunks(BLOCK).zip(behind.chunks(BLOCK)).enumerate() {
-        let any = before.iter().zip(bytes).fold(false, |any, (&before, &byte)| any | may_be(before, byte));
-        if any {
-            for (index, (&before, &byte)) in before.iter().zip(bytes).enumerate() {
-                if may_be(before, byte) {
-                    found(number * BLOCK + index + 1);
-                }
-            }
-        }
-    }
 }

@@ -3,6 +3,8 @@
 //! `OpenCC` knows phrases: 乾 stays in 乾坤 and becomes 干 in 乾燥. It also unifies compatibility ideographs. The tables are
 //! those of the package that the crate was built with.
 
+use std::ops::RangeInclusive;
+
 use memchr::memmem;
 
 use super::edit::{Draft, Edit};
@@ -18,6 +20,12 @@ const SIMPLE_PARTICLE: &str = "着";
 const BEFORE: &str = "名专原编合论显卓昭土巨译遗拙撰";
 const BEHIND: &str = "名作者称述录书";
 
+/// Operators that say how the parts of an ideograph stand, the most of these in one another, and the most characters of a
+/// description.
+const OPERATORS: RangeInclusive<u32> = 0x2ff0..=0x2fff;
+const DEPTH: usize = 16;
+const DESCRIPTION: usize = 64;
+
 /// Simplifies a text without half surrogates.
 pub fn simplify(draft: &mut Draft) {
     draft.take(unify);
@@ -27,8 +35,10 @@ pub fn simplify(draft: &mut Draft) {
 
 /// Replaces compatibility ideographs by what they are.
 fn unify(edit: &mut Edit) {
+    let mut described = 0;
     for (at, point) in points::each(edit.text) {
-        if may_be_simplified(point) {
+        described = described.max(description_end(edit.text, at, point));
+        if at >= described && may_be_simplified(point) {
             replace_character(edit, at, point, &UNIFIED);
         }
     }
@@ -36,10 +46,12 @@ fn unify(edit: &mut Edit) {
 
 /// Replaces the longest phrase at each place, or else the character.
 fn convert(edit: &mut Edit) {
+    let mut described = 0;
     for (at, point) in points::each(edit.text) {
-        if at < edit.end() {
+        if at < edit.end().max(described) {
             continue;
         }
+        described = description_end(edit.text, at, point);
         let phrase = begins_phrase(point).then(|| phrase_at(&edit.text[at..])).flatten();
         if let Some((phrase, simple)) = phrase {
             edit.replace(at..at + phrase.len(), simple.as_bytes());
@@ -47,6 +59,41 @@ fn convert(edit: &mut Edit) {
             replace_character(edit, at, point, &CHARACTERS);
         }
     }
+}
+
+/// Returns the end of the description of an ideograph that begins here (⿰氵每: two parts side by side), which `OpenCC`
+/// leaves as it is; 0 if there is none.
+fn description_end(text: &[u8], at: usize, point: u32) -> usize {
+    if !OPERATORS.contains(&point) {
+        return 0;
+    }
+    // How many parts each of the operators that are not complete yet still needs.
+    let (mut needed, mut end) = (Vec::new(), at);
+    for _ in 0..DESCRIPTION {
+        let Some((point, bytes)) = points::at(text, end) else { return 0 };
+        end += bytes;
+        match point {
+            0x2ff2 | 0x2ff3 => needed.push(3),
+            0x2ffe | 0x2fff => needed.push(1),
+            0x2ff0..=0x2ffd => needed.push(2),
+            _ => {
+                while let Some(last) = needed.last_mut() {
+                    *last -= 1;
+                    if *last > 0 {
+                        break;
+                    }
+                    needed.pop();
+                }
+            }
+        }
+        if needed.is_empty() {
+            return end;
+        }
+        if needed.len() >= DEPTH {
+            return 0;
+        }
+    }
+    0
 }
 
 fn replace_particles(edit: &mut Edit) {

@@ -1,6 +1,8 @@
 //! Numbers and ideographs that signs and white space take apart, and pictures and characters that nobody sees.
 
-use super::edit::Edit;
+use memchr::{memchr2_iter, memchr3_iter, memmem};
+
+use super::edit::{Draft, Edit};
 use super::points;
 use super::traits::{is_ideograph, is_invisible, is_picture, is_skin_tone};
 use super::unicode14::Properties;
@@ -26,58 +28,52 @@ pub fn replace_pictures(edit: &mut Edit, stand_in: &[u8]) {
 }
 
 /// Drops the signs between two digits.
-pub fn join_numbers(edit: &mut Edit) {
-    let text = edit.text;
-    let is_sign = |byte: u8| matches!(byte, b'.' | b',' | b':' | b'/' | b'-');
-    points::each_pair(
-        text,
-        |before, byte| before.is_ascii_digit() & is_sign(byte),
-        |at| {
-            if text.get(at + 1).is_some_and(u8::is_ascii_digit) {
-                edit.replace(at..at + 1, b"");
-            }
-        },
-    );
+pub fn join_numbers(draft: &mut Draft) {
+    // None of them is a digit, so which goes first does not matter.
+    draft.take(|edit| memchr3_iter(b'.', b',', b':', edit.text).for_each(|at| drop_sign(edit, at)));
+    draft.take(|edit| memchr2_iter(b'/', b'-', edit.text).for_each(|at| drop_sign(edit, at)));
+}
+
+fn drop_sign(edit: &mut Edit, at: usize) {
+    let is_digit = |at: usize| edit.text.get(at).is_some_and(u8::is_ascii_digit);
+    if at > 0 && is_digit(at - 1) && is_digit(at + 1) {
+        edit.replace(at..at + 1, b"");
+    }
 }
 
 /// Drops white space between two ideographs, line breaks too, and one space between two lone letters or digits.
-pub fn rejoin(edit: &mut Edit) {
-    let text = edit.text;
-    // The last bytes of an ideograph, of U+3000 and of U+A0 have the high bit.
-    let may_be = |before: u8, byte: u8| {
-        let is_white = matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
-        let is_wide = matches!((before, byte), (0x80, 0x80) | (0xc2, 0xa0));
-        is_white & !before.is_ascii() | is_wide | (byte == b' ') & before.is_ascii_alphanumeric()
-    };
-    points::each_pair(text, may_be, |at| {
-        if text[at] == b' ' && text[at - 1].is_ascii() {
-            if is_lone(text, at - 1) && is_lone(text, at + 1) {
+pub fn rejoin(draft: &mut Draft) {
+    // White space that begins with one of these; which goes first does not matter.
+    draft.take(|edit| {
+        for at in memchr3_iter(b' ', b'\n', b'\t', edit.text) {
+            join_ideographs(edit, at);
+            if edit.text[at] == b' ' && at > 0 && is_lone(edit.text, at - 1) && is_lone(edit.text, at + 1) {
                 edit.replace(at..at + 1, b"");
             }
-            return;
-        }
-        let start = match text[..=at] {
-            [.., 0xe3, 0x80, 0x80] => at - 2,
-            [.., 0xc2, 0xa0] => at - 1,
-            _ => at,
-        };
-        if let Some(end) = ideographs_end(text, start) {
-            edit.replace(start..end, b"");
         }
     });
+    for begin in ["\r", "\u{3000}", "\u{a0}"] {
+        draft.take(|edit| memmem::find_iter(edit.text, begin).for_each(|at| join_ideographs(edit, at)));
+    }
+}
+
+/// Drops the white space that begins here if it is between two ideographs.
+fn join_ideographs(edit: &mut Edit, start: usize) {
+    let text = edit.text;
+    // The last byte of an ideograph is no ASCII.
+    if text[..start].last().is_none_or(u8::is_ascii) {
+        return;
+    }
+    let behind = points::each(&text[start..]).find(|&(_, point)| !Properties::of(point).is_white());
+    if let Some((size, _)) = behind.filter(|&(_, point)| is_ideograph(point)) {
+        if points::before(text, start).is_some_and(|(point, _)| is_ideograph(point)) {
+            edit.replace(start..start + size, b"");
+        }
+    }
 }
 
 /// Whether a letter or digit of ASCII is here, and none beside it.
 fn is_lone(text: &[u8], at: usize) -> bool {
     let has = |at: usize| text.get(at).is_some_and(u8::is_ascii_alphanumeric);
     has(at) && !has(at + 1) && !(at > 0 && has(at - 1))
-}
-
-/// Returns the end of white space between two ideographs, which begins here.
-fn ideographs_end(text: &[u8], start: usize) -> Option<usize> {
-    points::before(text, start).filter(|&(point, _)| is_ideograph(point))?;
-    let mut others = points::each(&text[start..]);
-    let (size, _) =
-        others.find(|&(_, point)| !Properties::of(point).is_white()).filter(|&(_, point)| is_ideograph(point))?;
-    (size > 0).then_some(start + size)
 }

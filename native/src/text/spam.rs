@@ -11,7 +11,7 @@
 //! words.
 
 use super::edit::{Draft, Edit};
-use super::points::{self, each_pair};
+use super::points;
 use super::unicode14::Properties;
 
 /// Least single characters in a row that are joined: honest text has two (5 元 起).
@@ -107,9 +107,12 @@ pub fn undo_lookalikes(draft: &mut Draft) {
         draft.take(undo_enclosed);
         draft.take(undo_foreign);
     }
-    draft.take(undo_in_numbers);
-    draft.take(undo_in_words);
-    draft.take(undo_at_ends);
+    let has = |is: fn(&u8) -> bool| draft.text().iter().any(is);
+    if has(u8::is_ascii_lowercase) && has(|&byte| is_leet(byte) || !byte.is_ascii()) {
+        draft.take(undo_in_numbers);
+        draft.take(undo_in_words);
+        draft.take(undo_at_ends);
+    }
 }
 
 fn undo_enclosed(edit: &mut Edit) {
@@ -201,35 +204,33 @@ fn undo_in_words(edit: &mut Edit) {
     let text = edit.text;
     let leet = |at: usize| text.get(at).and_then(|&byte| letter_for(byte));
     let is_latin = |at: usize| text.get(at).is_some_and(u8::is_ascii_lowercase);
-    each_pair(
-        text,
-        |before, byte| before.is_ascii_lowercase() & is_leet(byte),
-        |at| {
-            let Some(first) = leet(at).filter(|_| at >= edit.end()) else { return };
-            if let Some(second) = leet(at + 1).filter(|_| is_latin(at + 2)) {
-                edit.replace(at..at + 2, &[first, second]);
-            } else if is_latin(at + 1) {
-                let is_between = text[at] == b'1' && is_consonant(text[at - 1]) && is_consonant(text[at + 1]);
-                edit.replace(at..at + 1, &[if is_between { b'i' } else { first }]);
-            }
-        },
-    );
+    for at in behind_latin(text) {
+        let Some(first) = leet(at).filter(|_| at >= edit.end()) else { continue };
+        if let Some(second) = leet(at + 1).filter(|_| is_latin(at + 2)) {
+            edit.replace(at..at + 2, &[first, second]);
+        } else if is_latin(at + 1) {
+            let is_between = text[at] == b'1' && is_consonant(text[at - 1]) && is_consonant(text[at + 1]);
+            edit.replace(at..at + 1, &[if is_between { b'i' } else { first }]);
+        }
+    }
 }
 
 fn undo_at_ends(edit: &mut Edit) {
     let text = edit.text;
-    each_pair(
-        text,
-        |before, byte| before.is_ascii_lowercase() & matches!(byte, b'0' | b'1'),
-        |at| {
-            let least = if text[at] == b'0' { 1 } else { MIN_BEFORE_1 };
-            let is_word = at >= least && text[at - least..at].iter().all(u8::is_ascii_lowercase);
-            let goes_on = points::at(text, at + 1).is_some_and(|(point, _)| is_letter(point));
-            if let Some(letter) = letter_for(text[at]).filter(|_| is_word && !goes_on) {
-                edit.replace(at..at + 1, &[letter]);
-            }
-        },
-    );
+    for at in behind_latin(text).filter(|&at| matches!(text[at], b'0' | b'1')) {
+        let least = if text[at] == b'0' { 1 } else { MIN_BEFORE_1 };
+        let is_word = at >= least && text[at - least..at].iter().all(u8::is_ascii_lowercase);
+        let goes_on = points::at(text, at + 1).is_some_and(|(point, _)| is_letter(point));
+        if let Some(letter) = letter_for(text[at]).filter(|_| is_word && !goes_on) {
+            edit.replace(at..at + 1, &[letter]);
+        }
+    }
+}
+
+/// Returns where digits and signs that may stand for letters are behind a letter of a to z.
+fn behind_latin(text: &[u8]) -> impl Iterator<Item = usize> {
+    let pairs = text.iter().zip(text.get(1..).unwrap_or_default()).enumerate();
+    pairs.filter(|(_, (before, byte))| before.is_ascii_lowercase() && is_leet(**byte)).map(|(at, _)| at + 1)
 }
 
 fn letter_for(byte: u8) -> Option<u8> {

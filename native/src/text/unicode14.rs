@@ -36,6 +36,12 @@ impl Properties {
         self.0 & DECIMAL != 0
     }
 
+    /// Whether it is a combining mark that belongs to a word; enclosing marks do not.
+    #[must_use]
+    pub fn is_mark(self) -> bool {
+        self.0 & MARK != 0
+    }
+
     /// Whether it is white space: Python's `\s`, which `isspace` and `split` agree with.
     #[must_use]
     pub fn is_white(self) -> bool {

@@ -12,8 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from stream_dedup import _native
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation
-from stream_dedup.core.text import clean, markup
+from stream_dedup.core.text import markup
 
 _SPACES = re.compile(r"[^\S\n]+")
 _AROUND_LINES = re.compile(r" ?\n ?")
@@ -34,10 +35,7 @@ def readable_texts(texts: Sequence[str], settings: FingerprintSettings) -> list[
 def readable(text: str, steps: Normalisation, *, is_html: bool = False) -> str:
     """Return a text without the markup that these steps drop, its paragraphs on lines; without markup as it is."""
     bare = markup.text_of(text) if is_html else text
-    if steps.entities:
-        bare = clean.undo_entities(bare)
-    if steps.tags:
-        bare = clean.drop_tags(bare, keeps_lines=True)
+    bare = _native.without_markup(bare, entities=steps.entities, tags=steps.tags)
     return text if bare == text else _tidied(bare)
 
 

@@ -7,17 +7,9 @@ import numpy as np
 import pytest
 
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.fingerprint.mixing import (
-    WHOLE,
-    factor,
-    factors,
-    mixing_begin,
-    mixing_end,
-    share_of_short,
-    shares_of_short,
-)
 from stream_dedup.core.profiles import PROFILES
 from tests.core.texts import STORY
+from tests.reference.mixing import WHOLE, factor, mixing_begin, mixing_end, share_of_short
 
 ARTICLE = PROFILES["article"].settings
 SIZE = 300
@@ -51,38 +43,6 @@ def test_shares_have_no_steps() -> None:
 def test_where_every_text_is_long_none_is_short() -> None:
     """An article size of 0 leaves no room for short text."""
     assert [share_of_short(size, 0) for size in (0, 1, 1000)] == [0, 0, 0]
-
-
-@pytest.mark.parametrize("article_size", [0, 1, 40, OWN_SIZE, SIZE])
-def test_shares_of_many_texts_are_those_of_each(article_size: int) -> None:
-    """At every size, and beyond the end."""
-    sizes = np.arange(mixing_end(SIZE) + 3)
-    expected = [share_of_short(size, article_size) for size in sizes.tolist()]
-    assert shares_of_short(sizes, article_size).tolist() == expected
-
-
-def test_factors_of_many_vectors_are_those_of_each() -> None:
-    """Squares and their neighbours, up to the largest number of 63 bits: floats round these."""
-    roots = (
-        1,
-        2,
-        3,
-        1000,
-        2**26,
-        2**26 + 1,
-        94_906_265,
-        94_906_266,
-        94_906_267,
-        104_857_601,
-        2**31,
-        3_037_000_498,
-        3_037_000_499,
-    )
-    squares = [square for root in roots for square in (root**2 - 1, root**2, root**2 + 1) if square] + [2**63 - 1]
-    for share in (1, 300, WHOLE - 1):
-        made = factors(np.full(len(squares), share), np.array(squares))
-        assert made.tolist() == [factor(share, square) for square in squares]
-    assert factors(np.array([WHOLE, 0, WHOLE, 0]), np.array([9, 9, 0, 0])).tolist() == [1, 0, 1, 0]
 
 
 def test_both_kinds_of_features_are_brought_to_one_length() -> None:

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.fingerprint.sums_kernel import MOST, sums_of_weights
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.scheme import FingerprintSettings
+from tests.reference import sums as definition
+from tests.reference.fingerprint import Reference, differing
 
 Bits = NDArray[np.uint8]
 
@@ -25,26 +28,22 @@ WEIGHTS_AND_BITS = st.integers(1, 40).flatmap(
 )
 
 
-def bits(text: str) -> list[int]:
-    return [int(bit) for bit in text]
-
-
-def packed(*texts: str) -> Bits:
-    return np.packbits(np.array([bits(text) for text in texts], np.uint8), axis=1)
+def packed(*texts: str) -> list[bytes]:
+    return [bytes([int(text.ljust(8, "0"), 2)]) for text in texts]
 
 
 def test_two_words_of_weights_4_and_5_add_up_as_worked() -> None:
     """美国 (4) hashes to 100101, 51区 (5) to 101011: sums 9 -9 1 -1 1 9, reduced 101011."""
-    sums = simhash.add(np.array([4, 5]), packed("100101", "101011"))[:6]
-    assert sums.tolist() == [9, -9, 1, -1, 1, 9]
-    assert np.unpackbits(simhash.reduce(sums))[:6].tolist() == bits("101011")
+    sums = definition.add([4, 5], packed("100101", "101011"), 8).sums
+    assert sums[:6] == [9, -9, 1, -1, 1, 9]
+    assert definition.reduce(sums)[0] >> 2 == 0b101011
 
 
 def test_the_same_document_projected_on_six_hyperplanes() -> None:
     """D = (4, 5) and the normals (1,1) (-1,-1) (-1,1) (1,-1) (-1,1) (1,1) give the sums again."""
     normals = np.array([(1, 1), (-1, -1), (-1, 1), (1, -1), (-1, 1), (1, 1)])
-    sums = simhash.add(np.array([4, 5]), packed("100101", "101011"))[:6]
-    assert sums.tolist() == (normals @ [4, 5]).tolist()
+    sums = definition.add([4, 5], packed("100101", "101011"), 6).sums
+    assert sums == (normals @ [4, 5]).tolist()
 
 
 @given(WEIGHTS_AND_BITS)
@@ -53,39 +52,38 @@ def test_simhash_is_signs_of_projections(case: tuple[NDArray[np.int64], Bits]) -
     weights, hashes = case
     width = hashes.shape[1]
     normals = 2 * hashes.astype(np.int64) - 1
-    sums = simhash.add(weights, np.packbits(hashes, axis=1))[:width]
-    assert sums.tolist() == (weights @ normals).tolist()
-    assert np.unpackbits(simhash.reduce(sums))[:width].tolist() == (weights @ normals > 0).astype(int).tolist()
+    sums = definition.add(weights.tolist(), [row.tobytes() for row in np.packbits(hashes, axis=1)], width).sums
+    assert sums == (weights @ normals).tolist()
 
 
 def test_a_sum_of_zero_gives_a_zero_bit() -> None:
     """Equal weights for and against give a sum of 0, and a sum of 0 gives a 0 bit."""
-    assert simhash.reduce(simhash.add(np.array([3, 3]), packed("10000000", "01000000"))).tolist() == [0]
+    assert definition.reduce(definition.add([3, 3], packed("10000000", "01000000"), 8).sums) == bytes(1)
 
 
-@pytest.mark.parametrize("total", [2**24 - 1, 2**24, 2**24 + 1, 2**40 + 1])
-def test_sums_are_exact_on_both_sides_of_the_float32_limit(total: int) -> None:
-    """One heavy feature and many light ones: no unit is lost in float32 below 2**24, nor in float64 above."""
-    light = 3 * simhash.CHUNK_FEATURES
-    weights = np.array([total - light] + [1] * light)
-    hashes = np.random.default_rng(7).integers(0, 256, (light + 1, 4), np.uint8)
-    exact = weights @ (2 * np.unpackbits(hashes, axis=1).astype(np.int64) - 1)
-    assert simhash.add(weights, hashes).tolist() == exact.tolist()
+@pytest.mark.parametrize("heaviest", [1, 300, 65_535])
+def test_the_native_core_adds_up_as_the_definition_does(heaviest: int) -> None:
+    """Weights that add up beyond 16 bits, and beyond 24, and such as have more themselves."""
+    words = {f"w{number}": 1 + number * 7919 % heaviest for number in range(3_000)} | {"x": heaviest}
+    for features in ({"weights": "tf"}, {"damped": False}, {"damped": False, "top_k": 40}):
+        settings = FingerprintSettings(tables=16).with_features(**features)
+        made, expected = Fingerprinter(settings).features_of(words), Reference(settings).features_of(words)
+        assert differing(made, expected) == []
 
 
 @given(st.lists(st.integers(-(2**30), 2**30), min_size=1, max_size=8), st.integers(1, 2**60))
 def test_margins_are_what_exact_arithmetic_gives(sums: list[int], squares: int) -> None:
     """min(15, floor(8 * |sum| / norm)), but for the rounding of one float64 operation at an edge."""
-    found = simhash.margins(np.array([sums], np.float64), np.array([squares])).tolist()[0]
+    found = definition.margins(sums, squares)
     for value, margin in zip(sums, found, strict=True):
-        ratio = Fraction(simhash.MARGIN_SCALE * abs(value)) ** 2 / squares
+        ratio = Fraction(definition.MARGIN_SCALE * abs(value)) ** 2 / squares
         assert margin == simhash.MAX_MARGIN or ratio < Fraction(margin + 1) ** 2 * Fraction(1 + 2**-50)
         assert ratio * Fraction(1 + 2**-50) >= margin**2
 
 
 def test_margins_of_no_features_are_zero() -> None:
     """Margins without features are 0, without a division by zero."""
-    assert simhash.margins(np.zeros((1, 4)), np.array([0])).tolist() == [[0, 0, 0, 0]]
+    assert definition.margins([0] * 4, 0) == [0, 0, 0, 0]
 
 
 @given(st.lists(st.integers(0, 15), min_size=64, max_size=64))
@@ -102,15 +100,12 @@ def wide_hash(word: str, width: int) -> bytes:
 
 def estimated_cosine(a: Counter[str], b: Counter[str], width: int) -> float:
     signatures = [
-        simhash.reduce(
-            simhash.add(
-                np.array(list(one.values())),
-                np.frombuffer(b"".join(wide_hash(word, width) for word in one), np.uint8).reshape(len(one), -1),
-            )
+        int.from_bytes(
+            definition.reduce(definition.add(list(one.values()), [wide_hash(word, width) for word in one], width).sums)
         )
         for one in (a, b)
     ]
-    return simhash.similarity(int(np.bitwise_count(signatures[0] ^ signatures[1]).sum()), width)
+    return simhash.similarity((signatures[0] ^ signatures[1]).bit_count(), width)
 
 
 def cosine(a: Counter[str], b: Counter[str]) -> float:
@@ -144,33 +139,3 @@ def test_similarity_at_its_ends() -> None:
     assert simhash.similarity(128) == pytest.approx(0, abs=1e-12)
     assert simhash.similarity(256) == -1
     assert simhash.similarity(52) == pytest.approx(0.8, abs=0.005)
-
-
-def test_several_texts_at_once_are_each_alone() -> None:
-    """The sums of several texts are those of each alone, also without features and above the float32 limit."""
-    rng = np.random.default_rng(11)
-    sizes = [0, 1, 7, 0, simhash.CHUNK_FEATURES, 3 * simhash.CHUNK_FEATURES + 5, 2, 0]
-    hashes = rng.integers(0, 256, (sum(sizes), 4), np.uint8)
-    ends = np.cumsum(sizes)
-    for most in (100, 1 << 30):
-        weights = rng.integers(1, most, sum(sizes))
-        alone = [
-            simhash.add(weights[end - size : end], hashes[end - size : end])
-            for end, size in zip(ends, sizes, strict=True)
-        ]
-        assert simhash.add_each(weights, hashes, ends).tolist() == np.array(alone).tolist()
-
-
-@pytest.mark.parametrize("most", [100, MOST, 2 * MOST, 1 << 30])
-def test_compiled_sums_are_those_of_the_definition(most: int) -> None:
-    """Sums of 256 bits and of fewer, also where weights are added up beyond 16 bits, or have more themselves."""
-    rng = np.random.default_rng(most)
-    sizes = [0, 1, 7, 0, 3000, 2, 0]
-    ends = np.cumsum(sizes)
-    for size in (8, 32):
-        hashes = rng.integers(0, 256, (sum(sizes), size), np.uint8)
-        weights = rng.integers(max(1, most // 2), most + 1, sum(sizes))
-        weights[::5] = most
-        made = sums_of_weights(weights, hashes, ends)
-        assert made.sums.tolist() == simhash.add_each(weights, hashes, ends).tolist()
-        assert made.squares.tolist() == simhash.per_text(weights * weights, ends).tolist()

@@ -9,22 +9,14 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.arrays import U8
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.fingerprint.sketcher import Sketcher
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings
+from tests.reference.sketch import mixed, sketch_of
 
-VALUES = ((3, 16), (5, 16))
+Values = tuple[tuple[int, int], ...]
+VALUES: Values = ((3, 16), (5, 16))
 GOLDEN = ["5c1e2fa30401821915027b5c04f3614d", "e882e6fbdfe8cde0712bdc194e1f6953", "056df389eb356e5b48f147dde76e44c8"]
-LETTERS = st.text(st.sampled_from("天地玄黄宇宙洪荒abc1é한𠀀"), max_size=60)
-
-
-def mixed(number: int) -> int:
-    """The mixing function of MurmurHash3 for 32 bits."""
-    number ^= number >> 16
-    number = number * 0x85EBCA6B % 2**32
-    number ^= number >> 13
-    number = number * 0xC2B2AE35 % 2**32
-    return number ^ number >> 16
+LETTERS = st.text(st.sampled_from("天地玄黄宇宙洪荒abc1é한𠀀"), min_size=1, max_size=60)
 
 
 def unmixed(number: int) -> int:
@@ -36,64 +28,50 @@ def unmixed(number: int) -> int:
     return number ^ number >> 16
 
 
-def defined(text: str, k: int, bins: int, seed: int = 0, longest: int = 5) -> list[int]:
-    """The values of one length of shingles, a shingle and a bin at a time."""
-    points = [ord(letter) for letter in text.ljust(longest, "\0")]
-    minima: dict[int, int] = {}
-    for at in range(len(points) - k + 1):
-        value = mixed(seed)
-        for number, point in enumerate(points[at : at + k]):
-            value = (value * (0x9E3779B1 if number else 1) + point) % 2**32
-        bin_of, value = (mixed(value) >> 16) * bins >> 16, mixed(value)
-        minima[bin_of] = min(value, minima.get(bin_of, value))
-    values = []
-    for number in range(bins):
-        order = sorted(range(bins), key=lambda other: mixed(((number * bins + other) * 0x9E3779B1 + bins) % 2**32))
-        donor = number if number in minima else next(other for other in order if other in minima)
-        values.append(mixed((minima[donor] + number * 0x9E3779B1) % 2**32) >> 28)
-    return values
+def native(text: str, values: Values = VALUES, seed: int = 0) -> bytes:
+    """The sketch that the native core makes of a text of letters."""
+    made: bytes = Fingerprinter(FingerprintSettings(sketch=values, seed=seed)).fingerprint([text]).sketches[0].tobytes()
+    return made
 
 
 def unpacked(sketches: U8) -> U8:
     return np.stack((sketches >> 4, sketches & 15), axis=-1).reshape(len(sketches), 2 * sketches.shape[1])
 
 
-@given(st.lists(LETTERS, max_size=6), st.integers(0, 2**32 - 1))
-def test_a_batch_has_the_values_of_the_definition(texts: list[str], seed: int) -> None:
-    """Sketches of a batch are those of a plain loop over shingles and bins, also of empty and of very short texts."""
-    found = unpacked(Sketcher(VALUES, seed).of_texts(texts)).tolist()
-    assert found == [defined(text, 3, 16, seed) + defined(text, 5, 16, seed) for text in texts]
+@given(LETTERS, st.integers(0, 2**32 - 1))
+def test_a_sketch_is_that_of_the_definition(text: str, seed: int) -> None:
+    """Sketches are those of a plain loop over shingles and bins, also of very short texts, whatever the seed is."""
+    for values in (VALUES, ((5, 16), (2, 8), (3, 24)), ((1, 8),)):
+        assert native(text, values, seed) == sketch_of(sorted_letters(text), values, seed)
 
 
-def test_a_sketch_depends_on_its_own_text_alone() -> None:
-    """However long the other texts of a batch are, each text has the sketch that it has alone."""
-    texts = ["天地玄黄宇宙洪荒" * 3, "", "a", "0123456789" * 4, "日月盈昃"]
-    alone = np.concatenate([Sketcher(VALUES).of_texts([text]) for text in texts])
-    assert Sketcher(VALUES).of_texts(texts).tolist() == alone.tolist()
+def sorted_letters(text: str) -> str:
+    """The letters in the order of a sketch: ideographs that jieba knows first."""
+    is_other = [not "\u4e00" <= letter <= "\u9fd5" for letter in text]
+    return "".join(letter for _, letter in sorted(zip(is_other, text, strict=True), key=lambda one: one[0]))
 
 
-def test_values_are_in_the_order_of_the_settings() -> None:
-    """Also where that of the lengths of the shingles is another one."""
-    text = "渡口的船今天早上开了"
-    found = unpacked(Sketcher(((5, 16), (2, 8), (3, 24))).of_texts([text])).tolist()
-    assert found == [[value for k, bins in ((5, 16), (2, 8), (3, 24)) for value in defined(text, k, bins)]]
+def test_long_texts_have_the_sketches_of_the_definition() -> None:
+    """Of sizes about those of the blocks in which shingles are hashed."""
+    rng = np.random.default_rng(3)
+    for size in (255, 256, 257, 259, 260, 261, 511, 512, 513, 5000):
+        text = random_letters(rng, size)
+        assert native(text) == sketch_of(text, VALUES)
 
 
 def test_a_hash_that_stands_for_an_empty_bin_is_no_shingle() -> None:
     """A text of that shingle alone has the values of empty bins, and another keeps those of its other shingles."""
     # The mixing function gives each number once: the one that it makes all ones of.
     number = unmixed(2**32 - 1)
-    seed_start = (number - ord("a")) % 2**32
-    seed = unmixed(seed_start)
+    seed = unmixed((number - ord("a")) % 2**32)
     ones = [mixed((2**32 - 1 + at * 0x9E3779B1) % 2**32) >> 28 for at in range(8)]
-    assert unpacked(Sketcher(((1, 8),), seed).of_texts(["a"])).tolist() == [ones]
-    assert Sketcher(((1, 8),), seed).of_texts(["ab"]).tolist() == Sketcher(((1, 8),), seed).of_texts(["b"]).tolist()
+    assert unpacked(np.frombuffer(native("a", ((1, 8),), seed), np.uint8)[np.newaxis]).tolist() == [ones]
+    assert native("ab", ((1, 8),), seed) == native("b", ((1, 8),), seed)
 
 
 def test_sketches_are_the_same_on_every_machine() -> None:
     """The bytes of fixed texts are those that were written down."""
-    found = Sketcher(VALUES).of_texts(["渡口的船今天早上开了", "theferryleftthismorning", "ab"])
-    assert [row.tobytes().hex() for row in found] == GOLDEN
+    assert [native(text).hex() for text in ("渡口的船今天早上开了", "theferryleftthismorning", "ab")] == GOLDEN
 
 
 def random_letters(rng: np.random.Generator, count: int) -> str:
@@ -109,7 +87,8 @@ def test_equal_values_estimate_the_jaccard_similarity(length: int, common: float
     for _ in range(300):
         kept = random_letters(rng, round(length * common))
         pairs += [kept + random_letters(rng, length - len(kept)) for _ in range(2)]
-    values = unpacked(Sketcher(((3, 32),)).of_texts(pairs))
+    settings = FingerprintSettings(sketch=((3, 32),))
+    values = unpacked(Fingerprinter(settings).fingerprint(pairs).sketches)
     shingles = length - 2
     shared = max(round(length * common) - 2, 0)
     similarity = shared / (2 * shingles - shared)
@@ -132,7 +111,7 @@ LETTERS_OF = (
 def test_a_sketch_is_made_of_letters_and_digits(settings: FingerprintSettings, text: str, letters: str) -> None:
     """Ideographs come first; case, white space and punctuation do not count, in long and in short text."""
     made = Fingerprinter(settings).fingerprint([text])
-    assert made.sketches.tolist() == Sketcher(VALUES).of_texts([letters]).tolist()
+    assert made.sketches[0].tobytes() == sketch_of(letters, VALUES)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +126,7 @@ def test_a_sketch_is_made_of_letters_and_digits(settings: FingerprintSettings, t
 def test_a_sketch_may_be_made_of_all_characters(text: str, characters: str) -> None:
     """Punctuation and addresses count, white space does not, and tricks of spam are undone."""
     made = Fingerprinter(COMMENT).fingerprint([text])
-    assert made.sketches.tolist() == Sketcher(VALUES).of_texts([characters]).tolist()
+    assert made.sketches[0].tobytes() == sketch_of(characters, VALUES)
 
 
 def test_texts_without_features_have_blank_sketches() -> None:
@@ -160,7 +139,7 @@ def test_fields_are_sketched_as_one_text() -> None:
     """The letters of all fields follow each other; their weights do not count."""
     settings = replace(LONG, fields=(("title", 3), ("body", 1)))
     made = Fingerprinter(settings).fingerprint([["渡口", "今天 ferry"]])
-    assert made.sketches.tolist() == Sketcher(VALUES).of_texts(["渡口今天ferry"]).tolist()
+    assert made.sketches[0].tobytes() == sketch_of("渡口今天ferry", VALUES)
 
 
 def test_another_seed_gives_another_sketch() -> None:
@@ -168,8 +147,3 @@ def test_another_seed_gives_another_sketch() -> None:
     texts = [random_letters(np.random.default_rng(seed), 60) for seed in range(300)]
     one, other = (unpacked(Fingerprinter(replace(SHORT, seed=seed)).fingerprint(texts).sketches) for seed in (0, 1))
     assert np.mean(one == other) == pytest.approx(1 / 16, abs=0.01)
-
-
-def test_no_values_make_empty_sketches() -> None:
-    """A scheme without a sketch has sketches of no bytes."""
-    assert Sketcher(()).of_texts(["some", "texts"]).shape == (2, 0)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation
-from stream_dedup.core.text.clean import before_nfkc
 from stream_dedup.core.text.markup import text_of
 from stream_dedup.core.text.readable import readable, readable_texts
+from tests.native_steps import before_nfkc
 
 STEPS = Normalisation(tags=True, entities=True)
 BROKEN = st.sampled_from(["<p>", "</p>", "<br/>", "<!--", "-->", "<b", ">", "&lt;", "&amp;lt;p&gt;", "](", ")"])

@@ -1,13 +1,10 @@
 """Traditional to simplified."""
 
-import sys
-
 import pytest
 
-from stream_dedup.core.text import simplify as module
-from stream_dedup.core.text.simplify import simplifiable, simplify
-from stream_dedup.errors import UserError
 from tests.core.texts import STORY, TRADITIONAL_STORY, some_texts
+from tests.native_steps import simplify
+from tests.reference.simplify import simplifiable
 
 
 @pytest.mark.parametrize(
@@ -39,12 +36,3 @@ def test_text_without_a_simplifiable_character_is_simple() -> None:
     simple = [text for text in some_texts(2000) if known.isdisjoint(map(ord, text))]
     assert simple
     assert [text for text in simple if simplify(text) != text] == []
-
-
-def test_opencc_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error for a missing OpenCC names it and the remedy."""
-    module._converter.cache_clear()
-    monkeypatch.setitem(sys.modules, "opencc", None)
-    with pytest.raises(UserError, match="package opencc cannot be loaded"):
-        simplify("體")
-    module._converter.cache_clear()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core.text.spam import shorten_repeats, undo_lookalikes, unspace
+from tests.reference.spam import shorten_repeats, undo_lookalikes, unspace
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,126 @@
+//! The units of short text: each character of languages without spaces, and each other word.
+//!
+//! Letters and digits count. In a text of almost nothing but symbols (drawings, a row of emoji with a word) all visible
+//! characters count, each run of one symbol once.
+
+use std::ops::Range;
+
+use crate::text::characters::{Class, han_number, is_white};
+use crate::text::clean;
+use crate::text::numbers::has_symbol;
+
+/// Visible characters for each letter from which on symbols count.
+const SYMBOLS: usize = 4;
+/// Letters that stand for addresses and the like.
+const TOKENS: std::ops::RangeInclusive<char> = clean::URL..=clean::EMOJI;
+
+/// A unit.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    bytes: Range<u32>,
+    /// A word of a language that is written with spaces, or a number; otherwise it is one character.
+    pub is_word: bool,
+}
+
+/// What counts of a short text.
+#[derive(Clone, Debug)]
+pub struct Units {
+    text: String,
+    units: Vec<Unit>,
+}
+
+impl Units {
+    /// The units that count of a text that is normalised as short text.
+    #[must_use]
+    pub fn of(normalised: String) -> Self {
+        let units = units_of(&normalised);
+        let letters: usize = units.iter().map(|unit| characters(&normalised[range(&unit.bytes)])).sum();
+        let visible = normalised.chars().filter(|one| *one != ' ').count();
+        if letters * SYMBOLS < visible {
+            let bare = without_runs(&normalised);
+            if letters * SYMBOLS < bare.chars().count() && (letters > 0 || has_symbol(&bare)) {
+                return Self::of_all_characters(bare);
+            }
+        }
+        Self { text: normalised, units }
+    }
+
+    fn of_all_characters(text: String) -> Self {
+        let unit = |(at, one): (usize, char)| Unit {
+            bytes: at as u32..(at + one.len_utf8()) as u32,
+            is_word: Class::of(one).begins_unit(),
+        };
+        let units = text.char_indices().map(unit).collect();
+        Self { text, units }
+    }
+
+    /// The units with their texts, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.units.iter().map(|unit| (&self.text[range(&unit.bytes)], unit.is_word))
+    }
+
+    /// Letters that count: those of tokens do not.
+    #[must_use]
+    pub fn letters(&self) -> usize {
+        let is_token = |unit: &str| {
+            let mut characters = unit.chars();
+            characters.next().is_some_and(|one| TOKENS.contains(&one)) && characters.next().is_none()
+        };
+        self.iter().filter(|(unit, _)| !is_token(unit)).map(|(unit, _)| characters(unit)).sum()
+    }
+
+    /// All units, with something between two of them.
+    #[must_use]
+    pub fn joined(&self, between: &str) -> String {
+        self.iter().map(|(unit, _)| unit).collect::<Vec<_>>().join(between)
+    }
+
+    /// Appends the letters of the text, its ideographs first.
+    pub fn add_letters(&self, letters: &mut Vec<u32>) {
+        let every = || self.iter().flat_map(|(unit, _)| unit.chars());
+        letters.extend(every().filter(|one| han_number(*one).is_some()).map(u32::from));
+        letters.extend(every().filter(|one| han_number(*one).is_none()).map(u32::from));
+    }
+}
+
+fn units_of(text: &str) -> Vec<Unit> {
+    let mut units: Vec<Unit> = Vec::new();
+    // The end of the word that may go on.
+    let mut open = None;
+    for (at, one) in text.char_indices() {
+        let class = Class::of(one);
+        let end = (at + one.len_utf8()) as u32;
+        let begins = class.begins_unit();
+        match (units.last_mut(), open) {
+            (Some(word), Some(last)) if last == at as u32 && (begins || class.is_mark()) => {
+                word.bytes.end = end;
+                open = Some(end);
+            }
+            _ if begins || class.is_single() => {
+                units.push(Unit { bytes: at as u32..end, is_word: begins });
+                open = begins.then_some(end);
+            }
+            _ => open = None,
+        }
+    }
+    units
+}
+
+/// The text without spaces, and with each run of one symbol once.
+fn without_runs(text: &str) -> String {
+    let mut before = None;
+    let kept = text.chars().filter(|&one| {
+        let is_repeated = before == Some(one) && !(Class::of(one).is_alphanumeric() || one == '_' || is_white(one));
+        before = Some(one);
+        !is_repeated && one != ' '
+    });
+    kept.collect()
+}
+
+fn characters(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn range(bytes: &Range<u32>) -> Range<usize> {
+    bytes.start as usize..bytes.end as usize
+}

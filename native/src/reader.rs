@@ -1,0 +1,549 @@
+//! Tells whether a text is long, short or exact, and makes what an entry has of it.
+//!
+//! The article size is compared with the number of letters, digits and ideographs in the words of the text, read as long
+//! text, of all fields together: spaces, punctuation and markup make no text longer. The exact size is compared with the
+//! number of characters of the text normalised as short text, including single spaces and punctuation, before tricks of
+//! spam are undone; or, where letters are compared, with the number of letters that count. A text with fewer than
+//! [`LEAST_LETTERS`] letters that count is exact, whatever its size.
+//!
+//! A text without a letter, a digit or a symbol that counts has no features, and a token for an address is none of these.
+//! Of an exact text with addresses all characters are compared, the addresses as they stand but for their schemes: a link
+//! alone is near the same link, and near no other.
+//!
+//! A sketch is made of the letters of a text: the ideographs in order, then the other characters and words that count, in
+//! order, without spaces. Or of all characters of the text as short text but white space, with addresses: of texts that
+//! differ in little but a link, the signature sees the same text, and the sketch another one.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::ops::Range;
+
+use crate::features::counts::Counts;
+use crate::features::grams::Grams;
+use crate::features::sentences::key_text;
+use crate::features::units::Units;
+use crate::features::weights::Weigher;
+use crate::features::words::{Rule, Words, bytes_of};
+use crate::features::{Feature, Weighed, heaviest_first};
+use crate::segment::Segmenter;
+use crate::segment::dictionary::{DICTIONARY, Dictionary};
+use crate::settings::{Compared, Normalisation, Settings, Treat, Treatment};
+use crate::signature::form::Form;
+use crate::signature::mixing::{WHOLE, factor, share_of_short};
+use crate::signature::sketch::Sketcher;
+use crate::signature::sums::{BITS, Hash, MAX_MARGIN, Sums, feature_hash};
+use crate::text::clean;
+use crate::text::edit::Room;
+use crate::text::normalise::normalise;
+
+/// Least letters of a short text: of three, one changed is a large part of the text.
+const LEAST_LETTERS: usize = 4;
+
+/// The kind of a text, as log entries have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Compared by its words.
+    Long = 0,
+    /// Nothing of it counts.
+    Featureless = 1,
+    /// Compared by characters.
+    Short = 3,
+    /// Compared whole.
+    Exact = 4,
+}
+
+/// What all texts of one scheme share.
+pub struct Scheme {
+    settings: Settings,
+    long: Kind,
+    short: Kind,
+    sketcher: Sketcher,
+}
+
+/// A user's words, as files have them.
+#[derive(Clone, Debug, Default)]
+pub struct OwnWords {
+    /// For the dictionary, each with its frequency.
+    pub words: Vec<(String, Option<u64>)>,
+    /// Texts whose words do not count.
+    pub stop_words: Vec<String>,
+}
+
+/// One kind of text: long or short.
+struct Kind {
+    dictionary: Cow<'static, Dictionary>,
+    /// The optional steps of normalising.
+    steps: Normalisation,
+    weigher: Weigher,
+    rule: Rule,
+    stop_words: HashSet<String>,
+}
+
+impl Kind {
+    fn new(treatment: &Treatment, own: &OwnWords) -> Self {
+        let mut made = Self {
+            dictionary: Cow::Borrowed(&*DICTIONARY),
+            steps: treatment.normalisation,
+            weigher: Weigher::new(&treatment.features),
+            rule: Rule { marked: treatment.features.marked, numbers: treatment.normalisation.numbers },
+            stop_words: HashSet::new(),
+        };
+        let mut room = Room::default();
+        if !own.words.is_empty() {
+            // As they stand in texts.
+            let mut simplified = |word: &str| match made.steps.simplify {
+                true => clean::simplified(word.as_bytes(), &mut room).into_owned(),
+                false => word.to_owned(),
+            };
+            let words: Vec<_> = own.words.iter().map(|(word, frequency)| (simplified(word), *frequency)).collect();
+            let words = words.iter().map(|(word, frequency)| (word.as_str(), *frequency));
+            made.dictionary = Cow::Owned(DICTIONARY.with_words(words));
+        }
+        made.stop_words = own.stop_words.iter().map(|text| made.normalise(text.as_bytes(), &mut room)).collect();
+        made
+    }
+
+    /// A text after all steps but that of numbers.
+    fn normalise(&self, text: &[u8], room: &mut Room) -> String {
+        let normalised = normalise(&clean::before_nfkc(text, &self.steps, room).text);
+        clean::after_nfkc(&normalised, &self.steps, false, room).into_owned()
+    }
+
+    /// Splits a part of a text into words.
+    fn split(&self, text: &[u8], words: &mut Words, room: &mut Room) {
+        if self.steps.changes_after_nfkc() {
+            words.split_normalised(self.normalise(text, room), self.rule, &self.dictionary);
+        } else {
+            let cleaned = clean::before_nfkc(text, &self.steps, room).text.into_owned();
+            words.split(cleaned, self.rule, &self.dictionary);
+        }
+    }
+}
+
+/// What an entry has of a text.
+#[derive(Clone)]
+pub struct Reading {
+    /// Its kind.
+    pub status: Status,
+    /// Zero without features.
+    pub signature: Hash,
+    /// Packed; zero without features.
+    pub margins: Vec<u8>,
+    /// With the form at its end; zero without features.
+    pub sketch: Vec<u8>,
+}
+
+/// What the reading of a text is made from.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// The normalised text; of short text what counts.
+    pub text: String,
+    /// Heaviest first; an exact text is one feature.
+    pub features: Vec<Feature>,
+    /// Sums of their weights.
+    pub sums: [i64; BITS],
+    /// Of the text.
+    pub form: Form,
+}
+
+impl Default for Explained {
+    fn default() -> Self {
+        Self { text: String::new(), features: Vec::new(), sums: [0; BITS], form: Form::default() }
+    }
+}
+
+impl Explained {
+    /// With names in place of the letters that stand for tokens.
+    fn with_names(mut self) -> Self {
+        let named = |text: String| {
+            if text.is_ascii() {
+                return text;
+            }
+            clean::TOKENS.iter().fold(text, |text, (letter, name)| text.replace(*letter, name))
+        };
+        self.text = named(self.text);
+        for feature in &mut self.features {
+            feature.name = named(std::mem::take(&mut feature.name));
+        }
+        self
+    }
+}
+
+impl Scheme {
+    /// Of these settings, with a user's words.
+    #[must_use]
+    pub fn new(settings: Settings, own: &OwnWords) -> Self {
+        let no_words = OwnWords::default();
+        let of_short = if settings.short.features.are_grams { &no_words } else { own };
+        Self {
+            long: Kind::new(&settings.long, own),
+            short: Kind::new(&settings.short, of_short),
+            sketcher: Sketcher::new(&settings.sketch, settings.seed),
+            settings,
+        }
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Bytes of an entry's sketch, with the form.
+    #[must_use]
+    pub fn sketch_bytes(&self) -> usize {
+        self.settings.value_bytes() + if self.settings.form { 8 } else { 0 }
+    }
+
+    fn blank(&self, status: Status) -> Reading {
+        Reading {
+            status,
+            signature: [0; BITS / 8],
+            margins: vec![0; self.settings.margin_bits / 2],
+            sketch: vec![0; self.sketch_bytes()],
+        }
+    }
+
+    fn exact(&self, text: &str) -> Reading {
+        let mut made = self.blank(Status::Exact);
+        made.signature = feature_hash(text.as_bytes(), self.settings.seed);
+        made.margins.fill(MAX_MARGIN << 4 | MAX_MARGIN);
+        made
+    }
+
+    fn of_features(&self, status: Status, sums: &Sums, letters: &[u32], form: &Form) -> Reading {
+        let mut made = Reading { status, signature: sums.signature(), margins: Vec::new(), sketch: Vec::new() };
+        sums.pack_margins(self.settings.margin_bits, &mut made.margins);
+        if !self.sketcher.is_idle() {
+            self.sketcher.sketch(letters, &mut made.sketch);
+            if self.settings.form {
+                form.pack(self.settings.seed, &mut made.sketch);
+            }
+        }
+        made.sketch.resize(self.sketch_bytes(), 0);
+        made
+    }
+}
+
+/// The fields of a text, without markup, in generalized UTF-8.
+pub type Fields<'t> = &'t [&'t [u8]];
+
+/// Reads texts of one scheme: the scratch memory of one thread.
+pub struct Reader {
+    room: Room,
+    words: Vec<Words>,
+    segmenter: Segmenter,
+    counts: Counts,
+    grams: Grams,
+    weighed: Weighed,
+}
+
+/// What a text is as one kind of text.
+struct Part {
+    sums: Sums,
+    features: Vec<Feature>,
+}
+
+/// A text as short text.
+struct Short {
+    /// Each field up to NFKC.
+    normalised: Vec<String>,
+    /// Each field after all steps.
+    texts: Vec<String>,
+    /// What counts of each field.
+    units: Vec<Units>,
+}
+
+impl Reader {
+    /// Reads texts of this scheme.
+    #[must_use]
+    pub fn new(scheme: &Scheme) -> Self {
+        Self {
+            room: Room::default(),
+            words: Vec::new(),
+            segmenter: Segmenter::default(),
+            counts: Counts::new(scheme.long.dictionary.size().max(scheme.short.dictionary.size())),
+            grams: Grams::default(),
+            weighed: Weighed::default(),
+        }
+    }
+
+    /// Reads one text.
+    pub fn read(&mut self, scheme: &Scheme, fields: Fields) -> Reading {
+        self.read_with(scheme, fields, None)
+    }
+
+    /// Reads one text, with all that its reading is made from.
+    pub fn explain(&mut self, scheme: &Scheme, fields: Fields) -> (Reading, Explained) {
+        let mut explained = Explained::default();
+        let made = self.read_with(scheme, fields, Some(&mut explained));
+        (made, explained.with_names())
+    }
+
+    /// The words of a text as long text, those of ideographs first.
+    pub fn words(&mut self, scheme: &Scheme, fields: Fields) -> Vec<String> {
+        self.split_long(scheme, fields);
+        let mut found = Vec::new();
+        for words in &self.words {
+            for (run, offset) in words.han_runs() {
+                let add = |word: Range<usize>, _| found.push(words.source()[bytes_of(offset, &word)].to_owned());
+                self.segmenter.cut(&scheme.long.dictionary, run, add);
+            }
+            found.extend(words.others().map(str::to_owned));
+        }
+        found
+    }
+
+    fn read_with(&mut self, scheme: &Scheme, fields: Fields, mut explained: Option<&mut Explained>) -> Reading {
+        let settings = &scheme.settings;
+        let size = if settings.has_long() { self.split_long(scheme, fields) } else { 0 };
+        if settings.has_long() && size >= settings.surely_long() {
+            return match self.long(scheme, fields, explained.is_some()) {
+                Some(long) => self.finish_long(scheme, fields, long, &Form::default(), explained),
+                None => self.featureless(scheme, fields, explained),
+            };
+        }
+        let short = self.read_short(scheme, fields);
+        let letters: usize = short.units.iter().map(Units::letters).sum();
+        let characters: usize = short.normalised.iter().map(|one| one.chars().count()).sum();
+        let measured = if settings.exact == Compared::Letters { letters } else { characters };
+        if measured < settings.exact_size || (settings.exact_size > 0 && letters < LEAST_LETTERS) {
+            return self.exact(scheme, fields, &short, letters, explained);
+        }
+        let form = if settings.form { Form::of(&short.normalised.join("\n")) } else { Form::default() };
+        let article_size = settings.article_size.unwrap_or(0);
+        let share = if settings.has_long() { share_of_short(size, article_size) } else { WHOLE };
+        let long = if share < WHOLE { self.long(scheme, fields, explained.is_some()) } else { None };
+        let own = if share == 0 && long.is_some() { None } else { self.short(scheme, &short, explained.is_some()) };
+        let (status, sums, features) = match (long, own) {
+            (Some(long), None) => return self.finish_long(scheme, fields, long, &form, explained),
+            (None, None) => return self.featureless(scheme, fields, explained),
+            (None, Some(own)) => (Status::Short, own.sums, own.features),
+            (Some(long), Some(own)) => {
+                let status = if size >= article_size { Status::Long } else { Status::Short };
+                let factors = (factor(WHOLE - share, long.sums.squares), factor(share, own.sums.squares));
+                let mut features = long.times(factors.0);
+                features.extend(own.times(factors.1));
+                features.sort_by_key(|one| Reverse(one.weight));
+                (status, long.sums.mixed(factors.0, &own.sums, factors.1), features)
+            }
+        };
+        let mut letters = Vec::new();
+        if !scheme.sketcher.is_idle() {
+            match settings.sketched {
+                Compared::Characters => letters = self.characters_with_addresses(scheme, fields),
+                Compared::Letters => short.units.iter().for_each(|units| units.add_letters(&mut letters)),
+            }
+        }
+        if let Some(explained) = &mut explained {
+            explained.text = if status == Status::Long { self.long_text(scheme, fields) } else { short.shown() };
+            (explained.features, explained.sums, explained.form) = (features, sums.sums, form.clone());
+        }
+        scheme.of_features(status, &sums, &letters, &form)
+    }
+
+    /// Splits the fields as long text; returns how many letters they have.
+    fn split_long(&mut self, scheme: &Scheme, fields: Fields) -> usize {
+        self.words.resize_with(fields.len(), Words::default);
+        for (field, words) in fields.iter().zip(&mut self.words) {
+            scheme.long.split(field, words, &mut self.room);
+        }
+        self.words.iter().map(|words| words.letters().len()).sum()
+    }
+
+    /// What a text that is split is as long text; none without features.
+    fn long(&mut self, scheme: &Scheme, fields: Fields, explains: bool) -> Option<Part> {
+        let settings = &scheme.settings;
+        for (words, &weight) in self.words.iter().zip(&settings.field_weights) {
+            self.counts.add(words, weight, &mut self.segmenter, &scheme.long.dictionary);
+        }
+        if settings.key_sentences > 0 {
+            let mut words = Words::default();
+            for (field, &weight) in fields.iter().zip(&settings.field_weights) {
+                scheme.long.split(&key_text(field), &mut words, &mut self.room);
+                let times = weight.saturating_mul(settings.key_sentences);
+                self.counts.add(&words, times, &mut self.segmenter, &scheme.long.dictionary);
+            }
+        }
+        self.weigh_words(scheme, &scheme.long, explains)
+    }
+
+    /// A text as short text.
+    fn read_short(&mut self, scheme: &Scheme, fields: Fields) -> Short {
+        let (mut normalised, mut texts, mut units) = (Vec::new(), Vec::new(), Vec::new());
+        for field in fields {
+            let one = normalise(&clean::before_nfkc(field, &scheme.short.steps, &mut self.room).text);
+            let text = clean::after_nfkc(&one, &scheme.short.steps, true, &mut self.room).into_owned();
+            units.push(Units::of(text.clone()));
+            texts.push(text);
+            normalised.push(one);
+        }
+        Short { normalised, texts, units }
+    }
+
+    /// What a text is as short text; none without features.
+    fn short(&mut self, scheme: &Scheme, short: &Short, explains: bool) -> Option<Part> {
+        let kind = &scheme.short;
+        if !kind.weigher.features().are_grams {
+            let mut words = Words::default();
+            for (text, &weight) in short.texts.iter().zip(&scheme.settings.field_weights) {
+                // Numbers are replaced already.
+                words.split_normalised(text.clone(), Rule { numbers: Treat::Keep, ..kind.rule }, &kind.dictionary);
+                self.counts.add(&words, weight, &mut self.segmenter, &kind.dictionary);
+            }
+            return self.weigh_words(scheme, kind, explains);
+        }
+        for (units, &weight) in short.units.iter().zip(&scheme.settings.field_weights) {
+            self.grams.add(units, weight);
+        }
+        let mut features = Vec::new();
+        let named = explains.then_some(&mut features);
+        self.grams.weigh(&kind.weigher, scheme.settings.seed, &mut self.weighed, named);
+        self.part(kind, features)
+    }
+
+    fn weigh_words(&mut self, scheme: &Scheme, kind: &Kind, explains: bool) -> Option<Part> {
+        let mut features = Vec::new();
+        let named = explains.then_some(&mut features);
+        let seed = scheme.settings.seed;
+        self.counts.weigh(&kind.dictionary, &kind.weigher, &kind.stop_words, seed, &mut self.weighed, named);
+        self.part(kind, features)
+    }
+
+    /// What was weighed; none without features.
+    fn part(&mut self, kind: &Kind, mut features: Vec<Feature>) -> Option<Part> {
+        if self.weighed.weights.is_empty() {
+            return None;
+        }
+        let top_k = kind.weigher.features().top_k;
+        self.weighed.keep_heaviest(top_k);
+        heaviest_first(&mut features, top_k);
+        Some(Part { sums: Sums::of(&self.weighed.weights, &self.weighed.hashes), features })
+    }
+
+    /// A text that is split, by its words alone.
+    fn finish_long(
+        &mut self,
+        scheme: &Scheme,
+        fields: Fields,
+        Part { sums, features }: Part,
+        form: &Form,
+        explained: Option<&mut Explained>,
+    ) -> Reading {
+        let letters = if scheme.sketcher.is_idle() {
+            Cow::Borrowed([].as_slice())
+        } else if scheme.settings.sketched == Compared::Characters {
+            Cow::Owned(self.characters_with_addresses(scheme, fields))
+        } else if let [words] = self.words.as_slice() {
+            Cow::Borrowed(words.letters())
+        } else {
+            Cow::Owned(self.words.iter().flat_map(Words::letters).copied().collect())
+        };
+        let made = scheme.of_features(Status::Long, &sums, &letters, form);
+        if let Some(explained) = explained {
+            explained.text = self.long_text(scheme, fields);
+            (explained.features, explained.sums, explained.form) = (features, sums.sums, form.clone());
+        }
+        made
+    }
+
+    /// A text that is compared whole.
+    fn exact(
+        &mut self,
+        scheme: &Scheme,
+        fields: Fields,
+        short: &Short,
+        letters: usize,
+        explained: Option<&mut Explained>,
+    ) -> Reading {
+        let has_address = short.texts.iter().any(|one| one.contains(clean::URL));
+        if letters == 0 && !has_address {
+            return self.featureless(scheme, fields, explained);
+        }
+        let text = if has_address {
+            let steps = Normalisation { urls: Treat::Keep, ..scheme.short.steps };
+            let mut with_links = |field: &&[u8]| {
+                let text = normalise(&clean::before_nfkc(field, &steps, &mut self.room).text);
+                clean::without_schemes(&text, &mut self.room).replace(' ', "")
+            };
+            fields.iter().map(&mut with_links).collect::<Vec<_>>().join("\n")
+        } else if scheme.settings.exact == Compared::Letters {
+            short.units.iter().map(|units| units.joined("")).collect::<Vec<_>>().join("\n")
+        } else {
+            short.texts.join("\n")
+        };
+        let made = scheme.exact(&text);
+        if let Some(explained) = explained {
+            let is_shown = has_address || scheme.settings.exact == Compared::Characters;
+            explained.text = if is_shown { text.clone() } else { short.shown() };
+            explained.sums = Sums::of(&[1], &[made.signature]).sums;
+            explained.features = vec![Feature { name: text, count: 1, weight: 1, hash: made.signature }];
+        }
+        made
+    }
+
+    fn featureless(&mut self, scheme: &Scheme, fields: Fields, explained: Option<&mut Explained>) -> Reading {
+        if let Some(explained) = explained {
+            explained.text = self.read_short(scheme, fields).shown();
+        }
+        scheme.blank(Status::Featureless)
+    }
+
+    /// The normalised text as long text.
+    fn long_text(&mut self, scheme: &Scheme, fields: Fields) -> String {
+        let normalised = fields.iter().map(|field| scheme.long.normalise(field, &mut self.room));
+        normalised.collect::<Vec<_>>().join("\n")
+    }
+
+    /// All characters of a text as short text but white space, addresses included.
+    fn characters_with_addresses(&mut self, scheme: &Scheme, fields: Fields) -> Vec<u32> {
+        let own = &scheme.short.steps;
+        let steps = Normalisation { urls: Treat::Keep, emails: Treat::Keep, users: Treat::Keep, ..*own };
+        let mut letters = Vec::new();
+        for field in fields {
+            let text = normalise(&clean::before_nfkc(field, &steps, &mut self.room).text);
+            let text = clean::after_nfkc(&text, own, true, &mut self.room);
+            letters.extend(text.chars().filter(|one| *one != ' ').map(u32::from));
+        }
+        letters
+    }
+}
+
+impl Part {
+    /// Its features, whose weights are multiplied.
+    fn times(&self, factor: u64) -> Vec<Feature> {
+        self.features.iter().map(|one| Feature { weight: one.weight * factor, ..one.clone() }).collect()
+    }
+}
+
+impl Short {
+    /// What counts, as people are shown it.
+    fn shown(&self) -> String {
+        self.units.iter().map(|units| units.joined(" ")).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Scheme {
+    /// What features that a caller counted add up to, as those of a text of this kind.
+    #[must_use]
+    pub fn weigh(&self, counts: &[(String, u64)], status: Status) -> (Reading, Explained) {
+        let mut explained = Explained::default();
+        if counts.is_empty() {
+            return (self.blank(Status::Featureless), explained);
+        }
+        let weigher = if status == Status::Long { &self.long.weigher } else { &self.short.weigher };
+        explained.features.extend(counts.iter().map(|(name, count)| Feature {
+            name: name.clone(),
+            count: *count,
+            weight: u64::from(weigher.weight(weigher.idf(name), *count)),
+            hash: feature_hash(name.as_bytes(), self.settings.seed),
+        }));
+        heaviest_first(&mut explained.features, weigher.features().top_k);
+        let weights: Vec<u32> = explained.features.iter().map(|one| one.weight as u32).collect();
+        let hashes: Vec<Hash> = explained.features.iter().map(|one| one.hash).collect();
+        let sums = Sums::of(&weights, &hashes);
+        explained.sums = sums.sums;
+        (self.of_features(status, &sums, &[], &explained.form), explained.with_names())
+    }
+}

@@ -1,0 +1,169 @@
+//! Sums of weights over the bits of hashes, and the signature and the margins that they make (SimHash, Charikar 2002).
+//!
+//! Sum i adds the weight of each feature whose hash has a 1 in bit i, and subtracts the weight of each other feature. Bit i
+//! of the signature is 1 if sum i is greater than 0. The margin of a bit tells how sure it is: the sum over the Euclidean
+//! length of the weight vector, in eighths, at most 15. A sum divided by that length has about a standard normal
+//! distribution, so 4 bits reach to 15 / 8 standard deviations; a bit beyond that almost never flips.
+//!
+//! The numbers are the same on every machine: weights are whole numbers, and a margin is a square root, a multiplication
+//! and a division, each correctly rounded.
+
+use multiversion::multiversion;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+/// Bytes of a signature.
+pub const BYTES: usize = 32;
+/// Bits of a signature.
+pub const BITS: usize = 8 * BYTES;
+const MARGIN_SCALE: f64 = 8.0;
+/// Largest margin.
+pub const MAX_MARGIN: u8 = 15;
+
+/// 256 bits, bit 0 the high bit of byte 0.
+pub type Hash = [u8; BYTES];
+
+/// The hash of a feature: XXH3-128 of its UTF-8 bytes with seed 2n, then with seed 2n + 1, where n is the scheme's, each
+/// in canonical (big-endian) order.
+#[must_use]
+pub fn feature_hash(name: &[u8], seed: u64) -> Hash {
+    let mut hash = [0; BYTES];
+    let (first, second) = hash.split_at_mut(BYTES / 2);
+    first.copy_from_slice(&xxh3_128_with_seed(name, seed.wrapping_mul(2)).to_be_bytes());
+    second.copy_from_slice(&xxh3_128_with_seed(name, seed.wrapping_mul(2).wrapping_add(1)).to_be_bytes());
+    hash
+}
+
+/// What the features of one text add up to.
+#[derive(Clone)]
+pub struct Sums {
+    /// One for each bit.
+    pub sums: [i64; BITS],
+    /// Sum of the squares of the weights.
+    pub squares: u64,
+}
+
+impl Sums {
+    /// Adds up features.
+    #[must_use]
+    pub fn of(weights: &[u32], hashes: &[Hash]) -> Self {
+        let mut ones = [0_u64; BITS];
+        let mut narrow = Vec::new();
+        let mut begin = 0;
+        while begin < weights.len() {
+            narrow_weights(&weights[begin..], &mut narrow);
+            let mut few = [[0; 16]; BITS / 16];
+            add(&narrow, &hashes[begin..], &mut few);
+            for (sum, &more) in ones.iter_mut().zip(few.as_flattened()) {
+                *sum += u64::from(more);
+            }
+            begin += narrow.len();
+            if narrow.is_empty() {
+                add_one(weights[begin], &hashes[begin], &mut ones);
+                begin += 1;
+            }
+        }
+        let total: u64 = weights.iter().copied().map(u64::from).sum();
+        let squares = weights.iter().map(|&weight| u64::from(weight).pow(2)).sum();
+        // What adds for a 1 and subtracts for a 0 is twice the weight of the ones, less the total.
+        Self { sums: ones.map(|one| 2 * one as i64 - total as i64), squares }
+    }
+
+    /// The sums of a text that has features of two kinds, each multiplied.
+    #[must_use]
+    pub fn mixed(&self, factor: u64, other: &Self, other_factor: u64) -> Self {
+        let sum = |at: usize| self.sums[at] * factor as i64 + other.sums[at] * other_factor as i64;
+        let squares = self.squares.wrapping_mul(factor).wrapping_mul(factor);
+        let others = other.squares.wrapping_mul(other_factor).wrapping_mul(other_factor);
+        Self { sums: std::array::from_fn(sum), squares: squares.wrapping_add(others) }
+    }
+
+    /// Bit i is 1 where the sum is greater than 0.
+    #[must_use]
+    pub fn signature(&self) -> Hash {
+        std::array::from_fn(|byte| (0..8).fold(0, |bits, at| bits << 1 | u8::from(self.sums[8 * byte + at] > 0)))
+    }
+
+    /// How sure each of the first bits is.
+    pub fn margins(&self, bits: usize) -> impl Iterator<Item = u8> {
+        let norm = (self.squares.max(1) as f64).sqrt();
+        let margin = move |sum: &i64| (MARGIN_SCALE * sum.unsigned_abs() as f64 / norm).floor();
+        self.sums[..bits].iter().map(margin).map(|margin| margin.min(f64::from(MAX_MARGIN)) as u8)
+    }
+
+    /// Appends the margins of the first bits, two in a byte, the first in the high half.
+    pub fn pack_margins(&self, bits: usize, packed: &mut Vec<u8>) {
+        let mut margins = self.margins(bits);
+        while let (Some(first), Some(second)) = (margins.next(), margins.next()) {
+            packed.push(first << 4 | second);
+        }
+    }
+}
+
+/// Takes as many weights as add up to a number of 16 bits.
+fn narrow_weights(weights: &[u32], narrow: &mut Vec<u16>) {
+    narrow.clear();
+    narrow.extend(weights.iter().scan(0_u16, |total, &weight| {
+        let weight = u16::try_from(weight).ok()?;
+        *total = total.checked_add(weight)?;
+        Some(weight)
+    }));
+}
+
+/// Adds the weights to the sums of the bits that their hashes have.
+#[multiversion(targets("x86_64+avx2+bmi1+bmi2", "aarch64+neon"))]
+fn add(weights: &[u16], hashes: &[Hash], sums: &mut [[u16; 16]; BITS / 16]) {
+    const MASKS: [u16; 16] = {
+        let mut masks = [0x8000; 16];
+        let mut at = 0;
+        while at < 16 {
+            masks[at] >>= at;
+            at += 1;
+        }
+        masks
+    };
+    for (chunk, sums) in sums.iter_mut().enumerate() {
+        let mut own = [0_u16; 16];
+        for (&weight, hash) in weights.iter().zip(hashes) {
+            let bits = u16::from_be_bytes([hash[2 * chunk], hash[2 * chunk + 1]]);
+            for (sum, mask) in own.iter_mut().zip(MASKS) {
+                *sum += if bits & mask == 0 { 0 } else { weight };
+            }
+        }
+        *sums = own;
+    }
+}
+
+fn add_one(weight: u32, hash: &Hash, ones: &mut [u64; BITS]) {
+    for (at, sum) in ones.iter_mut().enumerate() {
+        if hash[at / 8] >> (7 - at % 8) & 1 == 1 {
+            *sum += u64::from(weight);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adds_where_a_bit_is_1_and_subtracts_where_it_is_0() {
+        let hash = |first| {
+            let mut hash = [0; BYTES];
+            hash[0] = first;
+            hash
+        };
+        let sums = Sums::of(&[4, 5], &[hash(0b1001_0100), hash(0b1010_1100)]);
+        assert_eq!(sums.sums[..6], [9, -9, 1, -1, 1, 9]);
+        assert_eq!(sums.signature()[0], 0b1010_1100);
+        // Over the length of (4, 5).
+        assert_eq!(sums.margins(6).collect::<Vec<u8>>(), [11, 11, 1, 1, 1, 11]);
+    }
+
+    #[test]
+    fn holds_weights_and_sums_beyond_16_bits() {
+        let weights: Vec<u32> = (0..300).map(|at| if at % 3 == 0 { 1 << 20 } else { 65_535 }).collect();
+        let sums = Sums::of(&weights, &[[0xFF; BYTES]; 300]);
+        let total = i64::from(weights.iter().sum::<u32>());
+        assert_eq!(sums.sums, [total; BITS]);
+    }
+}

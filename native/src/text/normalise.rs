@@ -1,0 +1,84 @@
+//! Which differences between two texts never count.
+//!
+//! 1. Characters that Unicode 14 does not know become spaces.
+//! 2. Of a run of combining marks the first [`MAX_MARKS`] stay. No language has more, and sorting a long run takes time
+//!    with the square of its length.
+//! 3. NFKC, case folding, and NFKC again, because folding may leave marks uncomposed.
+//! 4. White space becomes single spaces, none at the ends.
+//!
+//! Most characters depend on no other: they are looked up in a table, and only what is between two of them is normalised.
+
+use caseless::Caseless;
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::{canonical_combining_class, decompose_compatible};
+
+use super::characters::{Class, is_white};
+
+/// Most combining marks in a row that are kept: the limit of Unicode's Stream-Safe Text Format.
+const MAX_MARKS: usize = 30;
+
+/// Takes all four steps.
+#[must_use]
+pub fn normalise(text: &str) -> String {
+    let mut made = Joined { text: String::with_capacity(text.len()), is_apart: false };
+    let mut begin = 0;
+    let mut pending = None;
+    for (at, one) in text.char_indices() {
+        let class = Class::of(one);
+        if class.begins_anew() {
+            made.add(&text[begin..at], pending);
+            (begin, pending) = (at, Some((one, class)));
+        } else {
+            pending = None;
+        }
+    }
+    made.add(&text[begin..], pending);
+    made.text
+}
+
+/// A text that gets single spaces for white space.
+struct Joined {
+    text: String,
+    is_apart: bool,
+}
+
+impl Joined {
+    /// Adds a part that no other changes; `alone`: the one character that it has.
+    fn add(&mut self, part: &str, alone: Option<(char, Class)>) {
+        match alone.map(|(one, class)| (one, class, class.ascii())) {
+            Some((.., Some(ascii))) => self.push(char::from(ascii)),
+            Some((one, class, None)) if class.stays() => self.push(one),
+            _ => nfkc_casefold(part).for_each(|one| self.push(one)),
+        }
+    }
+
+    fn push(&mut self, one: char) {
+        if is_white(one) {
+            self.is_apart = !self.text.is_empty();
+            return;
+        }
+        if std::mem::take(&mut self.is_apart) {
+            self.text.push(' ');
+        }
+        self.text.push(one);
+    }
+}
+
+/// Takes steps 1 to 3.
+fn nfkc_casefold(text: &str) -> impl Iterator<Item = char> {
+    let mut marks = 0;
+    let assigned = text.chars().map(|one| if Class::of(one).is_assigned() { one } else { ' ' });
+    let capped = assigned.filter(move |&one| {
+        marks = if begins_with_mark(one) { marks + 1 } else { 0 };
+        marks <= MAX_MARKS
+    });
+    capped.nfkc().default_case_fold().nfkc()
+}
+
+fn begins_with_mark(character: char) -> bool {
+    let mut first = None;
+    if !character.is_ascii() {
+        decompose_compatible(character, |one| first = first.or(Some(one)));
+    }
+    first.is_some_and(|one| canonical_combining_class(one) != 0)
+}

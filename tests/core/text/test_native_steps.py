@@ -1,0 +1,303 @@
+"""The steps of normalising in the native core, against their definitions in ``tests.reference``."""
+
+import html.entities
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice, pairwise, product
+from pathlib import Path
+
+import opencc
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from stream_dedup import _native
+from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.scheme import Normalisation, content_hash
+from stream_dedup.core.text.unicode14 import join_halves, unassigned
+from tests import native_steps as clean
+from tests.amount import FULL, code_points
+from tests.core.texts import MORE, SAMPLE, some_texts
+from tests.reference import clean as reference
+from tests.reference.normalise import normalise
+from tests.reference.simplify import simplify
+
+LONG, SHORT = PROFILES["article"].settings.long.normalisation, PROFILES["comment"].settings.short.normalisation
+ALL = replace(LONG, emails="drop", users="token", emoji="drop")
+TREATS = st.sampled_from(["keep", "drop", "token"])
+STEPS = st.sampled_from([LONG, SHORT, ALL]) | st.builds(
+    Normalisation,
+    **{name: st.booleans() for name in ("invisible", "tags", "entities", "join_numbers", "rejoin", "simplify")},
+    **{name: st.booleans() for name in ("unspace", "lookalikes", "repeats")},
+    **dict.fromkeys(("urls", "emails", "users", "emoji", "numbers"), TREATS),
+)
+# Of everything that a step looks for, whole, begun and nearly.
+PIECES = (
+    *'abzZ019 .,:;/-_@&<>#?=!%()[]"~\n\t\r',
+    *"中字国のー々é߄ґя｜Ｗ１．／＠：！＜＆\u3000\xa0\x0b\x1c\x85\u2003\u200b\xad\x00\ufe0f☀✂…Ⅲ漢語著乾\u0130\u0131\u017f\u212a",
+    *"\U0001f600\U0001f3fb\ud83d\ude00\U00020000\U000e0041\U0010ffff",
+    *("](", "](http://a.cn/x)", '[a](b "t")', '](a\n"q)")', "](" + "x" * 1999, "](" + "x" * 2000 + ")"),
+    *("<b>", "</p>", "<a href='x'>", "<\u0130>", "<\u212ax>", "<!--", "-->", "<!-- x -->", "<b" + "y" * 499 + ">"),
+    *("&amp;", "&nbsp;", "&#32;", "&#x41;", "&a;", "&ab;", "&abcdefghi;", "&#1234567;", "&\u017fs;", "&#xabcdef;"),
+    *("http://", "https://ex.com/a?b=1", "ftp:", "ab：//x", "//", "///", "a1b-c+d://", "abcdefghijk://", "1a://b"),
+    *(
+        "www.",
+        "WWW.",
+        "wwww.",
+        "a.com",
+        "a.CN/x",
+        "x.net:80/",
+        "b.org?q",
+        ".co",
+        ".cn",
+        "..",
+        "．ｃｏｍ",
+        "ｈｔｔｐ：／／ａ",
+    ),
+    *("@user", "a@b.com", "@a.cn", "2.5", "1,000", "12:30", "3/4", "2024-05-01", "字 \n字", "a" * 63 + ".b.cn"),
+)
+
+
+TRICKS = (
+    *"abcilotxyz0123456789 .,-_!@$&+*中微信号のé߀ق٣яжα①ⓐ한ก\u0301\U00020000",
+    *("l00k", "fr33", "c@sh", "b1d", "13800138000", "138ool3800o", "channe1", "t0", "mp3", "w.e.i.x", "微 信 号"),
+    *("a . b . c", "v  x  1", "哈哈哈", "!!!!", "aaaa", "....", "x" * 70, "o1l0o1l0o1l0", "p\u0430y", "❶⓿🅐🇦"),
+)
+SCHEMES = ("http://", "https:", "//", "www.", "WWW.", "x", ".", "1", ":", "a.cn", " ", "中", "\u0131", "-")
+
+
+def made_of(*pieces: str) -> st.SearchStrategy[str]:
+    return st.lists(st.sampled_from(pieces), max_size=25).map("".join)
+
+
+ANY = made_of(*PIECES) | st.text(max_size=9)
+NORMALISED = (made_of(*TRICKS) | ANY).map(normalise)
+
+
+def assert_clean(steps: Normalisation, texts: Sequence[str]) -> None:
+    """Each text after the steps before NFKC is that of the definition, and a text is told as what it is."""
+    found = clean.clean(texts, steps)
+    kept = replace(steps, urls="keep", emails="keep", users="keep")
+    for row, text in enumerate(texts):
+        expected = reference.before_nfkc(text, steps)
+        assert found.texts[row] == join_halves(expected), text
+        if row not in found.addressed:
+            assert reference.before_nfkc(text, kept) == expected
+        if row not in found.simplified:
+            assert reference.before_nfkc(text, replace(steps, simplify=False)) == expected
+
+
+def assert_undone(steps: Normalisation, texts: Sequence[str]) -> None:
+    """Each text after the steps against spam, without and with that of numbers, is that of the definition."""
+    for text, both in zip(texts, clean.after_nfkc_and_numbers(texts, steps), strict=True):
+        expected = reference.after_nfkc(text, steps) if reference.changes_after_nfkc(steps) else text
+        assert clean.after_nfkc(text, steps) == expected, text
+        assert both == reference.replace_numbers(expected, steps.numbers), text
+
+
+@given(STEPS, st.lists(ANY, max_size=5))
+def test_texts_are_those_of_the_definition(steps: Normalisation, texts: list[str]) -> None:
+    """Whatever the steps are; half surrogates and characters beyond the first planes, too."""
+    assert_clean(steps, texts)
+
+
+@given(STEPS, st.lists(NORMALISED, max_size=5))
+def test_texts_without_tricks_are_those_of_the_definition(steps: Normalisation, texts: list[str]) -> None:
+    """Whatever the steps after NFKC are."""
+    assert_undone(steps, texts)
+
+
+@given(ANY, st.booleans(), st.booleans())
+@example("<l\u0131>a</\u212a><P\n>b<pre-c><hr_><section中>", False, True)
+def test_text_without_markup_is_that_of_the_definition(text: str, entities: bool, tags: bool) -> None:
+    """As a reader sees it: blocks leave line feeds."""
+    bare = reference.undo_entities(text) if entities else text
+    expected = reference.drop_tags(bare, keeps_lines=True) if tags else bare
+    assert clean.without_markup(text, Normalisation(entities=entities, tags=tags)) == expected
+
+
+@given(made_of(*SCHEMES).map(normalise))
+def test_addresses_without_schemes_are_those_of_the_definition(text: str) -> None:
+    assert clean.drop_schemes(text) == reference.drop_schemes(text)
+
+
+@given(NORMALISED)
+def test_symbols_and_numbers_are_those_of_the_definition(text: str) -> None:
+    assert clean.has_symbol(text) == reference.has_symbol(text)
+    assert [_native.is_number(word) for word in text.split()] == [word.isdecimal() for word in text.split()]
+
+
+@given(
+    made_of(
+        *"乾坤燥隆著名看作者繁體學習⿰⿱⿲⿾氵每\ufe00\U000e0100 a\ud83d\ude00\uf900", "⿰" * 15, "𪚥", "沈沈", "什麼"
+    )
+)
+def test_simplified_texts_are_those_of_the_package(text: str) -> None:
+    """Phrases, compatibility ideographs, descriptions of ideographs, and the particle."""
+    assert clean.simplify(text) == simplify(text)
+
+
+def test_every_character_is_simplified_as_by_the_package() -> None:
+    """Alone, and between two that phrases begin or end with."""
+    points = code_points()
+    for form in ("{}", "沈{}藉"):
+        text = "\n".join(form.format(chr(point)) for point in points)
+        assert clean.simplify(text).split("\n") == simplify(text).split("\n")
+
+
+def test_phrases_are_simplified_as_by_the_package(tmp_path: Path) -> None:
+    """Each that its dictionary has: whole, without its last character and its first, twice, and before the next one."""
+    made = tmp_path / "phrases.txt"
+    folder = Path(opencc.__path__[0], "clib")
+    source = folder / "share" / "opencc" / "TSPhrases.ocd2"
+    subprocess.run(
+        [folder / "bin" / "opencc_dict", "-i", source, "-o", made, "-f", "ocd2", "-t", "text"],
+        check=True,
+        capture_output=True,
+    )
+    phrases = [line.split("\t")[0] for line in made.read_text("utf-8").splitlines()]
+    assert len(phrases) > 400
+    forms = [form for one in phrases for form in (one, one[:-1], one[1:], one * 2)]
+    forms += [first[:-1] + second for first, second in pairwise(phrases)]
+    text = "\n".join(forms)
+    assert clean.simplify(text).split("\n") == simplify(text).split("\n")
+
+
+def test_the_dictionaries_that_were_built_in_are_those_of_the_package() -> None:
+    """In the order of its configuration, by their hashes: the scheme names these."""
+    folder = Path(opencc.__path__[0], "clib", "share", "opencc")
+    names = re.findall(r'"file": "([^"]+)"', (folder / "t2s.json").read_text("utf-8"))
+    assert len(names) == 4
+    assert [content_hash(folder / name) for name in names] == _native.OPENCC_HASHES
+
+
+def test_entities_are_those_of_html() -> None:
+    """Each name with and without its semicolon, cut and continued; numbers at their edges."""
+    names = [f"&{made}" for name in html.entities.html5 for made in (name, name[:-1] + ";", name.rstrip(";") + "x;")]
+    edges = (0, 1, 9, 10, 11, 13, 14, 31, 32, 126, 127, 128, 159, 160, 0xD7FF, 0xD800, 0xDFFF, 0xE000, 0xFDCF, 0xFDD0)
+    above = (0xFDEF, 0xFDF0, 0xFFFD, 0xFFFE, 0xFFFF, 0x10000, 0x1FFFE, 0x10FFFF, 0x110000, 9_999_999, 10_000_000)
+    numbers = [f"&#{made};" for point in (*edges, *above) for made in (f"{point}", f"x{point:x}", f"X{point:07X}")]
+    assert_clean(Normalisation(entities=True), [*names, *numbers])
+
+
+def test_the_properties_of_characters_are_those_of_unicode_14() -> None:
+    """Letters and digits of user names, digits, and white space, of every character that Unicode 14 has."""
+    names = [f"@{chr(point)}" for point in code_points()]
+    assert_clean(Normalisation(users="drop"), names)
+    assigned = [chr(point) for point in code_points() if not unassigned()[point]]
+    assert [_native.is_number(one) for one in assigned] == [one.isdecimal() for one in assigned]
+    assert_clean(Normalisation(rejoin=True), [f"字 {one}字" for one in assigned])
+
+
+@pytest.mark.parametrize(
+    ("alphabet", "size"),
+    [
+        (("<!--", "-->", "<a>", "<b ", "x", "<"), 6),
+        (("http://", "a.cn", "www.", ".com", "/", "@", " ", "好", "b"), 5),
+        (("](", "x", ")", " ", '"', "<a>", "&ab;"), 6),
+        ("<a/>!-", 6),
+        ("&a#x1;", 6),
+        ('](a) "', 6),
+        (":/a.1", 6),
+        (".cnwo@", 6),
+        ("1a. 字", 6),
+        ("字 \n\x0ba", 6),
+    ],
+)
+def test_every_short_text_of_few_pieces(alphabet: Sequence[str], size: int) -> None:
+    """All texts up to a size: each way in which these follow each other, and each within another."""
+    sizes = range(size + 1 if FULL else size)
+    texts = ["".join(one) for each in sizes for one in product(alphabet, repeat=each)]
+    assert_clean(LONG, texts)
+    assert_clean(SHORT, texts)
+
+
+def test_what_is_looked_for_ends_where_its_definition_says() -> None:
+    """Each limit, one below it and one above it."""
+    limits = {
+        "<b{}>": reference.ATTRIBUTE_CHARACTERS,
+        "<!--{}-->": reference.COMMENT_CHARACTERS,
+        "]({})": reference.TARGET_CHARACTERS,
+        '](b "{}")': reference.TITLE_CHARACTERS,
+        "a{}://b": 9,
+        "{}.a.cn": reference.LOOK_BACK,
+        "@{}.cn": reference.LOOK_BACK,
+        "&{};": 8,
+        "&#1{};": 6,
+        "&#xa{};": 5,
+        "&a{};": 31,
+    }
+    for form, limit in limits.items():
+        assert_clean(LONG, [f"字{form}字".format("a" * size) for size in range(max(limit - 3, 0), limit + 3)])
+        assert_clean(SHORT, [f"字{form}字".format("1" * size) for size in range(max(limit - 3, 0), limit + 3)])
+    assert_clean(LONG, ["awww.a", "1www.a", "-www.a", "字www.a", "www.a", "wwww.a"])
+
+
+@pytest.mark.parametrize("steps", [LONG, SHORT, ALL, Normalisation(emoji="token", rejoin=True)])
+def test_every_character_alone_and_among_others(steps: Normalisation) -> None:
+    """Each has the traits that the definition gives it."""
+    ranges = (*reference.INVISIBLE_RANGES, *reference.PICTURE_RANGES, reference.SKIN_RANGE, *reference.IDEOGRAPH_RANGES)
+    edges = {point for ends in ranges for end in ends for point in (end - 1, end, end + 1) if point >= 0}
+    some = islice(code_points(), 0, None, 1 if FULL else 19)
+    points = [*some, *edges, *range(256), *range(0xFF00, 0xFF60), *range(0xD7FE, 0xE002), sys.maxunicode]
+    texts = [form.format(chr(point)) for point in points for form in ("{0}", "字{0} 字1{0}2 a {0}", "<{0}>.cn{0}&{0};")]
+    for start in range(0, len(texts), 5000):
+        assert_clean(steps, texts[start : start + 5000])
+
+
+@pytest.mark.parametrize(
+    ("alphabet", "size"), [("ab01$ ", 6), ("ol01中", 8), ("a中. é", 7), ("yb1 ", 7), ("a1_!", 7), ("aaa10é", 6)]
+)
+def test_every_short_text_of_few_characters(alphabet: str, size: int) -> None:
+    """All texts up to a size: each way in which these follow each other."""
+    sizes = range(size + 1 if FULL else size - 1)
+    texts = [normalise("".join(one)) for each in sizes for one in product(dict.fromkeys(alphabet), repeat=each)]
+    for steps in (
+        SHORT,
+        replace(SHORT, unspace=False),
+        replace(SHORT, lookalikes=False),
+        replace(SHORT, repeats=False, numbers="token"),
+    ):
+        assert_undone(steps, texts)
+
+
+@pytest.mark.parametrize("size", range(1, 5))
+def test_single_characters_are_joined_as_far_as_separators_reach(size: int) -> None:
+    """At the end of a text and in its middle, with as many signs between them as the step allows, and one more."""
+    apart = ".-!+"[:size].join("abc")
+    texts = [apart, f"好 {apart}", f"{apart} 好吧"]
+    assert_undone(SHORT, texts)
+    assert [("abc" in clean.after_nfkc(text, SHORT)) for text in texts] == [size <= 3] * 3
+
+
+def test_real_texts_are_those_of_the_definition() -> None:
+    """Articles and comments, before and after NFKC."""
+    texts = [*SAMPLE, *MORE, *some_texts(500)]
+    for steps in (LONG, SHORT, ALL):
+        assert_clean(steps, texts)
+    assert_undone(SHORT, list(map(normalise, texts)))
+
+
+def test_a_text_that_is_not_changed_is_the_same_object() -> None:
+    """So that a batch of texts without tricks is not copied."""
+    texts = ["今天的新闻很好", "nothing to do"]
+    assert [one is text for one, text in zip(clean.clean(texts, LONG).texts, texts, strict=True)] == [True, True]
+    after = clean.after_nfkc_and_numbers(texts, SHORT)
+    assert [one is text for one, text in zip(after, texts, strict=True)] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "piece", ["a ", "哈", "a.", "a-", "o1", "1", "е", "a3", "\u0e01 ", "a1", "微 ", "⿰", "著", "沈"]
+)
+def test_no_text_takes_quadratic_time(piece: str) -> None:
+    """A megabyte of anything that a step begins with takes a second at most."""
+    every = replace(SHORT, entities=True, tags=True, rejoin=True, numbers="token")
+    text = piece * (1_000_000 // len(piece))
+    start = time.process_time()
+    clean.before_nfkc(text, every)
+    clean.after_nfkc_and_numbers([text], every)
+    assert time.process_time() - start < 1

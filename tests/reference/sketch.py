@@ -1,0 +1,72 @@
+"""Sketches: a second summary of a text in a few bytes, made of other features than the signature.
+
+A sketch is a row of values of 4 bits, two in a byte, the first in the high half. Values at one position of two sketches
+are equal about as often as the share of their shingles that the texts have in common (the Jaccard similarity J);
+unequal minima give equal values by chance in 1 of 16. So of W values about W (J + (1 - J) / 16) are equal. The sums of
+a signature add up weighted words or characters and forget their order. A sketch counts the shingles of the text, each
+once: where the
+signature is wrong about two texts, the sketch has no reason to be.
+
+The algorithm is one-permutation MinHash (Li, Owen and Zhang 2012), with b = 4 bits of each value (Li and König 2010)
+and optimal densification (Shrivastava 2017):
+
+1. A shingle is a run of k letters and digits; white space and punctuation do not count. A text of fewer than k is one
+   shingle, filled up with zeros to the longest one of the settings.
+2. Each shingle has one hash of 32 bits: a polynomial of its code points, mixed.
+3. The range of hashes is divided into as many bins as there are values. The smallest hash in a bin is its minimum.
+4. A bin without a shingle takes the minimum of another bin: the first of an order of all bins of its own that has one.
+   Short texts have few shingles, and most would have empty bins otherwise.
+5. The value is the top 4 bits of the minimum mixed with the number of the bin, so that chance decides anew about a
+   minimum that several bins have.
+
+All is whole-number arithmetic modulo 2**32: a sketch depends on the text and the seed alone, on every machine and in
+every batch. A text without letters and digits has the sketch of k zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+FACTOR = 0x9E3779B1
+"""Factor of the polynomial, and what the number of a bin is multiplied by."""
+_ALL = 0xFFFFFFFF
+"""All bits of a hash; a shingle with this hash counts as none."""
+
+
+def sketch_of(letters: str, values: Sequence[tuple[int, int]], seed: int = 0) -> bytes:
+    """Return the sketch of a text. ``values``: lengths of shingles, and how many values there are of each."""
+    points = list(map(ord, letters))
+    longest = max((size for size, _ in values), default=0)
+    points += [0] * (longest - len(points))
+    found = [value for size, bins in values for value in _values(points, size, bins, mixed(seed & _ALL))]
+    return bytes(high << 4 | low for high, low in zip(found[0::2], found[1::2], strict=True))
+
+
+def _values(points: Sequence[int], size: int, bins: int, start: int) -> list[int]:
+    minima: dict[int, int] = {}
+    for at in range(len(points) - size + 1):
+        number = start + points[at]
+        for point in points[at + 1 : at + size]:
+            number = number * FACTOR + point
+        made = mixed(number & _ALL)
+        if made != _ALL:
+            where = (made >> 16) * bins >> 16
+            minima[where] = min(made, minima.get(where, made))
+    return [mixed(_minimum(minima, number, bins) + number * FACTOR & _ALL) >> 28 for number in range(bins)]
+
+
+def _minimum(minima: dict[int, int], number: int, bins: int) -> int:
+    """Return the minimum of a bin, or that of the first of its order that has one."""
+    if number in minima or not minima:
+        return minima.get(number, _ALL)
+    order = sorted(range(bins), key=lambda other: mixed((number * bins + other) * FACTOR + bins & _ALL))
+    return next(minima[other] for other in order if other in minima)
+
+
+def mixed(number: int) -> int:
+    """Mix the bits of a number of 32 bits: the mixing function of MurmurHash3."""
+    number ^= number >> 16
+    number = number * 0x85EBCA6B & _ALL
+    number ^= number >> 13
+    number = number * 0xC2B2AE35 & _ALL
+    return number ^ number >> 16
