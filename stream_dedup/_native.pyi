@@ -42,12 +42,6 @@ def after_nfkc(texts: Sequence[str], steps: Normalisation, *, numbers: bool) -> 
     A text that is not changed is the same object.
     """
 
-def without_markup(text: str, *, entities: bool, tags: bool) -> str:
-    """Return plain text with entities undone, and without tags, comments, entities and the targets of links.
-
-    The tag of a block leaves a line feed.
-    """
-
 def without_schemes(text: str) -> str:
     """Return normalised text without ``https://``, ``www.`` and the like before hosts."""
 
@@ -404,6 +398,16 @@ def parse_object(
 
 def text_of_html(html: str) -> str:
     """Return the text of a page or of a fragment of HTML, each block on its own line; the text itself if it is none."""
+
+def readable(text: str, *, is_html: bool, entities: bool, tags: bool) -> str:
+    """Return a text without markup, its paragraphs on lines; the text itself if it has none.
+
+    Args:
+        text: a field of an article.
+        is_html: whether it is a page or a fragment of HTML.
+        entities: whether entities are undone.
+        tags: whether tags, comments, entities and the targets of links are dropped.
+    """
 
 Explained: TypeAlias = tuple[
     tuple[int, str, list[tuple[str, int, int, bytes]], list[int]],

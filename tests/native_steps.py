@@ -47,8 +47,3 @@ def after_nfkc(text: str, steps: Normalisation) -> str:
 def after_nfkc_and_numbers(texts: Sequence[str], steps: Normalisation) -> list[str]:
     """Take the steps after NFKC and case folding, then that of numbers."""
     return _native.after_nfkc(texts, steps, numbers=True)
-
-
-def without_markup(text: str, steps: Normalisation) -> str:
-    """Undo entities and drop tags of plain text, as far as the steps do; the tag of a block leaves a line feed."""
-    return _native.without_markup(text, entities=steps.entities, tags=steps.tags)

@@ -2,6 +2,7 @@
 //!
 //! * [`json`]: JSON, token by token.
 //! * [`html`]: the text of a field that is HTML.
+//! * [`mod@readable`]: the text of a field as a reader sees it.
 //!
 //! This file defines which input is readable. Any bytes have a result, and it depends on the record and the format
 //! alone.
@@ -19,6 +20,7 @@
 
 pub mod html;
 pub mod json;
+pub mod readable;
 
 use std::borrow::Cow;
 use std::fmt::Write;

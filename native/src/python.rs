@@ -25,6 +25,7 @@ mod _native {
 
     use crate::decode::html;
     use crate::decode::json::{self, Container, NotJson, Number, Token};
+    use crate::decode::readable::Markup;
     use crate::decode::{self, Kind, MOST_ID_BYTES, MOST_LEVELS, Reason};
     use crate::entry::{Batch, Format};
     use crate::features::Feature;
@@ -852,12 +853,26 @@ mod _native {
 
     #[pyfunction]
     fn text_of_html(html: Bound<'_, PyString>) -> PyResult<Bound<'_, PyString>> {
-        let given = generalized(&html)?;
-        let made = work(html.py(), || match html::text_of(&given) {
+        without(html, html::text_of)
+    }
+
+    #[pyfunction]
+    #[pyo3(signature = (text, *, is_html, entities, tags))]
+    fn readable(text: Bound<'_, PyString>, is_html: bool, entities: bool, tags: bool) -> PyResult<Bound<'_, PyString>> {
+        without(text, |text| decode::readable::readable(text, Markup { is_html, entities, tags }))
+    }
+
+    /// What a step leaves of a text; the same object if it is all of it.
+    fn without<'py>(
+        given: Bound<'py, PyString>,
+        step: impl FnOnce(&[u8]) -> Cow<'_, [u8]> + Send,
+    ) -> PyResult<Bound<'py, PyString>> {
+        let bytes = generalized(&given)?;
+        let made = work(given.py(), || match step(&bytes) {
             Cow::Borrowed(_) => None,
-            Cow::Owned(text) => Some(text),
+            Cow::Owned(made) => Some(made),
         })?;
-        made.map_or_else(|| Ok(html.clone()), |made| text(html.py(), &made))
+        made.map_or_else(|| Ok(given.clone()), |made| text(given.py(), &made))
     }
 
     type Columns<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
@@ -1123,21 +1138,6 @@ mod _native {
             given.into_iter().map(step).collect::<Vec<_>>()
         })?;
         Ok(texts.into_iter().zip(after).map(|(given, after)| made(given, after)).collect())
-    }
-
-    #[pyfunction]
-    #[pyo3(signature = (text, *, entities, tags))]
-    fn without_markup(text: Bound<'_, PyString>, entities: bool, tags: bool) -> PyResult<Bound<'_, PyString>> {
-        let given = generalized(&text)?;
-        let bare = work(text.py(), || {
-            let mut room = Room::default();
-            let bare = clean::without_markup(&given, entities, tags, true, &mut room);
-            (bare != &given[..]).then(|| bare.to_vec())
-        })?;
-        drop(given);
-        let Some(bare) = bare else { return Ok(text) };
-        let bare = PyBytes::new(text.py(), &bare);
-        Ok(bare.call_method1("decode", ("utf-8", "surrogatepass"))?.cast_into::<PyString>()?)
     }
 
     #[pyfunction]

@@ -18,12 +18,14 @@ from hypothesis import strategies as st
 from stream_dedup import _native
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import Normalisation, content_hash
+from stream_dedup.core.text.readable import readable
 from stream_dedup.core.text.unicode14 import join_halves, unassigned
 from tests import native_steps as clean
 from tests.amount import FULL, code_points
 from tests.core.texts import MORE, SAMPLE, some_texts
 from tests.reference import clean as reference
 from tests.reference.normalise import normalise
+from tests.reference.readable import readable as readable_by_definition
 from tests.reference.simplify import simplify
 
 LONG, SHORT = PROFILES["article"].settings.long.normalisation, PROFILES["comment"].settings.short.normalisation
@@ -111,13 +113,13 @@ def test_texts_without_tricks_are_those_of_the_definition(steps: Normalisation, 
     assert_undone(steps, texts)
 
 
-@given(ANY, st.booleans(), st.booleans())
-@example("<l\u0131>a</\u212a><P\n>b<pre-c><hr_><section中>", False, True)
-def test_text_without_markup_is_that_of_the_definition(text: str, entities: bool, tags: bool) -> None:
+@given(ANY, st.booleans(), st.booleans(), st.booleans())
+@example("<l\u0131>a</\u212a><P\n>b<pre-c><hr_><section中>", False, True, False)
+@example("a \u3000b\r\n\x0c\n\n c<br>\ud83d \x1c", True, True, True)
+def test_a_readable_text_is_that_of_the_definition(text: str, entities: bool, tags: bool, is_html: bool) -> None:
     """As a reader sees it: blocks leave line feeds."""
-    bare = reference.undo_entities(text) if entities else text
-    expected = reference.drop_tags(bare, keeps_lines=True) if tags else bare
-    assert clean.without_markup(text, Normalisation(entities=entities, tags=tags)) == expected
+    steps = Normalisation(entities=entities, tags=tags)
+    assert readable(text, steps, is_html=is_html) == readable_by_definition(text, steps, is_html=is_html)
 
 
 @given(made_of(*SCHEMES).map(normalise))

@@ -287,10 +287,6 @@ impl TreeSink for Tree {
         handle.is_integration_point
     }
 
-    fn allow_declarative_shadow_roots(&self, _: &Handle) -> bool {
-        false
-    }
-
     fn parse_error(&self, _: Cow<'static, str>) {}
 
     fn append_doctype_to_document(&self, _: StrTendril, _: StrTendril, _: StrTendril) {}
