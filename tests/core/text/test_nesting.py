@@ -82,7 +82,7 @@ PARTS = """
 <x-x><textarea></textarea/></x-x> <x-x><script><!--<script></script></x-x></script> <x-x><script><!--></script></x-x>
 <x-x><script><!--<script></script>--></x-x></script> <x-x><script><!--<script>--></script></x-x>
 <x-x><script><!--<scripts></script></x-x> <abcdefghijklmnop></ABCDEFGHIJKLMNOP> <abcdefghijklmnop></abcdefghijklmnoq>
-<abcdefghijklmno></abcdefghijklmnop> <ünknown></ünknown>
+<abcdefghijklmno></abcdefghijklmnop> <ünknown></ünknown> <x-x_a='>'</x-x> <script><!--><script></script><x-x>
 """
 """Parts of pages, with _ for a space."""
 
