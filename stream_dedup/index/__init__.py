@@ -5,7 +5,7 @@ A cache of the log: everything in it can be built again. Only ``store`` knows Ro
 
 from stream_dedup.index.folder import keep_aside, mark_corrupt
 from stream_dedup.index.log_index import FORGOTTEN, UNLOGGED, IndexStats, LogIndex
-from stream_dedup.index.saving import Saved, only_copy_in, refuse_unknown, save
+from stream_dedup.index.saving import Saved, is_unknown, only_copy_in, refuse_unknown, save
 from stream_dedup.index.settings import IndexSettings
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "IndexStats",
     "LogIndex",
     "Saved",
+    "is_unknown",
     "keep_aside",
     "mark_corrupt",
     "only_copy_in",

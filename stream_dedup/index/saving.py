@@ -41,15 +41,20 @@ def only_copy_in(path: Path) -> bool:
     return any(map(is_only_in_index, _log_ids(path)))
 
 
+def is_unknown(path: Path) -> bool:
+    """Return whether nobody can tell whose the data of a folder are: nothing is readable, and no worker has used it."""
+    if is_file(path / ID_FILE) or not path.is_dir() or not any(map(holds_data, data_folders(path))):
+        return False
+    return next(_log_ids(path), None) is None
+
+
 def refuse_unknown(path: Path) -> None:
-    """Refuse to replace data of which nothing can be read, unless a worker has used the folder.
+    """Refuse to replace such data.
 
     Raises:
         CorruptError: they may be the only copy of their content.
     """
-    if is_file(path / ID_FILE) or not path.is_dir() or not any(map(holds_data, data_folders(path))):
-        return
-    if next(_log_ids(path), None) is None:
+    if is_unknown(path):
         remedy = "put the folder back from a backup; without one it cannot be saved, and another folder begins anew"
         try:
             refuse_format(path)

@@ -4,7 +4,7 @@ In order:
 
     1  look for the log until it is there and has records
     2  open the index, and connect to the log
-    3  empty an index that is damaged or of another log; keep one aside that is the last copy of a history
+    3  empty an index that is damaged or of another log; keep one aside that is, or may be, the last copy of a history
     4  read the log to its end
 
 It is what a worker does when it starts (``worker.opening``), except that no log is begun, no topic is made, the rules
@@ -25,7 +25,7 @@ from stream_dedup.broker.log import WaitingLog
 from stream_dedup.config.effective import index_settings_of
 from stream_dedup.config.serve_section import SERVED_INDEX
 from stream_dedup.errors import CorruptError, UserError
-from stream_dedup.index import LogIndex, keep_aside, only_copy_in
+from stream_dedup.index import LogIndex, is_unknown, keep_aside, only_copy_in
 from stream_dedup.serve.position import OPENING, Activity
 from stream_dedup.worker.agreement import Disagreement, disagreement_of
 
@@ -124,7 +124,8 @@ class _ServedIndex:
             return
         self.close()
         where = ""
-        if found is not None and found.lost and (kept := keep_aside(self._path)) is not None:
+        may_be_last = is_unknown(self._path) if found is None else found.lost
+        if may_be_last and (kept := keep_aside(self._path)) is not None:
             where = f"; what it had is kept in {kept}"
         log.warning("%s; it is built from the log again%s", reason, where)
         self._index = LogIndex.open(self._path, scheme=None, settings=self._settings, emptied=True)

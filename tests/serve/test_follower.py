@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup import fingerprint
+from stream_dedup import Index, fingerprint
 from stream_dedup.config.effective import rules_of
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import DefectError, UnavailableError, UserError
@@ -77,6 +77,20 @@ def test_a_damaged_index_is_built_again(made: MemoryService) -> None:
     mark_corrupt(made.config.serve.data_dir / "index")
     with made.serve():
         assert verdicts(made) == ["duplicate", "unique", "unique"]
+
+
+@pytest.mark.slow
+@pytest.mark.expect_log("is built from the log again.*what it had is kept in .*kept-1")
+def test_an_index_of_which_nothing_can_be_read_is_kept_aside(made: MemoryService) -> None:
+    """It may be one of ``filter`` or ``Index``, the only copy of what it holds: nobody can tell."""
+    folder = made.config.serve.data_dir / "index"
+    with Index(folder) as index:
+        index.add("a", 1)
+    table = max(folder.rglob("*.sst"))
+    table.write_bytes(table.read_bytes()[:-1])
+    with made.serve():
+        assert verdicts(made) == ["duplicate", "unique", "unique"]
+    assert [file.name for file in (folder / "kept-1").rglob(table.name)] == [table.name]
 
 
 @pytest.mark.slow
