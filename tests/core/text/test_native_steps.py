@@ -163,7 +163,8 @@ def test_descriptions_of_ideographs_are_kept_as_by_the_package(size: int) -> Non
         "⿾" * size + "語",
         "⿲" * size + "語" * (2 * size + 1),
     )
-    wide = (_described(size), f"⿾{_described(size)}", f"⿿⿾{_described(size)}")
+    whole = _described(size)
+    wide = (whole, f"⿾{whole}", f"⿰語{whole}", f"⿾⿰語{whole}", f"⿰⿾語{whole}")
     for text in (*deep, *wide):
         for made in (text, text[:-1], f"{text}語", f"語{text}{text}"):
             assert clean.simplify(made) == simplify(made)
