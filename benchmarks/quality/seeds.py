@@ -15,7 +15,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Variables that keep libraries to one thread, set before they are loaded."""
 
 
