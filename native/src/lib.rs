@@ -8,6 +8,7 @@
 //! * [`signature`]: sums, margins, sketch and form.
 //! * [`reader`]: the order of these: what an entry has of a text, and what that is made from.
 //! * [`settings`]: what a scheme says of them.
+//! * [`panics`]: what a panic in the way of a record does to it, and to no other.
 //! * [`postings`]: the block tables. Which posting lists an article looks up, where they lie, and what is near it.
 //!
 //! `python` is the only file that knows Python. There is no Kafka here, no file, no `RocksDB`, no configuration and no
@@ -16,6 +17,7 @@
 pub mod decode;
 pub mod entry;
 pub mod features;
+pub mod panics;
 pub mod postings;
 pub mod reader;
 pub mod segment;

@@ -21,9 +21,11 @@ class LightFingerprinter:
     def warm(self) -> None:
         """There is nothing to load."""
 
-    def fingerprint(self, texts: Sequence[Sequence[str]]) -> Fingerprints:
+    def read(self, texts: Sequence[Sequence[str]]) -> Fingerprints:
         hashes = b"".join(feature_hash("".join(text)) for text in texts)
         signatures = np.frombuffer(hashes, np.uint8).reshape(len(texts), 32)
         margins = np.zeros((len(texts), 8 * self.settings.tables), np.uint8)
         sketches = np.zeros((len(texts), self.settings.widths.sketch_bytes), np.uint8)
         return Fingerprints(signatures, margins, np.full(len(texts), Status.LONG, np.uint8), sketches)
+
+    fingerprint = read

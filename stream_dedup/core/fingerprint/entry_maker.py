@@ -1,6 +1,7 @@
 """Makes log entries from input records: decodes, computes the checksum, fingerprints.
 
-A record that cannot be read becomes a rejected entry with its reason. No record is dropped, and the rows of the columns
+A record that cannot be read becomes a rejected entry with its reason, and so does one at which the native core panics:
+the records beside it have the entries that they have without it. No record is dropped, and the rows of the columns
 are in the order of the records.
 """
 
@@ -16,6 +17,7 @@ from stream_dedup.core.arrays import U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
 from stream_dedup.core.model import Status, Widths, group_of
+from stream_dedup.core.reasons import DEFECT
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejection, decode, key_id
 from stream_dedup.core.text_column import Texts
@@ -52,18 +54,22 @@ class EntryMaker:
         decoded = [decode(record, self._format) for record in records]
         blank = Columns.blank(len(records), self._widths)
         self._fingerprint(blank, decoded)
+        reasons = [one.reason if isinstance(one, Rejection) else "" for one in decoded]
+        for row in np.flatnonzero(blank.statuses == Status.REJECTED).tolist():
+            # An article is rejected where it had no fingerprint.
+            reasons[row] = reasons[row] or DEFECT
         return replace(
             blank,
             checksums=np.array([checksum(record.value) for record in records], np.uint64),
             ids=Texts.of(one.id for one in decoded),
-            reasons=Texts.of(one.reason if isinstance(one, Rejection) else "" for one in decoded),
+            reasons=Texts.of(reasons),
         )
 
     def _fingerprint(self, columns: Columns, decoded: Sequence[Article | Rejection]) -> None:
         """Fill in the rows of articles; a blank row is a rejected record."""
         articles = {row: one for row, one in enumerate(decoded) if isinstance(one, Article)}
         rows = np.array(list(articles), np.intp)
-        prints = self._fingerprinter.fingerprint([one.texts for one in articles.values()])
+        prints = self._fingerprinter.read([one.texts for one in articles.values()])
         columns.signatures[rows] = prints.signatures
         columns.margins[rows] = prints.margins
         columns.sketches[rows] = prints.sketches

@@ -18,6 +18,7 @@ from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.own_words import read_lines, user_words
 from stream_dedup.core.model import SIGNATURE_BYTES, Status, signed
+from stream_dedup.core.reasons import DEFECT
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text import markup
 
@@ -46,7 +47,7 @@ class Fingerprints(NamedTuple):
     margins: U8
     """Shape (n, 8 x tables), two margins in a byte, for the bits of the table keys; zero without features."""
     statuses: U8
-    """``model.Status`` of each text: LONG, SHORT, EXACT or FEATURELESS."""
+    """``model.Status`` of each text: LONG, SHORT, EXACT or FEATURELESS; REJECTED where the native core panicked."""
     sketches: U8
     """Shape (n, bytes of the scheme's sketches); zero without features."""
 
@@ -110,14 +111,40 @@ class Fingerprinter:
         Raises:
             UserError: as ``warm``.
             ValueError: a text has not as many fields as the settings.
+            PanicError: the native core panicked at a text, which it names.
         """
-        statuses, *columns = self._reader.read([self._fields(text) for text in texts])
+        made = self.read(texts)
+        for row in np.flatnonzero(made.statuses == Status.REJECTED).tolist():
+            msg = f"{DEFECT} at text {row}; standard error has its message"
+            panic = _native.PanicError(msg)
+            panic.article = row
+            raise panic
+        return made
+
+    def read(self, texts: Sequence[Text]) -> Fingerprints:
+        """Return the same, with REJECTED as the status of a text at which the native core panics.
+
+        Raises:
+            UserError: as ``warm``.
+            ValueError: as ``fingerprint``.
+        """
+        without_text = [""] * len(self._settings.html)
+        given, broken = [], []
+        for row, text in enumerate(texts):
+            try:
+                given.append(self._fields(text))
+            except _native.PanicError:
+                given.append(without_text)
+                broken.append(row)
+        read, *columns = self._reader.read(given)
+        statuses = np.frombuffer(read, np.uint8).copy()
+        statuses[broken] = Status.REJECTED
         widths = (SIGNATURE_BYTES, self._settings.widths.margin_bytes, self._settings.widths.sketch_bytes)
         made = [
             np.frombuffer(column, np.uint8).reshape(len(texts), width)
             for column, width in zip(columns, widths, strict=True)
         ]
-        return Fingerprints(made[0], made[1], np.frombuffer(statuses, np.uint8), made[2])
+        return Fingerprints(made[0], made[1], statuses, made[2])
 
     def features(self, text: Text) -> Explained:
         """Return one text with every value that its entry is made from.

@@ -1,8 +1,8 @@
 """Decodes the bytes of a record into an article, or into the reason of its rejection.
 
 The native core reads values (``native/src/decode.rs``, which says what is readable). Any bytes have a result; decoding
-never raises. The result depends on the record and the format alone. A reason is a short sentence of bounded length
-(``reasons``) that never quotes the input.
+never raises: a record at which the core panics is rejected. The result depends on the record and the format alone. A
+reason is a short sentence of bounded length (``reasons``) that never quotes the input.
 
 The id of an article is its id field (text, or a number as written), else the record key, else the fallback
 (topic-partition-offset).
