@@ -26,7 +26,7 @@ class DamageError(ValueError):
 class PanicError(RuntimeError):
     """A panic, which is a defect of the native core. Any call may raise it; the tables refuse every further one.
 
-    ``Format.decode`` and ``TextReader.read`` do not: they reject the record.
+    ``Format.decode``, ``TextReader.read`` and ``TextReader.entries`` do not: they reject the record.
     """
 
     article: int | None
@@ -438,6 +438,16 @@ class TextReader:
         A status is one byte (``model.Status``), a signature 32; margins are packed, two in a byte; a sketch ends with
         the form. What a text has not is zero. A text at which the core panics is rejected, and has nothing else; the
         panic's message is on standard error.
+        """
+
+    def entries(
+        self, fmt: Format, html: Sequence[bool], records: Sequence[tuple[bytes | None, bytes | None, str]]
+    ) -> tuple[bytes, bytes, bytes, tuple[bytes, bytes, bytes], bytes, bytes, list[tuple[int, Reason]]]:
+        """Return what log entries have of records: key, value, and the id where neither has one.
+
+        Checksums, statuses and groups (8 bytes, 1, 8); signatures, margins and sketches, as ``read``; the size of each
+        id (4 bytes), and the ids joined; the rejected rows, each with its reason. ``html`` says of which fields the
+        text is HTML. A record at which the core panics is rejected.
         """
 
     def explain(self, fields: Sequence[str]) -> Explained:

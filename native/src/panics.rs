@@ -93,17 +93,17 @@ pub mod planted {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
-
     use super::*;
     use crate::decode::html;
+    use crate::entries::{Maker, Raw};
     use crate::reader::{OwnWords, Status};
     use crate::settings::{Compared, Features, Normalisation, Settings, Treatment, Weights};
     use crate::text::halves::Text;
 
     /// Each with the size of an article under which texts come to it: without one, all of them are short.
-    const STAGES: [(&str, Option<usize>); 6] = [
+    const STAGES: [(&str, Option<usize>); 7] = [
         ("decoding", Some(20)),
+        ("html", Some(20)),
         ("cleaning", Some(20)),
         ("counting", Some(20)),
         ("weighing", Some(20)),
@@ -158,19 +158,13 @@ mod tests {
         }
     }
 
-    /// What records become, one after the other: id, why there is no article, and what is read of it.
-    fn entries(readers: &Readers, values: &[String]) -> Vec<(Vec<u8>, Option<Reason>, Reading)> {
+    /// What records become, one after the other: id, why there is no article, group, and what is read of it.
+    fn entries(readers: &Readers, values: &[String]) -> Vec<(Vec<u8>, Option<Reason>, u64, Reading)> {
         let format = format();
+        let maker = Maker { format: &format, readers, html: &[true] };
         let made = |value: &String| {
-            let record = decode(&format, Some(b"key"), Some(value.as_bytes()));
-            let id = record.id.map(Cow::into_owned).unwrap_or_default();
-            match record.article {
-                Ok(article) => {
-                    let texts: Vec<Text> = article.texts.iter().map(|text| Text::of(text)).collect();
-                    (id, None, readers.read(&texts))
-                }
-                Err(reason) => (id, Some(reason), readers.scheme().rejected()),
-            }
+            let made = maker.entry(Raw { key: Some(b"key"), value: Some(value.as_bytes()), fallback: b"none" });
+            (made.id.into_owned(), made.reason, made.group, made.reading)
         };
         values.iter().map(made).collect()
     }
@@ -192,10 +186,10 @@ mod tests {
                 let mut batch = sound.clone();
                 batch.insert(at, value(9, &format!("{} {}", TEXTS[at % TEXTS.len()], planted::plant(stage))));
                 let mut made = entries(&used[kind], &batch);
-                let (id, reason, reading) = made.remove(at);
+                let (id, reason, group, reading) = made.remove(at);
                 let read = stage != "decoding";
                 assert_eq!(id, if read { b"a9".as_slice() } else { b"key" }, "{stage}");
-                assert_eq!(reason, (!read).then_some(Reason::Defect), "{stage}");
+                assert_eq!((reason, group), (Some(Reason::Defect), 0), "{stage}");
                 assert_eq!(reading, used[kind].scheme().rejected(), "{stage}");
                 assert_eq!(reading.status, Status::Rejected);
                 assert!(made == expected[kind], "{stage}, before {at}");

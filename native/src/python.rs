@@ -25,6 +25,7 @@ mod _native {
     use crate::decode::json::{self, Container, NotJson, Number, Token};
     use crate::decode::readable::Markup;
     use crate::decode::{self, Kind, MOST_ID_BYTES, MOST_LEVELS, Reason};
+    use crate::entries::{Entry, Maker, Raw};
     use crate::entry::{Batch, Format};
     use crate::features::Feature;
     use crate::features::weights::COMMON_WORDS;
@@ -869,6 +870,15 @@ mod _native {
     }
 
     type Columns<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+    type Entries<'py> = (
+        Bound<'py, PyBytes>,
+        Bound<'py, PyBytes>,
+        Bound<'py, PyBytes>,
+        (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>),
+        Bound<'py, PyBytes>,
+        Bound<'py, PyBytes>,
+        Vec<(usize, Said<'py>)>,
+    );
     type Named<'py> = (String, u64, u64, Bound<'py, PyBytes>);
     type Told<'py> = (
         (u8, String, Vec<Named<'py>>, Vec<i64>),
@@ -905,6 +915,40 @@ mod _native {
                 column(|one| &one.signature),
                 column(|one| &one.margins),
                 column(|one| &one.sketch),
+            ))
+        }
+
+        /// Checksums, statuses, groups, signatures, margins and sketches of records; lengths of ids, and ids; reasons.
+        fn entries<'py>(
+            &self,
+            py: Python<'py>,
+            fmt: &PyFormat,
+            html: Vec<bool>,
+            records: Vec<(Option<PyBackedBytes>, Option<PyBackedBytes>, Bound<'py, PyString>)>,
+        ) -> PyResult<Entries<'py>> {
+            let fallbacks = records.iter().map(|record| Given::of(&record.2)).collect::<PyResult<Vec<_>>>()?;
+            let raws = records.iter().zip(&fallbacks).map(|((key, value, _), fallback)| Raw {
+                key: key.as_deref(),
+                value: value.as_deref(),
+                fallback: fallback.text().bytes(),
+            });
+            let raws: Vec<Raw> = raws.collect();
+            let maker = Maker { format: &fmt.0, readers: &self.0, html: &html };
+            let made: Vec<Entry> = py.detach(|| raws.into_iter().map(|raw| maker.entry(raw)).collect());
+            let column = |part: fn(&Reading) -> &[u8]| {
+                PyBytes::new(py, &made.iter().flat_map(|one| part(&one.reading)).copied().collect::<Vec<u8>>())
+            };
+            let ids: Vec<u8> = made.iter().flat_map(|one| one.id.iter()).copied().collect();
+            let reasons = made.iter().enumerate().filter_map(|(row, one)| one.reason.map(|reason| (row, reason)));
+            let reasons = reasons.map(|(row, reason)| Ok((row, said(py, reason, Some(&fmt.0))?)));
+            Ok((
+                PyBytes::new(py, &bytes_of(made.iter().map(|one| one.checksum.to_le_bytes()))),
+                PyBytes::new(py, &made.iter().map(|one| one.reading.status as u8).collect::<Vec<_>>()),
+                PyBytes::new(py, &bytes_of(made.iter().map(|one| one.group.to_le_bytes()))),
+                (column(|one| &one.signature), column(|one| &one.margins), column(|one| &one.sketch)),
+                PyBytes::new(py, &bytes_of(made.iter().map(|one| (one.id.len() as u32).to_le_bytes()))),
+                PyBytes::new(py, &ids),
+                reasons.collect::<PyResult<Vec<_>>>()?,
             ))
         }
 

@@ -107,7 +107,7 @@ def test_children_that_cannot_load_fail_the_warming(monkeypatch: pytest.MonkeyPa
 def test_a_library_that_crashes_on_every_article_rejects_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """A child fingerprints a sentence before it is ready: the pool ends, and the articles are polled again."""
     crash = "from stream_dedup.core.fingerprint import entry_maker\n"
-    crash += "entry_maker.Fingerprinter.read = lambda *_: os.kill(os.getpid(), signal.SIGILL)\n"
+    crash += "entry_maker.Fingerprinter.fingerprint = lambda *_: os.kill(os.getpid(), signal.SIGILL)\n"
     take_step(monkeypatch, crash)
     with FingerprintPool(1) as pool, pytest.raises(UnavailableError, match="ended by SIGILL"):
         pool.submit(RECORDS).result()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.reasons import DEFECT
-from stream_dedup.core.text import markup
 from stream_dedup.core.text.decode import RawRecord
 from tests.core.fingerprint.panics import panicking_reader
 from tests.core.texts import STORY
@@ -55,21 +53,6 @@ def test_a_panic_while_a_text_is_read_rejects_its_record(monkeypatch: pytest.Mon
     maker = EntryMaker(SETTINGS)
     for _ in range(2):
         _assert_rejected_alone(maker(_records(_with_story())), expected)
-
-
-def test_a_panic_at_html_rejects_its_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The panic of the HTML of one article is none of the others'."""
-    settings = replace(SETTINGS, markup="html")
-    expected = EntryMaker(settings)(_records(EXACT))
-    text_of = markup.text_of
-
-    def panicking(html: str) -> str:
-        if html == STORY:
-            raise _native.PanicError
-        return text_of(html)
-
-    monkeypatch.setattr(markup, "text_of", panicking)
-    _assert_rejected_alone(EntryMaker(settings)(_records(_with_story())), expected)
 
 
 def test_whoever_asks_for_fingerprints_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
