@@ -24,10 +24,13 @@ class DamageError(ValueError):
     """Stored bytes are not what their key says."""
 
 class PanicError(RuntimeError):
-    """A panic, which is a defect of the native core. Any call may raise it; the tables refuse every further one."""
+    """A panic, which is a defect of the native core. Any call may raise it; the tables refuse every further one.
+
+    ``Format.decode``, ``TextReader.read`` and ``TextReader.entries`` do not: they reject the record.
+    """
 
     article: int | None
-    """Number of the article at which a search or a reading panicked; None of everything else."""
+    """Number of the article at which a search panicked, or a text had no fingerprint; None of everything else."""
 
 def before_nfkc(texts: Sequence[str], steps: Normalisation) -> list[tuple[str, bool, bool]]:
     """Return each text after the steps before NFKC, without half surrogates: they are joined, or spaces.
@@ -433,7 +436,18 @@ class TextReader:
         """Return statuses, signatures, margins and sketches of texts, each joined.
 
         A status is one byte (``model.Status``), a signature 32; margins are packed, two in a byte; a sketch ends with
-        the form. What a text has not is zero.
+        the form. What a text has not is zero. A text at which the core panics is rejected, and has nothing else; the
+        panic's message is on standard error.
+        """
+
+    def entries(
+        self, fmt: Format, html: Sequence[bool], records: Sequence[tuple[bytes | None, bytes | None, str]]
+    ) -> tuple[bytes, bytes, bytes, tuple[bytes, bytes, bytes], bytes, bytes, list[tuple[int, Reason]]]:
+        """Return what log entries have of records: key, value, and the id where neither has one.
+
+        Checksums, statuses and groups (8 bytes, 1, 8); signatures, margins and sketches, as ``read``; the size of each
+        id (4 bytes), and the ids joined; the rejected rows, each with its reason. ``html`` says of which fields the
+        text is HTML. A record at which the core panics is rejected.
         """
 
     def explain(self, fields: Sequence[str]) -> Explained:

@@ -98,6 +98,8 @@ pub enum Reason {
     NotScope(Kind),
     /// There are no characters but white space.
     EmptyText,
+    /// Reading it panicked.
+    Defect,
 }
 
 /// What a JSON value is.
@@ -166,6 +168,8 @@ impl Format {
     #[must_use]
     pub fn decode<'a>(&self, key: Option<&'a [u8]>, value: Option<&'a [u8]>) -> Record<'a> {
         let Some(value) = value else { return rejected(key, Reason::Tombstone) };
+        #[cfg(test)]
+        crate::panics::planted::reached("decoding", value);
         if value.len() > self.most_bytes {
             return rejected(key, Reason::TooLong(value.len()));
         }

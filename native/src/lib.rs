@@ -8,14 +8,18 @@
 //! * [`signature`]: sums, margins, sketch and form.
 //! * [`reader`]: the order of these: what an entry has of a text, and what that is made from.
 //! * [`settings`]: what a scheme says of them.
+//! * [`entries`]: from the values of records to what log entries have of them.
+//! * [`panics`]: what a panic in the way of a record does to it, and to no other.
 //! * [`postings`]: the block tables. Which posting lists an article looks up, where they lie, and what is near it.
 //!
 //! `python` is the only file that knows Python. There is no Kafka here, no file, no `RocksDB`, no configuration and no
 //! clock, and no thread is started.
 
 pub mod decode;
+pub mod entries;
 pub mod entry;
 pub mod features;
+pub mod panics;
 pub mod postings;
 pub mod reader;
 pub mod segment;

@@ -1,7 +1,7 @@
 //! The module that Python imports: bytes in, bytes out, the interpreter released while there is work.
 //!
 //! Numbers travel as little-endian arrays. A panic is a defect: it becomes an exception, and what it left behind refuses
-//! every further call.
+//! every further call. A record or a text at which one is read is rejected instead.
 
 #![allow(clippy::needless_pass_by_value, clippy::elidable_lifetime_names, reason = "as PyO3 passes arguments")]
 
@@ -11,7 +11,6 @@ use pyo3::prelude::*;
 mod _native {
     use std::borrow::Cow;
     use std::collections::HashMap;
-    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::{Mutex, PoisonError};
 
     use pyo3::IntoPyObjectExt;
@@ -26,9 +25,11 @@ mod _native {
     use crate::decode::json::{self, Container, NotJson, Number, Token};
     use crate::decode::readable::Markup;
     use crate::decode::{self, Kind, MOST_ID_BYTES, MOST_LEVELS, Reason};
+    use crate::entries::{Entry, Maker, Raw};
     use crate::entry::{Batch, Format};
     use crate::features::Feature;
     use crate::features::weights::COMMON_WORDS;
+    use crate::panics::{self, Panic, Readers};
     use crate::postings::chunk::{Blocks, Chunk, Damage, MOST_ENTRIES, words_of};
     use crate::postings::near::{self, Account, Article, Demand, Limits, Meeting, Pair, SKETCH_WORDS, Sieve, WORDS};
     use crate::postings::plan::{self, BLOCKS_PER_WORD, MARGINS, Places, Planner, Shape};
@@ -65,6 +66,12 @@ mod _native {
     impl From<Damage> for PyErr {
         fn from(Damage(what): Damage) -> Self {
             DamageError::new_err(what)
+        }
+    }
+
+    impl From<Panic> for PyErr {
+        fn from(Panic(said): Panic) -> Self {
+            PanicError::new_err(format!("a defect in the native core: {said}"))
         }
     }
 
@@ -667,7 +674,7 @@ mod _native {
             value: Option<PyBackedBytes>,
             fallback: Bound<'py, PyAny>,
         ) -> PyResult<Decoded<'py>> {
-            let record = work(py, || self.0.decode(key.as_deref(), value.as_deref()))?;
+            let record = py.detach(|| panics::decode(&self.0, key.as_deref(), value.as_deref()));
             let id = record.id.map_or(Ok(fallback), |id| text(py, &id).map(Bound::into_any))?;
             match record.article {
                 Ok(article) => {
@@ -825,6 +832,7 @@ mod _native {
                 ("NOT_SCOPE", 0, 0, scope.map_or(&[][..], std::slice::from_ref), Some(kind))
             }
             Reason::EmptyText => ("EMPTY_TEXT", 0, 0, &[][..], None),
+            Reason::Defect => ("DEFECT", 0, 0, &[][..], None),
         };
         Ok((name, number, limit, text(py, &fields.join(&b", "[..]))?, kind.map_or("", Kind::name)))
     }
@@ -862,6 +870,15 @@ mod _native {
     }
 
     type Columns<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+    type Entries<'py> = (
+        Bound<'py, PyBytes>,
+        Bound<'py, PyBytes>,
+        Bound<'py, PyBytes>,
+        (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>),
+        Bound<'py, PyBytes>,
+        Bound<'py, PyBytes>,
+        Vec<(usize, Said<'py>)>,
+    );
     type Named<'py> = (String, u64, u64, Bound<'py, PyBytes>);
     type Told<'py> = (
         (u8, String, Vec<Named<'py>>, Vec<i64>),
@@ -870,11 +887,7 @@ mod _native {
     );
 
     #[pyclass(frozen, name = "TextReader")]
-    struct TextReader {
-        scheme: Scheme,
-        /// Those that no thread uses.
-        idle: Mutex<Vec<Reader>>,
-    }
+    struct TextReader(Readers);
 
     #[pymethods]
     impl TextReader {
@@ -886,17 +899,13 @@ mod _native {
             stop_words: Vec<String>,
         ) -> PyResult<Self> {
             let (settings, own) = (settings_of(settings)?, OwnWords { words, stop_words });
-            Ok(Self { scheme: work(py, || Scheme::new(settings, &own))?, idle: Mutex::new(Vec::new()) })
+            Ok(Self(work(py, || Readers::new(Scheme::new(settings, &own)))?))
         }
 
         /// Statuses, signatures, margins and sketches of texts, given by their fields without markup.
         fn read<'py>(&self, py: Python<'py>, texts: Vec<Vec<Bound<'py, PyString>>>) -> PyResult<Columns<'py>> {
             let given = texts.iter().map(fields_of).collect::<PyResult<Vec<_>>>()?;
-            let read = |(row, fields): (usize, &Vec<Given>)| {
-                self.with_reader(fields, Reader::read).map_err(|error| (row, error))
-            };
-            let made = py.detach(|| given.iter().enumerate().map(read).collect::<Result<Vec<Reading>, _>>());
-            let made = made.map_err(|(row, error)| error.value(py).setattr("article", row).err().unwrap_or(error))?;
+            let made: Vec<_> = py.detach(|| given.iter().map(|fields| self.0.read(&texts_of(fields))).collect());
             let column = |part: fn(&Reading) -> &[u8]| {
                 PyBytes::new(py, &made.iter().flat_map(part).copied().collect::<Vec<u8>>())
             };
@@ -906,6 +915,40 @@ mod _native {
                 column(|one| &one.signature),
                 column(|one| &one.margins),
                 column(|one| &one.sketch),
+            ))
+        }
+
+        /// Checksums, statuses, groups, signatures, margins and sketches of records; lengths of ids, and ids; reasons.
+        fn entries<'py>(
+            &self,
+            py: Python<'py>,
+            fmt: &PyFormat,
+            html: Vec<bool>,
+            records: Vec<(Option<PyBackedBytes>, Option<PyBackedBytes>, Bound<'py, PyString>)>,
+        ) -> PyResult<Entries<'py>> {
+            let fallbacks = records.iter().map(|record| Given::of(&record.2)).collect::<PyResult<Vec<_>>>()?;
+            let raws = records.iter().zip(&fallbacks).map(|((key, value, _), fallback)| Raw {
+                key: key.as_deref(),
+                value: value.as_deref(),
+                fallback: fallback.text().bytes(),
+            });
+            let raws: Vec<Raw> = raws.collect();
+            let maker = Maker { format: &fmt.0, readers: &self.0, html: &html };
+            let made: Vec<Entry> = py.detach(|| raws.into_iter().map(|raw| maker.entry(raw)).collect());
+            let column = |part: fn(&Reading) -> &[u8]| {
+                PyBytes::new(py, &made.iter().flat_map(|one| part(&one.reading)).copied().collect::<Vec<u8>>())
+            };
+            let ids: Vec<u8> = made.iter().flat_map(|one| one.id.iter()).copied().collect();
+            let reasons = made.iter().enumerate().filter_map(|(row, one)| one.reason.map(|reason| (row, reason)));
+            let reasons = reasons.map(|(row, reason)| Ok((row, said(py, reason, Some(&fmt.0))?)));
+            Ok((
+                PyBytes::new(py, &bytes_of(made.iter().map(|one| one.checksum.to_le_bytes()))),
+                PyBytes::new(py, &made.iter().map(|one| one.reading.status as u8).collect::<Vec<_>>()),
+                PyBytes::new(py, &bytes_of(made.iter().map(|one| one.group.to_le_bytes()))),
+                (column(|one| &one.signature), column(|one| &one.margins), column(|one| &one.sketch)),
+                PyBytes::new(py, &bytes_of(made.iter().map(|one| (one.id.len() as u32).to_le_bytes()))),
+                PyBytes::new(py, &ids),
+                reasons.collect::<PyResult<Vec<_>>>()?,
             ))
         }
 
@@ -925,7 +968,7 @@ mod _native {
             let counts = counts.iter().map(|(name, count)| Ok((Given::of(name)?.text().joined().into_owned(), *count)));
             let counts = counts.collect::<PyResult<Vec<_>>>()?;
             let status = if is_long { Status::Long } else { Status::Short };
-            Ok(told(py, work(py, || self.scheme.weigh(&counts, status))?))
+            Ok(told(py, work(py, || self.0.scheme().weigh(&counts, status))?))
         }
 
         /// The words of a text as long text, those of ideographs first.
@@ -936,19 +979,19 @@ mod _native {
     }
 
     impl TextReader {
-        /// Read with scratch memory, which is thrown away after a panic.
+        /// Call with the reader, the scheme and the fields.
         fn with_reader<T>(
             &self,
             fields: &[Given],
-            read: impl for<'t> FnOnce(&mut Reader, &Scheme, Fields<'t>) -> T,
+            call: impl for<'t> FnOnce(&mut Reader, &Scheme, Fields<'t>) -> T,
         ) -> PyResult<T> {
-            let fields: Vec<Text> = fields.iter().map(Given::text).collect();
-            let idle = self.idle.lock().map_err(|_| broken())?.pop();
-            let mut reader = idle.map_or_else(|| caught(|| Reader::new(&self.scheme)), Ok)?;
-            let made = caught(|| read(&mut reader, &self.scheme, &fields))?;
-            self.idle.lock().map_err(|_| broken())?.push(reader);
-            Ok(made)
+            let fields = texts_of(fields);
+            Ok(self.0.with(|reader, scheme| call(reader, scheme, &fields))?)
         }
+    }
+
+    fn texts_of<'a>(fields: &'a [Given]) -> Vec<Text<'a>> {
+        fields.iter().map(Given::text).collect()
     }
 
     fn fields_of<'a>(fields: &'a Vec<Bound<'_, PyString>>) -> PyResult<Vec<Given<'a>>> {
@@ -1176,11 +1219,7 @@ mod _native {
 
     /// Run; a panic becomes an exception.
     fn caught<T>(call: impl FnOnce() -> T) -> PyResult<T> {
-        catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
-            let said = panic.downcast_ref::<String>().map(String::as_str);
-            let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-            PanicError::new_err(format!("a defect in the native core: {said}"))
-        })
+        Ok(panics::caught(call)?)
     }
 
     fn broken() -> PyErr {

@@ -48,6 +48,8 @@ pub enum Status {
     Long = 0,
     /// Nothing of it counts.
     Featureless = 1,
+    /// Reading it panicked.
+    Rejected = 2,
     /// Compared by characters.
     Short = 3,
     /// Compared whole.
@@ -126,7 +128,7 @@ impl Kind {
 }
 
 /// What an entry has of a text.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// Its kind.
     pub status: Status,
@@ -198,6 +200,12 @@ impl Scheme {
     #[must_use]
     pub fn sketch_bytes(&self) -> usize {
         self.settings.value_bytes() + if self.settings.form { 8 } else { 0 }
+    }
+
+    /// What an entry has of a text that could not be read.
+    #[must_use]
+    pub fn rejected(&self) -> Reading {
+        self.blank(Status::Rejected)
     }
 
     fn blank(&self, status: Status) -> Reading {
@@ -277,7 +285,10 @@ impl Reader {
 
     /// Reads one text.
     pub fn read(&mut self, scheme: &Scheme, fields: Fields) -> Reading {
-        self.read_with(scheme, fields, None)
+        let made = self.read_with(scheme, fields, None);
+        #[cfg(test)]
+        reached("signing", fields);
+        made
     }
 
     /// Reads one text, with all that its reading is made from.
@@ -368,6 +379,8 @@ impl Reader {
         for (words, &weight) in self.words.iter().zip(&settings.field_weights) {
             self.counts.add(words, weight, &mut self.segmenter, &scheme.long.dictionary);
         }
+        #[cfg(test)]
+        reached("counting", fields);
         if settings.key_sentences > 0 {
             let mut words = Words::default();
             for (field, &weight) in fields.iter().zip(&settings.field_weights) {
@@ -376,7 +389,10 @@ impl Reader {
                 self.counts.add(&words, times, &mut self.segmenter, &scheme.long.dictionary);
             }
         }
-        self.weigh_words(scheme, &scheme.long, explains)
+        let made = self.weigh_words(scheme, &scheme.long, explains);
+        #[cfg(test)]
+        reached("weighing", fields);
+        made
     }
 
     /// A text as short text.
@@ -410,6 +426,8 @@ impl Reader {
         for (units, &weight) in short.units.iter().zip(&scheme.settings.field_weights) {
             self.grams.add(units, weight);
         }
+        #[cfg(test)]
+        reached("counting characters", &short.texts.iter().map(|text| Text::Whole(text)).collect::<Vec<_>>());
         let mut features = Vec::new();
         let named = explains.then_some(&mut features);
         self.grams.weigh(&kind.weigher, scheme.settings.seed, &mut self.weighed, named);
@@ -520,6 +538,13 @@ impl Reader {
             letters.extend(visible(&text));
         }
         letters
+    }
+}
+
+#[cfg(test)]
+fn reached(stage: &str, fields: Fields) {
+    for field in fields {
+        crate::panics::planted::reached(stage, field.bytes());
     }
 }
 

@@ -23,7 +23,7 @@ from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.headers import Stamp, without_ours
 from stream_dedup.core.model import Coordinates, SourceOffset, Status
-from stream_dedup.core.reasons import KILLED_TWICE, RECORD_TOO_LARGE, TOO_SLOW
+from stream_dedup.core.reasons import DEFECT, KILLED_TWICE, RECORD_TOO_LARGE, TOO_SLOW
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.pool import FingerprintPool
 from stream_dedup.ports import Partition, SourceRecord, TopicReader
@@ -32,7 +32,7 @@ CHUNK = 64
 """Records that a process of the pool gets at once."""
 CHUNKS_AHEAD = 16
 """Chunks that are given to the pool before the oldest is waited for: bounds the records in memory."""
-LIMIT_REASONS = tuple(reason.partition("{")[0] for reason in (TOO_SLOW, RECORD_TOO_LARGE, KILLED_TWICE))
+LIMIT_REASONS = tuple(reason.partition("{")[0] for reason in (TOO_SLOW, RECORD_TOO_LARGE, KILLED_TWICE, DEFECT))
 """How the reasons begin that depend on more than the record."""
 
 

@@ -1,4 +1,4 @@
-"""A panic of the native core, which is a defect of it, as an error of the program that names the record.
+"""A panic of the index's native core, which is a defect of it, as an error of the program that names the record.
 
 The native core catches the panic, so the process goes on; what it was working on refuses every further call. Whoever
 calls it knows the record.

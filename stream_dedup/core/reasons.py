@@ -31,6 +31,8 @@ FEATURELESS_REASON = "text without words"
 LONG_ID = "id too long: {size} bytes, the limit is {limit}"
 TOO_SLOW = "takes longer than {limit:g} s to fingerprint"
 KILLED_TWICE = "its fingerprinting process was killed twice"
+DEFECT = "a defect in the native core"
+"""Where it panicked; what it said may quote the record, and is on standard error."""
 
 _CODES = {
     TOMBSTONE: "no_value",
@@ -50,6 +52,7 @@ _CODES = {
     LONG_ID: "id_too_long",
     TOO_SLOW: "too_slow",
     KILLED_TWICE: "killed",
+    DEFECT: "defect",
 }
 OTHER = "other"
 """The code of a text that is none of these."""

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,18 @@ from stream_dedup.article_limit import ARTICLE_LIMIT_S
 from stream_dedup.cli import run
 from stream_dedup.config.checks import ConfigError
 from stream_dedup.config.load import load_config
-from stream_dedup.core.fingerprint import entry_maker
-from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejection, decode
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.text.decode import RawRecord
+
+MAKE = EntryMaker.__call__
 
 
-def slowly(record: RawRecord, fmt: InputFormat) -> Article | Rejection:
-    if b"endless" in (record.value or b""):
-        re.match("(a|aa)+$", "a" * 200 + "b")
-    return decode(record, fmt)
+def slowly(maker: EntryMaker, records: Sequence[RawRecord]) -> Columns:
+    for record in records:
+        if b"endless" in (record.value or b""):
+            re.match("(a|aa)+$", "a" * 200 + "b")
+    return MAKE(maker, records)
 
 
 @pytest.mark.slow
@@ -25,7 +30,7 @@ def test_filter_rejects_what_takes_too_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One line out for each line in, in order; the slow one says why, and the others have their verdicts."""
-    monkeypatch.setattr(entry_maker, "decode", slowly)
+    monkeypatch.setattr(EntryMaker, "__call__", slowly)
     source = tmp_path / "a.jsonl"
     texts = ["the river froze early that year", "endless", "the river froze early that year"]
     source.write_text("".join(f'{{"text":"{text}"}}\n' for text in texts))

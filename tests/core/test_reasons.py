@@ -57,6 +57,7 @@ def test_one_field_that_is_missing() -> None:
         ("takes longer than 0.25 s to fingerprint", "too_slow"),
         ("takes longer than 1e-05 s to fingerprint", "too_slow"),
         ("its fingerprinting process was killed twice", "killed"),
+        ("a defect in the native core", "defect"),
         ("invalid UTF-8 at byte 27", "invalid_utf8"),
         ("invalid UTF-8 at byte 27 of the first line", OTHER),
         ("", OTHER),

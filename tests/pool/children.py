@@ -34,36 +34,36 @@ entry_maker.Fingerprinter = LightFingerprinter
 """A step that leaves out dictionaries and tables, which take two thirds of a child's start."""
 SLOW_STEP = """\
 import re, time
-from stream_dedup.core.fingerprint import entry_maker
-read = entry_maker.decode
-def slowly(record, fmt):
-    if b"endless" in (record.value or b""):
-        re.match("(a|aa)+$", "a" * 200 + "b")
-    until = time.process_time() + (0.1 if b"leisurely" in (record.value or b"") else 0)
-    while time.process_time() < until:
-        sum(range(1000))
-    return read(record, fmt)
-entry_maker.decode = slowly
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+make = EntryMaker.__call__
+def slowly(maker, records):
+    for record in records:
+        if b"endless" in (record.value or b""):
+            re.match("(a|aa)+$", "a" * 200 + "b")
+        until = time.process_time() + (0.1 if b"leisurely" in (record.value or b"") else 0)
+        while time.process_time() < until:
+            sum(range(1000))
+    return make(maker, records)
+EntryMaker.__call__ = slowly
 """
 """A step that never returns, in a loop that is not made of Python, and one that takes a tenth of a second."""
 WAITING_STEP = """\
 import time
-from stream_dedup.core.fingerprint import entry_maker
-read = entry_maker.decode
-def waiting(record, fmt):
-    value = record.value or b""
-    while b"until:" in value and not os.path.exists(value.partition(b"until:")[2].partition(b'"')[0]):
-        time.sleep(0.01)
-    return read(record, fmt)
-entry_maker.decode = waiting
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+make_waited = EntryMaker.__call__
+def waiting(maker, records):
+    for value in [record.value or b"" for record in records]:
+        while b"until:" in value and not os.path.exists(value.partition(b"until:")[2].partition(b'"')[0]):
+            time.sleep(0.01)
+    return make_waited(maker, records)
+EntryMaker.__call__ = waiting
 """
 """A step that waits until a file is there."""
 DYING_STEP = """\
 import pathlib
-from stream_dedup.core.fingerprint import entry_maker
-read_alive = entry_maker.decode
-def dying(record, fmt):
-    value = record.value or b""
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+make_alive = EntryMaker.__call__
+def die(value):
     if b"segfault" in value:
         os.kill(os.getpid(), signal.SIGSEGV)
     if b"too much" in value:
@@ -73,8 +73,11 @@ def dying(record, fmt):
         if not flag.exists():
             flag.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-    return read_alive(record, fmt)
-entry_maker.decode = dying
+def dying(maker, records):
+    for record in records:
+        die(record.value or b"")
+    return make_alive(maker, records)
+EntryMaker.__call__ = dying
 """
 """A step that crashes, one whose memory runs out, and one that is killed the first time: it leaves a file."""
 

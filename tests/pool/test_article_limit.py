@@ -10,11 +10,10 @@ import pytest
 
 from stream_dedup.article_limit import LateError, interrupted_after
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint import entry_maker
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text.decode import RawRecord, decode
+from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.pool import FingerprintPool
 from tests.pool.children import ENDLESS, RECORDS, SLOW_STEP, same, take_step
 
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("light")
 @pytest.fixture(params=[0, 1])
 def slow_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Number of processes of a pool whose children, or this process, take the slow step."""
-    monkeypatch.setattr(entry_maker, "decode", decode)
+    monkeypatch.setattr(EntryMaker, "__call__", EntryMaker.__call__)
     processes: int = request.param
     if processes:
         take_step(monkeypatch, SLOW_STEP)
@@ -101,12 +100,13 @@ EntryMaker.warm, EntryMaker.__call__ = load, make_loaded
 """
 STOPPING_STEP = """\
 import os
-from stream_dedup.core.fingerprint import entry_maker
-read = entry_maker.decode
-def stopping(record, fmt):
-    os.kill(os.getpid(), signal.SIGSTOP)
-    return read(record, fmt)
-entry_maker.decode = stopping
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+make = EntryMaker.__call__
+def stopping(maker, records):
+    for _ in records:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return make(maker, records)
+EntryMaker.__call__ = stopping
 """
 
 

@@ -77,7 +77,7 @@ def test_children_do_not_hear_ctrl_c_and_sigterm(shared: FingerprintPool) -> Non
 def test_what_work_raises_comes_out_of_its_future(shared: FingerprintPool) -> None:
     """A programming error in a child is an error of that work alone, and the child lives on."""
     broken: Future[Columns] = shared.submit([None])  # type: ignore[list-item]
-    assert isinstance(broken.exception(), AttributeError)
+    assert isinstance(broken.exception(), TypeError)
     assert len(shared.submit(RECORDS).result()) == 3
 
 
@@ -101,10 +101,10 @@ def test_close_ends_the_children_and_refuses_work(processes: int) -> None:
 def test_what_a_child_has_loaded_is_left_out_of_collections(monkeypatch: pytest.MonkeyPatch) -> None:
     step = """\
 import gc
-from stream_dedup.core.fingerprint import entry_maker
-def count(record, fmt):
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+def count(maker, records):
     raise ValueError(gc.get_freeze_count())
-entry_maker.decode = count
+EntryMaker.__call__ = count
 """
     take_step(monkeypatch, step)
     with FingerprintPool(1) as pool, pytest.raises(ValueError, match=r"^[1-9]\d{3,}$"):

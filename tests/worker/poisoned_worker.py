@@ -9,16 +9,16 @@ CRASHING = "crash the process"
 WAITING = "wait for the file "
 _STEP = f"""\
 import time
-from stream_dedup.core.fingerprint import entry_maker
-read = entry_maker.decode
-def poisoned(record, fmt):
-    value = (record.value or b"").decode("utf-8", "replace")
-    if "{CRASHING}" in value:
-        os.kill(os.getpid(), signal.SIGSEGV)
-    while "{WAITING}" in value and not os.path.exists(value.partition("{WAITING}")[2].partition('"')[0]):
-        time.sleep(0.01)
-    return read(record, fmt)
-entry_maker.decode = poisoned
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+make = EntryMaker.__call__
+def poisoned(maker, records):
+    for value in [(record.value or b"").decode("utf-8", "replace") for record in records]:
+        if "{CRASHING}" in value:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        while "{WAITING}" in value and not os.path.exists(value.partition("{WAITING}")[2].partition('"')[0]):
+            time.sleep(0.01)
+    return make(maker, records)
+EntryMaker.__call__ = poisoned
 """
 
 

@@ -49,6 +49,8 @@ pub struct Cleaned<'a> {
 
 /// Takes the steps before NFKC, in the order of these lines.
 pub fn before_nfkc<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room) -> Cleaned<'a> {
+    #[cfg(test)]
+    crate::panics::planted::reached("cleaning", text.bytes());
     let mut draft = Draft::of(text, room);
     if steps.entities {
         undo_entities(&mut draft);

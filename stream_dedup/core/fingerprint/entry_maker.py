@@ -1,6 +1,7 @@
-"""Makes log entries from input records: decodes, computes the checksum, fingerprints.
+"""Makes log entries from input records, in the native core (``native/src/entries.rs``).
 
-A record that cannot be read becomes a rejected entry with its reason. No record is dropped, and the rows of the columns
+A record that cannot be read becomes a rejected entry with its reason, and so does one at which the native core panics:
+the records beside it have the entries that they have without it. No record is dropped, and the rows of the columns
 are in the order of the records.
 """
 
@@ -12,12 +13,11 @@ from dataclasses import replace
 import numpy as np
 import xxhash
 
-from stream_dedup.core.arrays import U64
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
-from stream_dedup.core.model import Status, Widths, group_of
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.model import Widths
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejection, decode, key_id
+from stream_dedup.core.text.decode import InputFormat, RawRecord, key_id
 from stream_dedup.core.text_column import Texts
 
 SENTENCE = "渡口的船今天早上开了。 The ferry left this morning."
@@ -31,7 +31,6 @@ class EntryMaker:
         """Load nothing yet: dictionaries are loaded by ``warm`` or with the first records."""
         self._format = fmt or InputFormat()
         self._fingerprinter = Fingerprinter(settings)
-        self._widths = self._fingerprinter.settings.widths
 
     def warm(self) -> None:
         """Load dictionaries and tables now, and fingerprint a sentence.
@@ -49,39 +48,7 @@ class EntryMaker:
         Raises:
             UserError: as ``warm``. No record raises.
         """
-        decoded = [decode(record, self._format) for record in records]
-        blank = Columns.blank(len(records), self._widths)
-        self._fingerprint(blank, decoded)
-        return replace(
-            blank,
-            checksums=np.array([checksum(record.value) for record in records], np.uint64),
-            ids=Texts.of(one.id for one in decoded),
-            reasons=Texts.of(one.reason if isinstance(one, Rejection) else "" for one in decoded),
-        )
-
-    def _fingerprint(self, columns: Columns, decoded: Sequence[Article | Rejection]) -> None:
-        """Fill in the rows of articles; a blank row is a rejected record."""
-        articles = {row: one for row, one in enumerate(decoded) if isinstance(one, Article)}
-        rows = np.array(list(articles), np.intp)
-        prints = self._fingerprinter.fingerprint([one.texts for one in articles.values()])
-        columns.signatures[rows] = prints.signatures
-        columns.margins[rows] = prints.margins
-        columns.sketches[rows] = prints.sketches
-        columns.statuses[rows] = prints.statuses
-        columns.groups[rows] = _groups(prints, [one.scope for one in articles.values()])
-
-
-def _groups(prints: Fingerprints, scopes: Sequence[str | None]) -> U64:
-    """Return the group of each text; 0 for a text without features."""
-    groups = np.zeros(len(scopes), np.uint64)
-    if scopes.count(None) == len(scopes):
-        # The usual case: one group for each kind of text.
-        for status in np.unique(prints.statuses[prints.featured]).tolist():
-            groups[prints.statuses == status] = group_of(Status(status), None)
-        return groups
-    for row in np.flatnonzero(prints.featured).tolist():
-        groups[row] = group_of(Status(int(prints.statuses[row])), scopes[row])
-    return groups
+        return self._fingerprinter.entries(records, self._format)
 
 
 def checksum(value: bytes | None) -> int:

@@ -15,11 +15,15 @@ from numpy.typing import NDArray
 
 from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U8
+from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.own_words import read_lines, user_words
 from stream_dedup.core.model import SIGNATURE_BYTES, Status, signed
+from stream_dedup.core.reasons import DEFECT
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text import markup
+from stream_dedup.core.text.decode import InputFormat, RawRecord, native_format, reason_text
+from stream_dedup.core.text_column import Texts
 
 Text = str | Sequence[str]
 """A text, or the texts of its fields in the order of ``FingerprintSettings.fields``."""
@@ -110,14 +114,51 @@ class Fingerprinter:
         Raises:
             UserError: as ``warm``.
             ValueError: a text has not as many fields as the settings.
+            PanicError: the native core panicked at a text, which it names.
         """
         statuses, *columns = self._reader.read([self._fields(text) for text in texts])
+        for row, status in enumerate(statuses):
+            if status == Status.REJECTED:
+                msg = f"{DEFECT} at text {row}; standard error has its message"
+                panic = _native.PanicError(msg)
+                panic.article = row
+                raise panic
+        signatures, margins, sketches = self._in_rows(len(texts), columns)
+        return Fingerprints(signatures, margins, np.frombuffer(statuses, np.uint8), sketches)
+
+    def entries(self, records: Sequence[RawRecord], fmt: InputFormat) -> Columns:
+        """Return the entries of records; an entry depends on its own record alone. No record raises.
+
+        Raises:
+            UserError: as ``warm``.
+            ValueError: articles have not as many fields as the settings.
+        """
+        html = self._settings.html
+        self._check_fields(1 if fmt.kind == "text" else len(fmt.text_fields))
+        made = self._reader.entries(native_format(fmt), html, records)
+        checksums, statuses, groups, columns, id_sizes, ids, rejected = made
+        signatures, margins, sketches = self._in_rows(len(records), columns)
+        reasons = [""] * len(records)
+        for row, reason in rejected:
+            reasons[row] = reason_text(reason)
+        return Columns(
+            checksums=np.frombuffer(checksums, "<u8"),
+            statuses=np.frombuffer(statuses, np.uint8),
+            groups=np.frombuffer(groups, "<u8"),
+            signatures=signatures,
+            margins=margins,
+            sketches=sketches,
+            ids=Texts(np.cumsum(np.frombuffer(id_sizes, "<u4"), dtype=np.uint32), ids),
+            reasons=Texts.of(reasons),
+        )
+
+    def _in_rows(self, rows: int, columns: Sequence[bytes]) -> tuple[U8, U8, U8]:
+        """Return signatures, margins and sketches, a row for each text."""
         widths = (SIGNATURE_BYTES, self._settings.widths.margin_bytes, self._settings.widths.sketch_bytes)
-        made = [
-            np.frombuffer(column, np.uint8).reshape(len(texts), width)
-            for column, width in zip(columns, widths, strict=True)
-        ]
-        return Fingerprints(made[0], made[1], np.frombuffer(statuses, np.uint8), made[2])
+        signatures, margins, sketches = (
+            np.frombuffer(column, np.uint8).reshape(rows, width) for column, width in zip(columns, widths, strict=True)
+        )
+        return signatures, margins, sketches
 
     def features(self, text: Text) -> Explained:
         """Return one text with every value that its entry is made from.
@@ -140,15 +181,18 @@ class Fingerprinter:
     def _fields(self, text: Text) -> list[str]:
         """Return the fields of a text without markup."""
         fields = [text] if isinstance(text, str) else list(text)
-        if len(fields) != len(self._settings.html):
-            msg = (
-                f"a text of {len(fields)} fields has no fingerprint where the settings have "
-                f"{len(self._settings.html)}: pass an empty string for a field that is missing"
-            )
-            raise ValueError(msg)
+        self._check_fields(len(fields))
         if not self._any_html:
             return fields
         return [markup.text_of(one) if html else one for one, html in zip(fields, self._settings.html, strict=True)]
+
+    def _check_fields(self, count: int) -> None:
+        if count != len(self._settings.html):
+            msg = (
+                f"a text of {count} fields has no fingerprint where the settings have "
+                f"{len(self._settings.html)}: pass an empty string for a field that is missing"
+            )
+            raise ValueError(msg)
 
 
 def _explained(told: _native.Explained) -> Explained:

@@ -1,8 +1,8 @@
 """Decodes the bytes of a record into an article, or into the reason of its rejection.
 
 The native core reads values (``native/src/decode.rs``, which says what is readable). Any bytes have a result; decoding
-never raises. The result depends on the record and the format alone. A reason is a short sentence of bounded length
-(``reasons``) that never quotes the input.
+never raises: a record at which the core panics is rejected. The result depends on the record and the format alone. A
+reason is a short sentence of bounded length (``reasons``) that never quotes the input.
 
 The id of an article is its id field (text, or a number as written), else the record key, else the fallback
 (topic-partition-offset).
@@ -73,8 +73,8 @@ class Rejection:
 
 def decode(record: RawRecord, fmt: InputFormat) -> Article | Rejection:
     """Decode one record."""
-    article_id, texts, scope, reason = _native_format(fmt).decode(record.key, record.value, record.fallback_id)
-    return Article(article_id, texts, scope) if reason is None else Rejection(article_id, _text_of(reason))
+    article_id, texts, scope, reason = native_format(fmt).decode(record.key, record.value, record.fallback_id)
+    return Article(article_id, texts, scope) if reason is None else Rejection(article_id, reason_text(reason))
 
 
 def parse_object(value: bytes, fmt: InputFormat, names: Iterable[str] | None = None) -> dict[str, Any] | str:
@@ -90,7 +90,7 @@ def parse_object(value: bytes, fmt: InputFormat, names: Iterable[str] | None = N
     as_written = [fmt.id_field] if fmt.scope_field is None else [fmt.id_field, fmt.scope_field]
     chosen = None if names is None else _as_bytes(names)
     made = _native.parse_object(value, chosen, as_written=_as_bytes(as_written))
-    return made if isinstance(made, dict) else _text_of(made)
+    return made if isinstance(made, dict) else reason_text(made)
 
 
 def key_id(record: RawRecord) -> str:
@@ -105,7 +105,8 @@ def is_blank(line: bytes) -> bool:
 
 
 @lru_cache(maxsize=16)
-def _native_format(fmt: InputFormat) -> _native.Format:
+def native_format(fmt: InputFormat) -> _native.Format:
+    """Return the format as the native core has it."""
     return _native.Format(
         is_json=fmt.kind == "json",
         most_bytes=fmt.max_bytes,
@@ -120,7 +121,8 @@ def _as_bytes(names: Iterable[str]) -> list[bytes]:
     return [name.encode("utf-8", "surrogatepass") for name in names]
 
 
-def _text_of(reason: _native.Reason) -> str:
+def reason_text(reason: _native.Reason) -> str:
+    """Return the text of a reason that the native core gave."""
     name, number, limit, field, kind = reason
     text: str = getattr(reasons, name)
     return text.format(size=number, at=number, limit=limit, field=field, kind=kind)

@@ -199,6 +199,7 @@ ENGLISH = {
     "reason.id_too_long": "id too long",
     "reason.too_slow": "took too long",
     "reason.killed": "process was killed twice",
+    "reason.defect": "defect of the program",
     "reason.other": "other reason",
     # Groups
     "groups.title": "Groups",

@@ -182,6 +182,7 @@ CHINESE = {
     "reason.id_too_long": "id 过长",
     "reason.too_slow": "处理超时",
     "reason.killed": "进程两次被终止",
+    "reason.defect": "程序缺陷",
     "reason.other": "其他原因",
     "groups.title": "分组",
     "groups.lead": "直接或经由其他文章相互匹配的文章。增长最多的排在最前。",

@@ -49,6 +49,19 @@ def test_each_record_has_its_row() -> None:
     assert not columns.margins[1:4].any()
 
 
+def test_halves_of_surrogate_pairs_in_ids_are_escaped() -> None:
+    """In the id of the record, and in the one that it gets without one: a file's name may have any bytes."""
+    values = [b'{"id": "a\\udc80", "text": "x"}', b'{"text": "x"}', None]
+    columns = EntryMaker()([RawRecord(None, value, "b\udcff-1") for value in values])
+    assert list(columns.ids) == ["a\\udc80", "b\\udcff-1", "b\\udcff-1"]
+
+
+def test_as_many_fields_as_the_settings_have() -> None:
+    """An article of another number of fields has no entry under them."""
+    with pytest.raises(ValueError, match="a text of 2 fields has no fingerprint where the settings have 1"):
+        EntryMaker(fmt=InputFormat(fields=("title", "text")))(RECORDS)
+
+
 def test_checksums_are_xxh3_of_the_values() -> None:
     """The checksum is XXH3-64 of the value; that of a tombstone is 0."""
     expected = [0 if one.value is None else xxhash.xxh3_64_intdigest(one.value) for one in RECORDS]
