@@ -897,9 +897,8 @@ mod _native {
             };
             let made = py.detach(|| given.iter().enumerate().map(read).collect::<Result<Vec<Reading>, _>>());
             let made = made.map_err(|(row, error)| error.value(py).setattr("article", row).err().unwrap_or(error))?;
-            let column = |part: fn(&Reading) -> &[u8]| {
-                PyBytes::new(py, &made.iter().flat_map(part).copied().collect::<Vec<u8>>())
-            };
+            let column =
+                |part: fn(&Reading) -> &[u8]| PyBytes::new(py, &made.iter().map(part).collect::<Vec<_>>().concat());
             let statuses: Vec<u8> = made.iter().map(|one| one.status as u8).collect();
             Ok((
                 PyBytes::new(py, &statuses),

@@ -217,7 +217,12 @@ impl Scheme {
     }
 
     fn of_features(&self, status: Status, sums: &Sums, letters: &[u32], form: &Form) -> Reading {
-        let mut made = Reading { status, signature: sums.signature(), margins: Vec::new(), sketch: Vec::new() };
+        let mut made = Reading {
+            status,
+            signature: sums.signature(),
+            margins: Vec::with_capacity(self.settings.margin_bits / 2),
+            sketch: Vec::with_capacity(self.sketch_bytes()),
+        };
         sums.pack_margins(self.settings.margin_bits, &mut made.margins);
         if !self.sketcher.is_idle() {
             self.sketcher.sketch(letters, &mut made.sketch);
@@ -317,7 +322,7 @@ impl Reader {
         if measured < settings.exact_size || (settings.exact_size > 0 && letters < LEAST_LETTERS) {
             return self.exact(scheme, fields, &short, letters, explained);
         }
-        let form = if settings.form { Form::of(&short.normalised.join("\n")) } else { Form::default() };
+        let form = if settings.form { Form::of(&joined(&short.normalised)) } else { Form::default() };
         let article_size = settings.article_size.unwrap_or(0);
         let share = if settings.has_long() { share_of_short(size, article_size) } else { WHOLE };
         let long = if share < WHOLE { self.long(scheme, fields, explained.is_some()) } else { None };
@@ -335,8 +340,11 @@ impl Reader {
                 (status, long.sums.mixed(factors.0, &own.sums, factors.1), features)
             }
         };
+        let bytes = short.texts.iter().map(String::len).sum();
         let mut letters = Vec::new();
         if !scheme.sketcher.is_idle() {
+            // No more letters than bytes.
+            letters.reserve(bytes);
             match settings.sketched {
                 Compared::Characters if short.is_addressed => {
                     letters = self.characters_with_addresses(scheme, fields);
@@ -432,7 +440,9 @@ impl Reader {
         let top_k = kind.weigher.features().top_k;
         self.weighed.keep_heaviest(top_k);
         heaviest_first(&mut features, top_k);
-        Some(Part { sums: Sums::of(&self.weighed.weights, &self.weighed.hashes), features })
+        let Weighed { weights, hashes } = &self.weighed;
+        let add = if kind.weigher.features().are_grams { Sums::of_few_weights } else { Sums::of };
+        Some(Part { sums: add(weights, hashes), features })
     }
 
     /// A text that is split, by its words alone.
@@ -521,6 +531,11 @@ impl Reader {
         }
         letters
     }
+}
+
+/// The fields of a text, each a line.
+fn joined(fields: &[String]) -> Cow<'_, str> {
+    if let [one] = fields { Cow::Borrowed(one) } else { Cow::Owned(fields.join("\n")) }
 }
 
 /// The characters of a text but white space.

@@ -12,7 +12,7 @@ use super::units::Units;
 use super::weights::Weigher;
 use super::{Feature, Weighed};
 use crate::signature::sums::feature_hash;
-use crate::text::characters::han_number;
+use crate::text::characters::{HAN_FIRST, HAN_LAST};
 use crate::text::numbers::is_number;
 
 /// A gram but a number: up to three characters of 21 bits, and which kind it is.
@@ -113,7 +113,7 @@ impl Grams {
     pub fn weigh(&mut self, weigher: &Weigher, seed: u64, into: &mut Weighed, mut features: Option<&mut Vec<Feature>>) {
         into.clear();
         let mut add = |name: &[u8], class: usize, count: u64| {
-            let (weight, hash) = (weigher.weight(weigher.idf_of_gram(class), count), feature_hash(name, seed));
+            let (weight, hash) = (weigher.weight_of_gram(class, count), feature_hash(name, seed));
             into.add(weight, hash);
             if let Some(features) = &mut features {
                 let name = String::from_utf8(name.to_vec()).expect("whole characters");
@@ -146,7 +146,7 @@ const TRIGRAM_CLASS: usize = 4;
 
 /// What a gram is, in the order of the settings' weights.
 fn class_of(key: Key) -> usize {
-    let is_han = |point: u64| char::from_u32(point as u32).and_then(han_number).is_some();
+    let is_han = |point: u64| (u64::from(HAN_FIRST)..=u64::from(HAN_LAST)).contains(&point);
     if key & TRIGRAM != 0 {
         TRIGRAM_CLASS
     } else if key & PAIR != 0 {

@@ -159,6 +159,6 @@ fn replace_addresses(draft: &mut Draft, steps: &Normalisation, has: Traits) -> b
 }
 
 /// What stands for an address or a number.
-pub(super) fn stand_in(treat: Treat, token: char) -> String {
-    if treat == Treat::Token { format!(" {token} ") } else { " ".to_owned() }
+pub(super) fn stand_in(treat: Treat, token: char) -> Cow<'static, str> {
+    if treat == Treat::Token { Cow::Owned(format!(" {token} ")) } else { Cow::Borrowed(" ") }
 }
