@@ -81,9 +81,12 @@ impl Units {
 
     /// Appends the letters of the text, its ideographs first.
     pub fn add_letters(&self, letters: &mut Vec<u32>) {
-        let every = || self.iter().flat_map(|(unit, _)| unit.chars());
-        letters.extend(every().filter(|one| han_number(*one).is_some()).map(u32::from));
-        letters.extend(every().filter(|one| han_number(*one).is_none()).map(u32::from));
+        let mut others = Vec::new();
+        for one in self.iter().flat_map(|(unit, _)| unit.chars()) {
+            let list = if han_number(one).is_some() { &mut *letters } else { &mut others };
+            list.push(u32::from(one));
+        }
+        letters.append(&mut others);
     }
 }
 

@@ -51,6 +51,10 @@ const DIGITS: usize = 12;
 const MOST_COUNTED: u32 = (1 << DIGITS) - 1;
 /// Different weights that are counted.
 const TALLIES: usize = 8;
+/// Places of weights.
+const PLACE_BITS: u32 = 6;
+const PLACES: usize = 1 << PLACE_BITS;
+const SPREAD: u32 = 0x9E37_79B1;
 /// Fewest hashes that a tally pays for.
 const FEWEST: usize = 32;
 
@@ -59,6 +63,7 @@ impl Tally {
         Self { weight, count: 0, digits: [[0; BYTES / 8]; DIGITS], waiting: [[0; BYTES / 8]; DIGITS] }
     }
 
+    #[inline]
     fn add(&mut self, hash: &Hash) {
         let mut carry = plane_of(hash);
         let mut power = 0;
@@ -86,11 +91,13 @@ impl Tally {
     }
 }
 
+#[inline]
 fn plane_of(hash: &Hash) -> Plane {
     bytemuck::pod_read_unaligned(hash)
 }
 
 /// The sum of three digits for each bit, and what it carries.
+#[inline]
 fn added(one: &Plane, other: &Plane, third: &Plane) -> (Plane, Plane) {
     let either: Plane = std::array::from_fn(|word| one[word] ^ other[word]);
     (
@@ -121,22 +128,8 @@ impl Sums {
         if weights.len() < FEWEST {
             return Self::of(weights, hashes);
         }
-        let mut tallies: Vec<Tally> = Vec::with_capacity(TALLIES);
         let (mut other_weights, mut others) = (Vec::with_capacity(weights.len()), Vec::with_capacity(weights.len()));
-        for (&weight, hash) in weights.iter().zip(hashes) {
-            match tallies.iter().position(|one| one.weight == weight) {
-                Some(at) if tallies[at].count < MOST_COUNTED => tallies[at].add(hash),
-                None if tallies.len() < TALLIES && weight <= u32::from(u16::MAX) => {
-                    let mut tally = Tally::new(weight);
-                    tally.add(hash);
-                    tallies.push(tally);
-                }
-                _ => {
-                    other_weights.push(weight);
-                    others.push(*hash);
-                }
-            }
-        }
+        let tallies = tallied(weights, hashes, &mut other_weights, &mut others);
         for tally in &tallies {
             tally.tell(&mut other_weights, &mut others);
         }
@@ -180,6 +173,29 @@ impl Sums {
             packed.push(first << 4 | second);
         }
     }
+}
+
+/// Counts the hashes of frequent weights; the others are appended.
+#[multiversion(targets("x86_64+avx2+bmi1+bmi2", "aarch64+neon"))]
+fn tallied(weights: &[u32], hashes: &[Hash], other_weights: &mut Vec<u32>, others: &mut Vec<Hash>) -> Vec<Tally> {
+    let mut tallies: Vec<Tally> = Vec::with_capacity(TALLIES);
+    // The number of the tally of a weight, from 1: of two weights with one place the first has it.
+    let mut places = [0_u8; PLACES];
+    for (&weight, hash) in weights.iter().zip(hashes) {
+        let place = (weight.wrapping_mul(SPREAD) >> (u32::BITS - PLACE_BITS)) as usize;
+        if places[place] == 0 && tallies.len() < TALLIES && weight <= u32::from(u16::MAX) {
+            tallies.push(Tally::new(weight));
+            places[place] = tallies.len() as u8;
+        }
+        match tallies.get_mut(usize::from(places[place]).wrapping_sub(1)) {
+            Some(tally) if tally.weight == weight && tally.count < MOST_COUNTED => tally.add(hash),
+            _ => {
+                other_weights.push(weight);
+                others.push(*hash);
+            }
+        }
+    }
+    tallies
 }
 
 /// Of each bit the weights of the features that have it.
