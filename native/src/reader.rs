@@ -32,7 +32,7 @@ use crate::settings::{Compared, Normalisation, Settings, Treat, Treatment};
 use crate::signature::form::Form;
 use crate::signature::mixing::{WHOLE, factor, share_of_short};
 use crate::signature::sketch::Sketcher;
-use crate::signature::sums::{BITS, Hash, MAX_MARGIN, Sums, feature_hash};
+use crate::signature::sums::{BITS, Hash, MAX_MARGIN, Sums, Tallies, feature_hash};
 use crate::text::clean;
 use crate::text::edit::Room;
 use crate::text::halves::Text;
@@ -246,6 +246,7 @@ pub struct Reader {
     counts: Counts,
     grams: Grams,
     weighed: Weighed,
+    tallies: Tallies,
 }
 
 /// What a text is as one kind of text.
@@ -277,6 +278,7 @@ impl Reader {
             counts: Counts::new(scheme.long.dictionary.size().max(scheme.short.dictionary.size())),
             grams: Grams::default(),
             weighed: Weighed::default(),
+            tallies: Tallies::default(),
         }
     }
 
@@ -441,8 +443,12 @@ impl Reader {
         self.weighed.keep_heaviest(top_k);
         heaviest_first(&mut features, top_k);
         let Weighed { weights, hashes } = &self.weighed;
-        let add = if kind.weigher.features().are_grams { Sums::of_few_weights } else { Sums::of };
-        Some(Part { sums: add(weights, hashes), features })
+        let sums = if kind.weigher.features().are_grams {
+            Sums::of_few_weights(weights, hashes, &mut self.tallies)
+        } else {
+            Sums::of(weights, hashes)
+        };
+        Some(Part { sums, features })
     }
 
     /// A text that is split, by its words alone.

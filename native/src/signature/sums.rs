@@ -58,12 +58,21 @@ const SPREAD: u32 = 0x9E37_79B1;
 /// Fewest hashes that a tally pays for.
 const FEWEST: usize = 32;
 
+/// The tallies of one text, and the features that none counts; cleared and filled for each.
+#[derive(Default)]
+pub struct Tallies {
+    tallies: Vec<Tally>,
+    weights: Vec<u32>,
+    hashes: Vec<Hash>,
+}
+
 impl Tally {
     fn new(weight: u32) -> Self {
         Self { weight, count: 0, digits: [[0; BYTES / 8]; DIGITS], waiting: [[0; BYTES / 8]; DIGITS] }
     }
 
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "compiled for the processor's level with its caller")]
     fn add(&mut self, hash: &Hash) {
         let mut carry = plane_of(hash);
         let mut power = 0;
@@ -124,16 +133,16 @@ impl Sums {
 
     /// Does the same, faster where many features have one of few weights.
     #[must_use]
-    pub fn of_few_weights(weights: &[u32], hashes: &[Hash]) -> Self {
+    pub fn of_few_weights(weights: &[u32], hashes: &[Hash], room: &mut Tallies) -> Self {
         if weights.len() < FEWEST {
             return Self::of(weights, hashes);
         }
-        let (mut other_weights, mut others) = (Vec::with_capacity(weights.len()), Vec::with_capacity(weights.len()));
-        let tallies = tallied(weights, hashes, &mut other_weights, &mut others);
-        for tally in &tallies {
-            tally.tell(&mut other_weights, &mut others);
+        tally(weights, hashes, room);
+        let Tallies { tallies, weights: other_weights, hashes: others } = room;
+        for tally in tallies {
+            tally.tell(other_weights, others);
         }
-        Self::from_ones(&ones_of(&other_weights, &others), weights)
+        Self::from_ones(&ones_of(other_weights, others), weights)
     }
 
     fn from_ones(ones: &[u64; BITS], weights: &[u32]) -> Self {
@@ -177,8 +186,11 @@ impl Sums {
 
 /// Counts the hashes of frequent weights; the others are appended.
 #[multiversion(targets("x86_64+avx2+bmi1+bmi2", "aarch64+neon"))]
-fn tallied(weights: &[u32], hashes: &[Hash], other_weights: &mut Vec<u32>, others: &mut Vec<Hash>) -> Vec<Tally> {
-    let mut tallies: Vec<Tally> = Vec::with_capacity(TALLIES);
+fn tally(weights: &[u32], hashes: &[Hash], room: &mut Tallies) {
+    let Tallies { tallies, weights: other_weights, hashes: others } = room;
+    tallies.clear();
+    other_weights.clear();
+    others.clear();
     // The number of the tally of a weight, from 1: of two weights with one place the first has it.
     let mut places = [0_u8; PLACES];
     for (&weight, hash) in weights.iter().zip(hashes) {
@@ -195,7 +207,6 @@ fn tallied(weights: &[u32], hashes: &[Hash], other_weights: &mut Vec<u32>, other
             }
         }
     }
-    tallies
 }
 
 /// Of each bit the weights of the features that have it.
@@ -281,12 +292,13 @@ mod tests {
 
     #[test]
     fn few_weights_add_up_to_the_same() {
+        let mut room = Tallies::default();
         for count in [1, 31, 32, 33, 64, 1000, 5000] {
             let hash = |at: u64| feature_hash(&at.to_le_bytes(), 3);
             let hashes: Vec<Hash> = (0..count).map(hash).collect();
             for different in [1, 3, 20] {
                 let weights: Vec<u32> = (0..count).map(|at| (at % different) as u32 * 9_000 + 1).collect();
-                let (few, all) = (Sums::of_few_weights(&weights, &hashes), Sums::of(&weights, &hashes));
+                let (few, all) = (Sums::of_few_weights(&weights, &hashes, &mut room), Sums::of(&weights, &hashes));
                 assert_eq!((few.sums, few.squares), (all.sums, all.squares));
             }
         }

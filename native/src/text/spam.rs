@@ -116,10 +116,15 @@ pub fn undo_lookalikes(draft: &mut Draft) {
         draft.take(undo_foreign);
     }
     let has = |is| has(draft.text(), is);
-    if has(u8::is_ascii_lowercase) && has(|&byte| is_leet(byte) || !byte.is_ascii()) {
-        draft.take(undo_in_numbers);
-        draft.take(undo_in_words);
-        draft.take(undo_at_ends);
+    if has(u8::is_ascii_lowercase) {
+        let is_leet = has(|byte| is_leet(*byte));
+        if has(|byte| matches!(byte, b'l' | b'o')) && has(|byte| may_begin_decimal(*byte)) {
+            draft.take(undo_in_numbers);
+        }
+        if is_leet {
+            draft.take(undo_in_words);
+            draft.take(undo_at_ends);
+        }
     }
 }
 
@@ -203,6 +208,11 @@ fn undo_in_numbers(edit: &mut Edit) {
         }
         (digits, size, is_behind_letter) = (0, 0, is_letter);
     }
+}
+
+/// Whether a decimal digit of any script may begin with a byte.
+fn may_begin_decimal(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | 0xd9..=0xe1 | 0xea..)
 }
 
 fn undo_in_words(edit: &mut Edit) {
@@ -309,5 +319,26 @@ fn char_size(point: u32) -> usize {
         0x80..0x800 => 2,
         0x800..0x1_0000 => 3,
         _ => 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Properties, may_begin_decimal, without_circle};
+
+    #[test]
+    fn no_character_that_a_step_is_for_begins_with_a_byte_that_leaves_the_step_out() {
+        for character in '\0'..=char::MAX {
+            let first = character.encode_utf8(&mut [0; 4]).as_bytes()[0];
+            if Properties::of(u32::from(character)).is_decimal() {
+                assert!(may_begin_decimal(first), "{character:?}");
+            }
+            if without_circle(u32::from(character)).is_some() {
+                assert!([super::ENCLOSED_BYTE, super::PLANE_1_BYTE].contains(&first), "{character:?}");
+            }
+            if super::is_foreign_letter(u32::from(character)) {
+                assert!(super::FOREIGN_BYTES.contains(&first), "{character:?}");
+            }
+        }
     }
 }
