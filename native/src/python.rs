@@ -906,9 +906,8 @@ mod _native {
         fn read<'py>(&self, py: Python<'py>, texts: Vec<Vec<Bound<'py, PyString>>>) -> PyResult<Columns<'py>> {
             let given = texts.iter().map(fields_of).collect::<PyResult<Vec<_>>>()?;
             let made: Vec<_> = py.detach(|| given.iter().map(|fields| self.0.read(&texts_of(fields))).collect());
-            let column = |part: fn(&Reading) -> &[u8]| {
-                PyBytes::new(py, &made.iter().flat_map(part).copied().collect::<Vec<u8>>())
-            };
+            let column =
+                |part: fn(&Reading) -> &[u8]| PyBytes::new(py, &made.iter().map(part).collect::<Vec<_>>().concat());
             let statuses: Vec<u8> = made.iter().map(|one| one.status as u8).collect();
             Ok((
                 PyBytes::new(py, &statuses),

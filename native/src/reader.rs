@@ -32,7 +32,7 @@ use crate::settings::{Compared, Normalisation, Settings, Treat, Treatment};
 use crate::signature::form::Form;
 use crate::signature::mixing::{WHOLE, factor, share_of_short};
 use crate::signature::sketch::Sketcher;
-use crate::signature::sums::{BITS, Hash, MAX_MARGIN, Sums, feature_hash};
+use crate::signature::sums::{BITS, Hash, MAX_MARGIN, Sums, Tallies, feature_hash};
 use crate::text::clean;
 use crate::text::edit::Room;
 use crate::text::halves::Text;
@@ -225,7 +225,12 @@ impl Scheme {
     }
 
     fn of_features(&self, status: Status, sums: &Sums, letters: &[u32], form: &Form) -> Reading {
-        let mut made = Reading { status, signature: sums.signature(), margins: Vec::new(), sketch: Vec::new() };
+        let mut made = Reading {
+            status,
+            signature: sums.signature(),
+            margins: Vec::with_capacity(self.settings.margin_bits / 2),
+            sketch: Vec::with_capacity(self.sketch_bytes()),
+        };
         sums.pack_margins(self.settings.margin_bits, &mut made.margins);
         if !self.sketcher.is_idle() {
             self.sketcher.sketch(letters, &mut made.sketch);
@@ -249,6 +254,7 @@ pub struct Reader {
     counts: Counts,
     grams: Grams,
     weighed: Weighed,
+    tallies: Tallies,
 }
 
 /// What a text is as one kind of text.
@@ -280,6 +286,7 @@ impl Reader {
             counts: Counts::new(scheme.long.dictionary.size().max(scheme.short.dictionary.size())),
             grams: Grams::default(),
             weighed: Weighed::default(),
+            tallies: Tallies::default(),
         }
     }
 
@@ -328,7 +335,7 @@ impl Reader {
         if measured < settings.exact_size || (settings.exact_size > 0 && letters < LEAST_LETTERS) {
             return self.exact(scheme, fields, &short, letters, explained);
         }
-        let form = if settings.form { Form::of(&short.normalised.join("\n")) } else { Form::default() };
+        let form = if settings.form { Form::of(&joined(&short.normalised)) } else { Form::default() };
         let article_size = settings.article_size.unwrap_or(0);
         let share = if settings.has_long() { share_of_short(size, article_size) } else { WHOLE };
         let long = if share < WHOLE { self.long(scheme, fields, explained.is_some()) } else { None };
@@ -346,8 +353,11 @@ impl Reader {
                 (status, long.sums.mixed(factors.0, &own.sums, factors.1), features)
             }
         };
+        let bytes = short.texts.iter().map(String::len).sum();
         let mut letters = Vec::new();
         if !scheme.sketcher.is_idle() {
+            // No more letters than bytes.
+            letters.reserve(bytes);
             match settings.sketched {
                 Compared::Characters if short.is_addressed => {
                     letters = self.characters_with_addresses(scheme, fields);
@@ -450,7 +460,13 @@ impl Reader {
         let top_k = kind.weigher.features().top_k;
         self.weighed.keep_heaviest(top_k);
         heaviest_first(&mut features, top_k);
-        Some(Part { sums: Sums::of(&self.weighed.weights, &self.weighed.hashes), features })
+        let Weighed { weights, hashes } = &self.weighed;
+        let sums = if kind.weigher.features().are_grams {
+            Sums::of_few_weights(weights, hashes, &mut self.tallies)
+        } else {
+            Sums::of(weights, hashes)
+        };
+        Some(Part { sums, features })
     }
 
     /// A text that is split, by its words alone.
@@ -546,6 +562,11 @@ fn reached(stage: &str, fields: Fields) {
     for field in fields {
         crate::panics::planted::reached(stage, field.bytes());
     }
+}
+
+/// The fields of a text, each a line.
+fn joined(fields: &[String]) -> Cow<'_, str> {
+    if let [one] = fields { Cow::Borrowed(one) } else { Cow::Owned(fields.join("\n")) }
 }
 
 /// The characters of a text but white space.

@@ -12,7 +12,7 @@ use super::units::Units;
 use super::weights::Weigher;
 use super::{Feature, Weighed};
 use crate::signature::sums::feature_hash;
-use crate::text::characters::han_number;
+use crate::text::characters::{HAN_FIRST, HAN_LAST};
 use crate::text::numbers::is_number;
 
 /// A gram but a number: up to three characters of 21 bits, and which kind it is.
@@ -29,8 +29,9 @@ const NAME_BYTES: usize = 12;
 /// The grams of one text; cleared and filled for each.
 pub struct Grams {
     keys: Vec<Key>,
+    /// Keys and how often they occur, from 1; the first one is no gram.
     counted: Vec<(Key, u64)>,
-    /// The places of the keys in what is counted, from 1, by open addressing; 0 where there is none.
+    /// The places of the keys in what is counted, by open addressing; 0 where there is none.
     slots: Vec<u32>,
     /// What keys are multiplied by to choose a slot: odd, and not known to texts.
     spread: u64,
@@ -70,26 +71,28 @@ impl Grams {
         // At least half of the slots stay free.
         let size = (2 * (counted.len() + keys.len())).next_power_of_two().max(2);
         if slots.len() < size || counted.is_empty() {
+            if counted.is_empty() {
+                counted.push((0, 0));
+            }
             slots.clear();
             slots.resize(size, 0);
-            for (at, (key, _)) in counted.iter().enumerate() {
-                let slot = slot_of(*key, *spread, slots, counted);
-                slots[slot] = at as u32 + 1;
+            for at in 1..counted.len() {
+                let slot = slot_of(counted[at].0, *spread, slots, counted);
+                slots[slot] = at as u32;
             }
         }
+        // Whether a gram is new cannot be foreseen: there is no branch for it.
+        let mut last = counted.len() - 1;
+        counted.resize(counted.len() + keys.len(), (0, 0));
         for &key in &*keys {
             let slot = slot_of(key, *spread, slots, counted);
-            match slots[slot] {
-                0 => {
-                    counted.push((key, times));
-                    slots[slot] = counted.len() as u32;
-                }
-                at => {
-                    let count = &mut counted[at as usize - 1].1;
-                    *count = count.saturating_add(times);
-                }
-            }
+            let known = slots[slot] as usize;
+            last += usize::from(known == 0);
+            let at = if known == 0 { last } else { known };
+            slots[slot] = at as u32;
+            counted[at] = (key, counted[at].1.saturating_add(times));
         }
+        counted.truncate(last + 1);
     }
 
     fn add_word(&mut self, word: &str, times: u64) {
@@ -113,14 +116,14 @@ impl Grams {
     pub fn weigh(&mut self, weigher: &Weigher, seed: u64, into: &mut Weighed, mut features: Option<&mut Vec<Feature>>) {
         into.clear();
         let mut add = |name: &[u8], class: usize, count: u64| {
-            let (weight, hash) = (weigher.weight(weigher.idf_of_gram(class), count), feature_hash(name, seed));
+            let (weight, hash) = (weigher.weight_of_gram(class, count), feature_hash(name, seed));
             into.add(weight, hash);
             if let Some(features) = &mut features {
                 let name = String::from_utf8(name.to_vec()).expect("whole characters");
                 features.push(Feature { name, count, weight: u64::from(weight), hash });
             }
         };
-        for (key, count) in self.counted.drain(..) {
+        for (key, count) in self.counted.drain(..).skip(1) {
             let (mut name, class) = ([0; NAME_BYTES], class_of(key));
             let size = name_of(key, &mut name);
             add(&name[..size], class, count);
@@ -133,10 +136,12 @@ impl Grams {
 
 /// The slot of a key: the one that has it, or the free one where it belongs.
 #[inline]
-fn slot_of(key: Key, spread: u64, slots: &[u32], counted: &[(Key, u64)]) -> usize {
+fn slot_of(key: Key, spread: u64, slots: &[u32], counted: &mut [(Key, u64)]) -> usize {
+    // A free slot ends the search as the key does.
+    counted[0].0 = key;
     let mask = slots.len() - 1;
     let mut slot = (key.wrapping_mul(spread) >> 32) as usize & mask;
-    while slots[slot] != 0 && counted[slots[slot] as usize - 1].0 != key {
+    while counted[slots[slot] as usize].0 != key {
         slot = (slot + 1) & mask;
     }
     slot
@@ -146,7 +151,7 @@ const TRIGRAM_CLASS: usize = 4;
 
 /// What a gram is, in the order of the settings' weights.
 fn class_of(key: Key) -> usize {
-    let is_han = |point: u64| char::from_u32(point as u32).and_then(han_number).is_some();
+    let is_han = |point: u64| (u64::from(HAN_FIRST)..=u64::from(HAN_LAST)).contains(&point);
     if key & TRIGRAM != 0 {
         TRIGRAM_CLASS
     } else if key & PAIR != 0 {

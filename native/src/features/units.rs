@@ -33,8 +33,7 @@ impl Units {
     /// The units that count of a text that is normalised as short text.
     #[must_use]
     pub fn of(normalised: &str) -> Self {
-        let (units, letters) = units_of(normalised);
-        let visible = normalised.chars().filter(|one| *one != ' ').count();
+        let (units, letters, visible) = units_of(normalised);
         if letters * SYMBOLS < visible {
             let bare = without_runs(normalised);
             if letters * SYMBOLS < bare.chars().count() && (letters > 0 || has_symbol(&bare)) {
@@ -65,7 +64,13 @@ impl Units {
             let mut characters = unit.chars();
             characters.next().is_some_and(|one| TOKENS.contains(&one)) && characters.next().is_none()
         };
-        self.iter().filter(|(unit, _)| !is_token(unit)).map(|(unit, _)| characters(unit)).sum()
+        // A token is a word.
+        let letters = |(unit, is_word): (&str, bool)| match is_word {
+            true if is_token(unit) => 0,
+            true => characters(unit),
+            false => 1,
+        };
+        self.iter().map(letters).sum()
     }
 
     /// All units, with something between two of them.
@@ -76,18 +81,22 @@ impl Units {
 
     /// Appends the letters of the text, its ideographs first.
     pub fn add_letters(&self, letters: &mut Vec<u32>) {
-        let every = || self.iter().flat_map(|(unit, _)| unit.chars());
-        letters.extend(every().filter(|one| han_number(*one).is_some()).map(u32::from));
-        letters.extend(every().filter(|one| han_number(*one).is_none()).map(u32::from));
+        let mut others = Vec::new();
+        for one in self.iter().flat_map(|(unit, _)| unit.chars()) {
+            let list = if han_number(one).is_some() { &mut *letters } else { &mut others };
+            list.push(u32::from(one));
+        }
+        letters.append(&mut others);
     }
 }
 
-/// The units of a text, and how many characters they have.
-fn units_of(text: &str) -> (Vec<Unit>, usize) {
-    let (mut units, mut letters): (Vec<Unit>, usize) = (Vec::with_capacity(text.len() / 3), 0);
+/// The units of a text, how many characters they have, and how many the text has but spaces.
+fn units_of(text: &str) -> (Vec<Unit>, usize, usize) {
+    let (mut units, mut letters, mut visible) = (Vec::<Unit>::with_capacity(text.len() / 3), 0, 0);
     // The end of the word that may go on.
     let mut open = None;
     for (at, one) in text.char_indices() {
+        visible += usize::from(one != ' ');
         let class = Class::of(one);
         let end = (at + one.len_utf8()) as u32;
         let begins = class.begins_unit();
@@ -105,7 +114,7 @@ fn units_of(text: &str) -> (Vec<Unit>, usize) {
             _ => open = None,
         }
     }
-    (units, letters)
+    (units, letters, visible)
 }
 
 /// The text without spaces, and with each run of one symbol once.

@@ -32,6 +32,8 @@ const LENGTH_CEILING: u32 = 12;
 const LEVEL_EDGES: [u32; 4] = [4 * UNIT, 6 * UNIT, 8 * UNIT, 10 * UNIT];
 /// Turns units of 1/1024 times 1/1024 into 1/64: sums of 14,000 different words stay below 2^24.
 const SHIFT: u32 = 14;
+/// Counts below this are most.
+const FEW: usize = 16;
 /// Counts above this are taken as this: they are spam of one word, and squares of weights stay within 63 bits.
 const MAX_COUNT: u64 = 65_535;
 
@@ -62,13 +64,18 @@ pub struct Weigher {
     features: Features,
     /// What replaces the IDF of grams, in the order of the settings.
     gram_idf: [u32; 5],
+    /// Weights of the same, by count.
+    gram_weights: [[u32; FEW]; 5],
 }
 
 impl Weigher {
     /// Weighs as these settings say.
     #[must_use]
     pub fn new(features: &Features) -> Self {
-        Self { features: features.clone(), gram_idf: features.gram_weights.map(|weight| weight * UNIT / 100) }
+        let gram_idf = features.gram_weights.map(|weight| weight * UNIT / 100);
+        let mut made = Self { features: features.clone(), gram_idf, gram_weights: [[0; FEW]; 5] };
+        made.gram_weights = gram_idf.map(|idf| std::array::from_fn(|count| made.weight(idf, count as u64)));
+        made
     }
 
     /// What it weighs as.
@@ -108,10 +115,13 @@ impl Weigher {
         })
     }
 
-    /// What replaces the IDF of a gram: of an ideograph, a pair of ideographs, another character, another pair, a trigram.
+    /// The weight of a gram that occurs so often: of an ideograph, a pair of ideographs, another character, another pair, a
+    /// trigram.
     #[must_use]
-    pub fn idf_of_gram(&self, class: usize) -> u32 {
-        self.gram_idf[class]
+    #[inline]
+    pub fn weight_of_gram(&self, class: usize, count: u64) -> u32 {
+        let known = self.gram_weights[class].get(count as usize);
+        known.copied().unwrap_or_else(|| self.weight(self.gram_idf[class], count))
     }
 
     fn rooted(&self, idf: u32) -> u32 {

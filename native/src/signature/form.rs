@@ -57,9 +57,12 @@ impl Form {
     /// The form of a text that is normalised as short text up to NFKC.
     #[must_use]
     pub fn of(normalised: &str) -> Self {
-        let numbers: String = normalised.chars().filter(|one| Class::of(*one).is_decimal()).collect();
         let is_letter = |one: &char| Class::of(*one).is_alphanumeric() && !TOKENS.contains(one);
-        if numbers.is_empty() || normalised.chars().filter(is_letter).count() > MOST_LETTERS {
+        if normalised.chars().filter(is_letter).nth(MOST_LETTERS).is_some() {
+            return Self::default();
+        }
+        let numbers: String = normalised.chars().filter(|one| Class::of(*one).is_decimal()).collect();
+        if numbers.is_empty() {
             return Self::default();
         }
         let (mut frame, mut count) = (String::new(), 0);

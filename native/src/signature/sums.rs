@@ -33,6 +33,88 @@ pub fn feature_hash(name: &[u8], seed: u64) -> Hash {
     hash
 }
 
+/// Counts hashes of one weight, bit by bit, as digits of binary numbers: a carry-save adder.
+#[derive(Clone)]
+struct Tally {
+    weight: u32,
+    count: u32,
+    /// Of each power of 2 the bits whose digit is 1, and what waits for another one of the same power.
+    digits: [Plane; DIGITS],
+    waiting: [Plane; DIGITS],
+}
+
+/// The bits of a hash as words.
+type Plane = [u64; BYTES / 8];
+/// Digits of a count: a weight of 16 bits times the highest is a weight.
+const DIGITS: usize = 12;
+/// Most hashes of a tally.
+const MOST_COUNTED: u32 = (1 << DIGITS) - 1;
+/// Different weights that are counted.
+const TALLIES: usize = 8;
+/// Places of weights.
+const PLACE_BITS: u32 = 6;
+const PLACES: usize = 1 << PLACE_BITS;
+const SPREAD: u32 = 0x9E37_79B1;
+/// Fewest hashes that a tally pays for.
+const FEWEST: usize = 32;
+
+/// The tallies of one text, and the features that none counts; cleared and filled for each.
+#[derive(Default)]
+pub struct Tallies {
+    tallies: Vec<Tally>,
+    weights: Vec<u32>,
+    hashes: Vec<Hash>,
+}
+
+impl Tally {
+    fn new(weight: u32) -> Self {
+        Self { weight, count: 0, digits: [[0; BYTES / 8]; DIGITS], waiting: [[0; BYTES / 8]; DIGITS] }
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "compiled for the processor's level with its caller")]
+    fn add(&mut self, hash: &Hash) {
+        let mut carry = plane_of(hash);
+        let mut power = 0;
+        // Two of one power make one of the next.
+        while self.count >> power & 1 == 1 {
+            let waiting = self.waiting[power];
+            (self.digits[power], carry) = added(&self.digits[power], &waiting, &carry);
+            power += 1;
+        }
+        self.waiting[power] = carry;
+        self.count += 1;
+    }
+
+    /// Appends the digits as hashes, each with its weight.
+    fn tell(&self, weights: &mut Vec<u32>, hashes: &mut Vec<Hash>) {
+        let mut carry = [0; BYTES / 8];
+        for power in 0..u32::BITS - self.count.leading_zeros() {
+            let at = power as usize;
+            let waiting = if self.count >> power & 1 == 1 { self.waiting[at] } else { [0; BYTES / 8] };
+            let digit;
+            (digit, carry) = added(&self.digits[at], &waiting, &carry);
+            weights.push(self.weight << power);
+            hashes.push(bytemuck::cast(digit));
+        }
+    }
+}
+
+#[inline]
+fn plane_of(hash: &Hash) -> Plane {
+    bytemuck::pod_read_unaligned(hash)
+}
+
+/// The sum of three digits for each bit, and what it carries.
+#[inline]
+fn added(one: &Plane, other: &Plane, third: &Plane) -> (Plane, Plane) {
+    let either: Plane = std::array::from_fn(|word| one[word] ^ other[word]);
+    (
+        std::array::from_fn(|word| either[word] ^ third[word]),
+        std::array::from_fn(|word| one[word] & other[word] | either[word] & third[word]),
+    )
+}
+
 /// What the features of one text add up to.
 #[derive(Clone)]
 pub struct Sums {
@@ -46,22 +128,24 @@ impl Sums {
     /// Adds up features.
     #[must_use]
     pub fn of(weights: &[u32], hashes: &[Hash]) -> Self {
-        let mut ones = [0_u64; BITS];
-        let mut narrow = Vec::new();
-        let mut begin = 0;
-        while begin < weights.len() {
-            narrow_weights(&weights[begin..], &mut narrow);
-            let mut few = [[0; 16]; BITS / 16];
-            add(&narrow, &hashes[begin..], &mut few);
-            for (sum, &more) in ones.iter_mut().zip(few.as_flattened()) {
-                *sum += u64::from(more);
-            }
-            begin += narrow.len();
-            if narrow.is_empty() {
-                add_one(weights[begin], &hashes[begin], &mut ones);
-                begin += 1;
-            }
+        Self::from_ones(&ones_of(weights, hashes), weights)
+    }
+
+    /// Does the same, faster where many features have one of few weights.
+    #[must_use]
+    pub fn of_few_weights(weights: &[u32], hashes: &[Hash], room: &mut Tallies) -> Self {
+        if weights.len() < FEWEST {
+            return Self::of(weights, hashes);
         }
+        tally(weights, hashes, room);
+        let Tallies { tallies, weights: other_weights, hashes: others } = room;
+        for tally in tallies {
+            tally.tell(other_weights, others);
+        }
+        Self::from_ones(&ones_of(other_weights, others), weights)
+    }
+
+    fn from_ones(ones: &[u64; BITS], weights: &[u32]) -> Self {
         let total: u64 = weights.iter().copied().map(u64::from).sum();
         let squares = weights.iter().map(|&weight| u64::from(weight).pow(2)).sum();
         // What adds for a 1 and subtracts for a 0 is twice the weight of the ones, less the total.
@@ -98,6 +182,52 @@ impl Sums {
             packed.push(first << 4 | second);
         }
     }
+}
+
+/// Counts the hashes of frequent weights; the others are appended.
+#[multiversion(targets("x86_64+avx2+bmi1+bmi2", "aarch64+neon"))]
+fn tally(weights: &[u32], hashes: &[Hash], room: &mut Tallies) {
+    let Tallies { tallies, weights: other_weights, hashes: others } = room;
+    tallies.clear();
+    other_weights.clear();
+    others.clear();
+    // The number of the tally of a weight, from 1: of two weights with one place the first has it.
+    let mut places = [0_u8; PLACES];
+    for (&weight, hash) in weights.iter().zip(hashes) {
+        let place = (weight.wrapping_mul(SPREAD) >> (u32::BITS - PLACE_BITS)) as usize;
+        if places[place] == 0 && tallies.len() < TALLIES && weight <= u32::from(u16::MAX) {
+            tallies.push(Tally::new(weight));
+            places[place] = tallies.len() as u8;
+        }
+        match tallies.get_mut(usize::from(places[place]).wrapping_sub(1)) {
+            Some(tally) if tally.weight == weight && tally.count < MOST_COUNTED => tally.add(hash),
+            _ => {
+                other_weights.push(weight);
+                others.push(*hash);
+            }
+        }
+    }
+}
+
+/// Of each bit the weights of the features that have it.
+fn ones_of(weights: &[u32], hashes: &[Hash]) -> [u64; BITS] {
+    let mut ones = [0_u64; BITS];
+    let mut narrow = Vec::new();
+    let mut begin = 0;
+    while begin < weights.len() {
+        narrow_weights(&weights[begin..], &mut narrow);
+        let mut few = [[0; 16]; BITS / 16];
+        add(&narrow, &hashes[begin..], &mut few);
+        for (sum, &more) in ones.iter_mut().zip(few.as_flattened()) {
+            *sum += u64::from(more);
+        }
+        begin += narrow.len();
+        if narrow.is_empty() {
+            add_one(weights[begin], &hashes[begin], &mut ones);
+            begin += 1;
+        }
+    }
+    ones
 }
 
 /// Takes as many weights as add up to a number of 16 bits.
@@ -158,6 +288,20 @@ mod tests {
         assert_eq!(sums.signature()[0], 0b1010_1100);
         // Over the length of (4, 5).
         assert_eq!(sums.margins(6).collect::<Vec<u8>>(), [11, 11, 1, 1, 1, 11]);
+    }
+
+    #[test]
+    fn few_weights_add_up_to_the_same() {
+        let mut room = Tallies::default();
+        for count in [1, 31, 32, 33, 64, 1000, 5000] {
+            let hash = |at: u64| feature_hash(&at.to_le_bytes(), 3);
+            let hashes: Vec<Hash> = (0..count).map(hash).collect();
+            for different in [1, 3, 20] {
+                let weights: Vec<u32> = (0..count).map(|at| (at % different) as u32 * 9_000 + 1).collect();
+                let (few, all) = (Sums::of_few_weights(&weights, &hashes, &mut room), Sums::of(&weights, &hashes));
+                assert_eq!((few.sums, few.squares), (all.sums, all.squares));
+            }
+        }
     }
 
     #[test]

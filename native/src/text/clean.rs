@@ -30,6 +30,12 @@ pub const NUMBER: char = '\u{a503}';
 /// The token of a picture.
 pub const EMOJI: char = '\u{a504}';
 
+/// Tokens between spaces.
+const URL_APART: &str = " \u{a500} ";
+const EMAIL_APART: &str = " \u{a501} ";
+const USER_APART: &str = " \u{a502} ";
+pub(super) const NUMBER_APART: &str = " \u{a503} ";
+
 /// The names of tokens, as people are shown them.
 pub const TOKENS: [(char, &str); 5] =
     [(URL, "<url>"), (EMAIL, "<email>"), (USER, "<user>"), (NUMBER, "<number>"), (EMOJI, "<emoji>")];
@@ -151,16 +157,16 @@ fn replace_addresses(draft: &mut Draft, steps: &Normalisation, has: Traits) -> b
         addresses::narrow(draft);
     }
     let mut replace = |treat, token, step: fn(&mut Edit, &str)| {
-        treat != Treat::Keep && draft.take(|edit| step(edit, &stand_in(treat, token)))
+        treat != Treat::Keep && draft.take(|edit| step(edit, stand_in(treat, token)))
     };
     is_narrowed
-        | replace(steps.urls, URL, addresses::replace_schemed)
-        | replace(steps.urls, URL, addresses::replace_hosts)
-        | replace(steps.emails, EMAIL, addresses::replace_emails)
-        | replace(steps.users, USER, addresses::replace_users)
+        | replace(steps.urls, URL_APART, addresses::replace_schemed)
+        | replace(steps.urls, URL_APART, addresses::replace_hosts)
+        | replace(steps.emails, EMAIL_APART, addresses::replace_emails)
+        | replace(steps.users, USER_APART, addresses::replace_users)
 }
 
 /// What stands for an address or a number.
-pub(super) fn stand_in(treat: Treat, token: char) -> String {
-    if treat == Treat::Token { format!(" {token} ") } else { " ".to_owned() }
+pub(super) fn stand_in(treat: Treat, token: &'static str) -> &'static str {
+    if treat == Treat::Token { token } else { " " }
 }

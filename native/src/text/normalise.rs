@@ -46,7 +46,9 @@ impl Joined {
     /// Adds a part that no other changes; `alone`: the one character that it has.
     fn add(&mut self, part: &str, alone: Option<(char, Class)>) {
         match alone.map(|(one, class)| (one, class, class.ascii())) {
+            Some((.., Some(ascii))) if ascii.is_ascii_alphanumeric() => self.put(char::from(ascii)),
             Some((.., Some(ascii))) => self.push(char::from(ascii)),
+            Some((one, class, None)) if class.stays() && class.is_alphanumeric() => self.put(one),
             Some((one, class, None)) if class.stays() => self.push(one),
             _ => nfkc_casefold(part).for_each(|one| self.push(one)),
         }
@@ -57,6 +59,11 @@ impl Joined {
             self.is_apart = !self.text.is_empty();
             return;
         }
+        self.put(one);
+    }
+
+    /// Adds what is no white space.
+    fn put(&mut self, one: char) {
         if std::mem::take(&mut self.is_apart) {
             self.text.push(' ');
         }

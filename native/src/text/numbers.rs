@@ -1,6 +1,6 @@
 //! Words of digits, and symbols, in normalised text.
 
-use super::clean::{NUMBER, stand_in};
+use super::clean::{NUMBER_APART, stand_in};
 use super::edit::Edit;
 use super::points;
 use super::spam::is_letter;
@@ -9,14 +9,14 @@ use crate::settings::Treat;
 
 /// Drops words of digits, or replaces each by a token.
 pub fn replace(edit: &mut Edit, treat: Treat) {
-    let (text, by) = (edit.text, stand_in(treat, NUMBER));
+    let (text, by) = (edit.text, stand_in(treat, NUMBER_APART));
     let (mut start, mut is_number) = (None, false);
     for (at, point) in points::each(text).map(|(at, point)| (at, Some(point))).chain([(text.len(), None)]) {
         if let Some(point) = point.filter(|&point| is_letter(point)) {
             is_number = (start.is_none() || is_number) && Properties::of(point).is_decimal();
             start = start.or(Some(at));
         } else if let Some(start) = start.take().filter(|_| is_number) {
-            edit.replace(start..at, &by);
+            edit.replace(start..at, by);
         }
     }
 }

@@ -44,6 +44,10 @@ const FOREIGN: [(&str, &str); 2] =
 /// The first bytes of Greek and Cyrillic letters (U+0370 to U+052F) are among these.
 const FOREIGN_BYTES: std::ops::RangeInclusive<u8> = 0xcd..=0xd4;
 
+/// The first bytes of letters and numbers in circles and squares: of U+2000 to U+2FFF, and of U+10000 to U+3FFFF.
+const ENCLOSED_BYTE: u8 = 0xe2;
+const PLANE_1_BYTE: u8 = 0xf0;
+
 /// Joins three or more single characters with at most three signs or spaces between them.
 pub fn unspace(edit: &mut Edit) {
     let (text, mut is_inside, mut joined) = (edit.text, false, 0);
@@ -103,15 +107,24 @@ pub fn shorten_repeats(edit: &mut Edit) {
 /// 4. One or two digits or signs between two Latin letters become the letters that they look like (fr3e, c@sh, l00k), and
 ///    so do 0 (t0) and 1 (channe1) at the end of a word. 1 becomes i between two consonants, l elsewhere.
 pub fn undo_lookalikes(draft: &mut Draft) {
-    if !draft.text().is_ascii() {
+    // Not `any`: a processor tests many bytes at once where it need not stop at the first.
+    let has = |text: &[u8], is: fn(&u8) -> bool| text.iter().fold(false, |any, byte| any | is(byte));
+    if has(draft.text(), |byte| matches!(byte, &ENCLOSED_BYTE | &PLANE_1_BYTE)) {
         draft.take(undo_enclosed);
+    }
+    if has(draft.text(), |byte| FOREIGN_BYTES.contains(byte)) {
         draft.take(undo_foreign);
     }
-    let has = |is: fn(&u8) -> bool| draft.text().iter().any(is);
-    if has(u8::is_ascii_lowercase) && has(|&byte| is_leet(byte) || !byte.is_ascii()) {
-        draft.take(undo_in_numbers);
-        draft.take(undo_in_words);
-        draft.take(undo_at_ends);
+    let has = |is| has(draft.text(), is);
+    if has(u8::is_ascii_lowercase) {
+        let is_leet = has(|byte| is_leet(*byte));
+        if has(|byte| matches!(byte, b'l' | b'o')) && has(|byte| may_begin_decimal(*byte)) {
+            draft.take(undo_in_numbers);
+        }
+        if is_leet {
+            draft.take(undo_in_words);
+            draft.take(undo_at_ends);
+        }
     }
 }
 
@@ -143,9 +156,6 @@ fn without_circle(point: u32) -> Option<String> {
 
 fn undo_foreign(edit: &mut Edit) {
     let text = edit.text;
-    if !text.iter().fold(false, |any, byte| any | FOREIGN_BYTES.contains(byte)) {
-        return;
-    }
     let mut at = 0;
     while at < text.len() {
         let word = at;
@@ -198,6 +208,11 @@ fn undo_in_numbers(edit: &mut Edit) {
         }
         (digits, size, is_behind_letter) = (0, 0, is_letter);
     }
+}
+
+/// Whether a decimal digit of any script may begin with a byte.
+fn may_begin_decimal(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | 0xd9..=0xe1 | 0xea..)
 }
 
 fn undo_in_words(edit: &mut Edit) {
@@ -304,5 +319,26 @@ fn char_size(point: u32) -> usize {
         0x80..0x800 => 2,
         0x800..0x1_0000 => 3,
         _ => 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Properties, may_begin_decimal, without_circle};
+
+    #[test]
+    fn no_character_that_a_step_is_for_begins_with_a_byte_that_leaves_the_step_out() {
+        for character in '\0'..=char::MAX {
+            let first = character.encode_utf8(&mut [0; 4]).as_bytes()[0];
+            if Properties::of(u32::from(character)).is_decimal() {
+                assert!(may_begin_decimal(first), "{character:?}");
+            }
+            if without_circle(u32::from(character)).is_some() {
+                assert!([super::ENCLOSED_BYTE, super::PLANE_1_BYTE].contains(&first), "{character:?}");
+            }
+            if super::is_foreign_letter(u32::from(character)) {
+                assert!(super::FOREIGN_BYTES.contains(&first), "{character:?}");
+            }
+        }
     }
 }
