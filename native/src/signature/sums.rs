@@ -61,7 +61,7 @@ const FEWEST: usize = 32;
 /// The tallies of one text, and the features that none counts; cleared and filled for each.
 #[derive(Default)]
 pub struct Tallies {
-    tallies: Vec<Tally>,
+    all: Vec<Tally>,
     weights: Vec<u32>,
     hashes: Vec<Hash>,
 }
@@ -138,7 +138,7 @@ impl Sums {
             return Self::of(weights, hashes);
         }
         tally(weights, hashes, room);
-        let Tallies { tallies, weights: other_weights, hashes: others } = room;
+        let Tallies { all: tallies, weights: other_weights, hashes: others } = room;
         for tally in tallies {
             tally.tell(other_weights, others);
         }
@@ -187,7 +187,7 @@ impl Sums {
 /// Counts the hashes of frequent weights; the others are appended.
 #[multiversion(targets("x86_64+avx2+bmi1+bmi2", "aarch64+neon"))]
 fn tally(weights: &[u32], hashes: &[Hash], room: &mut Tallies) {
-    let Tallies { tallies, weights: other_weights, hashes: others } = room;
+    let Tallies { all: tallies, weights: other_weights, hashes: others } = room;
     tallies.clear();
     other_weights.clear();
     others.clear();
@@ -195,7 +195,7 @@ fn tally(weights: &[u32], hashes: &[Hash], room: &mut Tallies) {
     let mut places = [0_u8; PLACES];
     for (&weight, hash) in weights.iter().zip(hashes) {
         let place = (weight.wrapping_mul(SPREAD) >> (u32::BITS - PLACE_BITS)) as usize;
-        if places[place] == 0 && tallies.len() < TALLIES && weight <= u32::from(u16::MAX) {
+        if places[place] == 0 && tallies.len() < TALLIES && u16::try_from(weight).is_ok() {
             tallies.push(Tally::new(weight));
             places[place] = tallies.len() as u8;
         }

@@ -48,10 +48,18 @@ const FOREIGN_BYTES: std::ops::RangeInclusive<u8> = 0xcd..=0xd4;
 const ENCLOSED_BYTE: u8 = 0xe2;
 const PLANE_1_BYTE: u8 = 0xf0;
 
+/// Letters all of them.
+const COMMON_IDEOGRAPHS: std::ops::Range<u32> = 0x5000..0x9000;
+/// Bytes that are tested at once.
+const PART: usize = 64;
+
 /// Joins three or more single characters with at most three signs or spaces between them.
 pub fn unspace(edit: &mut Edit) {
     let (text, mut is_inside, mut joined) = (edit.text, false, 0);
     for (at, point) in points::each(text) {
+        if is_inside && at >= joined && COMMON_IDEOGRAPHS.contains(&point) {
+            continue;
+        }
         if at < joined {
             if is_separator(point) {
                 edit.replace(at..at + char_size(point), "");
@@ -184,21 +192,25 @@ fn latin_for(point: u32) -> Option<char> {
 
 fn undo_in_numbers(edit: &mut Edit) {
     let text = edit.text;
-    let (mut start, mut digits, mut size, mut is_behind_letter) = (0, 0, 0, false);
-    let behind = points::each(text).map(|(at, point)| (at, Some(point))).chain([(text.len(), None)]);
-    for (at, point) in behind {
-        let is_decimal = point.is_some_and(|point| Properties::of(point).is_decimal());
-        if is_decimal || matches!(point, Some(0x6c | 0x6f)) {
-            if size == 0 {
-                start = at;
-            }
-            size += 1;
+    let may_begin = |byte: &u8| matches!(byte, b'l' | b'o') || may_begin_decimal(*byte);
+    let mut behind = 0;
+    while let Some(others) = text[behind..].iter().position(may_begin) {
+        let start = behind + others;
+        let (mut digits, mut size) = (0, 0);
+        let next = points::each(&text[start..]).find(|&(_, point)| {
+            let is_decimal = Properties::of(point).is_decimal();
+            let goes_on = is_decimal || matches!(point, 0x6c | 0x6f);
             digits += usize::from(is_decimal);
-            continue;
-        }
-        let is_letter = point.is_some_and(is_letter);
-        if size >= MIN_NUMBER && digits >= MIN_DIGITS && !is_behind_letter && !is_letter {
-            for (index, byte) in text[start..at].iter().enumerate() {
+            size += usize::from(goes_on);
+            !goes_on
+        });
+        let end = next.map_or(text.len(), |(bytes, _)| start + bytes);
+        if size >= MIN_NUMBER
+            && digits >= MIN_DIGITS
+            && !points::before(text, start).is_some_and(|(point, _)| is_letter(point))
+            && !next.is_some_and(|(_, point)| is_letter(point))
+        {
+            for (index, byte) in text[start..end].iter().enumerate() {
                 match byte {
                     b'o' => edit.replace(start + index..start + index + 1, "0"),
                     b'l' => edit.replace(start + index..start + index + 1, "1"),
@@ -206,7 +218,7 @@ fn undo_in_numbers(edit: &mut Edit) {
                 }
             }
         }
-        (digits, size, is_behind_letter) = (0, 0, is_letter);
+        behind = end + next.map_or(0, |(_, point)| char_size(point));
     }
 }
 
@@ -244,8 +256,11 @@ fn undo_at_ends(edit: &mut Edit) {
 
 /// Returns where digits and signs that may stand for letters are behind a letter of a to z.
 fn behind_latin(text: &[u8]) -> impl Iterator<Item = usize> {
-    let pairs = text.iter().zip(text.get(1..).unwrap_or_default()).enumerate();
-    pairs.filter(|(_, (before, byte))| before.is_ascii_lowercase() && is_leet(**byte)).map(|(at, _)| at + 1)
+    // Most parts have none: of these, many bytes are tested at once.
+    let parts = text.chunks(PART).enumerate();
+    let parts = parts.filter(|(_, part)| part.iter().fold(false, |any, byte| any | is_leet(*byte)));
+    let places = parts.flat_map(|(part, bytes)| part * PART..part * PART + bytes.len());
+    places.filter(|&at| is_leet(text[at]) && at > 0 && text[at - 1].is_ascii_lowercase())
 }
 
 fn letter_for(byte: u8) -> Option<char> {
@@ -335,6 +350,9 @@ mod tests {
             }
             if without_circle(u32::from(character)).is_some() {
                 assert!([super::ENCLOSED_BYTE, super::PLANE_1_BYTE].contains(&first), "{character:?}");
+            }
+            if super::COMMON_IDEOGRAPHS.contains(&u32::from(character)) {
+                assert!(Properties::of(u32::from(character)).is_alphanumeric(), "{character:?}");
             }
             if super::is_foreign_letter(u32::from(character)) {
                 assert!(super::FOREIGN_BYTES.contains(&first), "{character:?}");
