@@ -2,12 +2,13 @@
 
 import gc
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Text
-from stream_dedup.core.text import markup
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, decode
 from tests.amount import FULL
 from tests.core.adversarial import PAGES, RECORDS, TEXTS, WAYS, Case, Family, Path, cases
 from tests.core.text.test_clean import plain_host, plain_url
@@ -106,13 +107,23 @@ def test_a_step_that_is_quadratic_is_found(
     monkeypatch.setattr("tests.core.test_doubling.LOOKS", 1)
     monkeypatch.setattr("tests.core.test_doubling.PAIRS", 1)
     monkeypatch.setattr(reference, step, plain)
-    monkeypatch.setattr(Fingerprinter, "_fields", _cleaned_by_definition)
+    _take_before(lambda text: reference.before_nfkc(text, WAYS["article"].long.normalisation), monkeypatch)
     assert any(grows(path, TEXTS[family], SIZE) for _ in range(TRIES))
 
 
-def _cleaned_by_definition(fingerprinter: Fingerprinter, text: Text) -> list[str]:
-    steps = fingerprinter.settings.long.normalisation
-    return [reference.before_nfkc(one, steps) for one in ([text] if isinstance(text, str) else text)]
+def _take_before(step: Callable[[str], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each text of a record take a step before its entry is made."""
+    entries = Fingerprinter.entries
+
+    def taking(fingerprinter: Fingerprinter, records: Sequence[RawRecord], fmt: InputFormat) -> Columns:
+        for record in records:
+            article = decode(record, fmt)
+            assert isinstance(article, Article)
+            for text in article.texts:
+                step(text)
+        return entries(fingerprinter, records, fmt)
+
+    monkeypatch.setattr(Fingerprinter, "entries", taking)
 
 
 @pytest.mark.slow
@@ -121,7 +132,7 @@ def test_a_quadratic_way_through_a_page_is_found(monkeypatch: pytest.MonkeyPatch
     path = Path(next(case.settings for case in cases() if case.families is PAGES))
     monkeypatch.setattr("tests.core.test_doubling.LOOKS", 1)
     monkeypatch.setattr("tests.core.test_doubling.PAIRS", 1)
-    monkeypatch.setattr(markup, "text_of", reference_markup.text_of)
+    _take_before(reference_markup.text_of, monkeypatch)
     assert any(grows(path, PAGES["<!-- where much is open"], PAGE_SIZE // 2) for _ in range(TRIES))
     monkeypatch.setattr(reference_markup, "too_deep", lambda _: False)
     assert any(grows(path, PAGES["<div> and a stray end"], PAGE_SIZE) for _ in range(TRIES))
