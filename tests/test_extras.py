@@ -38,6 +38,7 @@ def block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Block:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
     monkeypatch.delenv("STREAM_DEDUP_BROKERS", raising=False)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///no/engine")  # where one runs, a broker is a container
     return without
 
 
