@@ -32,7 +32,7 @@ use crate::settings::{Compared, Normalisation, Settings, Treat, Treatment};
 use crate::signature::form::Form;
 use crate::signature::mixing::{WHOLE, factor, share_of_short};
 use crate::signature::sketch::Sketcher;
-use crate::signature::sums::{BITS, Hash, MAX_MARGIN, Sums, Tallies, feature_hash};
+use crate::signature::sums::{BITS, Hash, MAX_MARGIN, Sums, feature_hash};
 use crate::text::clean;
 use crate::text::edit::Room;
 use crate::text::halves::Text;
@@ -254,7 +254,6 @@ pub struct Reader {
     counts: Counts,
     grams: Grams,
     weighed: Weighed,
-    tallies: Tallies,
 }
 
 /// What a text is as one kind of text.
@@ -286,7 +285,6 @@ impl Reader {
             counts: Counts::new(scheme.long.dictionary.size().max(scheme.short.dictionary.size())),
             grams: Grams::default(),
             weighed: Weighed::default(),
-            tallies: Tallies::default(),
         }
     }
 
@@ -461,11 +459,7 @@ impl Reader {
         self.weighed.keep_heaviest(top_k);
         heaviest_first(&mut features, top_k);
         let Weighed { weights, hashes } = &self.weighed;
-        let sums = if kind.weigher.features().are_grams {
-            Sums::of_few_weights(weights, hashes, &mut self.tallies)
-        } else {
-            Sums::of(weights, hashes)
-        };
+        let sums = Sums::of(weights, hashes);
         Some(Part { sums, features })
     }
 

@@ -83,7 +83,7 @@ _IDF, _COMMON_WORDS = "analyse/idf.txt", "common_words.txt"
 
 @dataclass(frozen=True, slots=True)
 class Normalisation:
-    """Optional steps of normalising; ``text.normalise`` has the steps that are always taken.
+    """Optional steps of normalising, beside those that are always taken (``native/src/text/normalise.rs``).
 
     ``entities`` undoes escapes of HTML in plain text (&lt;p&gt;), so that ``tags`` finds what was escaped.
     ``invisible`` drops zero-width and control characters. ``tags`` drops tags and entities of HTML and the targets of
@@ -118,11 +118,12 @@ class Features:
     every three neighbouring letters. ``words`` says how words are split: ``plain`` is the way of the ``simhash``
     profile; ``marked`` keeps combining marks within words and splits languages without spaces into runs of characters.
 
-    ``weights``: see ``weights``. ``top_k`` keeps only the heaviest features; None: all. ``damped`` uses
-    1 + ``damping`` ln tf instead of tf (``tfidf`` only). ``idf`` is the source of the IDF of words: ``jieba``'s table
-    alone, or also other ``languages``; ``root`` takes its square root. For ``chars``, ``gram_weights`` replace the IDF,
-    in hundredths: of an ideograph, of a pair of ideographs, of another character and another pair, and of a trigram.
-    Scripts with few letters and without spaces repeat their letters in every text: pairs tell more there.
+    ``weights``: see ``native/src/features/weights.rs``. ``top_k`` keeps only the heaviest features; None: all.
+    ``damped`` uses 1 + ``damping`` ln tf instead of tf (``tfidf`` only). ``idf`` is the source of the IDF of words:
+    ``jieba``'s table alone, or also other ``languages``; ``root`` takes its square root. For ``chars``,
+    ``gram_weights`` replace the IDF, in hundredths: of an ideograph, of a pair of ideographs, of another character and
+    another pair, and of a trigram. Scripts with few letters and without spaces repeat their letters in every text:
+    pairs tell more there.
     """
 
     kind: Literal["words", "chars"] = "words"

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 import xxhash
 
+from stream_dedup._native import text_of_html as text_of
 from stream_dedup.core.scheme import Normalisation
 from stream_dedup.core.text.decode import InputFormat, RawRecord, Rejection, decode
-from stream_dedup.core.text.markup import text_of
-from stream_dedup.core.text.unicode14 import unassigned
 from tests import native_steps
 from tests.native_steps import simplify
 from tests.reference.decode import MAX_NESTING
 from tests.reference.normalise import normalise
 from tests.reference.simplify import simplifiable
+from tests.reference.unicode14 import unassigned
 
 PAGES = (
     "<p>a<p>b</p>c</p>d",

@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 
-from stream_dedup.core.text import markup
+from stream_dedup import _native
 from tests.reference import markup as reference
 
 NOT_DRAWN = "search isindex mi mo mn ms mtext annotation-xml foreignobject desc"
@@ -155,7 +155,7 @@ def fuzz_pages(count: int, seed: int | str, *, large_one_in: int = 20) -> list[s
     """Take the text of drawn pages by the product and by the definition; return the differences."""
     faults = []
     for page in PageFuzzer(seed).pages(count, large_one_in=large_one_in):
-        text, expected = markup.text_of(page), reference.text_of(page)
+        text, expected = _native.text_of_html(page), reference.text_of(page)
         if text != expected:
             faults.append(f"{page[:500]!r}, {len(page)} characters: {text[:500]!r}, not {expected[:500]!r}")
     return faults

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stream_dedup.core.text import markup
+from stream_dedup import _native
 from tests.amount import FULL
 from tests.fuzz.pages import NOT_DRAWN, PageFuzzer, fuzz_pages
 from tests.reference.nesting import too_deep
@@ -28,7 +28,7 @@ def test_large_pages_are_parsed_or_stripped_as_the_definition_does() -> None:
 
 def test_a_difference_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the page and what became of it by either way."""
-    monkeypatch.setattr(markup, "text_of", lambda _: "another text")
+    monkeypatch.setattr(_native, "text_of_html", lambda _: "another text")
     assert "'another text', not " in fuzz_pages(20, SEED)[0]
 
 

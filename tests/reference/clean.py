@@ -21,10 +21,10 @@ from functools import cache, reduce
 from operator import or_
 
 from stream_dedup.core.scheme import Normalisation, Treat
-from stream_dedup.core.text.unicode14 import unassigned_ranges
 from tests.reference import spam
 from tests.reference.markup import BLOCKS
 from tests.reference.simplify import simplifiable, simplify
+from tests.reference.unicode14 import unassigned_ranges
 
 TOKENS = {"url": "\ua500", "email": "\ua501", "user": "\ua502", "number": "\ua503", "emoji": "\ua504"}
 """Letters of the Vai script that stand for tokens."""

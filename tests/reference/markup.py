@@ -18,8 +18,8 @@ from html import unescape
 
 from selectolax.lexbor import LexborHTMLParser
 
-from stream_dedup.core.text.unicode14 import join_halves
 from tests.reference.nesting import too_deep
+from tests.reference.unicode14 import join_halves
 
 BLOCKS = [
     "address",

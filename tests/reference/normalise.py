@@ -21,7 +21,7 @@ import unicodedata
 from functools import cache
 from typing import NamedTuple
 
-from stream_dedup.core.text.unicode14 import blank_unassigned, unassigned
+from tests.reference.unicode14 import blank_unassigned, unassigned
 
 MAX_MARKS = 30
 """Most combining marks in a row that are kept: the limit of Unicode's Stream-Safe Text Format."""

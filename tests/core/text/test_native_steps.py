@@ -21,7 +21,6 @@ from stream_dedup import _native
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import Normalisation, content_hash
 from stream_dedup.core.text.readable import readable
-from stream_dedup.core.text.unicode14 import join_halves, unassigned
 from tests import native_steps as clean
 from tests.amount import FULL, code_points
 from tests.core.texts import MORE, SAMPLE, some_texts
@@ -29,6 +28,7 @@ from tests.reference import clean as reference
 from tests.reference.normalise import normalise
 from tests.reference.readable import readable as readable_by_definition
 from tests.reference.simplify import simplify
+from tests.reference.unicode14 import join_halves, unassigned
 
 ROOT = Path(__file__).parents[3]
 LONG, SHORT = PROFILES["article"].settings.long.normalisation, PROFILES["comment"].settings.short.normalisation

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stream_dedup.core.text.markup import text_of
+from stream_dedup._native import text_of_html as text_of
 from tests.reference import markup as reference
 from tests.reference.nesting import (
     MAX_ATTRIBUTES,

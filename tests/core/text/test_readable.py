@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_dedup._native import text_of_html as text_of
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation
-from stream_dedup.core.text.markup import text_of
 from stream_dedup.core.text.readable import readable, readable_texts
 from tests.native_steps import before_nfkc
 

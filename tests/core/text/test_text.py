@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core.text.unicode14 import unassigned
 from tests.amount import examples
 from tests.reference.normalise import MAX_HAN_RUN, MAX_MARKS, Runs, normalise, split_normalised
+from tests.reference.unicode14 import unassigned
 
 # What normalisation is about: full and half width, ligatures, compatibility ideographs, radicals, marks of several
 # classes, composing Indic vowels and Hangul letters, cases that fold to several letters, symbols that become letters.
