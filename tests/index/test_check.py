@@ -16,7 +16,7 @@ from stream_dedup.core.entry import Batch, LogRecord
 from stream_dedup.core.model import Judgement, Verdict, log_position
 from stream_dedup.core.rules import COPIES_LIMIT, Rules
 from stream_dedup.errors import RefusedError
-from stream_dedup.index import UNLOGGED, IndexSettings, LogIndex
+from stream_dedup.index import UNLOGGED, IndexSettings, IndexStats, LogIndex
 from stream_dedup.index.judge import CheckedArticle
 from tests.amount import FULL
 from tests.logs import SCHEME, START_TIME, batch, record, rules
@@ -25,6 +25,11 @@ from tests.random_logs import random_log
 SEEDS = 100 if FULL else 20
 STEP = 20
 """Seeds of one test."""
+
+
+def kept(index: LogIndex) -> IndexStats:
+    """Return the figures of an index, but for its cache: what RocksDB reads for itself comes at any time."""
+    return replace(index.stats(), memory_bytes=0, bytes_block_cache=0)
 
 
 def columns_of(batch: Batch, rows: slice) -> Columns:
@@ -108,11 +113,11 @@ def test_a_check_changes_nothing(tmp_path: Path) -> None:
     with LogIndex.open(tmp_path / "index", scheme=SCHEME) as index:
         index.begin("log")
         index.apply([record(0, START_TIME, rules())])
-        before = index.stats()
+        before = kept(index)
         asked = columns_of(batch([9, 10], [7, 7]), slice(0, 2))
         for _ in range(2):
             assert [one.judgement.verdict for one in index.check(asked, START_TIME)] == [Verdict.UNIQUE] * 2
-        assert index.stats() == before
+        assert kept(index) == before
 
 
 def test_entries_of_another_scheme_are_refused(tmp_path: Path) -> None:
