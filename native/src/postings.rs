@@ -3,6 +3,7 @@
 //! * [`plan`]: the look-ups of an article.
 //! * [`chunk`], [`run`], [`merge`]: the entries of a table, sorted, as they are stored and as they are read.
 //! * [`rows`]: what the check needs of an entry.
+//! * [`stock`]: memory that chunks have left, for the next ones.
 //! * [`tables`]: all tables and rows of an index: what is in memory within the budget, folds and merges.
 //! * [`near`], [`search`]: what near means, and the search for the nearest entries.
 //!
@@ -16,4 +17,5 @@ pub mod plan;
 pub mod rows;
 pub mod run;
 pub mod search;
+pub mod stock;
 pub mod tables;

@@ -35,6 +35,7 @@ mod _native {
     use crate::postings::plan::{self, BLOCKS_PER_WORD, MARGINS, Places, Planner, Shape};
     use crate::postings::rows::Rows;
     use crate::postings::search::{Search, Terms};
+    use crate::postings::stock::Stock;
     use crate::postings::tables::{KEY_FACTORS, Key, Tables};
     use crate::reader::{Explained, Fields, OwnWords, Reader, Reading, Scheme, Status};
     use crate::segment::dictionary::jieba;
@@ -326,7 +327,7 @@ mod _native {
 
     #[pyfunction]
     fn decode_chunk<'py>(py: Python<'py>, value: &[u8], table: u8, block_bits: u8) -> PyResult<Arrays<'py>> {
-        let chunk = caught(|| Chunk::from_bytes(value, Blocks { table, bits: block_bits }))??;
+        let chunk = caught(|| Chunk::from_bytes(value, Blocks { table, bits: block_bits }, &mut Stock::default()))??;
         entries_of(py, std::iter::once(&chunk))
     }
 

@@ -11,6 +11,7 @@
 //! without a search.
 
 use super::plan::{BLOCK_STEP, BLOCKS_PER_WORD, WORD_BITS};
+use super::stock::Stock;
 
 /// Most entries of a chunk: their number takes two bytes.
 pub const MOST_ENTRIES: usize = u16::MAX as usize;
@@ -21,6 +22,8 @@ const KEY_BYTES: usize = 8;
 const NUMBER_BYTES: usize = 4;
 /// Entries in a bucket, about.
 const BUCKET_ENTRIES: usize = 4;
+/// Beginnings of buckets in a word.
+const STARTS_OF_WORD: usize = 4;
 
 /// A value that is no chunk of the table.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,28 +80,9 @@ pub struct Chunk {
 impl Chunk {
     /// Hold entries that are sorted by block, then document number: 1 to [`MOST_ENTRIES`].
     #[must_use]
-    pub fn new(entries: &[Entry], blocks: Blocks) -> Self {
-        let (first, last) = (blocks.of(entries[0].key), blocks.of(entries[entries.len() - 1].key));
-        let most = (entries.len() / BUCKET_ENTRIES).max(1);
-        let shift = (0..32).find(|shift| ((last - first) >> shift) < most as u32).unwrap_or(0);
-        let buckets = ((last - first) >> shift) as usize + 1;
-        let (numbers, starts) = (entries.len(), entries.len() + entries.len().div_ceil(2));
-        let mut data = vec![0; starts + (buckets + 1).div_ceil(4)].into_boxed_slice();
-        let mut next = 0;
-        for (at, entry) in entries.iter().enumerate() {
-            data[at] = entry.key;
-            data[numbers + at / 2] |= u64::from(entry.number) << (at % 2 * 32);
-            let bucket = ((blocks.of(entry.key) - first) >> shift) as usize;
-            while next <= bucket {
-                data[starts + next / 4] |= (at as u64) << (next % 4 * 16);
-                next += 1;
-            }
-        }
-        while next <= buckets {
-            data[starts + next / 4] |= (entries.len() as u64) << (next % 4 * 16);
-            next += 1;
-        }
-        Self { data, entries: entries.len() as u16, shift, first, last }
+    pub fn new(entries: &[Entry], blocks: Blocks, stock: &mut Stock) -> Self {
+        let numbered = entries.iter().map(|entry| entry.number);
+        Self::divided(entries.iter().map(|entry| entry.key), numbered, entries.len(), blocks, stock)
     }
 
     /// Read a stored chunk.
@@ -106,7 +90,7 @@ impl Chunk {
     /// # Errors
     ///
     /// [`Damage`] where the bytes are no chunk, or their entries are not in order.
-    pub fn from_bytes(bytes: &[u8], blocks: Blocks) -> Result<Self, Damage> {
+    pub fn from_bytes(bytes: &[u8], blocks: Blocks, stock: &mut Stock) -> Result<Self, Damage> {
         let damage = |what: &str| Damage(format!("a chunk of table {} {what}", blocks.table));
         let Some((head, rest)) = bytes.split_at_checked(HEAD_BYTES) else {
             return Err(damage(&format!("has {} bytes", bytes.len())));
@@ -119,15 +103,48 @@ impl Chunk {
             return Err(damage(&format!("has {} bytes and says {count} entries", bytes.len())));
         }
         let (keys, numbers) = rest.split_at(count * KEY_BYTES);
-        let keys = words_of(keys);
-        let numbers =
-            numbers.chunks_exact(NUMBER_BYTES).map(|number| u32::from_le_bytes(number.try_into().expect("four bytes")));
-        let entries: Vec<_> = keys.zip(numbers).map(|(key, number)| Entry { key, number }).collect();
-        let order = |entry: &Entry| (blocks.of(entry.key), entry.number);
-        if !entries.is_sorted_by(|one, other| order(one) < order(other)) {
+        let numbers = || {
+            let each = numbers.chunks_exact(NUMBER_BYTES);
+            each.map(|number| u32::from_le_bytes(number.try_into().expect("four bytes")))
+        };
+        let in_order = words_of(keys).map(|key| blocks.of(key)).zip(numbers()).is_sorted_by(|one, other| one < other);
+        if !in_order {
             return Err(damage("is not in order of block and document number"));
         }
-        Ok(Self::new(&entries, blocks))
+        Ok(Self::divided(words_of(keys), numbers(), count, blocks, stock))
+    }
+
+    /// Hold sorted entries, and divide their blocks into buckets.
+    fn divided(
+        keys: impl Iterator<Item = u64>,
+        numbers: impl Iterator<Item = u32>,
+        entries: usize,
+        blocks: Blocks,
+        stock: &mut Stock,
+    ) -> Self {
+        let starts = entries + entries.div_ceil(2);
+        let most = most_buckets(entries);
+        let mut data = stock.take(words_for(entries));
+        data.iter_mut().zip(keys).for_each(|(word, key)| *word = key);
+        for (at, number) in numbers.enumerate() {
+            data[entries + at / 2] |= u64::from(number) << (at % 2 * 32);
+        }
+        let (first, last) = (blocks.of(data[0]), blocks.of(data[entries - 1]));
+        let shift = (0..32).find(|shift| ((last - first) >> shift) < most as u32).unwrap_or(0);
+        let mut next = 0;
+        for at in 0..=entries {
+            let bucket = if at == entries { most } else { ((blocks.of(data[at]) - first) >> shift) as usize };
+            while next <= bucket {
+                data[starts + next / STARTS_OF_WORD] |= (at as u64) << (next % STARTS_OF_WORD * 16);
+                next += 1;
+            }
+        }
+        Self { data, entries: entries as u16, shift, first, last }
+    }
+
+    /// Give back what it takes in memory.
+    pub fn let_go(self, stock: &mut Stock) {
+        stock.give(self.data);
     }
 
     /// The bytes of the stored chunk.
@@ -148,10 +165,10 @@ impl Chunk {
         usize::from(self.entries)
     }
 
-    /// Bytes in memory.
+    /// Bytes in memory of a chunk of so many entries.
     #[must_use]
-    pub fn memory(&self) -> usize {
-        size_of_val(&*self.data)
+    pub fn memory_of(entries: usize) -> usize {
+        words_for(entries) * size_of::<u64>()
     }
 
     /// First and last block.
@@ -216,8 +233,17 @@ impl Chunk {
 
     fn start(&self, bucket: usize) -> usize {
         let starts = self.len() + self.len().div_ceil(2);
-        (self.data[starts + bucket / 4] >> (bucket % 4 * 16)) as u16 as usize
+        (self.data[starts + bucket / STARTS_OF_WORD] >> (bucket % STARTS_OF_WORD * 16)) as u16 as usize
     }
+}
+
+fn most_buckets(entries: usize) -> usize {
+    (entries / BUCKET_ENTRIES).max(1)
+}
+
+/// Words of a chunk of so many entries: it has the size of every other that has as many.
+fn words_for(entries: usize) -> usize {
+    entries + entries.div_ceil(2) + (most_buckets(entries) + 1).div_ceil(STARTS_OF_WORD)
 }
 
 #[cfg(test)]
@@ -239,14 +265,16 @@ mod tests {
 
     #[test]
     fn every_list_is_found_and_bytes_come_back() {
+        let stock = &mut Stock::default();
         for (seed, bits, table, kinds) in [(1, 16, 0, u64::MAX), (2, 20, 3, u64::MAX), (3, 24, 5, 3), (4, 16, 15, 1)] {
             for count in [1, 2, 3, 64, 1000, 1024] {
                 let blocks = Blocks { table, bits };
                 let made = entries(seed, count, blocks, kinds);
-                let chunk = Chunk::new(&made, blocks);
+                let chunk = Chunk::new(&made, blocks, stock);
                 assert!((0..count).all(|at| chunk.entry(at) == made[at]));
-                let again = Chunk::from_bytes(&chunk.to_bytes(), blocks).expect("a chunk");
+                let again = Chunk::from_bytes(&chunk.to_bytes(), blocks, stock).expect("a chunk");
                 assert_eq!(again.data, chunk.data);
+                again.let_go(stock);
                 for block in made
                     .iter()
                     .map(|entry| blocks.of(entry.key))
@@ -267,18 +295,19 @@ mod tests {
 
     #[test]
     fn damaged_bytes_are_refused() {
+        let stock = &mut Stock::default();
         let blocks = Blocks { table: 2, bits: 16 };
-        let whole = Chunk::new(&entries(7, 50, blocks, u64::MAX), blocks).to_bytes();
+        let whole = Chunk::new(&entries(7, 50, blocks, u64::MAX), blocks, stock).to_bytes();
         for cut in [0, 7, 8, 9, whole.len() - 1] {
-            assert!(Chunk::from_bytes(&whole[..cut], blocks).is_err(), "{cut} bytes");
+            assert!(Chunk::from_bytes(&whole[..cut], blocks, stock).is_err(), "{cut} bytes");
         }
         for at in [0, 1, 4, 5] {
             let mut other = whole.clone();
             other[at] ^= 1;
-            assert!(Chunk::from_bytes(&other, blocks).is_err(), "byte {at}");
+            assert!(Chunk::from_bytes(&other, blocks, stock).is_err(), "byte {at}");
         }
         let mut other = whole.clone();
         other[8..24].rotate_left(8);
-        assert!(Chunk::from_bytes(&other, blocks).is_err(), "other order");
+        assert!(Chunk::from_bytes(&other, blocks, stock).is_err(), "other order");
     }
 }

@@ -71,8 +71,8 @@ impl Merge {
         self.building.last_block().unwrap_or(0)
     }
 
-    /// Take so many entries, `owed`, which becomes what is left of it; `made` gets every chunk that is finished.
-    pub fn step(&mut self, runs: [&Run; 2], owed: &mut usize, mut made: impl FnMut(&mut Building, Chunk)) -> Step {
+    /// Take so many entries, `owed`, which becomes what is left of it; `made` gets the entries of every chunk that is full.
+    pub fn step(&mut self, runs: [&Run; 2], owed: &mut usize, mut made: impl FnMut(&mut Building, &[Entry])) -> Step {
         let blocks = runs[0].blocks;
         while *owed > 0 {
             let missing = self.missing(runs);
@@ -81,14 +81,14 @@ impl Merge {
             }
             let Some(took) = self.take_some(runs, blocks, *owed) else {
                 if !self.pending.is_empty() {
-                    made(&mut self.building, Chunk::new(&self.pending, blocks));
+                    made(&mut self.building, &self.pending);
                     self.pending.clear();
                 }
                 return Step::Done;
             };
             *owed = owed.saturating_sub(took);
             if self.pending.len() == self.building.chunk_entries() {
-                made(&mut self.building, Chunk::new(&self.pending, blocks));
+                made(&mut self.building, &self.pending);
                 self.pending.clear();
             }
         }

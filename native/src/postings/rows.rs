@@ -7,6 +7,7 @@ use std::cell::Cell;
 
 use super::chunk::{Damage, words_of};
 use super::near::WORDS;
+use super::stock::Stock;
 
 const GROUP: usize = WORDS;
 const ID_HASH: usize = WORDS + 1;
@@ -78,6 +79,8 @@ pub struct Rows {
     slots: Vec<Slot>,
     /// Rows of the last chunk, while it has fewer than the others.
     tail: Vec<u64>,
+    /// Memory of chunks that were let go.
+    pub stock: Stock,
 }
 
 impl Rows {
@@ -86,7 +89,8 @@ impl Rows {
     pub fn stored(words: usize, of_chunk: usize, (first, after): (u64, u64), tail: Vec<u64>) -> Self {
         let base = first / of_chunk as u64;
         let whole = (after / of_chunk as u64).saturating_sub(base);
-        Self { words, of_chunk, base, slots: (0..whole).map(|_| Slot::default()).collect(), tail }
+        let slots = (0..whole).map(|_| Slot::default()).collect();
+        Self { words, of_chunk, base, slots, tail, stock: Stock::default() }
     }
 
     /// The document number of the next row.
@@ -151,7 +155,9 @@ impl Rows {
             let first = chunk * self.of_chunk as u64;
             return Err(Damage(format!("rows {first} and on: {} bytes do not hold them", bytes.len())));
         }
-        slot.rows = Some(words_of(bytes).collect());
+        let mut rows = self.stock.take(self.of_chunk * self.words);
+        rows.iter_mut().zip(words_of(bytes)).for_each(|(word, stored)| *word = stored);
+        slot.rows = Some(rows);
         slot.used.set(now);
         Ok(true)
     }
@@ -172,8 +178,9 @@ impl Rows {
 
     /// Let a chunk go.
     pub fn evict(&mut self, chunk: u64) {
-        if let Some(slot) = chunk.checked_sub(self.base).and_then(|at| self.slots.get_mut(at as usize)) {
-            slot.rows = None;
+        let slot = chunk.checked_sub(self.base).and_then(|at| self.slots.get_mut(at as usize));
+        if let Some(rows) = slot.and_then(|slot| slot.rows.take()) {
+            self.stock.give(rows);
         }
     }
 
@@ -187,6 +194,11 @@ impl Rows {
     pub fn drop_before(&mut self, number: u64) -> usize {
         let gone = (number / self.of_chunk as u64).saturating_sub(self.base).min(self.slots.len() as u64) as usize;
         self.base += gone as u64;
-        self.slots.drain(..gone).filter(|slot| slot.rows.is_some()).count()
+        let mut held = 0;
+        for rows in self.slots.drain(..gone).filter_map(|slot| slot.rows) {
+            self.stock.give(rows);
+            held += 1;
+        }
+        held
     }
 }

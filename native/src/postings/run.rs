@@ -15,6 +15,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use super::chunk::{Blocks, Chunk, Damage, Entry, MOST_ENTRIES, words_of};
+use super::stock::Stock;
 
 /// Most entries of a run that has a filter, where blocks have enough bits for it to say something.
 const FILTERED_ENTRIES: u64 = 1 << 20;
@@ -83,10 +84,16 @@ impl Filter {
 impl Run {
     /// Hold entries that are sorted, in memory.
     #[must_use]
-    pub fn in_memory(blocks: Blocks, id: u64, before: u64, sorted: &[Entry], chunk_entries: usize) -> Self {
+    pub fn in_memory(
+        blocks: Blocks,
+        (id, before): (u64, u64),
+        sorted: &[Entry],
+        chunk_entries: usize,
+        stock: &mut Stock,
+    ) -> Self {
         let mut building = Building::new(blocks, sorted.len() as u64, chunk_entries);
         for entries in sorted.chunks(chunk_entries) {
-            building.add(Chunk::new(entries, blocks), true);
+            building.add(Chunk::new(entries, blocks, stock), true);
         }
         building.finish(id, before, false)
     }

@@ -24,6 +24,7 @@ use super::merge::{Merge, Step};
 use super::near::WORDS;
 use super::rows::Rows;
 use super::run::{Run, Slot};
+use super::stock::Stock;
 
 /// A run in memory is merged into the one before it when it has this share of its entries.
 const MEMORY_FANOUT: u64 = 8;
@@ -37,6 +38,8 @@ const PACE: usize = 64;
 pub const KEY_FACTORS: [u64; WORDS] = [1, 0x9E37_79B1_85EB_CA87, 0xC2B2_AE3D_27D4_EB4F, 0x1656_67B1_9E37_79F9];
 /// Number of the first run in memory: stored runs have lower ones.
 const FIRST_IN_MEMORY: u64 = 1 << 32;
+/// Of the budget, the part that memory of lists may take which no chunk has, and that of rows.
+const STOCK_SHARE: usize = 32;
 /// Bytes that a chunk takes beside its entries: its slot, and its place in the queue of the cache.
 const CHUNK_OVERHEAD: usize = 64;
 
@@ -81,6 +84,8 @@ pub struct Tables {
     budget: usize,
     held: usize,
     queue: VecDeque<Key>,
+    /// Memory of chunks of lists that were let go.
+    stock: Stock,
     now: u32,
     /// Number of the next stored run, and of the next one in memory.
     next_stored: u32,
@@ -140,7 +145,8 @@ impl<'a> Part<'a> {
 impl Tables {
     /// Tables without entries, whose runs will have chunks of so many.
     #[must_use]
-    pub fn new(blocks: Vec<Blocks>, rows: Rows, budget: usize, fold: u64, chunk_entries: usize) -> Self {
+    pub fn new(blocks: Vec<Blocks>, mut rows: Rows, budget: usize, fold: u64, chunk_entries: usize) -> Self {
+        rows.stock = Stock::new(budget / STOCK_SHARE);
         Self {
             runs: blocks.iter().map(|_| Vec::new()).collect(),
             rows,
@@ -152,6 +158,7 @@ impl Tables {
             budget,
             held: 0,
             queue: VecDeque::new(),
+            stock: Stock::new(budget / STOCK_SHARE),
             now: 0,
             next_stored: 0,
             families: 1,
@@ -218,7 +225,13 @@ impl Tables {
     #[must_use]
     pub fn memory(&self) -> usize {
         let unstored = self.runs.iter().flatten().filter(|run| !run.is_stored).flat_map(|run| &run.slots);
-        self.held + unstored.map(|slot| slot.chunk.as_ref().map_or(0, memory_of)).sum::<usize>()
+        let unstored: usize = unstored.map(|slot| slot.chunk.as_ref().map_or(0, memory_of)).sum();
+        self.taken() + unstored
+    }
+
+    /// Bytes of the budget that are taken.
+    fn taken(&self) -> usize {
+        self.held + self.stock.memory() + self.rows.stock.memory()
     }
 
     /// Begin to use other chunks: those that were used until now may go again.
@@ -291,7 +304,7 @@ impl Tables {
             self.give_up_merge(&self.runs[table].iter().filter(|run| gone(run)).map(|run| run.id).collect::<Vec<_>>());
             let (gone, left): (Vec<_>, Vec<_>) = std::mem::take(&mut self.runs[table]).into_iter().partition(gone);
             self.runs[table] = left;
-            for run in &gone {
+            for run in gone {
                 self.remove(run);
             }
         }
@@ -308,16 +321,16 @@ impl Tables {
             Key::Rows(chunk) => {
                 self.rows.supply(chunk.into(), bytes, now)?.then(|| self.rows.chunk_memory() + CHUNK_OVERHEAD)
             }
-            Key::List(id, chunk) => match self.slot(id, chunk as usize) {
-                Some((slot, blocks)) if slot.chunk.is_none() => {
-                    let chunk = Chunk::from_bytes(bytes, blocks)?;
-                    let memory = memory_of(&chunk);
-                    slot.chunk = Some(chunk);
-                    slot.used.set(now);
-                    Some(memory)
-                }
-                _ => None,
-            },
+            Key::List(id, place) => {
+                let slot = self.slot(id, place as usize).filter(|(slot, _)| slot.chunk.is_none());
+                let Some(blocks) = slot.map(|(_, blocks)| blocks) else { return Ok(()) };
+                let chunk = Chunk::from_bytes(bytes, blocks, &mut self.stock)?;
+                let memory = memory_of(&chunk);
+                let slot = self.slot(id, place as usize).map(|(slot, _)| slot).expect("the same one");
+                slot.used.set(now);
+                slot.chunk = Some(chunk);
+                Some(memory)
+            }
         };
         if let Some(memory) = taken {
             self.held += memory;
@@ -329,7 +342,7 @@ impl Tables {
     /// Let chunks go until the rest is within the budget, but none that is in use.
     pub fn evict(&mut self) {
         for _ in 0..2 * self.queue.len() {
-            if self.held <= self.budget {
+            if self.taken() <= self.budget {
                 return;
             }
             let Some(key) = self.queue.pop_front() else { return };
@@ -349,23 +362,20 @@ impl Tables {
     /// Chunks that are not in memory and for which there is room, at most so many: lists first, then rows.
     #[must_use]
     pub fn cold(&self, most: usize) -> Vec<Key> {
-        let mut room = self.budget.saturating_sub(self.held);
-        let run_bytes = self.chunk_entries * 13 + CHUNK_OVERHEAD;
+        let mut room = self.budget.saturating_sub(self.taken());
+        let list_bytes = Chunk::memory_of(self.chunk_entries) + CHUNK_OVERHEAD;
+        let row_bytes = self.rows.chunk_memory() + CHUNK_OVERHEAD;
         let lists = self.runs.iter().flatten().flat_map(|run| {
             let cold = run.slots.iter().enumerate().filter(|(_, slot)| slot.chunk.is_none());
-            cold.map(|(chunk, _)| Key::List(run.id as u32, chunk as u32))
+            cold.map(|(chunk, _)| (Key::List(run.id as u32, chunk as u32), list_bytes))
         });
-        let rows = self.rows.cold().map(|chunk| Key::Rows(chunk as u32));
-        let taken = lists.chain(rows).take_while(|key| {
-            let memory = match key {
-                Key::List(..) => run_bytes,
-                Key::Rows(_) => self.rows.chunk_memory() + CHUNK_OVERHEAD,
-            };
-            let fits = memory <= room;
-            room = room.saturating_sub(memory);
+        let rows = self.rows.cold().map(|chunk| (Key::Rows(chunk as u32), row_bytes));
+        let taken = lists.chain(rows).take_while(|(_, bytes)| {
+            let fits = *bytes <= room;
+            room = room.saturating_sub(*bytes);
             fits
         });
-        taken.take(most).collect()
+        taken.take(most).map(|(key, _)| key).collect()
     }
 
     fn append_to(&mut self, table: usize, first: u64, rows: &[u64], row_words: usize) {
@@ -380,23 +390,30 @@ impl Tables {
             numbered.map(|(row, number)| Entry { key: key(row), number: number as u32 }).collect();
         entries.sort_by_key(|entry| blocks.of(entry.key));
         let (id, before) = (self.number_in_memory(), first + entries.len() as u64);
-        self.runs[table].push(Run::in_memory(blocks, id, before, &entries, self.chunk_entries));
+        let run = Run::in_memory(blocks, (id, before), &entries, self.chunk_entries, &mut self.stock);
+        self.runs[table].push(run);
         self.merge_in_memory(table, MEMORY_FANOUT);
     }
 
     /// Merge the newest runs in memory, while the newer one has its share of the entries of the older one.
     fn merge_in_memory(&mut self, table: usize, fanout: u64) {
-        let runs = &mut self.runs[table];
+        let Self { runs, stock, .. } = self;
+        let runs = &mut runs[table];
         while let [.., older, newer] = &runs[..] {
             if older.is_stored || newer.entries.saturating_mul(fanout) < older.entries {
                 return;
             }
             let mut merge = Merge::new(older, newer, newer.id, 0, self.chunk_entries);
             let (before, mut every) = (newer.before, usize::MAX);
-            let done = merge.step([older, newer], &mut every, |building, chunk| building.add(chunk, true));
+            let blocks = older.blocks;
+            let done = merge.step([older, newer], &mut every, |building, entries| {
+                building.add(Chunk::new(entries, blocks, stock), true);
+            });
             assert_eq!(done, Step::Done, "runs in memory");
             let run = merge.building.finish(merge.id, before, false);
-            runs.truncate(runs.len() - 2);
+            for mut gone in runs.drain(runs.len() - 2..) {
+                let_go(&mut gone.slots, stock);
+            }
             runs.push(run);
         }
     }
@@ -454,15 +471,19 @@ impl Tables {
     }
 
     fn step(&mut self) -> Step {
-        let Self { merge: Some(merge), runs, held, budget, queue, work, owed, .. } = self else { return Step::Paused };
+        let Self { merge: Some(merge), runs, rows, held, budget, queue, stock, work, owed, .. } = self else {
+            return Step::Paused;
+        };
         let runs = &mut runs[merge.table];
         let places = places_of(merge, runs);
         let (id, pair) = (merge.id, places.map(|place| &runs[place]));
-        let step = merge.step(pair, owed, |building, chunk| {
+        let blocks = pair[0].blocks;
+        let step = merge.step(pair, owed, |building, entries| {
+            let chunk = Chunk::new(entries, blocks, stock);
             let key = Key::List(id as u32, building.slots().len() as u32);
             work.chunks.push((key, chunk.to_bytes()));
             let memory = memory_of(&chunk);
-            let keep = *held + memory <= *budget;
+            let keep = *held + stock.memory() + rows.stock.memory() + memory <= *budget;
             building.add(chunk, keep);
             if keep {
                 *held += memory;
@@ -475,9 +496,7 @@ impl Tables {
             }
         }
         for (which, chunks) in merge.done_with(pair).into_iter().enumerate() {
-            for slot in &mut runs[places[which]].slots[chunks] {
-                *held -= slot.chunk.take().as_ref().map_or(0, memory_of);
-            }
+            *held -= let_go(&mut runs[places[which]].slots[chunks], stock);
         }
         step
     }
@@ -493,7 +512,7 @@ impl Tables {
             self.work.named.push((run.id as u32, run.directory()));
             runs.insert(place, run);
         }
-        for run in &gone {
+        for run in gone {
             self.remove(run);
         }
     }
@@ -501,16 +520,17 @@ impl Tables {
     /// Forget the merge of some runs, with what was stored of the new one.
     fn give_up_merge(&mut self, runs: &[u64]) {
         let is_of = |merge: &mut Merge| runs.contains(&merge.older) || runs.contains(&merge.newer);
-        if let Some(merge) = self.merge.take_if(is_of) {
+        if let Some(mut merge) = self.merge.take_if(is_of) {
             self.work.chunks.retain(|(key, _)| !matches!(key, Key::List(id, _) if u64::from(*id) == merge.id));
             self.work.removed.push(merge.id as u32);
-            self.held -= held_by(merge.building.slots());
+            self.held -= let_go(merge.building.slots_mut(), &mut self.stock);
         }
     }
 
-    fn remove(&mut self, run: &Run) {
+    fn remove(&mut self, mut run: Run) {
+        let memory = let_go(&mut run.slots, &mut self.stock);
         if run.is_stored {
-            self.held -= held_by(&run.slots);
+            self.held -= memory;
             self.work.removed.push(run.id as u32);
         }
         // Keys of chunks that are gone stay in the queue until they come to their turn, or are more than the others.
@@ -563,7 +583,10 @@ impl Tables {
             }
             Key::List(id, chunk) => {
                 let gone = self.slot(id, chunk as usize).and_then(|(slot, _)| slot.chunk.take());
-                self.held -= gone.as_ref().map_or(0, memory_of);
+                if let Some(chunk) = gone {
+                    self.held -= memory_of(&chunk);
+                    chunk.let_go(&mut self.stock);
+                }
             }
         }
     }
@@ -579,11 +602,17 @@ fn places_of(merge: &Merge, runs: &[Run]) -> [usize; 2] {
     [merge.older, merge.newer].map(|id| runs.iter().position(|run| run.id == id).expect("a run of its table"))
 }
 
-/// Bytes that the chunks of these slots take in the cache.
-fn held_by(slots: &[Slot]) -> usize {
-    slots.iter().filter_map(|slot| slot.chunk.as_ref()).map(memory_of).sum()
+/// Let the chunks of these slots go; return how many bytes they took in the cache.
+fn let_go(slots: &mut [Slot], stock: &mut Stock) -> usize {
+    let gone = slots.iter_mut().filter_map(|slot| slot.chunk.take());
+    gone.map(|chunk| {
+        let memory = memory_of(&chunk);
+        chunk.let_go(stock);
+        memory
+    })
+    .sum()
 }
 
 fn memory_of(chunk: &Chunk) -> usize {
-    chunk.memory() + CHUNK_OVERHEAD
+    Chunk::memory_of(chunk.len()) + CHUNK_OVERHEAD
 }
