@@ -20,13 +20,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from stream_dedup import Index, api
+from stream_dedup import Index, api, fingerprint
 from stream_dedup.errors import RefusedError
 from stream_dedup.index.store import Store, WriteBatch
 
 THREADS = 4
 STEP = 1 << 20
 """Fingerprints of whole steps are far from each other."""
+TEXT = "中国人民银行今日宣布，自下月起调整存款准备金率。" * 50
 
 
 def handlers(folder: Path) -> None:
@@ -263,8 +264,13 @@ def daemons(folder: Path) -> None:
             index.add(f"{thread} {number}", (thread << 40 | number) * STEP % (1 << 64))
             index.search(number, k=0)
 
+    def read() -> None:
+        while True:  # the native core reads without the interpreter, and wants it back when there is none
+            fingerprint(TEXT)
+
     for thread in range(THREADS):
         threading.Thread(target=go_on, args=(thread,), daemon=True).start()
+        threading.Thread(target=read, daemon=True).start()
     while len(index) < 50:
         pass
     _say("ends")
