@@ -26,6 +26,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use json::{Container, NotJson, Number, Reader, Token, Written};
+use simdutf8::compat::from_utf8;
 
 use crate::text::halves;
 
@@ -318,7 +319,7 @@ fn scope(field: Option<Field>) -> Result<Option<Cow<[u8]>>, Reason> {
 }
 
 fn utf8(value: &[u8]) -> Result<&str, Reason> {
-    std::str::from_utf8(value).map_err(|error| Reason::NotUtf8(error.valid_up_to()))
+    from_utf8(value).map_err(|error| Reason::NotUtf8(error.valid_up_to()))
 }
 
 /// Whether brackets outside of strings are nested deeper than so many levels; a string without an end has all that

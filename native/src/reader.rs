@@ -452,15 +452,13 @@ impl Reader {
 
     /// What was weighed; none without features.
     fn part(&mut self, kind: &Kind, mut features: Vec<Feature>) -> Option<Part> {
-        if self.weighed.weights.is_empty() {
+        if self.weighed.is_empty() {
             return None;
         }
         let top_k = kind.weigher.features().top_k;
         self.weighed.keep_heaviest(top_k);
         heaviest_first(&mut features, top_k);
-        let Weighed { weights, hashes } = &self.weighed;
-        let sums = Sums::of(weights, hashes);
-        Some(Part { sums, features })
+        Some(Part { sums: self.weighed.sums(), features })
     }
 
     /// A text that is split, by its words alone.
@@ -518,7 +516,7 @@ impl Reader {
         if let Some(explained) = explained {
             let is_shown = has_address || scheme.settings.exact == Compared::Characters;
             explained.text = if is_shown { text.clone() } else { short.shown() };
-            explained.sums = Sums::of(&[1], &[made.signature]).sums;
+            explained.sums = Sums::of(&[1], &[made.signature], []).sums;
             explained.features = vec![Feature { name: text, count: 1, weight: 1, hash: made.signature }];
         }
         made
@@ -600,7 +598,7 @@ impl Scheme {
         heaviest_first(&mut explained.features, weigher.features().top_k);
         let weights: Vec<u32> = explained.features.iter().map(|one| one.weight as u32).collect();
         let hashes: Vec<Hash> = explained.features.iter().map(|one| one.hash).collect();
-        let sums = Sums::of(&weights, &hashes);
+        let sums = Sums::of(&weights, &hashes, []);
         explained.sums = sums.sums;
         (self.of_features(status, &sums, &[], &explained.form), explained.with_names())
     }

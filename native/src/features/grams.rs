@@ -9,7 +9,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
 use super::units::Units;
-use super::weights::Weigher;
+use super::weights::{FEW, Weigher};
 use super::{Feature, Weighed};
 use crate::signature::sums::feature_hash;
 use crate::text::characters::{HAN_FIRST, HAN_LAST};
@@ -117,7 +117,10 @@ impl Grams {
         into.clear();
         let mut add = |name: &[u8], class: usize, count: u64| {
             let (weight, hash) = (weigher.weight_of_gram(class, count), feature_hash(name, seed));
-            into.add(weight, hash);
+            match usize::try_from(count) {
+                Ok(few) if few < FEW => into.add_to_group(class * FEW + few, weight, hash),
+                _ => into.add(weight, hash),
+            }
             if let Some(features) = &mut features {
                 let name = String::from_utf8(name.to_vec()).expect("whole characters");
                 features.push(Feature { name, count, weight: u64::from(weight), hash });

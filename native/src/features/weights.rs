@@ -33,7 +33,7 @@ const LEVEL_EDGES: [u32; 4] = [4 * UNIT, 6 * UNIT, 8 * UNIT, 10 * UNIT];
 /// Turns units of 1/1024 times 1/1024 into 1/64: sums of 14,000 different words stay below 2^24.
 const SHIFT: u32 = 14;
 /// Counts below this are most.
-const FEW: usize = 16;
+pub(super) const FEW: usize = 16;
 /// Counts above this are taken as this: they are spam of one word, and squares of weights stay within 63 bits.
 const MAX_COUNT: u64 = 65_535;
 

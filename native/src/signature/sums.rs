@@ -43,13 +43,28 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Adds up features.
+    /// Adds up features: those with weights of their own, and groups of one weight each.
     #[must_use]
-    pub fn of(weights: &[u32], hashes: &[Hash]) -> Self {
-        let total: u64 = weights.iter().copied().map(u64::from).sum();
-        let squares = weights.iter().map(|&weight| u64::from(weight).pow(2)).sum();
-        // What adds for a 1 and subtracts for a 0 is twice the weight of the ones, less the total.
-        Self { sums: ones_of(weights, hashes).map(|one| 2 * one as i64 - total as i64), squares }
+    pub fn of<'h>(weights: &[u32], hashes: &[Hash], groups: impl IntoIterator<Item = (u32, &'h [Hash])>) -> Self {
+        let mut total: u64 = weights.iter().copied().map(u64::from).sum();
+        let mut squares = weights.iter().map(|&weight| u64::from(weight).pow(2)).sum();
+        let ones = ones_of(weights, hashes);
+        let mut grouped = [[0; BYTES]; 8];
+        for (weight, hashes) in groups {
+            let (weight_of_one, count) = (u64::from(weight), hashes.len() as u64);
+            total += weight_of_one * count;
+            squares += weight_of_one.pow(2) * count;
+            for some in hashes.chunks(MOST_TALLIED) {
+                let planes = (usize::BITS - some.len().leading_zeros()) as usize;
+                add_tally(&tally(some)[..planes], weight, &mut grouped);
+            }
+        }
+        let mut sums = [0; BITS];
+        for (at, (sum, one)) in sums.iter_mut().zip(ones).enumerate() {
+            // What adds for a 1 and subtracts for a 0 is twice the weight of the ones, less the total.
+            *sum = 2 * (one + grouped[at % 8][at / 8]) as i64 - total as i64;
+        }
+        Self { sums, squares }
     }
 
     /// The sums of a text that has features of two kinds, each multiplied.
@@ -139,6 +154,66 @@ fn add(weights: &[u16], hashes: &[Hash], sums: &mut [[u16; 16]; BITS / 16]) {
     }
 }
 
+/// How many of some hashes have each bit: bit n of each count is in plane n. At most [`MOST_TALLIED`].
+type Tally = [[u64; WORDS]; PLANES];
+const WORDS: usize = BYTES / 8;
+const PLANES: usize = 8;
+const MOST_TALLIED: usize = (1 << PLANES) - 1;
+
+/// Counts all bits at once, as a row of adders for each does (Harley and Seal).
+#[multiversion(targets("x86_64+avx2+bmi1+bmi2", "aarch64+neon"))]
+fn tally(hashes: &[Hash]) -> Tally {
+    type Words = [u64; WORDS];
+    const ZERO: Words = [0; WORDS];
+    #[inline]
+    fn words(hash: &Hash) -> Words {
+        std::array::from_fn(|at| u64::from_ne_bytes(hash[8 * at..8 * at + 8].try_into().expect("eight bytes")))
+    }
+    /// The sum of three bits, and what is carried.
+    #[inline]
+    fn add(one: Words, other: Words, third: Words) -> (Words, Words) {
+        let sum: Words = std::array::from_fn(|at| one[at] ^ other[at]);
+        let carried = std::array::from_fn(|at| one[at] & other[at] | sum[at] & third[at]);
+        (std::array::from_fn(|at| sum[at] ^ third[at]), carried)
+    }
+    let mut planes = [ZERO; PLANES];
+    let fours = hashes.chunks_exact(4);
+    for rest in fours.remainder() {
+        let mut carried = words(rest);
+        for plane in &mut planes {
+            (*plane, carried) = add(*plane, carried, ZERO);
+        }
+    }
+    for four in fours {
+        let (ones, first) = add(planes[0], words(&four[0]), words(&four[1]));
+        let (ones, second) = add(ones, words(&four[2]), words(&four[3]));
+        let (twos, mut carried) = add(planes[1], first, second);
+        (planes[0], planes[1]) = (ones, twos);
+        for plane in &mut planes[2..] {
+            (*plane, carried) = add(*plane, carried, ZERO);
+        }
+    }
+    planes
+}
+
+/// Adds what the ones of each bit weigh, where all weigh the same: of bit i of byte n, in row i, at n. The planes are those
+/// of a tally that are not all 0.
+#[multiversion(targets("x86_64+avx2+bmi1+bmi2", "aarch64+neon"))]
+fn add_tally(planes: &[[u64; WORDS]], weight: u32, sums: &mut [[u64; BYTES]; 8]) {
+    const LOW_BITS: u64 = 0x0101_0101_0101_0101;
+    for (bit, sums) in sums.iter_mut().enumerate() {
+        let mut counts = [0; WORDS];
+        for (place, plane) in planes.iter().enumerate() {
+            for (count, word) in counts.iter_mut().zip(plane) {
+                *count |= (word >> (7 - bit) & LOW_BITS) << place;
+            }
+        }
+        for (sum, count) in sums.iter_mut().zip(counts.map(u64::to_ne_bytes).as_flattened()) {
+            *sum += u64::from(*count) * u64::from(weight);
+        }
+    }
+}
+
 fn add_one(weight: u32, hash: &Hash, ones: &mut [u64; BITS]) {
     for (at, sum) in ones.iter_mut().enumerate() {
         if hash[at / 8] >> (7 - at % 8) & 1 == 1 {
@@ -158,7 +233,7 @@ mod tests {
             hash[0] = first;
             hash
         };
-        let sums = Sums::of(&[4, 5], &[hash(0b1001_0100), hash(0b1010_1100)]);
+        let sums = Sums::of(&[4, 5], &[hash(0b1001_0100), hash(0b1010_1100)], []);
         assert_eq!(sums.sums[..6], [9, -9, 1, -1, 1, 9]);
         assert_eq!(sums.signature()[0], 0b1010_1100);
         // Over the length of (4, 5).
@@ -168,8 +243,23 @@ mod tests {
     #[test]
     fn holds_weights_and_sums_beyond_16_bits() {
         let weights: Vec<u32> = (0..300).map(|at| if at % 3 == 0 { 1 << 20 } else { 65_535 }).collect();
-        let sums = Sums::of(&weights, &[[0xFF; BYTES]; 300]);
+        let sums = Sums::of(&weights, &[[0xFF; BYTES]; 300], []);
         let total = i64::from(weights.iter().sum::<u32>());
         assert_eq!(sums.sums, [total; BITS]);
+    }
+
+    #[test]
+    fn a_group_adds_up_as_its_features_do_one_by_one() {
+        for size in [1, 3, 4, 5, 254, 255, 256, 700] {
+            for weight in [1, 64, 65_536, 1 << 24] {
+                let hashes: Vec<_> = (0..size).map(|at: u32| feature_hash(&at.to_le_bytes(), 0)).collect();
+                let alone = Sums::of(&vec![weight; hashes.len()], &hashes, []);
+                let (first, second) = hashes[1..].split_at((hashes.len() - 1) / 3);
+                let grouped = Sums::of(&[weight], &hashes[..1], [(weight, first), (weight, second)]);
+                assert_eq!((grouped.sums, grouped.squares), (alone.sums, alone.squares), "{size} of {weight}");
+            }
+        }
+        let all = Sums::of(&[], &[], [(3, [[0xFF; BYTES]; 600].as_slice())]);
+        assert_eq!((all.sums, all.squares), ([1800; BITS], 5400));
     }
 }

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use memchr::memchr_iter;
+use simdutf8::basic::from_utf8;
 
 use super::edit::Edit;
 
@@ -34,7 +35,7 @@ impl<'a> Text<'a> {
     /// A text in generalized UTF-8.
     #[must_use]
     pub fn of(bytes: &'a [u8]) -> Self {
-        std::str::from_utf8(bytes).map_or(Self::Halves(bytes), Self::Whole)
+        from_utf8(bytes).map_or(Self::Halves(bytes), Self::Whole)
     }
 
     /// Its bytes.

@@ -21,19 +21,39 @@ const MAX_MARKS: usize = 30;
 #[must_use]
 pub fn normalise(text: &str) -> String {
     let mut made = Joined { text: String::with_capacity(text.len()), is_apart: false };
-    let mut begin = 0;
-    let mut pending = None;
+    // The part that is not made yet, where its last character begins, and what that is if no other one changes it.
+    let (mut begin, mut last, mut pending) = (0, 0, Pending::Part);
     for (at, one) in text.char_indices() {
         let class = Class::of(one);
         if class.begins_anew() {
-            made.add(&text[begin..at], pending);
-            (begin, pending) = (at, Some((one, class)));
+            let is_settled = class.stays() && class.is_alphanumeric();
+            if !(is_settled && pending == Pending::Settled) {
+                made.add(&text[begin..at], pending);
+                begin = at;
+            }
+            pending = if is_settled { Pending::Settled } else { Pending::Alone(one) };
         } else {
-            pending = None;
+            if pending == Pending::Settled {
+                made.add(&text[begin..last], pending);
+                begin = last;
+            }
+            pending = Pending::Part;
         }
+        last = at;
     }
     made.add(&text[begin..], pending);
     made.text
+}
+
+/// What of a text is not made yet.
+#[derive(Clone, Copy, PartialEq)]
+enum Pending {
+    /// Letters that stay as they are, if what comes next does not depend on the last one.
+    Settled,
+    /// A character, in the same case.
+    Alone(char),
+    /// Characters that depend on each other, or nothing.
+    Part,
 }
 
 /// A text that gets single spaces for white space.
@@ -43,14 +63,19 @@ struct Joined {
 }
 
 impl Joined {
-    /// Adds a part that no other changes; `alone`: the one character that it has.
-    fn add(&mut self, part: &str, alone: Option<(char, Class)>) {
-        match alone.map(|(one, class)| (one, class, class.ascii())) {
-            Some((.., Some(ascii))) if ascii.is_ascii_alphanumeric() => self.put(char::from(ascii)),
-            Some((.., Some(ascii))) => self.push(char::from(ascii)),
-            Some((one, class, None)) if class.stays() && class.is_alphanumeric() => self.put(one),
-            Some((one, class, None)) if class.stays() => self.push(one),
-            _ => nfkc_casefold(part).for_each(|one| self.push(one)),
+    /// Adds a part that no other changes.
+    fn add(&mut self, part: &str, what: Pending) {
+        match what {
+            Pending::Settled => self.put(part),
+            Pending::Alone(one) => {
+                let class = Class::of(one);
+                match class.ascii() {
+                    Some(ascii) => self.push(char::from(ascii)),
+                    None if class.stays() => self.push(one),
+                    None => nfkc_casefold(part).for_each(|one| self.push(one)),
+                }
+            }
+            Pending::Part => nfkc_casefold(part).for_each(|one| self.push(one)),
         }
     }
 
@@ -59,15 +84,15 @@ impl Joined {
             self.is_apart = !self.text.is_empty();
             return;
         }
-        self.put(one);
+        self.put(one.encode_utf8(&mut [0; 4]));
     }
 
-    /// Adds what is no white space.
-    fn put(&mut self, one: char) {
+    /// Adds what has no white space.
+    fn put(&mut self, some: &str) {
         if std::mem::take(&mut self.is_apart) {
             self.text.push(' ');
         }
-        self.text.push(one);
+        self.text.push_str(some);
     }
 }
 

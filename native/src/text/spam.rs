@@ -10,6 +10,10 @@
 //! "mpeplayer". The change is the same in every text, so an error costs little; a few rules are enough, without lists of
 //! words.
 
+use std::ops::Range;
+
+use multiversion::multiversion;
+
 use super::edit::{Draft, Edit};
 use super::points;
 use super::unicode14::Properties;
@@ -41,34 +45,87 @@ const LEET: [(u8, char); 9] = [
 /// Cyrillic and Greek letters, and the Latin ones that they look like.
 const FOREIGN: [(&str, &str); 2] =
     [("абвгеёкмнорстухѕіјһӏԁԛԝѵ", "abbreekmhopctyxsijhldqwv"), ("αβγεηικμνορτυχω", "abyenikuvoptuxw")];
-/// The first bytes of Greek and Cyrillic letters (U+0370 to U+052F) are among these.
-const FOREIGN_BYTES: std::ops::RangeInclusive<u8> = 0xcd..=0xd4;
-
 /// The first bytes of letters and numbers in circles and squares: of U+2000 to U+2FFF, and of U+10000 to U+3FFFF.
 const ENCLOSED_BYTE: u8 = 0xe2;
 const PLANE_1_BYTE: u8 = 0xf0;
 
-/// Letters all of them.
-const COMMON_IDEOGRAPHS: std::ops::Range<u32> = 0x5000..0x9000;
+/// What a byte of a text may begin, for the cheap test before each step.
+const KINDS: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        let byte = at as u8;
+        let decimal = if may_begin_decimal(byte) { DECIMAL } else { 0 };
+        let separator = if may_begin_separator(byte) { SEPARATOR } else { 0 };
+        kinds[at] = decimal
+            | separator
+            | match byte {
+                ENCLOSED_BYTE | PLANE_1_BYTE => ENCLOSED,
+                // U+0370 to U+052F are among these.
+                0xcd..=0xd4 => FOREIGN_LETTER,
+                b'l' | b'o' => LATIN | L_OR_O,
+                b'a'..=b'z' => LATIN,
+                b'0'..=b'9' | b'@' | b'$' => LEET_SIGN,
+                _ => 0,
+            };
+        at += 1;
+    }
+    kinds
+};
+const ENCLOSED: u8 = 1;
+const FOREIGN_LETTER: u8 = 1 << 1;
+const LATIN: u8 = 1 << 2;
+const LEET_SIGN: u8 = 1 << 3;
+const L_OR_O: u8 = 1 << 4;
+const DECIMAL: u8 = 1 << 5;
+const SEPARATOR: u8 = 1 << 6;
+
 /// Bytes that are tested at once.
 const PART: usize = 64;
 
 /// Joins three or more single characters with at most three signs or spaces between them.
 pub fn unspace(edit: &mut Edit) {
-    let (text, mut is_inside, mut joined) = (edit.text, false, 0);
-    for (at, point) in points::each(text) {
-        if is_inside && at >= joined && COMMON_IDEOGRAPHS.contains(&point) {
+    let (text, mut joined) = (edit.text, 0);
+    // The second one of three is between separators: few are, and only there is anything to join.
+    for second in between_separators(text) {
+        let first = apart_before(text, second).filter(|first| first.start >= joined);
+        let Some((begin, end)) = first.and_then(|first| Some((first.end, apart_end(text, first.end)?))) else {
             continue;
-        }
-        if at < joined {
+        };
+        for (at, point) in points::each(&text[begin..end]) {
             if is_separator(point) {
-                edit.replace(at..at + char_size(point), "");
+                edit.replace(begin + at..begin + at + char_size(point), "");
             }
-        } else if !is_inside && is_unit(point) {
-            joined = apart_end(text, at + char_size(point)).unwrap_or(0);
         }
-        is_inside = Properties::of(point).is_alphanumeric();
+        joined = end;
     }
+}
+
+/// Returns where the single characters between two separators begin.
+fn between_separators(text: &[u8]) -> impl Iterator<Item = usize> {
+    let may_separate = |at: &usize| KINDS[usize::from(text[*at])] & SEPARATOR != 0;
+    let mut behind = None;
+    (0..text.len()).filter(may_separate).filter_map(move |at| {
+        let (_, bytes) = points::at(text, at).filter(|&(point, _)| is_separator(point))?;
+        let begin = behind.replace(at + bytes)?;
+        let (point, bytes) = points::at(&text[..at], begin)?;
+        (is_unit(point) && begin + bytes == at).then_some(begin)
+    })
+}
+
+/// Returns the single character before separators that end here.
+fn apart_before(text: &[u8], end: usize) -> Option<Range<usize>> {
+    let mut at = end;
+    for _ in 0..=MAX_SEPARATOR {
+        let (point, bytes) = points::before(text, at)?;
+        if !is_separator(point) {
+            let begin = at - bytes;
+            let is_alone = !points::before(text, begin).is_some_and(|(point, _)| is_alphanumeric(point));
+            return (is_unit(point) && is_alone).then_some(begin..at);
+        }
+        at -= bytes;
+    }
+    None
 }
 
 /// Returns the end of a run of single characters whose first one ends here; `None` if it is too short.
@@ -88,7 +145,7 @@ fn next_apart(text: &[u8], start: usize) -> Option<usize> {
         let (point, bytes) = points::at(text, at)?;
         at += bytes;
         if !is_separator(point) {
-            let is_alone = !points::at(text, at).is_some_and(|(point, _)| Properties::of(point).is_alphanumeric());
+            let is_alone = !points::at(text, at).is_some_and(|(point, _)| is_alphanumeric(point));
             return (number > 0 && is_unit(point) && is_alone).then_some(at);
         }
     }
@@ -97,6 +154,9 @@ fn next_apart(text: &[u8], start: usize) -> Option<usize> {
 
 /// Keeps letters and signs at most twice in a row; digits and white space are not shortened.
 pub fn shorten_repeats(edit: &mut Edit) {
+    if !has_repeats(edit.text) {
+        return;
+    }
     let (mut last, mut times) = (None, 0);
     for (at, point) in points::each(edit.text) {
         times = if last == Some(point) { times + 1 } else { 1 };
@@ -107,6 +167,27 @@ pub fn shorten_repeats(edit: &mut Edit) {
     }
 }
 
+/// Whether there may be a character three times in a row.
+#[multiversion(targets("x86_64+avx2", "aarch64+neon"))]
+fn has_repeats(text: &[u8]) -> bool {
+    has_thrice::<1>(text) || has_thrice::<2>(text) || has_thrice::<3>(text) || has_thrice::<4>(text)
+}
+
+/// Whether so many bytes come three times in a row. Not `any`: a processor tests many places at once where it need not
+/// stop at the first.
+#[inline]
+fn has_thrice<const BYTES: usize>(text: &[u8]) -> bool {
+    let Some(last) = text.len().checked_sub(3 * BYTES) else { return false };
+    let places = last + 1;
+    let behind: [[&[u8]; 3]; BYTES] =
+        std::array::from_fn(|byte| std::array::from_fn(|time| &text[byte + time * BYTES..][..places]));
+    let found = (0..places).map(|at| {
+        let other = |times: &[&[u8]; 3]| (times[0][at] ^ times[1][at]) | (times[0][at] ^ times[2][at]);
+        u8::from(behind.iter().fold(0, |others, times| others | other(times)) == 0)
+    });
+    found.fold(0, |any, one| any | one) != 0
+}
+
 /// Replaces letters and digits by those that they look like.
 ///
 /// 1. Letters and digits in circles and squares become plain letters and digits.
@@ -115,31 +196,35 @@ pub fn shorten_repeats(edit: &mut Edit) {
 /// 4. One or two digits or signs between two Latin letters become the letters that they look like (fr3e, c@sh, l00k), and
 ///    so do 0 (t0) and 1 (channe1) at the end of a word. 1 becomes i between two consonants, l elsewhere.
 pub fn undo_lookalikes(draft: &mut Draft) {
-    // Not `any`: a processor tests many bytes at once where it need not stop at the first.
-    let has = |text: &[u8], is: fn(&u8) -> bool| text.iter().fold(false, |any, byte| any | is(byte));
-    if has(draft.text(), |byte| matches!(byte, &ENCLOSED_BYTE | &PLANE_1_BYTE)) {
-        draft.take(undo_enclosed);
+    let mut kinds = kinds_of(draft.text());
+    for (kind, step) in [(ENCLOSED, undo_enclosed as fn(&mut Edit)), (FOREIGN_LETTER, undo_foreign)] {
+        if kinds & kind != 0 && draft.take(step) {
+            kinds = kinds_of(draft.text());
+        }
     }
-    if has(draft.text(), |byte| FOREIGN_BYTES.contains(byte)) {
-        draft.take(undo_foreign);
-    }
-    let has = |is| has(draft.text(), is);
-    if has(u8::is_ascii_lowercase) {
-        let is_leet = has(|byte| is_leet(*byte));
-        if has(|byte| matches!(byte, b'l' | b'o')) && has(|byte| may_begin_decimal(*byte)) {
+    let has = |kind| kinds & kind != 0;
+    if has(LATIN) {
+        if has(L_OR_O) && has(DECIMAL) {
             draft.take(undo_in_numbers);
         }
-        if is_leet {
+        if has(LEET_SIGN) {
             draft.take(undo_in_words);
             draft.take(undo_at_ends);
         }
     }
 }
 
+fn kinds_of(text: &[u8]) -> u8 {
+    text.iter().fold(0, |kinds, byte| kinds | KINDS[usize::from(*byte)])
+}
+
 fn undo_enclosed(edit: &mut Edit) {
-    for (at, point) in points::each(edit.text) {
-        if let Some(plain) = without_circle(point) {
-            edit.replace(at..at + char_size(point), &plain);
+    let text = edit.text;
+    for at in memchr::memchr2_iter(ENCLOSED_BYTE, PLANE_1_BYTE, text) {
+        if let Some((plain, bytes)) =
+            points::at(text, at).and_then(|(point, bytes)| Some((without_circle(point)?, bytes)))
+        {
+            edit.replace(at..at + bytes, &plain);
         }
     }
 }
@@ -191,20 +276,23 @@ fn latin_for(point: u32) -> Option<char> {
 }
 
 fn undo_in_numbers(edit: &mut Edit) {
-    let text = edit.text;
-    let may_begin = |byte: &u8| matches!(byte, b'l' | b'o') || may_begin_decimal(*byte);
-    let mut behind = 0;
-    while let Some(others) = text[behind..].iter().position(may_begin) {
-        let start = behind + others;
+    let (text, mut end) = (edit.text, 0);
+    let goes_on = |point| matches!(point, 0x6c | 0x6f) || Properties::of(point).is_decimal();
+    for letter in memchr::memchr2_iter(b'l', b'o', text) {
+        if letter < end {
+            continue;
+        }
+        let mut start = letter;
+        while let Some((_, bytes)) = points::before(text, start).filter(|&(point, _)| goes_on(point)) {
+            start -= bytes;
+        }
         let (mut digits, mut size) = (0, 0);
         let next = points::each(&text[start..]).find(|&(_, point)| {
-            let is_decimal = Properties::of(point).is_decimal();
-            let goes_on = is_decimal || matches!(point, 0x6c | 0x6f);
-            digits += usize::from(is_decimal);
-            size += usize::from(goes_on);
-            !goes_on
+            digits += usize::from(Properties::of(point).is_decimal());
+            size += usize::from(goes_on(point));
+            !goes_on(point)
         });
-        let end = next.map_or(text.len(), |(bytes, _)| start + bytes);
+        end = next.map_or(text.len(), |(bytes, _)| start + bytes);
         if size >= MIN_NUMBER
             && digits >= MIN_DIGITS
             && !points::before(text, start).is_some_and(|(point, _)| is_letter(point))
@@ -218,13 +306,20 @@ fn undo_in_numbers(edit: &mut Edit) {
                 }
             }
         }
-        behind = end + next.map_or(0, |(_, point)| char_size(point));
     }
 }
 
 /// Whether a decimal digit of any script may begin with a byte.
-fn may_begin_decimal(byte: u8) -> bool {
+const fn may_begin_decimal(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | 0xd9..=0xe1 | 0xea..)
+}
+
+/// Whether a separator may begin with a byte.
+const fn may_begin_separator(byte: u8) -> bool {
+    match byte {
+        0..0x80 => !byte.is_ascii_alphanumeric(),
+        _ => matches!(byte, 0xc2 | 0xe1..=0xe3 | 0xf0),
+    }
 }
 
 fn undo_in_words(edit: &mut Edit) {
@@ -289,7 +384,11 @@ fn is_foreign_letter(point: u32) -> bool {
 
 /// Whether a character is a letter or digit and no ideograph that jieba knows.
 pub(super) fn is_letter(point: u32) -> bool {
-    Properties::of(point).is_alphanumeric() && !(0x4e00..=0x9fd5).contains(&point)
+    is_alphanumeric(point) && !(0x4e00..=0x9fd5).contains(&point)
+}
+
+fn is_alphanumeric(point: u32) -> bool {
+    Properties::of(point).is_alphanumeric()
 }
 
 /// Whether a character may be repeated: digits, white space, _.
@@ -339,24 +438,32 @@ fn char_size(point: u32) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Properties, may_begin_decimal, without_circle};
+    use super::{ENCLOSED, FOREIGN_LETTER, KINDS, Properties, has_thrice};
+
+    #[test]
+    fn what_comes_three_times_is_found_wherever_it_is() {
+        for before in 0..70 {
+            for behind in [0, 1, 70] {
+                let text = |times| format!("{}{}{}", "ab".repeat(before), "中".repeat(times), "xy".repeat(behind));
+                assert!(
+                    has_thrice::<3>(text(3).as_bytes()) && !has_thrice::<3>(text(2).as_bytes()),
+                    "{before} {behind}"
+                );
+            }
+        }
+        assert!(has_thrice::<1>(b"aaa") && has_thrice::<2>("ééé".as_bytes()) && has_thrice::<4>("😀😀😀".as_bytes()));
+        assert!(!has_thrice::<1>(b"aa") && !has_thrice::<4>(b"") && !has_thrice::<2>("éé".as_bytes()));
+    }
 
     #[test]
     fn no_character_that_a_step_is_for_begins_with_a_byte_that_leaves_the_step_out() {
         for character in '\0'..=char::MAX {
-            let first = character.encode_utf8(&mut [0; 4]).as_bytes()[0];
-            if Properties::of(u32::from(character)).is_decimal() {
-                assert!(may_begin_decimal(first), "{character:?}");
-            }
-            if without_circle(u32::from(character)).is_some() {
-                assert!([super::ENCLOSED_BYTE, super::PLANE_1_BYTE].contains(&first), "{character:?}");
-            }
-            if super::COMMON_IDEOGRAPHS.contains(&u32::from(character)) {
-                assert!(Properties::of(u32::from(character)).is_alphanumeric(), "{character:?}");
-            }
-            if super::is_foreign_letter(u32::from(character)) {
-                assert!(super::FOREIGN_BYTES.contains(&first), "{character:?}");
-            }
+            let (point, first) = (u32::from(character), character.encode_utf8(&mut [0; 4]).as_bytes()[0]);
+            let kinds = KINDS[usize::from(first)];
+            assert!(!Properties::of(point).is_decimal() || kinds & super::DECIMAL != 0, "{character:?}");
+            assert!(!super::is_separator(point) || kinds & super::SEPARATOR != 0, "{character:?}");
+            assert!(super::without_circle(point).is_none() || kinds & ENCLOSED != 0, "{character:?}");
+            assert!(!super::is_foreign_letter(point) || kinds & FOREIGN_LETTER != 0, "{character:?}");
         }
     }
 }
