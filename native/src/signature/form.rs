@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::features::weights::{STOP_WORDS, common_words};
-use crate::text::characters::Class;
+use crate::text::characters::{Class, HAN_COUNT, han_number};
 use crate::text::clean;
 
 /// Letters beyond which a text has no form: if its numbers alone differ, it is a new edition of one text.
@@ -37,7 +37,12 @@ const NAMES: &str = "al da de del di dos du el la las le les li lo los ma may su
 /// Letters that stand for addresses and the like.
 const TOKENS: std::ops::RangeInclusive<char> = clean::URL..=clean::EMOJI;
 
-static IS_GRAMMAR: LazyLock<HashSet<char>> = LazyLock::new(|| GRAMMAR.chars().collect());
+/// Whether each ideograph is one of these.
+static IS_GRAMMAR: LazyLock<[bool; HAN_COUNT]> = LazyLock::new(|| {
+    let mut is_grammar = [false; HAN_COUNT];
+    GRAMMAR.chars().filter_map(han_number).for_each(|number| is_grammar[number] = true);
+    is_grammar
+});
 static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     let names: HashSet<&str> = NAMES.split(' ').collect();
     let words = STOP_WORDS.iter().copied().chain(common_words());
@@ -57,12 +62,15 @@ impl Form {
     /// The form of a text that is normalised as short text up to NFKC.
     #[must_use]
     pub fn of(normalised: &str) -> Self {
-        let is_letter = |one: &char| Class::of(*one).is_alphanumeric() && !TOKENS.contains(one);
-        if normalised.chars().filter(is_letter).nth(MOST_LETTERS).is_some() {
-            return Self::default();
+        let (mut letters, mut numbers) = (0, String::new());
+        for one in normalised.chars() {
+            let class = Class::of(one);
+            letters += usize::from(class.is_alphanumeric() && !TOKENS.contains(&one));
+            if class.is_decimal() {
+                numbers.push(one);
+            }
         }
-        let numbers: String = normalised.chars().filter(|one| Class::of(*one).is_decimal()).collect();
-        if numbers.is_empty() {
+        if letters > MOST_LETTERS || numbers.is_empty() {
             return Self::default();
         }
         let (mut frame, mut count) = (String::new(), 0);
@@ -81,7 +89,7 @@ impl Form {
                 add(word);
             }
             let last = &run[word.len()..];
-            if last.chars().next().is_some_and(|one| IS_GRAMMAR.contains(&one)) {
+            if last.chars().next().and_then(han_number).is_some_and(|number| IS_GRAMMAR[number]) {
                 add(last);
             }
         }

@@ -9,7 +9,8 @@ include!(concat!(env!("OUT_DIR"), "/characters.rs"));
 pub const HAN_FIRST: char = '\u{4e00}';
 /// The last one.
 pub const HAN_LAST: char = '\u{9fd5}';
-const HAN_COUNT: u32 = HAN_LAST as u32 - HAN_FIRST as u32 + 1;
+/// How many they are.
+pub const HAN_COUNT: usize = HAN_LAST as usize - HAN_FIRST as usize + 1;
 /// Bytes of an ideograph in UTF-8.
 pub const HAN_BYTES: usize = HAN_FIRST.len_utf8();
 /// What the low bits of a class hold: an ASCII character.
@@ -121,8 +122,8 @@ impl Class {
 /// The number of an ideograph that jieba knows.
 #[must_use]
 pub fn han_number(character: char) -> Option<usize> {
-    let number = (character as u32).wrapping_sub(HAN_FIRST as u32);
-    (number < HAN_COUNT).then_some(number as usize)
+    let number = (character as usize).wrapping_sub(HAN_FIRST as usize);
+    (number < HAN_COUNT).then_some(number)
 }
 
 /// White space, as Python has it: `\s`, and where `split()` splits.
