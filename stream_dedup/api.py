@@ -32,7 +32,7 @@ from stream_dedup.core.profiles import DEFAULT_PROFILE, Profile
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules
 from stream_dedup.core.scheme import scheme_of
 from stream_dedup.errors import RefusedError
-from stream_dedup.fingerprints import checked_fingerprint, checked_number, checked_string, profile_of, reader_of
+from stream_dedup.fingerprints import checked_fingerprint, checked_number, checked_profile, checked_string, reader_of
 from stream_dedup.folders import TemporaryFolder
 from stream_dedup.library import PORTION, article_ids, open_library, records_of, signatures_of
 
@@ -98,7 +98,7 @@ class Index:
     """
 
     def __init__(self, path: Path | str | None = None, profile: str | Profile = DEFAULT_PROFILE) -> None:
-        self._profile = profile_of(profile)
+        self._profile = checked_profile(profile)
         settings = self._profile.settings
         self._scheme = scheme_of(settings)
         self._temporary = None

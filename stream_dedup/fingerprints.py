@@ -1,7 +1,7 @@
 """The Python API that needs no index: the fingerprint of a text, and distances.
 
-Beside them what the whole API does with its arguments. Nothing here loads NumPy or RocksDB, so that a program which
-only fingerprints starts quickly.
+Beside them are the checks of arguments, which ``Index`` makes too. Nothing here loads NumPy or RocksDB, so a program
+that only fingerprints starts quickly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def fingerprint(text: str, profile: str | Profile = DEFAULT_PROFILE) -> int:
     Raises:
         TypeError: ``text`` is no string.
     """
-    settings, text = profile_of(profile).settings, checked_string("text", text)
+    settings, text = checked_profile(profile).settings, checked_string("text", text)
     made = reader_of(settings).read([text])
     return int.from_bytes(made.signatures[:8], "big")
 
@@ -45,7 +45,7 @@ def reader_of(settings: FingerprintSettings) -> SchemeReader:
     return SchemeReader(settings)
 
 
-def profile_of(profile: str | Profile) -> Profile:
+def checked_profile(profile: str | Profile) -> Profile:
     """Return a profile by its name, or as it is.
 
     Raises:
