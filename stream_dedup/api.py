@@ -1,4 +1,4 @@
-"""The Python API, usable without Kafka: a fingerprint of a text, distances, an index to add to and search.
+"""The index of the Python API, usable without Kafka: to add articles to, and to search.
 
 >>> from stream_dedup import Index, distance, fingerprint
 >>> distance(fingerprint("the cat sat on the mat"), fingerprint("the cat sat on the mat"))
@@ -12,14 +12,11 @@
 from __future__ import annotations
 
 import _thread
-import contextlib
-import operator
 import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, NoReturn, Self, SupportsIndex, TypeVar
@@ -27,20 +24,20 @@ from typing import NamedTuple, NoReturn, Self, SupportsIndex, TypeVar
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U64
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import FINGERPRINT_BITS, Status, group_of
 from stream_dedup.core.probes import words
-from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES, Profile
+from stream_dedup.core.profiles import DEFAULT_PROFILE, Profile
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules
-from stream_dedup.core.scheme import FingerprintSettings, scheme_of
+from stream_dedup.core.scheme import scheme_of
 from stream_dedup.errors import RefusedError
+from stream_dedup.fingerprints import checked_fingerprint, checked_number, checked_profile, checked_string, reader_of
 from stream_dedup.folders import TemporaryFolder
 from stream_dedup.library import PORTION, article_ids, open_library, records_of, signatures_of
 
 _T = TypeVar("_T")
 
-_FINGERPRINT_VALUES = 1 << 64
 _DISTANCE = 3
 """Bits: k of exact search where the profile has none."""
 
@@ -68,26 +65,6 @@ class _Made(NamedTuple):
     kept: I64
     fingerprints: Fingerprints
     groups: U64
-
-
-def fingerprint(text: str, profile: str | Profile = DEFAULT_PROFILE) -> int:
-    """Return the 64-bit SimHash of a text; 0 of a text without any feature. Any thread.
-
-    Raises:
-        TypeError: ``text`` is no string.
-    """
-    made = _fingerprints(_profile(profile).settings, [_string("text", text)])
-    return int.from_bytes(made.signatures[0, :8].tobytes(), "big")
-
-
-def distance(a: SupportsIndex, b: SupportsIndex) -> int:
-    """Return the Hamming distance of two fingerprints, in bits.
-
-    Raises:
-        TypeError: an argument is no whole number.
-        ValueError: an argument is not in 0 to 2**64 - 1.
-    """
-    return (_number("a", a) ^ _number("b", b)).bit_count()
 
 
 class Index:
@@ -121,7 +98,7 @@ class Index:
     """
 
     def __init__(self, path: Path | str | None = None, profile: str | Profile = DEFAULT_PROFILE) -> None:
-        self._profile = _profile(profile)
+        self._profile = checked_profile(profile)
         settings = self._profile.settings
         self._scheme = scheme_of(settings)
         self._temporary = None
@@ -162,7 +139,7 @@ class Index:
             TypeError: an argument of another type; nothing is added.
             ValueError: a fingerprint not in 0 to 2**64 - 1, or the index is closed.
         """
-        article = _Article(_string("id", id), _content(content), _scope(scope))
+        article = _Article(checked_string("id", id), _content(content), _scope(scope))
         self._alone(lambda: self._add(article))
 
     def add_if_new(
@@ -182,7 +159,7 @@ class Index:
         Raises:
             TypeError, ValueError: as ``add`` and ``search``; nothing is added.
         """
-        article = _Article(_string("id", id), _content(content), _scope(scope))
+        article = _Article(checked_string("id", id), _content(content), _scope(scope))
         return self._searched(article, probes, limit, k, adds=True)
 
     def search(
@@ -335,7 +312,8 @@ class Index:
 
     def _made(self, articles: Sequence[_Article]) -> _Made:
         texts = [article.content if isinstance(article.content, str) else "" for article in articles]
-        made = _fingerprints(self._profile.settings, texts)
+        settings = self._profile.settings
+        made = Fingerprints.of(reader_of(settings).read(texts), settings.widths)
         statuses, signatures, margins = made.statuses.copy(), made.signatures.copy(), made.margins
         for at, article in enumerate(articles):
             if isinstance(article.content, int):
@@ -352,43 +330,20 @@ class Index:
 
 def _content(content: object) -> str | int:
     """Return a text, or a fingerprint as Python's own number."""
-    return content if isinstance(content, str) else _number("content", content, "a text or a fingerprint (str or int)")
+    return (
+        content
+        if isinstance(content, str)
+        else checked_fingerprint("content", content, "a text or a fingerprint (str or int)")
+    )
 
 
 def _scope(scope: object) -> str | None:
-    return None if scope is None else _string("scope", scope, "a str or None")
+    return None if scope is None else checked_string("scope", scope, "a str or None")
 
 
 def _count(name: str, value: object) -> int | None:
     """Return an optional number; its range is checked with the rules."""
-    return None if value is None else _whole(name, value, "an int or None")
-
-
-def _number(name: str, value: object, expected: str = "an int") -> int:
-    number = _whole(name, value, expected)
-    if not 0 <= number < _FINGERPRINT_VALUES:
-        msg = f"fingerprint {number}: must be 0 to 2**64 - 1"
-        raise ValueError(msg)
-    return number
-
-
-def _whole(name: str, value: object, expected: str) -> int:
-    # True is 1 to Python; as a fingerprint it is a mistake.
-    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
-        # An array has the method too, and most refuse.
-        with contextlib.suppress(TypeError):
-            return operator.index(value)
-    raise _wrong_type(name, value, expected)
-
-
-def _string(name: str, value: object, expected: str = "a str") -> str:
-    if isinstance(value, str):
-        return value
-    raise _wrong_type(name, value, expected)
-
-
-def _wrong_type(name: str, value: object, expected: str) -> TypeError:
-    return TypeError(f"{name}: must be {expected}, not {type(value).__name__}")
+    return None if value is None else checked_number(name, value, "an int or None")
 
 
 def _first(*values: int | None) -> int | None:
@@ -401,15 +356,6 @@ def _similarity(a: U64, b: U64) -> float:
     if a[1:].any() and b[1:].any():
         return similarity(int(bits.sum()))
     return similarity(int(bits[0]), FINGERPRINT_BITS)
-
-
-def _profile(profile: str | Profile) -> Profile:
-    if isinstance(profile, Profile):
-        return profile
-    if _string("profile", profile, "a name or a Profile") not in PROFILES:
-        msg = f"profile {profile!r}: must be one of {', '.join(PROFILES)}"
-        raise ValueError(msg)
-    return PROFILES[profile]
 
 
 _LOOK_S = 1.0
@@ -569,13 +515,3 @@ class _Uncut:
 
     def _is_taken_by(self, doer: str) -> bool:
         return self._doer.setdefault("is", doer) == doer
-
-
-@cache
-def _fingerprinter(settings: FingerprintSettings) -> Fingerprinter:
-    return Fingerprinter(settings)
-
-
-def _fingerprints(settings: FingerprintSettings, texts: Sequence[str]) -> Fingerprints:
-    """Fingerprint texts, in any thread, and in a signal handler too."""
-    return _fingerprinter(settings).fingerprint(texts)

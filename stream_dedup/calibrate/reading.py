@@ -34,12 +34,11 @@ from stream_dedup.files.inputs import (
     LineBatch,
     Progress,
     check_inputs,
-    fingerprinting_processes,
     read_batches,
     read_batches_again,
     total_bytes,
 )
-from stream_dedup.pool import FingerprintPool
+from stream_dedup.pool import FingerprintPool, process_count
 
 MAX_ARTICLES = 2_000_000
 """Lines read: 400 MB of memory. More articles change no figure noticeably."""
@@ -92,7 +91,7 @@ def collect(
     progress = Progress(total=total_bytes(files))
     parts: list[_Part] = []
     lines = 0
-    processes = fingerprinting_processes(config.worker.processes, progress.total)
+    processes = process_count(config.worker.processes, progress.total)
     with ExitStack() as stack:
         pool = FingerprintPool(
             processes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -13,6 +13,7 @@ from stream_dedup.cli.options import config_options
 from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.config.effective import fingerprint_settings_of
 from stream_dedup.config.model import Config
+from stream_dedup.core.fingerprint.reader import Readings, SchemeReader
 from stream_dedup.core.model import FINGERPRINT_BITS, Status
 from stream_dedup.core.text.decode import is_blank
 from stream_dedup.errors import UserError
@@ -20,9 +21,6 @@ from stream_dedup.files.compressed import unpacked
 from stream_dedup.files.inputs import printable, shown_name
 from stream_dedup.files.output_file import STDOUT
 from stream_dedup.files.same_file import refuse_inputs_as_outputs
-
-if TYPE_CHECKING:
-    from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 
 SHOWN_CHARACTERS = 40
 """Characters of a text shown beside its fingerprint."""
@@ -71,25 +69,24 @@ def command(  # noqa: PLR0917 - one argument for each flag
         named += _read(file, lines=lines)
     if not named:
         return
-    from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter  # noqa: PLC0415 - loads numpy and the dictionary
-
-    made = Fingerprinter(fingerprint_settings_of(config)).fingerprint([item.text for item in named])
+    made = SchemeReader(fingerprint_settings_of(config)).read([item.text for item in named])
     for row, item in enumerate(named):
-        said = _say(made, row, signature=signature, margins=margins)
+        said = _say(made.row(row), signature=signature, margins=margins)
         if as_json:
             write_json(said | ({"text": item.text} if item.name is None else {"file": item.name}))
         else:
             write_lines(_plain_line(item, said))
 
 
-def _say(made: Fingerprints, row: int, *, signature: bool, margins: bool) -> dict[str, Any]:
-    whole = made.signatures[row].tobytes().hex()
+def _say(made: Readings, *, signature: bool, margins: bool) -> dict[str, Any]:
+    """Return what is written of one text."""
+    whole = made.signatures.hex()
     said: dict[str, Any] = {"fingerprint": whole[: FINGERPRINT_BITS // 4]}
-    said["kind"] = Status(int(made.statuses[row])).name.lower()
+    said["kind"] = Status(made.statuses[0]).name.lower()
     if signature:
         said["signature"] = whole
     if margins:
-        said["margins"] = [half for byte in made.margins[row].tolist() for half in (byte >> 4, byte & 15)]
+        said["margins"] = [half for byte in made.margins for half in (byte >> 4, byte & 15)]
     return said
 
 

@@ -46,7 +46,6 @@ from stream_dedup.files.inputs import (
     LineBatch,
     Progress,
     check_inputs,
-    fingerprinting_processes,
     read_batches,
     total_bytes,
 )
@@ -145,7 +144,7 @@ def filter_files(
     _check(config, options)
     tally = Tally()
     tally.progress.total = total_bytes(options.inputs)
-    processes = fingerprinting_processes(config.worker.processes, tally.progress.total)
+    processes = process_count(config.worker.processes, tally.progress.total)
     with ExitStack() as stack:
         outputs = Outputs(options.destinations())
         stack.callback(outputs.discard)

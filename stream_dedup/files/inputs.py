@@ -31,7 +31,6 @@ from stream_dedup.core.text.decode import BYTE_ORDER_MARK, is_blank
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.files.compressed import unpacked
 from stream_dedup.files.output_file import SIGNAL_S, write_all
-from stream_dedup.pool import process_count
 
 STDIN = "-"
 STDIN_NAME = "stdin"
@@ -52,8 +51,6 @@ KEPT_BYTES = 64 << 10
 INPUT_IDLE_S = 0.02
 """Seconds without data after which an input counts as slow: longer than the pauses of a program that writes steadily,
 shorter than a person notices."""
-SMALL_INPUT_BYTES = 2_000_000
-"""Below this size, starting processes takes longer than fingerprinting without them."""
 
 _LINE_SPACE = b" \t\r\n"
 
@@ -121,12 +118,6 @@ def total_bytes(names: Sequence[str]) -> int | None:
             return None
         total += info.st_size
     return total
-
-
-def fingerprinting_processes(configured: int | None, input_bytes: int | None) -> int:
-    """Return the processes to start: as many as configured, else 0 for a small input or one for each usable core."""
-    small = input_bytes is not None and input_bytes < SMALL_INPUT_BYTES
-    return process_count(0 if small and configured is None else configured)
 
 
 class Copies:

@@ -18,13 +18,23 @@ from pathlib import Path
 
 from stream_dedup.pool.control_groups import GROUPS, OWN_GROUPS, group_folders, read_setting
 
+SMALL_INPUT_BYTES = 2_000_000
+"""Below this size, starting processes takes longer than fingerprinting without them."""
 _NO_QUOTA = ("max", "-1")
 """In place of a quota, in version 2 and in version 1 of control groups."""
 
 
-def process_count(configured: int | None) -> int:
-    """Return the configured number of fingerprinting processes, else one for each core that may be used."""
-    return usable_cores(len(os.sched_getaffinity(0))) if configured is None else configured
+def process_count(configured: int | None, input_bytes: int | None = None) -> int:
+    """Return the configured number of fingerprinting processes.
+
+    Else 0 for a small input, or one for each core that may be used. ``input_bytes``: None of an input without end, or
+    of unknown size.
+    """
+    if configured is not None:
+        return configured
+    if input_bytes is not None and input_bytes < SMALL_INPUT_BYTES:
+        return 0
+    return usable_cores(len(os.sched_getaffinity(0)))
 
 
 def usable_cores(affinity: int, own_groups: Path = OWN_GROUPS, groups: Path = GROUPS) -> int:

@@ -15,8 +15,8 @@ from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, refuse_wrong_topics, topic_ids
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.errors import RefusedError, UserError
-from stream_dedup.files.inputs import Progress, check_inputs, fingerprinting_processes, printable, total_bytes
-from stream_dedup.pool import FingerprintPool
+from stream_dedup.files.inputs import Progress, check_inputs, printable, total_bytes
+from stream_dedup.pool import FingerprintPool, process_count
 from stream_dedup.seed.files import LinesArchive, lines_archive
 from stream_dedup.seed.parquet import ParquetArchive, is_parquet, parquet_archive
 from stream_dedup.seed.seeding import ReadLog, Seeding, SeedTally, begin, read_log
@@ -64,7 +64,7 @@ def seed_files(config: Config, paths: Sequence[str], name: str | None, report: R
     read = Progress(total=total_bytes(paths))
     archives = archives_in(config, paths, name, read)
     is_raw = any(isinstance(archive, LinesArchive) for archive in archives)
-    processes = fingerprinting_processes(config.worker.processes, read.total) if is_raw else 0
+    processes = process_count(config.worker.processes, read.total) if is_raw else 0
     progress = SeedProgress(total=read.total)
 
     def report_bytes() -> None:
@@ -120,7 +120,7 @@ def seed_topic(config: Config, topic: str, report: Report, stage: ReportStage) -
             report(progress)
 
         sources = [source[:2] for source in archive.sources.values()]
-        processes = fingerprinting_processes(config.worker.processes, None)
+        processes = process_count(config.worker.processes)
         _seed(_SeedCall(config, [archive], sources, processes), progress.tally, report_offsets, stage)
     return progress.tally
 

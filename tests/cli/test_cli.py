@@ -45,6 +45,12 @@ def test_help_loads_no_command() -> None:
     assert loaded_by("--help").isdisjoint({"kafka", "rocksdict", "numpy", "pydantic"})
 
 
+def test_fingerprints_load_no_numpy() -> None:
+    """Texts are read by the native core alone."""
+    loaded = loaded_by("fingerprint", "--json", "--signature", "--margins", "The ferry left.")
+    assert loaded & {"kafka", "multiprocessing", "numpy", "rocksdict"} == set()
+
+
 @pytest.mark.slow
 def test_filter_does_not_load_kafka(tmp_path: Path) -> None:
     """Files need no client."""

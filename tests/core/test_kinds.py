@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Text
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.fingerprint.own_words import MAX_FREQUENCY
+from stream_dedup.core.fingerprint.reader import Text
 from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import ARTICLE_SIZE, PROFILES
 from stream_dedup.core.scheme import FingerprintSettings

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints, Text
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
+from stream_dedup.core.fingerprint.reader import Text
 from stream_dedup.core.profiles import PROFILES
 from tests.amount import FULL
 from tests.fuzz import entries as module

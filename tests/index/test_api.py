@@ -229,6 +229,28 @@ def test_names_are_imported_when_they_are_used() -> None:
         stream_dedup.nothing  # noqa: B018
 
 
+def test_a_fingerprint_loads_no_numpy_and_no_index() -> None:
+    """Nor anything else than the package itself and its hash, whatever the profile; a distance neither."""
+    script = (
+        "import sys\n"
+        "before = set(sys.modules)\n"
+        "import stream_dedup\n"
+        "numbers = [stream_dedup.fingerprint('The ferry left. 渡口的船开了。', name) for name in sys.argv[1:]]\n"
+        "from stream_dedup.core.profiles import Profile\n"
+        "from stream_dedup.core.scheme import FingerprintSettings\n"
+        "own = Profile(FingerprintSettings(markup='html'), search='exact')\n"
+        "stream_dedup.distance(*map(stream_dedup.fingerprint, ('<p>The ferry left.', 'It left.'), (own, own)))\n"
+        "loaded = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "print(*sorted(loaded - sys.stdlib_module_names), 'stream_dedup.api' in sys.modules)\n"
+        "print(*numbers)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, *PROFILES], capture_output=True, text=True, check=True)
+    loaded, numbers = done.stdout.splitlines()
+    assert loaded == "stream_dedup xxhash False"
+    expected = [fingerprint("The ferry left. 渡口的船开了。", profile) for profile in PROFILES]
+    assert [int(number) for number in numbers.split()] == expected
+
+
 @pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_an_index_is_not_copied(way: Callable[[Index], object]) -> None:
     """Two of them would add what waits in one."""

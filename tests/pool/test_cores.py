@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.pool.cores import process_count, usable_cores
+from stream_dedup.pool.cores import SMALL_INPUT_BYTES, process_count, usable_cores
 
 PERIOD_US = 100_000
 
@@ -100,3 +100,12 @@ def test_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert process_count(7) == 7
     assert process_count(0) == 0
     assert process_count(None) == 1
+
+
+def test_a_small_input_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no number is configured; an input of unknown size is not small."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {3})
+    assert process_count(None, SMALL_INPUT_BYTES - 1) == 0
+    assert process_count(None, SMALL_INPUT_BYTES) == 1
+    assert process_count(None, None) == 1
+    assert process_count(7, 0) == 7

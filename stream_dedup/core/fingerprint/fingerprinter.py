@@ -1,14 +1,13 @@
-"""Computes signatures and margins of texts, a batch at a time, by the native core.
+"""Signatures and margins of texts, and the columns of records, as arrays: a batch at a time, by the native core.
 
-A fingerprinter may be used by several threads at the same time: the native core has scratch memory for each of them.
+A fingerprinter may be used by several threads at the same time, as its reader may.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +16,11 @@ from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.fingerprint.own_words import read_lines, user_words
-from stream_dedup.core.model import SIGNATURE_BYTES, Status, signed
-from stream_dedup.core.reasons import DEFECT
+from stream_dedup.core.fingerprint.reader import Readings, SchemeReader, Text
+from stream_dedup.core.model import SIGNATURE_BYTES, Status, Widths, signed
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import InputFormat, RawRecord, native_format, reason_text
 from stream_dedup.core.text_column import Texts
-
-Text = str | Sequence[str]
-"""A text, or the texts of its fields in the order of ``FingerprintSettings.fields``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +53,12 @@ class Fingerprints(NamedTuple):
         """Whether each text has features."""
         return signed(self.statuses)
 
+    @classmethod
+    def of(cls, made: Readings, widths: Widths) -> Self:
+        """Return the same as arrays; ``widths`` are those of the scheme."""
+        signatures, margins, sketches = _in_rows(len(made.statuses), made[1:], widths)
+        return cls(signatures, margins, np.frombuffer(made.statuses, np.uint8), sketches)
+
 
 class Explained(NamedTuple):
     """One text and every value that its entry is made from."""
@@ -85,19 +86,12 @@ class Fingerprinter:
 
     def __init__(self, settings: FingerprintSettings | None = None) -> None:
         """Load nothing yet: a user's words are loaded by ``warm`` or with the first text."""
-        self._settings = settings or FingerprintSettings()
-        self._any_html = any(self._settings.html)
+        self._reader = SchemeReader(settings or FingerprintSettings())
 
     @property
     def settings(self) -> FingerprintSettings:
         """The settings that the entries depend on."""
-        return self._settings
-
-    @cached_property
-    def _reader(self) -> _native.TextReader:
-        own, stop = self._settings.user_dictionary, self._settings.stop_words
-        words = [] if own is None else list(user_words(own).items())
-        return _native.TextReader(self._settings, words, [] if stop is None else list(read_lines(stop).values()))
+        return self._reader.settings
 
     def warm(self) -> None:
         """Load a user's words now, not with the first text.
@@ -105,7 +99,7 @@ class Fingerprinter:
         Raises:
             UserError: a file of words cannot be read.
         """
-        self._reader  # noqa: B018 - loaded when it is asked for
+        self._reader.native  # noqa: B018 - loaded when it is asked for
 
     def fingerprint(self, texts: Sequence[Text]) -> Fingerprints:
         """Return signatures, margins and statuses; those of a text depend on this text alone.
@@ -115,15 +109,7 @@ class Fingerprinter:
             ValueError: a text has not as many fields as the settings.
             PanicError: the native core panicked at a text, which it names.
         """
-        statuses, *columns = self._reader.read([self._fields(text) for text in texts])
-        for row, status in enumerate(statuses):
-            if status == Status.REJECTED:
-                msg = f"{DEFECT} at text {row}; standard error has its message"
-                panic = _native.PanicError(msg)
-                panic.article = row
-                raise panic
-        signatures, margins, sketches = self._in_rows(len(texts), columns)
-        return Fingerprints(signatures, margins, np.frombuffer(statuses, np.uint8), sketches)
+        return Fingerprints.of(self._reader.read(texts), self.settings.widths)
 
     def entries(self, records: Sequence[RawRecord], fmt: InputFormat) -> Columns:
         """Return the entries of records; an entry depends on its own record alone. No record raises.
@@ -132,11 +118,10 @@ class Fingerprinter:
             UserError: as ``warm``.
             ValueError: articles have not as many fields as the settings.
         """
-        html = self._settings.html
-        self._check_fields(1 if fmt.kind == "text" else len(fmt.text_fields))
-        made = self._reader.entries(native_format(fmt), html, records)
+        self._reader.check_fields(1 if fmt.kind == "text" else len(fmt.text_fields))
+        made = self._reader.native.entries(native_format(fmt), self.settings.html, records)
         checksums, statuses, groups, columns, id_sizes, ids, rejected = made
-        signatures, margins, sketches = self._in_rows(len(records), columns)
+        signatures, margins, sketches = _in_rows(len(records), columns, self.settings.widths)
         reasons = [""] * len(records)
         for row, reason in rejected:
             reasons[row] = reason_text(reason)
@@ -151,14 +136,6 @@ class Fingerprinter:
             reasons=Texts.of(reasons),
         )
 
-    def _in_rows(self, rows: int, columns: Sequence[bytes]) -> tuple[U8, U8, U8]:
-        """Return signatures, margins and sketches, a row for each text."""
-        widths = (SIGNATURE_BYTES, self._settings.widths.margin_bytes, self._settings.widths.sketch_bytes)
-        signatures, margins, sketches = (
-            np.frombuffer(column, np.uint8).reshape(rows, width) for column, width in zip(columns, widths, strict=True)
-        )
-        return signatures, margins, sketches
-
     def features(self, text: Text) -> Explained:
         """Return one text with every value that its entry is made from.
 
@@ -166,7 +143,7 @@ class Fingerprinter:
             UserError: as ``warm``.
             ValueError: as ``fingerprint``.
         """
-        return _explained(self._reader.explain(self._fields(text)))
+        return _explained(self._reader.native.explain(self._reader.fields(text)))
 
     def features_of(self, counts: Mapping[str, int], status: Status = Status.LONG) -> Explained:
         """Return the same for a text whose features the caller counted.
@@ -174,26 +151,17 @@ class Fingerprinter:
         Raises:
             UserError: as ``warm``.
         """
-        made = _explained(self._reader.weigh(list(counts.items()), status is Status.LONG))
+        made = _explained(self._reader.native.weigh(list(counts.items()), status is Status.LONG))
         return made._replace(text=" ".join(counts))
 
-    def _fields(self, text: Text) -> list[str]:
-        """Return the fields of a text without markup."""
-        fields = [text] if isinstance(text, str) else list(text)
-        self._check_fields(len(fields))
-        if not self._any_html:
-            return fields
-        return [
-            _native.text_of_html(one) if html else one for one, html in zip(fields, self._settings.html, strict=True)
-        ]
 
-    def _check_fields(self, count: int) -> None:
-        if count != len(self._settings.html):
-            msg = (
-                f"a text of {count} fields has no fingerprint where the settings have "
-                f"{len(self._settings.html)}: pass an empty string for a field that is missing"
-            )
-            raise ValueError(msg)
+def _in_rows(rows: int, columns: Sequence[bytes], scheme: Widths) -> tuple[U8, U8, U8]:
+    """Return signatures, margins and sketches, a row for each text."""
+    widths = (SIGNATURE_BYTES, scheme.margin_bytes, scheme.sketch_bytes)
+    signatures, margins, sketches = (
+        np.frombuffer(column, np.uint8).reshape(rows, width) for column, width in zip(columns, widths, strict=True)
+    )
+    return signatures, margins, sketches
 
 
 def _explained(told: _native.Explained) -> Explained:

@@ -8,8 +8,9 @@ from functools import cache
 import pytest
 import xxhash
 
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Text
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.fingerprint.own_words import read_lines
+from stream_dedup.core.fingerprint.reader import Text
 from stream_dedup.core.model import FORM_BYTES
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings

@@ -11,6 +11,7 @@ from stream_dedup import _native
 from stream_dedup.core.columns import Columns, names_of
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.fingerprint.reader import SchemeReader
 from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.reasons import DEFECT
@@ -49,7 +50,7 @@ def test_a_panic_while_a_text_is_read_rejects_its_record(monkeypatch: pytest.Mon
     """Batch after batch of the same maker."""
     expected = EntryMaker(SETTINGS)(_records(EXACT))
     assert set(expected.statuses.tolist()) == {Status.EXACT}
-    monkeypatch.setattr(Fingerprinter, "_reader", panicking_reader(SETTINGS))
+    monkeypatch.setattr(SchemeReader, "native", panicking_reader(SETTINGS))
     maker = EntryMaker(SETTINGS)
     for _ in range(2):
         _assert_rejected_alone(maker(_records(_with_story())), expected)
@@ -57,7 +58,7 @@ def test_a_panic_while_a_text_is_read_rejects_its_record(monkeypatch: pytest.Mon
 
 def test_whoever_asks_for_fingerprints_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no row to reject, so the error names the text."""
-    monkeypatch.setattr(Fingerprinter, "_reader", panicking_reader(SETTINGS))
+    monkeypatch.setattr(SchemeReader, "native", panicking_reader(SETTINGS))
     with pytest.raises(_native.PanicError, match=DEFECT) as raised:
         Fingerprinter(SETTINGS).fingerprint(_with_story())
     assert raised.value.article == AT

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Text
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.fingerprint.reader import Text
 from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings, Treatment
