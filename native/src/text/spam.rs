@@ -48,7 +48,7 @@ const FOREIGN_BYTES: std::ops::RangeInclusive<u8> = 0xcd..=0xd4;
 const ENCLOSED_BYTE: u8 = 0xe2;
 const PLANE_1_BYTE: u8 = 0xf0;
 
-/// Letters all of them.
+/// Ideographs that Unicode 14 has, all of them: that each is a letter need not be looked up.
 const COMMON_IDEOGRAPHS: std::ops::Range<u32> = 0x5000..0x9000;
 /// Bytes that are tested at once.
 const PART: usize = 64;
@@ -292,7 +292,7 @@ pub(super) fn is_letter(point: u32) -> bool {
     Properties::of(point).is_alphanumeric() && !(0x4e00..=0x9fd5).contains(&point)
 }
 
-/// Whether a character may be repeated: digits, white space, _.
+/// Whether a character may be repeated more often: digits, white space, _.
 fn is_fixed(point: u32) -> bool {
     let properties = Properties::of(point);
     properties.is_decimal() || properties.is_white() || point == u32::from(b'_')
