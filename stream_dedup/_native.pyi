@@ -35,8 +35,8 @@ class PanicError(RuntimeError):
 def before_nfkc(texts: Sequence[str], steps: Normalisation) -> list[tuple[str, bool, bool]]:
     """Return each text after the steps before NFKC, without half surrogates: they are joined, or spaces.
 
-    Beside it: whether an address was replaced, or a full-width character of one; and whether characters may have been
-    simplified. A text that is not changed is the same object.
+    Beside it: whether an address was replaced, or full-width letters, digits or signs of addresses became narrow; and
+    whether characters may have been simplified. A text that is not changed is the same object.
     """
 
 def after_nfkc(texts: Sequence[str], steps: Normalisation, *, numbers: bool) -> list[str]:
@@ -340,7 +340,7 @@ class Search:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Posting lists looked up, and entries compared."""
+        """Posting lists that the plans name, and entries compared; a bound on candidates may leave lists unread."""
 
 @final
 class Format:

@@ -17,7 +17,7 @@ mod unicode14;
 use std::path::PathBuf;
 use std::{env, fs, process::Command};
 
-/// The first minor version of Rust 1 that has it.
+/// The first minor version of Rust 1 in which AVX-512 is stable.
 const FIRST: u32 = 89;
 
 fn main() {

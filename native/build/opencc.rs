@@ -16,7 +16,7 @@ use crate::marisa;
 
 const MAGIC: &[u8] = b"OPENCC_MARISA_0.2.5";
 
-/// Prints the folder, the hash of the version, and the dictionaries of each stage; refuses what is not known here.
+/// Prints the folder, and the files of the dictionaries in the order of the stages; refuses what is not known here.
 const SCRIPT: &str = r#"
 import importlib.util, json, pathlib
 [package] = importlib.util.find_spec("opencc").submodule_search_locations

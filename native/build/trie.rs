@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use crate::jieba::{Dictionary, IDEOGRAPHS};
 
 const FREE: u32 = u32::MAX;
-/// What is free before the places that are found is tried again, so many times or so: less room for more time.
+/// The next search for as many places begins where this one did, plus the way that it took divided by this: the greater
+/// it is, the fewer places stay free, and the longer the build takes.
 const PATIENCE: usize = 32;
 
 #[derive(Default)]

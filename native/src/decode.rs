@@ -1,8 +1,9 @@
 //! The bytes of a record to an article, or to the reason why it cannot be read.
 //!
 //! * [`json`]: JSON, token by token.
-//! * [`html`]: the text of a field that is HTML.
-//! * [`mod@readable`]: the text of a field as a reader sees it.
+//! * [`html`]: the text of a field that is HTML. Decoding leaves fields as they are; [`crate::entries`] takes this
+//!   step.
+//! * [`mod@readable`]: the text of a field as a person reads it; [`crate::entries`] does not use it.
 //!
 //! This file defines which input is readable. Any bytes have a result, and it depends on the record and the format
 //! alone.
@@ -214,7 +215,7 @@ impl Format {
         let is_scope = self.scope_field.as_ref().is_some_and(|field| name.is(field));
         let field = match value {
             Token::Text(text) => Field::Text(text),
-            // It is text wherever it is asked for, even as the text of an article.
+            // Of an id or a scope, a number that 64 bits do not hold is a text: also where the same field has the text.
             Token::Number(number) if (is_id || is_scope) && number.whole().is_none() => Field::Text(number.as_text()),
             Token::Number(number) => Field::Number(number),
             other => Field::Other(Kind::of(other)),
@@ -322,8 +323,8 @@ fn utf8(value: &[u8]) -> Result<&str, Reason> {
     from_utf8(value).map_err(|error| Reason::NotUtf8(error.valid_up_to()))
 }
 
-/// Whether brackets outside of strings are nested deeper than so many levels; a string without an end has all that
-/// follows.
+/// Whether brackets outside of strings are nested deeper than so many levels. A string that is not closed reaches to
+/// the end of the value.
 fn is_deeper(value: &[u8], levels: usize) -> bool {
     if value.iter().filter(|byte| matches!(byte, b'[' | b'{')).count() <= levels {
         return false;

@@ -32,7 +32,7 @@ pub struct Entry<'a> {
     pub reason: Option<Reason>,
     /// XXH3 of the value; 0 of a tombstone.
     pub checksum: u64,
-    /// Entries of different groups are never near; 0 unless the status has a signature.
+    /// Entries of different groups are never near; 0 of long or short text without a scope, and without a signature.
     pub group: u64,
     /// What it has of the text.
     pub reading: Reading,
@@ -85,7 +85,8 @@ impl Maker<'_> {
     }
 }
 
-/// The group of a text: `model.group_of`.
+/// The group of a text, as `model.group_of` defines it: long and short text of one scope have the same, exact text
+/// another.
 fn group(status: Status, scope: Option<&[u8]>) -> u64 {
     let kind: &[u8] = match status {
         Status::Long | Status::Short if scope.is_none() => return 0,

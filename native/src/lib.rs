@@ -1,6 +1,6 @@
 //! The native core: what a text or a look-up runs through a thousand times a second, and nothing else.
 //!
-//! * [`entry`]: the bytes of log records.
+//! * [`entry`]: log records, to batches of entries.
 //! * [`decode`]: the bytes of a record to the fields of an article.
 //! * [`text`]: the steps before a text's words are read.
 //! * [`segment`]: runs of ideographs to words.
@@ -8,9 +8,11 @@
 //! * [`signature`]: sums, margins, sketch and form.
 //! * [`reader`]: the order of these: what an entry has of a text, and what that is made from.
 //! * [`settings`]: what a scheme says of them.
-//! * [`entries`]: from the values of records to what log entries have of them.
+//! * [`entries`]: source records, to what log entries have of them: decoding, the text of HTML, reading.
 //! * [`panics`]: what a panic in the way of a record does to it, and to no other.
 //! * [`postings`]: the block tables. Which posting lists an article looks up, where they lie, and what is near it.
+//!
+//! `tables` embeds the tables that the build makes; the block tables are in [`postings`].
 //!
 //! `python` is the only file that knows Python. There is no Kafka here, no file, no `RocksDB`, no configuration and no
 //! clock, and no thread is started.

@@ -1,7 +1,8 @@
 //! The module that Python imports: bytes in, bytes out, the interpreter released while there is work.
 //!
-//! Numbers travel as little-endian arrays. A panic is a defect: it becomes an exception, and what it left behind refuses
-//! every further call. A record or a text at which one is read is rejected instead.
+//! Numbers travel as little-endian arrays. A panic is a defect: it becomes an exception, and the tables or the search
+//! that it left behind refuse every further call. A panic on the way from a record or a text to its entry is no
+//! exception: that record or text is rejected.
 
 #![allow(clippy::needless_pass_by_value, clippy::elidable_lifetime_names, reason = "as PyO3 passes arguments")]
 
@@ -628,7 +629,7 @@ mod _native {
             Ok((PyBytes::new(py, &articles), PyBytes::new(py, &numbers), PyBytes::new(py, &distances)))
         }
 
-        /// Posting lists that were looked up, and entries that were compared.
+        /// Posting lists that the plans name, and entries that were compared.
         #[getter]
         fn counts(&self) -> PyResult<(usize, usize)> {
             let search = self.0.lock().map_err(|_| broken())?;
@@ -637,7 +638,7 @@ mod _native {
     }
 
     impl PySearch {
-        /// What ended a run, with the article at which the search panicked, if it did.
+        /// The error that ended a run; it names the article at which the search panicked, if it did.
         fn named(&self, py: Python<'_>, error: PyErr) -> PyErr {
             let article = self.0.lock().err().and_then(|poison| PoisonError::into_inner(poison).article());
             let named = article.map_or(Ok(()), |article| error.value(py).setattr("article", article));

@@ -3,12 +3,13 @@
 //! The article size is compared with the number of letters, digits and ideographs in the words of the text, read as long
 //! text, of all fields together: spaces, punctuation and markup make no text longer. The exact size is compared with the
 //! number of characters of the text normalised as short text, including single spaces and punctuation, before tricks of
-//! spam are undone; or, where letters are compared, with the number of letters that count. A text with fewer than
-//! [`LEAST_LETTERS`] letters that count is exact, whatever its size.
+//! spam are undone; or, where letters are compared, with the number of letters that count ([`Units::letters`]). A text
+//! with fewer than [`LEAST_LETTERS`] letters that count is exact too, unless the exact size is 0. A text that has the
+//! letters of [`Settings::surely_long`] is long, and is not read as short text at all.
 //!
 //! A text without a letter, a digit or a symbol that counts has no features, and a token for an address is none of these.
-//! Of an exact text with addresses all characters are compared, the addresses as they stand but for their schemes: a link
-//! alone is near the same link, and near no other.
+//! Of an exact text in which a token stands for the address of a page, all characters are compared, with the address
+//! itself in place of the token, but without its scheme: a link alone is near the same link, and near no other.
 //!
 //! A sketch is made of the letters of a text: the ideographs in order, then the other characters and words that count, in
 //! order, without spaces. Or of all characters of the text as short text but white space, with addresses: of texts that
@@ -48,7 +49,7 @@ pub enum Status {
     Long = 0,
     /// Nothing of it counts.
     Featureless = 1,
-    /// Reading it panicked.
+    /// The record cannot be read, or a step panicked at it.
     Rejected = 2,
     /// Compared by characters.
     Short = 3,
@@ -247,6 +248,8 @@ impl Scheme {
 pub type Fields<'t> = &'t [Text<'t>];
 
 /// Reads texts of one scheme: the scratch memory of one thread.
+///
+/// Every call takes the scheme that the reader was made for: the counts have room for its dictionaries.
 pub struct Reader {
     room: Room,
     words: Vec<Words>,
@@ -270,7 +273,7 @@ struct Short {
     texts: Vec<String>,
     /// What counts of each field.
     units: Vec<Units>,
-    /// Whether the steps of addresses changed any.
+    /// Whether the steps of addresses changed any field: [`clean::Cleaned::is_addressed`].
     is_addressed: bool,
 }
 
@@ -317,6 +320,7 @@ impl Reader {
         found
     }
 
+    /// Reads a text as long text; as short text, unless it is surely long; then as one of the two, as both, or whole.
     fn read_with(&mut self, scheme: &Scheme, fields: Fields, mut explained: Option<&mut Explained>) -> Reading {
         let settings = &scheme.settings;
         let size = if settings.has_long() { self.split_long(scheme, fields) } else { 0 };
@@ -360,7 +364,7 @@ impl Reader {
                 Compared::Characters if short.is_addressed => {
                     letters = self.characters_with_addresses(scheme, fields);
                 }
-                // The text is the same with addresses of all kinds.
+                // No address was replaced, so these are all characters of the text.
                 Compared::Characters => short.texts.iter().for_each(|text| letters.extend(visible(text))),
                 Compared::Letters => short.units.iter().for_each(|units| units.add_letters(&mut letters)),
             }
@@ -549,6 +553,7 @@ impl Reader {
     }
 }
 
+/// Panics where a test has planted a panic in this stage.
 #[cfg(test)]
 fn reached(stage: &str, fields: Fields) {
     for field in fields {

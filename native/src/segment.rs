@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use dictionary::Dictionary;
 
-/// States, in the order in which jieba prefers the later of two that are equally probable.
+/// The states of a character. Of two that are equally probable jieba prefers the later in this order.
 const BEGIN: usize = 0;
 const END: usize = 1;
 const MIDDLE: usize = 2;
@@ -33,6 +33,8 @@ struct Step {
 #[derive(Default)]
 pub struct Segmenter {
     route: Vec<Step>,
+    /// Of each character, a bit for each state: which of the two states that may be before it is the more probable one.
+    /// Then the state itself.
     states: Vec<u8>,
 }
 

@@ -134,7 +134,8 @@ impl Settings {
         self.article_size != Some(0) || self.exact_size > 0
     }
 
-    /// Letters from which on a text is long, whatever it is as short text.
+    /// Letters from which on a text is long, whatever it is as short text: it has no share of the features of short
+    /// text, it is not below the exact size, and it is too long to have a form.
     #[must_use]
     pub fn surely_long(&self) -> usize {
         let mixed = if self.has_short() { mixing_end(self.article_size.unwrap_or(0)) } else { 0 };

@@ -1,7 +1,7 @@
 //! A text before its words are read: the steps of `scheme.Normalisation`.
 //!
-//! * [`clean`]: the optional steps, in their order. Before NFKC: [`entities`], [`tags`], [`addresses`], [`spacing`],
-//!   [`mod@simplify`]. After it: [`spam`], [`numbers`].
+//! * [`clean`]: the optional steps, in their order. Those before NFKC are in [`entities`], [`tags`], [`addresses`],
+//!   [`spacing`] and [`mod@simplify`], those after it in [`spam`] and [`numbers`].
 //! * [`edit`]: a text that is changed step by step. [`traits`]: what it may have, the cheap test before a step.
 //! * [`points`]: its code points. [`halves`]: half surrogates, which it may have until it is normalised.
 //! * [`normalise`]: NFKC and case. [`characters`]: what each character is, and becomes.

@@ -1,4 +1,4 @@
-//! The text of a field as a reader sees it: its words are those that the fingerprint is made of.
+//! The text of a field as a person reads it: its words are those that the fingerprint is made of.
 //!
 //! The steps are those of the scheme that drop markup, and no others: case, addresses, pictures and invisible characters
 //! stay. Tags of blocks leave line breaks, where the fingerprint needs a space.

@@ -39,7 +39,8 @@ pub struct Counts {
     words: Vec<Counted>,
     /// The places of words without nodes.
     known: HashTable<u32>,
-    /// What texts cannot know: words of a text do not choose their places in the table.
+    /// Of the hashes of the table, not the seed of the scheme: random, so that no text is made for which the table is
+    /// slow.
     seed: u64,
 }
 

@@ -1,8 +1,8 @@
 //! Grams, the features of short text: of words the trigrams of letters, of all other units these and their pairs.
 //!
-//! A space joins a pair; a word stands between the units before and after it. The trigrams of a word are every run of three
-//! characters of it between two `_`. A number is taken whole: a letter that is wrong leaves most of a word as it was, but
-//! another digit makes another number.
+//! The name of a pair has a space between its units; the units before and after a word are no pair. The trigrams of a
+//! word are every run of three characters of it between two `_`. A number is taken whole: a letter that is wrong leaves
+//! most of a word as it was, but another digit makes another number.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -33,7 +33,8 @@ pub struct Grams {
     counted: Vec<(Key, u64)>,
     /// The places of the keys in what is counted, by open addressing; 0 where there is none.
     slots: Vec<u32>,
-    /// What keys are multiplied by to choose a slot: odd, and not known to texts.
+    /// What keys are multiplied by to choose a slot: odd, and random, so that no text is made for which the table is
+    /// slow.
     spread: u64,
     numbers: HashMap<String, u64>,
 }

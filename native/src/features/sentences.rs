@@ -8,7 +8,7 @@ use crate::text::unicode14::Properties;
 /// What keeps key sentences apart where line breaks are dropped.
 const BETWEEN: &[u8] = "。\n".as_bytes();
 
-/// The key sentences of a field, each once, as a text.
+/// The key sentences of a field as a text; a sentence that is one for two reasons is in it once.
 #[must_use]
 pub fn key_text(field: &[u8]) -> Vec<u8> {
     let mut ends: Vec<&[u8]> = Vec::new();

@@ -9,7 +9,7 @@ use crate::text::characters::{Class, han_number, is_white};
 use crate::text::clean;
 use crate::text::numbers::has_symbol;
 
-/// Visible characters for each letter from which on symbols count.
+/// Symbols count in a text that has more visible characters than this for each letter.
 const SYMBOLS: usize = 4;
 /// Letters that stand for addresses and the like.
 const TOKENS: std::ops::RangeInclusive<char> = clean::URL..=clean::EMOJI;
@@ -43,6 +43,7 @@ impl Units {
         Self { text: normalised.to_owned(), units }
     }
 
+    /// Each character by itself; letters and digits of words count as words of one character.
     fn of_all_characters(text: String) -> Self {
         let unit = |(at, one): (usize, char)| Unit {
             bytes: at as u32..(at + one.len_utf8()) as u32,
@@ -64,7 +65,7 @@ impl Units {
             let mut characters = unit.chars();
             characters.next().is_some_and(|one| TOKENS.contains(&one)) && characters.next().is_none()
         };
-        // A token is a word.
+        // A token is read as a word of one letter.
         let letters = |(unit, is_word): (&str, bool)| match is_word {
             true if is_token(unit) => 0,
             true => characters(unit),

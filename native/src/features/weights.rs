@@ -7,7 +7,8 @@
 //! stop words and single characters that are not in it have its least. Where other languages have an IDF of their own, it
 //! depends on the length of the word: frequent words are short in every language (Zipf's law of abbreviation): 2, and 1
 //! more for each character, at most 12; stop words have 0.1, other function words 2; numbers have 32, those of one digit
-//! 12, because texts from one template may differ in numbers only; words of ideographs that are not in the table have 5.
+//! 12, because texts from one template may differ in numbers only; words of ideographs that are not in the table have
+//! 5, and single ideographs its least.
 //!
 //! The weights are the same on every machine: IDF and 1 + ln n are rounded to fixed point once, and the rest is
 //! whole-number arithmetic.
@@ -32,7 +33,7 @@ const LENGTH_CEILING: u32 = 12;
 const LEVEL_EDGES: [u32; 4] = [4 * UNIT, 6 * UNIT, 8 * UNIT, 10 * UNIT];
 /// Turns units of 1/1024 times 1/1024 into 1/64: sums of 14,000 different words stay below 2^24.
 const SHIFT: u32 = 14;
-/// Counts below this are most.
+/// Weights of grams of lower counts, which most are, stand in a table.
 pub(super) const FEW: usize = 16;
 /// Counts above this are taken as this: they are spam of one word, and squares of weights stay within 63 bits.
 const MAX_COUNT: u64 = 65_535;
@@ -62,9 +63,9 @@ static LISTED: LazyLock<HashMap<&str, u32>> = LazyLock::new(|| {
 #[derive(Clone, Debug)]
 pub struct Weigher {
     features: Features,
-    /// What replaces the IDF of grams, in the order of the settings.
+    /// What a gram has in place of an IDF, by its class: those of the settings, in their order.
     gram_idf: [u32; 5],
-    /// Weights of the same, by count.
+    /// The weight of a gram, by its class and a count below [`FEW`].
     gram_weights: [[u32; FEW]; 5],
 }
 

@@ -208,6 +208,7 @@ impl Chunk {
     /// The entries of a block among those of its bucket.
     #[must_use]
     pub fn list(&self, block: u32, (begin, end): (usize, usize), blocks: Blocks) -> (usize, usize) {
+        // A bucket has one block.
         if self.shift == 0 {
             return (begin, end);
         }

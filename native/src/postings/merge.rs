@@ -1,8 +1,8 @@
 //! Merging two neighbouring runs of a table, in steps.
 //!
 //! Entries of the newer run have greater document numbers, so of one block those of the older one come first. Blocks
-//! below the **frontier** are merged whole: they are looked up in the new run, and the others in the two old ones. So no
-//! chunk is in memory twice, and a look-up never waits for a merge.
+//! below the **frontier** are merged whole: they are looked up in the new run, and the others in the two old ones. So a
+//! look-up never waits for a merge, and entries are in memory twice near the frontier alone.
 
 use std::ops::Range;
 

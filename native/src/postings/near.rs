@@ -60,7 +60,7 @@ pub struct Demand {
 /// How the forms of two texts compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forms {
-    /// One of them has no frame, or none has a form.
+    /// One of them has no form, or forms are not compared.
     None,
     /// Their frames differ.
     Other,
@@ -327,6 +327,7 @@ impl Article {
             let first = last.saturating_sub(KEYS_AT_ONCE).max(begin);
             let (some, rest) = answers.split_at_mut(last - first);
             answer(sieve, mine, &keys[first..last], some);
+            // The last lanes may reach beyond these answers.
             rest.iter_mut().take(LANES).for_each(|answer| *answer = 0);
             for (at, eight) in answers[..(last - first).next_multiple_of(LANES)].chunks_exact(LANES).enumerate().rev() {
                 let mut lanes = u64::from_le_bytes(eight.try_into().expect("eight bytes"));
@@ -345,7 +346,7 @@ impl Article {
     #[must_use]
     pub fn distance(&self, row: Row<'_>, key_distance: u32, limits: &Limits) -> Option<u32> {
         if !limits.directed {
-            // The sieve has taken its distance already.
+            // That of the first words: the sieve has compared it with the reach.
             return Some(key_distance);
         }
         let article = (self.words.as_slice(), self.sketch.as_slice());

@@ -16,9 +16,9 @@
 
 /// Margins of a bit: 0 to 15, two in a byte, the first in the high half.
 pub const MARGINS: usize = 16;
-/// Bits of a word of the signature, and the blocks that begin in it, one every [`BLOCK_STEP`] bits.
+/// Bits of a word of the signature.
 pub const WORD_BITS: usize = 64;
-/// Blocks that begin in a word.
+/// Blocks that begin in a word, one every [`BLOCK_STEP`] bits.
 pub const BLOCKS_PER_WORD: usize = 4;
 /// Bits from the beginning of one block to that of the next.
 pub const BLOCK_STEP: usize = WORD_BITS / BLOCKS_PER_WORD;

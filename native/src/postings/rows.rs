@@ -71,6 +71,7 @@ struct Slot {
 
 /// The rows of an index: which of them are in memory.
 pub struct Rows {
+    /// Words of a row.
     words: usize,
     /// Rows of a chunk.
     of_chunk: usize,
@@ -79,7 +80,7 @@ pub struct Rows {
     slots: Vec<Slot>,
     /// Rows of the last chunk, while it has fewer than the others.
     tail: Vec<u64>,
-    /// Memory of chunks that were let go.
+    /// Memory of chunks that were let go. `Tables::new` says how much is kept; until then it is none.
     pub stock: Stock,
 }
 
@@ -119,7 +120,7 @@ impl Rows {
         finished
     }
 
-    /// The chunk of a row, if it is to be fetched first. The rows of a chunk that is here are marked as used now.
+    /// The chunk of a row, if it is to be fetched first. The chunk is marked as used now.
     #[must_use]
     pub fn missing(&self, number: u64, now: u32) -> Option<u64> {
         let chunk = number / self.of_chunk as u64;

@@ -19,8 +19,10 @@ use super::stock::Stock;
 
 /// Most entries of a run that has a filter, where blocks have enough bits for it to say something.
 const FILTERED_ENTRIES: u64 = 1 << 20;
-/// Bits by which a filter is longer than the number of entries: one bit in eight is 1 at most.
+/// Bits of a block that a filter takes beyond those of the number of entries, if a block has so many: one bit of the
+/// filter in eight is 1 at most.
 const FILTER_BITS: u32 = 3;
+/// A filter has one word at least.
 const LEAST_FILTER_BITS: u32 = 6;
 const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 24;
@@ -30,7 +32,8 @@ const HEAD_BYTES: usize = 24;
 pub struct Slot {
     /// The chunk; none where it is not in memory.
     pub chunk: Option<Chunk>,
-    /// When it was looked up last.
+    /// When it was looked up last, by the count of `Tables::begin`; 0: not since its last turn in the queue of the
+    /// cache.
     pub used: Cell<u32>,
 }
 
@@ -98,7 +101,7 @@ impl Run {
         building.finish(id, before, false)
     }
 
-    /// Whether a block may have entries; without reading the directory.
+    /// Whether a block may have entries, by the filter alone.
     #[must_use]
     pub fn may_have(&self, block: u32) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.has(block, self.blocks))

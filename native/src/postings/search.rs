@@ -42,7 +42,7 @@ pub struct Terms {
     pub candidates: Option<usize>,
     /// Near entries given of each article.
     pub best: usize,
-    /// By document number, the withdrawn entries, and the first document number that each is hidden from.
+    /// The withdrawn entries, by rising document number, and the first document number that each is hidden from.
     pub withdrawn: Vec<(u64, u64)>,
 }
 
@@ -142,7 +142,7 @@ impl Search {
         self.compared
     }
 
-    /// Posting lists that were looked up.
+    /// Posting lists that the plans name; where candidates are bounded, the last of them may not be read.
     #[must_use]
     pub fn lists(&self) -> usize {
         self.articles.len() * self.terms.lookups
@@ -170,7 +170,8 @@ impl Search {
         self.seen.clear();
     }
 
-    /// Compare the lists of some look-ups, until more entries pass than are checked; return what is missing.
+    /// Compare the lists of some look-ups, until [`ROWS_AT_ONCE`] entries have passed, and as many as there is room
+    /// for; return what is missing.
     fn compare(&mut self, tables: &Tables) -> Vec<Key> {
         self.passed.clear();
         self.checked = 0;

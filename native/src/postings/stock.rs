@@ -3,7 +3,7 @@
 //! Chunks come and go for as long as an index is larger than its budget. An allocator keeps what is freed for the thread
 //! that asked for it, so a cache that one thread filled, and another one has turned over, would take its memory twice.
 
-/// Pieces of memory, of one size.
+/// Pieces of memory, of one size. The default keeps none.
 #[derive(Default)]
 pub struct Stock {
     pieces: Vec<Box<[u64]>>,
@@ -28,7 +28,8 @@ impl Stock {
         piece
     }
 
-    /// Give back a piece. Where it is of another size than the last ones, it is not kept, unless it is the larger.
+    /// Give back a piece. It is kept if the bytes allow it, and none that is kept is larger; smaller ones are kept no
+    /// longer.
     pub fn give(&mut self, piece: Box<[u64]>) {
         let size = self.pieces.last().map_or(0, |last| last.len());
         if piece.len() > size {

@@ -26,9 +26,9 @@ use super::rows::Rows;
 use super::run::{Run, Slot};
 use super::stock::Stock;
 
-/// A run in memory is merged into the one before it when it has this share of its entries.
+/// A run in memory is merged into the one before it when it has at least one entry for so many of that one.
 const MEMORY_FANOUT: u64 = 8;
-/// A stored run is merged into the one before it when it has this share of its entries.
+/// The same of stored runs.
 const FANOUT: u64 = 8;
 /// Entries that the merges of a table take, on average, for one that is appended: more than the twenty copies of an entry
 /// that an index of a billion needs, so that a large merge is over soon, and what it makes is stored together.
@@ -38,7 +38,7 @@ const PACE: usize = 64;
 pub const KEY_FACTORS: [u64; WORDS] = [1, 0x9E37_79B1_85EB_CA87, 0xC2B2_AE3D_27D4_EB4F, 0x1656_67B1_9E37_79F9];
 /// Number of the first run in memory: stored runs have lower ones.
 const FIRST_IN_MEMORY: u64 = 1 << 32;
-/// Of the budget, the part that memory of lists may take which no chunk has, and that of rows.
+/// The stock of lists and that of rows may each take the budget divided by this.
 const STOCK_SHARE: usize = 32;
 /// Bytes that a chunk takes beside its entries: its slot, and its place in the queue of the cache.
 const CHUNK_OVERHEAD: usize = 64;
@@ -49,7 +49,7 @@ pub const MOST_TABLES: usize = 16;
 /// What is stored under a key of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// A chunk of a run, by the number of the run.
+    /// A chunk of a run: the number of the run, then that of the chunk.
     List(u32, u32),
     /// A chunk of rows.
     Rows(u32),
@@ -58,7 +58,7 @@ pub enum Key {
 /// What the owner has to do.
 #[derive(Default)]
 pub struct Work {
-    /// Chunks to fetch and supply first; then it is asked for again.
+    /// Chunks to fetch and supply before merges go on.
     pub missing: Vec<Key>,
     /// Chunks to store.
     pub chunks: Vec<(Key, Vec<u8>)>,
@@ -78,20 +78,31 @@ pub struct Tables {
     merge: Option<Merge>,
     /// Entries that it has still to take.
     owed: usize,
+    /// Of each table the blocks that it is sorted by.
     blocks: Vec<Blocks>,
+    /// Entries of a chunk of the runs that are made.
     chunk_entries: usize,
+    /// Entries of a run in memory from which on it is stored.
     fold: u64,
+    /// Most bytes of the cache and of the two stocks.
     budget: usize,
+    /// Bytes of the chunks in the cache.
     held: usize,
+    /// The chunks in the cache, in the order of their turns; keys of chunks that are gone may be among them.
     queue: VecDeque<Key>,
     /// Memory of chunks of lists that were let go.
     stock: Stock,
+    /// The count of [`Tables::begin`]: what was used at this count is in use.
     now: u32,
-    /// Number of the next stored run, and of the next one in memory.
+    /// Number of the next stored run.
     next_stored: u32,
+    /// The storage keeps runs apart in so many families, by the remainder of their numbers.
     families: u32,
+    /// Number of the next run in memory.
     next_in_memory: u64,
+    /// Document number below which no entry counts any more.
     low_watermark: u64,
+    /// What [`Tables::take_work`] gives next.
     work: Work,
 }
 
@@ -168,8 +179,8 @@ impl Tables {
         }
     }
 
-    /// Number further runs from here on: none has had such a number. Runs are stored in so many families, by the
-    /// remainder of their numbers.
+    /// Number further runs from here on: none has had such a number. The storage keeps runs apart in so many families,
+    /// by the remainder of their numbers.
     pub fn number_from(&mut self, next_stored: u32, families: u32) {
         self.next_stored = self.next_stored.max(next_stored);
         self.families = families.max(1);
@@ -234,7 +245,7 @@ impl Tables {
         self.held + self.stock.memory() + self.rows.stock.memory()
     }
 
-    /// Begin to use other chunks: those that were used until now may go again.
+    /// Begin to use other chunks: those that were used until now may be let go; return the count of these calls.
     pub fn begin(&mut self) -> u32 {
         self.now = self.now.checked_add(1).unwrap_or(1);
         self.now
@@ -290,7 +301,7 @@ impl Tables {
         self.advance();
     }
 
-    /// Take what is to be done. Where chunks are missing, [`Tables::go_on`] with none is next.
+    /// Take what is to be done. Where chunks are missing, supply them, and call [`Tables::go_on`] with 0.
     pub fn take_work(&mut self) -> Work {
         std::mem::take(&mut self.work)
     }
@@ -310,7 +321,7 @@ impl Tables {
         }
     }
 
-    /// Take stored bytes.
+    /// Take stored bytes. Those of a run or of rows that are gone, or of a chunk that is here, are passed by.
     ///
     /// # Errors
     ///
@@ -533,7 +544,8 @@ impl Tables {
             self.held -= memory;
             self.work.removed.push(run.id as u32);
         }
-        // Keys of chunks that are gone stay in the queue until they come to their turn, or are more than the others.
+        // Keys of chunks that are gone stay in the queue until their turn, or until the queue is far longer than the
+        // cache.
         let held = self.held / 4096 + 1024;
         if self.queue.len() > 2 * held {
             let mut queue = std::mem::take(&mut self.queue);

@@ -13,9 +13,11 @@
 
 use multiversion::multiversion;
 
+/// Factor of the polynomial, and of the numbers of bins before they are mixed.
 const FACTOR: u32 = 0x9E37_79B1;
 /// Minimum of a bin without shingles.
 const EMPTY: u32 = u32::MAX;
+/// Shingles that are hashed together.
 const BLOCK: usize = 256;
 
 /// Makes the sketches of texts under one scheme.

@@ -1,7 +1,8 @@
 //! What each character is by Unicode 14, and what it becomes when a text is normalised.
 //!
-//! A *plain* character becomes the same whatever its neighbours are: an ASCII letter or digit, or something that belongs to
-//! no word. All others need a closer look, together with the characters around them.
+//! Two kinds of characters become the same whatever their neighbours are: a *plain* one becomes an ASCII letter or
+//! digit, and one that *separates* becomes what belongs to no word. All others, but ideographs, need a closer look,
+//! together with the characters around them.
 
 include!(concat!(env!("OUT_DIR"), "/characters.rs"));
 

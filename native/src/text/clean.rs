@@ -47,7 +47,7 @@ const TIMES_ESCAPED: usize = 2;
 pub struct Cleaned<'a> {
     /// Half surrogates are joined, or spaces.
     pub text: Cow<'a, str>,
-    /// Whether an address was replaced, or a full-width character of one.
+    /// Whether an address was replaced, or full-width letters, digits or signs of addresses became narrow.
     pub is_addressed: bool,
     /// Whether it may have had characters with a simplified form, and the step was taken.
     pub is_simplified: bool,
@@ -61,6 +61,7 @@ pub fn before_nfkc<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room
     if steps.entities {
         undo_entities(&mut draft);
     }
+    // It holds to the end: the steps that follow drop characters, or put ASCII or tokens in their place.
     let has = Traits::of(draft.text());
     if steps.invisible && (has.has_invisible() || has.has_pictures()) {
         draft.take(spacing::drop_invisible);
@@ -87,9 +88,9 @@ pub fn before_nfkc<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room
     Cleaned { text: draft.done().joined(), is_addressed, is_simplified }
 }
 
-/// Takes the steps after NFKC and case folding: those against spam, and `numbers` says whether also that of numbers.
+/// Takes the steps after NFKC and case folding: those against spam, and that of numbers if `numbers` asks for it.
 ///
-/// White space stays single spaces, but beside the token of a number.
+/// White space stays single spaces, except that what stands for a number brings spaces of its own.
 pub fn after_nfkc<'a>(text: &'a str, steps: &Normalisation, numbers: bool, room: &'a mut Room) -> Cow<'a, str> {
     let mut draft = Draft::of(Text::Whole(text), room);
     if steps.unspace {
@@ -142,14 +143,14 @@ pub fn without_markup<'a>(
     draft.done()
 }
 
-/// Replaces entities of HTML, escaped several times, by the characters that they stand for.
+/// Replaces entities of HTML, escaped up to [`TIMES_ESCAPED`] times, by the characters that they stand for.
 fn undo_entities(draft: &mut Draft) {
     for _ in 0..TIMES_ESCAPED {
         draft.take(entities::undo);
     }
 }
 
-/// Replaces addresses; returns whether there were any, or a full-width character.
+/// Replaces addresses; returns whether there were any, or characters that became narrow.
 fn replace_addresses(draft: &mut Draft, steps: &Normalisation, has: Traits) -> bool {
     let kept = (Treat::Keep, Treat::Keep, Treat::Keep);
     let is_narrowed = has.has_wide() && (steps.urls, steps.emails, steps.users) != kept;
@@ -159,6 +160,7 @@ fn replace_addresses(draft: &mut Draft, steps: &Normalisation, has: Traits) -> b
     let mut replace = |treat, token, step: fn(&mut Edit, &str)| {
         treat != Treat::Keep && draft.take(|edit| step(edit, stand_in(treat, token)))
     };
+    // Not `||`: each step is taken.
     is_narrowed
         | replace(steps.urls, URL_APART, addresses::replace_schemed)
         | replace(steps.urls, URL_APART, addresses::replace_hosts)

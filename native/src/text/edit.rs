@@ -93,7 +93,8 @@ impl Edit<'_> {
         self.kept
     }
 
-    /// Replaces a span of whole characters. What of it was replaced already is gone.
+    /// Replaces a span of whole characters. It may begin within the last one, and then takes the place of what is left
+    /// of it; it must not end before that one does.
     pub fn replace(&mut self, span: Range<usize>, by: &str) {
         self.keep_up_to(span.start);
         match self.source {

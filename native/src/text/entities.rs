@@ -1,4 +1,4 @@
-//! Entities of HTML in plain text, undone as Python's `html.unescape` does.
+//! Entities of HTML in plain text that end in a semicolon, undone as Python's `html.unescape` does.
 
 use memchr::memchr_iter;
 
@@ -7,7 +7,8 @@ use super::points;
 
 include!(concat!(env!("OUT_DIR"), "/entities.rs"));
 
-/// Most characters of a name, and digits of a number, that this step undoes.
+/// Most characters of a name, and digits of a number, that this step undoes: those of the longest name and of the last
+/// code point.
 const NAME: usize = 31;
 const DIGITS: usize = 7;
 const HEX_DIGITS: usize = 6;

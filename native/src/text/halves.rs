@@ -2,7 +2,8 @@
 //!
 //! A text before NFKC is generalized UTF-8, as Python's `surrogatepass` writes it: a half is three bytes, as if it were a
 //! character. Two halves come to stand side by side when what stood between them is dropped, and then they are one
-//! character. So halves stay as they are until the text is normalised, and are joined then.
+//! character. So halves stay as they are until the text is normalised, and are joined then; the steps that look up
+//! whole characters, narrowing and simplifying, join them first.
 
 use std::borrow::Cow;
 

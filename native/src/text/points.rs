@@ -1,6 +1,6 @@
 //! Code points of a text in generalized UTF-8, half surrogates among them, one at a time.
 //!
-//! What is no generalized UTF-8 is read byte by byte, so that no step fails.
+//! What is no generalized UTF-8 has code points too, of one byte where a character is cut off, so that no step fails.
 
 /// Most bytes of a character.
 pub const CHARACTER: usize = 4;
@@ -51,7 +51,7 @@ pub fn each(text: &[u8]) -> impl Iterator<Item = (usize, u32)> {
 
 /// Returns the letter of a to z that Python's `[a-z]` finds without regard to case, and its bytes.
 ///
-/// İ, ı, ſ and K are letters then: they are the i, s and k of other languages.
+/// İ, ı, ſ and the Kelvin sign are letters then: i, i, s and k.
 #[must_use]
 pub fn letter(text: &[u8], index: usize) -> Option<(u8, usize)> {
     match text.get(index..)? {

@@ -29,7 +29,7 @@ pub fn replace_pictures(edit: &mut Edit, stand_in: &str) {
 
 /// Drops the signs between two digits.
 pub fn join_numbers(draft: &mut Draft) {
-    // None of them is a digit, so which goes first does not matter.
+    // Two searches, for three bytes at most each. No sign is a digit, so their order does not matter.
     draft.take(|edit| memchr3_iter(b'.', b',', b':', edit.text).for_each(|at| drop_sign(edit, at)));
     draft.take(|edit| memchr2_iter(b'/', b'-', edit.text).for_each(|at| drop_sign(edit, at)));
 }
@@ -41,9 +41,10 @@ fn drop_sign(edit: &mut Edit, at: usize) {
     }
 }
 
-/// Drops white space between two ideographs, line breaks too, and one space between two lone letters or digits.
+/// Drops white space between two ideographs, line breaks too, and one space between two lone letters or digits of
+/// ASCII. It is taken in texts with ideographs alone.
 pub fn rejoin(draft: &mut Draft) {
-    // White space that begins with one of these; which goes first does not matter.
+    // White space that begins with one of these, or with one of those below; the order of the searches does not matter.
     draft.take(|edit| {
         for at in memchr3_iter(b' ', b'\n', b'\t', edit.text) {
             join_ideographs(edit, at);

@@ -391,7 +391,7 @@ fn is_alphanumeric(point: u32) -> bool {
     Properties::of(point).is_alphanumeric()
 }
 
-/// Whether a character may be repeated: digits, white space, _.
+/// Whether a character may be repeated more often: digits, white space, _.
 fn is_fixed(point: u32) -> bool {
     let properties = Properties::of(point);
     properties.is_decimal() || properties.is_white() || point == u32::from(b'_')

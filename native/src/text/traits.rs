@@ -1,8 +1,8 @@
-//! What a text may have: the cheap test before each step, one look-up of each unit of UTF-16.
+//! What a text may have: the cheap test before each step, one look-up of each character by its first unit of UTF-16.
 //!
-//! A trait that is missing is certain. A trait that is set may be a false alarm, because a pair of units has the traits of
-//! all characters that begin with its first unit. This is part of the definition: a text is simplified if it may have
-//! what has a simplified form.
+//! A trait that is not set is certainly missing. A trait that is set may be a false alarm: a character of two units has
+//! the traits of all characters that begin with the same unit. This is part of the definition: a text is simplified if
+//! it may have what has a simplified form.
 
 use super::points;
 use super::ranges::{INVISIBLE, PICTURE, Ranges};

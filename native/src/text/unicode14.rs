@@ -1,6 +1,7 @@
 //! Properties of the code points that Unicode 14.0.0 assigns, as Python 3.11 knows them.
 //!
-//! A text must give the same log entry whatever version its reader knows, so a character that is newer has no property.
+//! A text must give the same log entry whatever version of Unicode a program knows, so a newer character has no
+//! property.
 //! Half surrogates count as unassigned.
 
 include!(concat!(env!("OUT_DIR"), "/unicode14.rs"));
