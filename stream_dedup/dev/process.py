@@ -19,9 +19,8 @@ from stream_dedup.errors import UnavailableError
 
 PROGRAM = (sys.executable, "-P", "-m", "stream_dedup")
 """The installed program; -P keeps Python from importing files of the current folder."""
-PROCESS_READY_S = 300.0
-"""Seconds for the process to be ready: it loads its dictionary and joins the group, usually within four. The very first
-start compiles the search as well, which took more than a minute on a busy machine."""
+PROCESS_READY_S = 120.0
+"""Seconds for the process to be ready: it opens its index and joins the group, usually within four."""
 READY_POLL_S = 0.1
 END_LIMIT_S = 30.0
 """Seconds for a process to end after SIGTERM: the limit of a worker is 20."""
