@@ -144,3 +144,17 @@ pub fn han_number(character: char) -> Option<usize> {
 pub fn has_symbol(text: &str) -> bool {
     text.chars().any(|character| matches!(u32::from(character), 0x2190..=0x2bff | 0x1_f000..=0x1_faff))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Class;
+
+    #[test]
+    fn halves_and_what_unicode_14_does_not_have_are_no_characters() {
+        for point in (0xd800..=0xdfff).chain([0x378, 0x11_0000, u32::MAX]) {
+            let class = Class::of_point(point);
+            let is_any = class.is_assigned() || class.is_white() || class.is_alphanumeric() || class.is_mark();
+            assert!(!is_any && class.separates(), "{point:x}");
+        }
+    }
+}
