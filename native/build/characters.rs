@@ -9,11 +9,11 @@ use caseless::Caseless;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::{canonical_combining_class, decompose_canonical, decompose_compatible};
 
+use crate::ranges::HAN;
+
 const POINTS: usize = 0x11_0000;
 const BLOCK: usize = 128;
 
-/// The ideographs that jieba knows.
-const HAN: (u32, u32) = (0x4e00, 0x9fd5);
 /// Kana, bopomofo, Thai, Lao, Burmese, Khmer, and the ideographs beyond jieba's.
 const UNSPACED: [(u32, u32); 13] = [
     (0x3005, 0x3007),
@@ -38,7 +38,7 @@ const HAN_BIT: u16 = 1 << 7;
 const LETTER: u16 = 1 << 8;
 const MARK: u16 = 1 << 9;
 const DECIMAL: u16 = 1 << 10;
-const ASSIGNED: u16 = 1 << 11;
+const WHITE: u16 = 1 << 11;
 const ANEW: u16 = 1 << 12;
 const SAME: u16 = 1 << 13;
 const SEPARATES: u16 = 1 << 14;
@@ -60,15 +60,16 @@ pub fn source() -> String {
         index.push(number);
     }
     let bits = [
-        ("HAN", HAN_BIT),
+        ("HAN_BIT", HAN_BIT),
         ("LETTER", LETTER),
         ("MARK", MARK),
         ("DECIMAL", DECIMAL),
-        ("ASSIGNED", ASSIGNED),
+        ("WHITE", WHITE),
         ("ANEW", ANEW),
         ("SAME", SAME),
         ("SEPARATES", SEPARATES),
         ("NO_SPACES", NO_SPACES),
+        ("UNASSIGNED", UNASSIGNED),
     ];
     let lines = bits.iter().map(|(name, bit)| format!("const {name}: u16 = {bit};"));
     let bits = lines.collect::<Vec<_>>().join("\n");
@@ -79,7 +80,7 @@ pub fn source() -> String {
     )
 }
 
-/// What Unicode 14 does not know becomes a space.
+/// What Unicode 14 does not know becomes a space, and is no white space: no other character is so.
 const UNASSIGNED: u16 = b' ' as u16 | ANEW | SEPARATES;
 
 struct Traits {
@@ -87,6 +88,7 @@ struct Traits {
     alphanumeric: Vec<bool>,
     decimal: Vec<bool>,
     mark: Vec<bool>,
+    white: Vec<bool>,
 }
 
 impl Traits {
@@ -99,7 +101,7 @@ impl Traits {
             for (run, length) in runs.enumerate() {
                 flags.resize(flags.len() + length, run % 2 == 1);
             }
-            flags.resize(POINTS, false);
+            assert_eq!(flags.len(), POINTS, "the runs of {name} are those of all code points");
             flags
         };
         Self {
@@ -107,6 +109,7 @@ impl Traits {
             alphanumeric: flags("alphanumeric"),
             decimal: flags("decimal"),
             mark: flags("mark"),
+            white: flags("white"),
         }
     }
 
@@ -116,14 +119,14 @@ impl Traits {
             return UNASSIGNED;
         }
         let becomes: String = std::iter::once(one).nfkc().default_case_fold().nfkc().collect();
-        let mut class = ASSIGNED;
-        if (HAN.0..=HAN.1).contains(&(one as u32)) {
+        let mut class = 0;
+        if HAN.contains(&(one as u32)) {
             class |= HAN_BIT;
         } else if self.alphanumeric[point] {
             class |= LETTER;
         }
         let has = |bit, flag| if flag { bit } else { 0 };
-        class |= has(MARK, self.mark[point]) | has(DECIMAL, self.decimal[point]);
+        class |= has(MARK, self.mark[point]) | has(DECIMAL, self.decimal[point]) | has(WHITE, self.white[point]);
         class |= has(NO_SPACES, UNSPACED.iter().any(|(first, last)| (*first..=*last).contains(&(one as u32))));
         let begins_anew = |text: &str| {
             let mut first = None;
@@ -135,10 +138,11 @@ impl Traits {
         class |= has(ANEW, is_anew);
         class |= has(SAME, becomes.chars().eq([one]));
         class |= has(SEPARATES, is_anew && becomes.chars().all(separates));
-        match becomes.as_bytes() {
-            &[ascii @ 1..=0x7f] if is_anew => class | u16::from(ascii),
-            _ => class,
+        if let (true, &[ascii @ 1..=0x7f]) = (is_anew, becomes.as_bytes()) {
+            class |= u16::from(ascii);
         }
+        assert_ne!(class, UNASSIGNED, "{one:?} is assigned");
+        class
     }
 }
 

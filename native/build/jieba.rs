@@ -8,10 +8,8 @@ use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::interpreter;
+use crate::ranges::{HAN, HAN_COUNT};
 
-const FIRST: u32 = 0x4E00;
-/// The ideographs that jieba knows, U+4E00 to U+9FD5.
-pub const IDEOGRAPHS: usize = 0x9FD6 - 0x4E00;
 /// jieba's logarithm of the probability of what the model does not know.
 const NEVER: f64 = -3.14e100;
 const STATES: [&str; 4] = ["B", "E", "M", "S"];
@@ -103,22 +101,22 @@ impl Dictionary {
 fn ideographs(word: &str) -> Option<Vec<u16>> {
     word.chars()
         .map(|character| {
-            let number = u32::from(character).checked_sub(FIRST)?;
-            ((number as usize) < IDEOGRAPHS).then_some(number as u16)
+            let point = u32::from(character);
+            HAN.contains(&point).then(|| (point - HAN.start()) as u16)
         })
         .collect()
 }
 
 fn codes_by_frequency(words: &[(Vec<u16>, u64)]) -> Vec<u16> {
-    let mut times = vec![0_u64; IDEOGRAPHS];
+    let mut times = vec![0_u64; HAN_COUNT];
     for (word, frequency) in words {
         for &at in word {
             times[usize::from(at)] += frequency;
         }
     }
-    let mut order: Vec<usize> = (0..IDEOGRAPHS).collect();
+    let mut order: Vec<usize> = (0..HAN_COUNT).collect();
     order.sort_by_key(|&at| std::cmp::Reverse(times[at]));
-    let mut codes = vec![0; IDEOGRAPHS];
+    let mut codes = vec![0; HAN_COUNT];
     for (code, at) in (1..).zip(order) {
         codes[at] = code;
     }
@@ -127,7 +125,7 @@ fn codes_by_frequency(words: &[(Vec<u16>, u64)]) -> Vec<u16> {
 
 /// The logarithms of the probabilities of each ideograph in each state, by code.
 pub fn emission_bytes(package: &Package, dictionary: &Dictionary) -> Vec<u8> {
-    let mut emissions = vec![[NEVER; 4]; IDEOGRAPHS + 1];
+    let mut emissions = vec![[NEVER; 4]; HAN_COUNT + 1];
     let mut state = 0;
     for (key, value) in numbers(package.text("finalseg/prob_emit.py")) {
         match key {

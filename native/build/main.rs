@@ -12,7 +12,6 @@ mod opencc;
 mod ranges;
 mod traits;
 mod trie;
-mod unicode14;
 
 use std::path::PathBuf;
 use std::{env, fs, process::Command};
@@ -26,7 +25,6 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
     let keep = |name: &str, content: &[u8]| fs::write(out.join(name), content).expect("OUT_DIR can be written");
 
-    keep("unicode14.rs", unicode14::source().as_bytes());
     keep("entities.rs", entities::source().as_bytes());
     let conversion = opencc::Conversion::read();
     keep("opencc.rs", conversion.source().as_bytes());

@@ -5,7 +5,8 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::jieba::{Dictionary, IDEOGRAPHS};
+use crate::jieba::Dictionary;
+use crate::ranges::HAN_COUNT;
 
 const FREE: u32 = u32::MAX;
 /// The next search for as many places begins where this one did, plus the way that it took divided by this: the greater
@@ -76,7 +77,7 @@ impl Branches {
     /// The root, and a branch for each ideograph: that of a code has its number.
     fn new() -> Self {
         let mut made = Self { all: vec![Branch::default()], known: HashMap::new() };
-        for code in 1..=IDEOGRAPHS as u16 {
+        for code in 1..=HAN_COUNT as u16 {
             made.reach(&[code]);
         }
         made
@@ -124,7 +125,7 @@ impl Placer {
         let mut order: Vec<usize> = (1..branches.len()).collect();
         order.sort_by_key(|&at| Reverse(branches[at].weight));
         // The root's base is 0.
-        self.grow(IDEOGRAPHS + 1);
+        self.grow(HAN_COUNT + 1);
         self.nodes[0].parent = 0;
         for &child in &branches[0].children {
             places[child] = usize::from(branches[child].code);

@@ -29,7 +29,9 @@ use std::fmt::Write;
 use json::{Container, NotJson, Number, Reader, Token, Written};
 use simdutf8::compat::from_utf8;
 
+use crate::text::characters::Class;
 use crate::text::halves;
+use crate::text::points;
 
 /// Longest id in UTF-8: a URL fits, and a log batch of 500 entries stays far below the size limit of a record.
 pub const MOST_ID_BYTES: usize = 512;
@@ -183,7 +185,7 @@ impl Format {
             Ok(fields) => fields,
             Err(reason) => return rejected(key, reason),
         };
-        let id = fields.id.and_then(Field::name).unwrap_or_default();
+        let id = fields.id.and_then(Field::as_name).unwrap_or_default();
         let bytes = escaped_bytes(&id);
         if bytes > MOST_ID_BYTES {
             return rejected(key, Reason::LongId(bytes));
@@ -257,7 +259,7 @@ impl<'a> Article<'a> {
 
 impl<'a> Field<'a> {
     /// The text of an id or a scope, which may be a number; none of other values.
-    fn name(self) -> Option<Cow<'a, [u8]>> {
+    fn as_name(self) -> Option<Cow<'a, [u8]>> {
         match self {
             Self::Text(text) => Some(text.text()),
             Self::Number(number) if number.whole() == Some(0) => Some(Cow::Borrowed(b"0")),
@@ -315,7 +317,7 @@ fn scope(field: Option<Field>) -> Result<Option<Cow<[u8]>>, Reason> {
     match field {
         None | Some(Field::Other(Kind::Null)) => Ok(None),
         Some(Field::Other(kind)) => Err(Reason::NotScope(kind)),
-        Some(field) => Ok(field.name().filter(|name| !name.is_empty())),
+        Some(field) => Ok(field.as_name().filter(|name| !name.is_empty())),
     }
 }
 
@@ -360,22 +362,7 @@ fn escaped_bytes(text: &[u8]) -> usize {
 }
 
 /// Whether there is nothing but white space.
-fn is_blank(mut text: &[u8]) -> bool {
-    while let white @ 1.. = white_bytes(text) {
-        text = &text[white..];
-    }
-    text.is_empty()
-}
-
-/// Bytes of the white space that a text begins with: one character, as Python's `str.isspace` knows it.
-fn white_bytes(text: &[u8]) -> usize {
-    match text {
-        [0x09..=0x0d | 0x1c..=0x20, ..] => 1,
-        [0xc2, 0x85 | 0xa0, ..] => 2,
-        [0xe1, 0x9a, 0x80, ..]
-        | [0xe2, 0x80, 0x80..=0x8a | 0xa8 | 0xa9 | 0xaf, ..]
-        | [0xe2, 0x81, 0x9f, ..]
-        | [0xe3, 0x80, 0x80, ..] => 3,
-        _ => 0,
-    }
+fn is_blank(text: &[u8]) -> bool {
+    // Most white space is ASCII, and is skipped faster.
+    points::each(text.trim_ascii_start()).all(|(_, point)| Class::of_point(point).is_white())
 }

@@ -1,6 +1,6 @@
 //! The native core: what a text or a look-up runs through a thousand times a second, and nothing else.
 //!
-//! * [`entry`]: log records, to batches of entries.
+//! * [`batches`]: log records, to batches of entries.
 //! * [`decode`]: the bytes of a record to the fields of an article.
 //! * [`text`]: the steps before a text's words are read.
 //! * [`segment`]: runs of ideographs to words.
@@ -17,9 +17,9 @@
 //! `python` is the only file that knows Python. There is no Kafka here, no file, no `RocksDB`, no configuration and no
 //! clock, and no thread is started.
 
+pub mod batches;
 pub mod decode;
 pub mod entries;
-pub mod entry;
 pub mod features;
 pub mod panics;
 pub mod postings;

@@ -22,12 +22,12 @@ mod _native {
     use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
     use xxhash_rust::xxh3::xxh3_64;
 
+    use crate::batches::{Batch, Format};
     use crate::decode::html;
     use crate::decode::json::{self, Container, NotJson, Number, Token};
     use crate::decode::readable::Markup;
     use crate::decode::{self, Kind, MOST_ID_BYTES, MOST_LEVELS, Reason};
     use crate::entries::{Entry, Maker, Raw};
-    use crate::entry::{Batch, Format};
     use crate::features::Feature;
     use crate::features::weights::COMMON_WORDS;
     use crate::panics::{self, Panic, Readers};
@@ -41,6 +41,7 @@ mod _native {
     use crate::reader::{Explained, Fields, OwnWords, Reader, Reading, Scheme, Status};
     use crate::segment::dictionary::jieba;
     use crate::settings::{Compared, Features, Normalisation, Settings, Treat, Treatment, Weights};
+    use crate::text::characters;
     use crate::text::clean;
     use crate::text::edit::Room;
     use crate::text::halves::Text;
@@ -1200,7 +1201,7 @@ mod _native {
 
     #[pyfunction]
     fn has_symbol(text: &str) -> bool {
-        numbers::has_symbol(text)
+        characters::has_symbol(text)
     }
 
     #[pyfunction]

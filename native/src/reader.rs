@@ -191,15 +191,8 @@ impl Scheme {
         }
     }
 
-    /// The settings.
-    #[must_use]
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
     /// Bytes of an entry's sketch, with the form.
-    #[must_use]
-    pub fn sketch_bytes(&self) -> usize {
+    fn sketch_bytes(&self) -> usize {
         self.settings.value_bytes() + if self.settings.form { 8 } else { 0 }
     }
 

@@ -129,8 +129,7 @@ impl Settings {
     }
 
     /// Whether a text can be short or exact.
-    #[must_use]
-    pub fn has_short(&self) -> bool {
+    fn has_short(&self) -> bool {
         self.article_size != Some(0) || self.exact_size > 0
     }
 

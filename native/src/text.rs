@@ -4,8 +4,8 @@
 //!   [`spacing`] and [`mod@simplify`], those after it in [`spam`] and [`numbers`].
 //! * [`edit`]: a text that is changed step by step. [`traits`]: what it may have, the cheap test before a step.
 //! * [`points`]: its code points. [`halves`]: half surrogates, which it may have until it is normalised.
-//! * [`normalise`]: NFKC and case. [`characters`]: what each character is, and becomes.
-//! * [`unicode14`]: properties of code points. [`ranges`]: those that the steps look for.
+//! * [`normalise`]: NFKC and case. [`characters`]: what each character is, and becomes. [`ranges`]: those that the steps
+//!   look for.
 
 pub mod addresses;
 pub mod characters;
@@ -22,4 +22,3 @@ pub mod spacing;
 pub mod spam;
 pub mod tags;
 pub mod traits;
-pub mod unicode14;

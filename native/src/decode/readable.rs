@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 
 use super::html;
+use crate::text::characters::Class;
 use crate::text::clean;
 use crate::text::edit::Room;
 use crate::text::halves::Text;
 use crate::text::points;
-use crate::text::unicode14::Properties;
 
 /// Most line feeds that stand together: one empty line.
 const LINE_FEEDS: usize = 2;
@@ -41,7 +41,7 @@ fn tidied(text: &[u8]) -> Vec<u8> {
     let mut tidied = Vec::with_capacity(text.len());
     let (mut white, mut line_feeds) = (0, 0);
     for (at, point) in points::each(text) {
-        if Properties::of(point).is_white() {
+        if Class::of_point(point).is_white() {
             line_feeds += usize::from(point == u32::from(b'\n'));
             white += 1;
             continue;

@@ -57,12 +57,6 @@ impl Counts {
         }
     }
 
-    /// Whether no word was counted.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.words.is_empty()
-    }
-
     /// Counts the words of a part of a text, each so many times.
     pub fn add(&mut self, words: &Words, times: u64, segmenter: &mut Segmenter, dictionary: &Dictionary) {
         for (run, offset) in words.han_runs() {
@@ -88,8 +82,7 @@ impl Counts {
         *count = count.saturating_add(u32::try_from(times).unwrap_or(u32::MAX));
     }
 
-    /// Counts a word so many times.
-    pub fn add_name(&mut self, name: &str, times: u64) {
+    fn add_name(&mut self, name: &str, times: u64) {
         let Self { names, words, known, seed, .. } = self;
         let hash = |name: &str| xxh3_64_with_seed(name.as_bytes(), *seed);
         let name_of = |at: u32, words: &[Counted], names: &str| hash(name_in(names, &words[at as usize].name));

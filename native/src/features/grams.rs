@@ -9,10 +9,9 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
 use super::units::Units;
-use super::weights::{FEW, Weigher};
+use super::weights::{FEW, TRIGRAM_CLASS, Weigher, class_of_units};
 use super::{Feature, Weighed};
 use crate::signature::sums::feature_hash;
-use crate::text::characters::{HAN_FIRST, HAN_LAST};
 use crate::text::numbers::is_number;
 
 /// A gram but a number: up to three characters of 21 bits, and which kind it is.
@@ -151,19 +150,15 @@ fn slot_of(key: Key, spread: u64, slots: &[u32], counted: &mut [(Key, u64)]) -> 
     slot
 }
 
-const TRIGRAM_CLASS: usize = 4;
-
-/// What a gram is, in the order of the settings' weights.
+/// The class of a gram but a number.
 fn class_of(key: Key) -> usize {
-    let is_han = |point: u64| (u64::from(HAN_FIRST)..=u64::from(HAN_LAST)).contains(&point);
+    let last = (key & POINT) as u32;
     if key & TRIGRAM != 0 {
         TRIGRAM_CLASS
     } else if key & PAIR != 0 {
-        if is_han(key >> POINT_BITS & POINT) && is_han(key & POINT) { 1 } else { 3 }
-    } else if is_han(key) {
-        0
+        class_of_units((key >> POINT_BITS & POINT) as u32, Some(last))
     } else {
-        2
+        class_of_units(last, None)
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! They are read in text before any step, which may have half surrogates: generalized UTF-8, a half as three bytes.
 
+use crate::text::characters::Class;
 use crate::text::points;
-use crate::text::unicode14::Properties;
 
 /// What keeps key sentences apart where line breaks are dropped.
 const BETWEEN: &[u8] = "。\n".as_bytes();
@@ -48,7 +48,7 @@ fn each_sentence<'t>(line: &'t [u8], mut found: impl FnMut(Sentence<'t>)) {
     while let Some((at, point)) = points.next() {
         // A dot ends a sentence only before white space, not in 3.14 or example.com.
         let ends = match char::from_u32(point) {
-            Some('.') => points.peek().is_none_or(|&(_, next)| Properties::of(next).is_white()),
+            Some('.') => points.peek().is_none_or(|&(_, next)| Class::of_point(next).is_white()),
             Some('。' | '！' | '？' | '!' | '?' | '；' | ';' | '…') => true,
             _ => false,
         };

@@ -5,21 +5,20 @@
 
 use std::ops::Range;
 
-use crate::text::characters::{Class, han_number, is_white};
+use crate::text::characters::{Class, han_number, has_symbol};
 use crate::text::clean;
-use crate::text::numbers::has_symbol;
 
 /// Symbols count in a text that has more visible characters than this for each letter.
-const SYMBOLS: usize = 4;
+const VISIBLE_PER_LETTER: usize = 4;
 /// Letters that stand for addresses and the like.
 const TOKENS: std::ops::RangeInclusive<char> = clean::URL..=clean::EMOJI;
 
 /// A unit.
 #[derive(Clone, Debug)]
-pub struct Unit {
+struct Unit {
     bytes: Range<u32>,
     /// A word of a language that is written with spaces, or a number; otherwise it is one character.
-    pub is_word: bool,
+    is_word: bool,
 }
 
 /// What counts of a short text.
@@ -34,9 +33,9 @@ impl Units {
     #[must_use]
     pub fn of(normalised: &str) -> Self {
         let (units, letters, visible) = units_of(normalised);
-        if letters * SYMBOLS < visible {
+        if letters * VISIBLE_PER_LETTER < visible {
             let bare = without_runs(normalised);
-            if letters * SYMBOLS < bare.chars().count() && (letters > 0 || has_symbol(&bare)) {
+            if letters * VISIBLE_PER_LETTER < bare.chars().count() && (letters > 0 || has_symbol(&bare)) {
                 return Self::of_all_characters(bare);
             }
         }
@@ -122,7 +121,8 @@ fn units_of(text: &str) -> (Vec<Unit>, usize, usize) {
 fn without_runs(text: &str) -> String {
     let mut before = None;
     let kept = text.chars().filter(|&one| {
-        let is_repeated = before == Some(one) && !(Class::of(one).is_alphanumeric() || one == '_' || is_white(one));
+        let class = Class::of(one);
+        let is_repeated = before == Some(one) && !(class.is_alphanumeric() || one == '_' || class.is_white());
         before = Some(one);
         !is_repeated && one != ' '
     });

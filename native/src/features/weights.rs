@@ -20,6 +20,7 @@ use crate::segment::dictionary::{DICTIONARY, Dictionary, jieba};
 use crate::settings::{Features, Weights};
 use crate::text::characters::{HAN_BYTES, han_number};
 use crate::text::numbers::is_number;
+use crate::text::ranges::HAN;
 
 /// IDF of 1.
 const UNIT: u32 = 1024;
@@ -168,25 +169,21 @@ fn idf_of_languages(word: &str) -> u32 {
     LISTED.get(word).copied().unwrap_or((LENGTH_FLOOR + size).min(LENGTH_CEILING) * UNIT)
 }
 
-/// What a gram is, by its name: an ideograph, a pair of ideographs, another character, another pair, or a trigram.
+/// The class of a trigram, or of a number; those of the other grams are below it.
+pub(super) const TRIGRAM_CLASS: usize = 4;
+
+/// The class of a unit or of a pair: 0 of an ideograph, 1 of a pair of ideographs, 2 of another character, 3 of another pair.
+pub(super) fn class_of_units(unit: u32, second: Option<u32>) -> usize {
+    let are_han = HAN.contains(&unit) && second.is_none_or(|second| HAN.contains(&second));
+    usize::from(second.is_some()) + if are_han { 0 } else { 2 }
+}
+
+/// The class of a gram, by its name.
 fn class_of_gram(gram: &str) -> usize {
-    let is_han = |one: char| han_number(one).is_some();
     let mut characters = gram.chars();
     match (characters.next(), characters.next(), characters.next()) {
-        (Some(one), None, _) => {
-            if is_han(one) {
-                0
-            } else {
-                2
-            }
-        }
-        (Some(first), Some(' '), Some(second)) => {
-            if is_han(first) && is_han(second) {
-                1
-            } else {
-                3
-            }
-        }
-        _ => 4,
+        (Some(unit), None, _) => class_of_units(unit.into(), None),
+        (Some(first), Some(' '), Some(second)) => class_of_units(first.into(), Some(second.into())),
+        _ => TRIGRAM_CLASS,
     }
 }

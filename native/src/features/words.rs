@@ -12,10 +12,11 @@ use std::ops::Range;
 
 use crate::segment::dictionary::Dictionary;
 use crate::settings::Treat;
-use crate::text::characters::{Class, HAN_BYTES, HAN_FIRST, HAN_LAST, han_number};
+use crate::text::characters::{Class, HAN_BYTES, han_number};
 use crate::text::clean;
 use crate::text::normalise::normalise;
 use crate::text::numbers::is_number;
+use crate::text::ranges::HAN;
 
 /// Most characters of a run of ideographs; a longer run is cut, as the reference segmenter takes time with the square of it.
 const MAX_HAN_RUN: usize = 4096;
@@ -231,8 +232,7 @@ pub fn bytes_of(offset: usize, word: &Range<usize>) -> Range<usize> {
 
 /// The ideographs that a text begins with.
 fn han_run(text: &str) -> &str {
-    let han = HAN_FIRST as u32..=HAN_LAST as u32;
-    let is_han = |three: &[u8]| (0xE4..=0xE9).contains(&three[0]) && han.contains(&han_point(three));
+    let is_han = |three: &[u8]| (0xE4..=0xE9).contains(&three[0]) && HAN.contains(&han_point(three));
     let count = text.as_bytes().chunks_exact(HAN_BYTES).take_while(|three| is_han(three)).count();
     &text[..count * HAN_BYTES]
 }

@@ -22,7 +22,7 @@ const KEYS_AT_ONCE: usize = 256;
 /// Answers of the sieve that are looked at at once: one byte each.
 const LANES: usize = 8;
 /// The part of a form that is the frame of the text; the rest are its numbers.
-pub const FRAME: u64 = 0xFFFF_FFFF;
+const FRAME: u64 = 0xFFFF_FFFF;
 
 const VALUES_PER_WORD: u32 = 16;
 const LOWEST_BITS: u64 = 0x1111_1111_1111_1111;
@@ -355,14 +355,12 @@ impl Article {
 }
 
 /// The number of bits in which two signatures differ.
-#[must_use]
-pub fn distance(one: &[u64], other: &[u64]) -> u32 {
+fn distance(one: &[u64], other: &[u64]) -> u32 {
     one.iter().zip(other).map(|(one, other)| (one ^ other).count_ones()).sum()
 }
 
 /// How many values of 4 bits two sketches share.
-#[must_use]
-pub fn equal_values(one: &[u64], other: &[u64]) -> u32 {
+fn equal_values(one: &[u64], other: &[u64]) -> u32 {
     let equal = |(one, other): (&u64, &u64)| {
         let apart = one ^ other;
         let apart = apart | apart >> 1;

@@ -13,7 +13,7 @@ const GROUP: usize = WORDS;
 const ID_HASH: usize = WORDS + 1;
 const TIME: usize = WORDS + 3;
 /// Words of a row without a sketch.
-pub const ROW_WORDS: usize = WORDS + 4;
+const ROW_WORDS: usize = WORDS + 4;
 
 /// One row.
 #[derive(Clone, Copy)]
@@ -52,7 +52,7 @@ impl<'a> Row<'a> {
 
     /// Something of the first and the last word, which are in different lines of the processor's cache.
     #[must_use]
-    pub fn ends(self) -> u64 {
+    pub fn touched(self) -> u64 {
         self.0[0] ^ self.0[self.0.len() - 1]
     }
 

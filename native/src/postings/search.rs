@@ -191,7 +191,7 @@ impl Search {
             keys.iter().step_by(KEYS_OF_LINE).fold(touched, |one, other| one ^ other)
         });
         std::hint::black_box(touched);
-        let most = self.room.clamp(ROWS_AT_ONCE, usize::MAX);
+        let most = self.room.max(ROWS_AT_ONCE);
         let mut found = Vec::with_capacity(ROWS_AT_ONCE);
         for span in &spans[self.span..] {
             self.compared += span.sieve(bits, &article, &mut found);
@@ -230,7 +230,7 @@ impl Search {
             missing.dedup();
             return missing.into_iter().map(|chunk| Key::Rows(chunk as u32)).collect();
         }
-        let touched = wanted.iter().map(|one| rows.row(one.number.into()).ends()).fold(0, |one, other| one ^ other);
+        let touched = wanted.iter().map(|one| rows.row(one.number.into()).touched()).fold(0, |one, other| one ^ other);
         std::hint::black_box(touched);
         for one in wanted {
             self.check_row(&article, one, rows.row(one.number.into()));
@@ -243,7 +243,7 @@ impl Search {
         if self.room == 0 || row.group() != article.group || row.time() < article.oldest {
             return;
         }
-        if self.is_hidden(one.number.into(), article.before) || !self.counts(one.number) {
+        if self.is_hidden(one.number.into(), article.before) || !self.count_new(one.number) {
             return;
         }
         if article.own_id.is_some_and(|id| id != row.id_hash()) {
@@ -262,7 +262,7 @@ impl Search {
     }
 
     /// Count a candidate where their number is bounded; whether it was not counted yet.
-    fn counts(&mut self, number: u32) -> bool {
+    fn count_new(&mut self, number: u32) -> bool {
         if self.terms.candidates.is_none() {
             return true;
         }
@@ -303,9 +303,9 @@ fn spans_of<'a>(
         blocks.of(article.keys[blocks.word()])
     });
     let (mut spans, mut missing) = (Vec::with_capacity(4 * lookups.len()), Vec::new());
-    for (lookup, look_up) in lookups.iter().enumerate() {
-        let table = (look_up >> bits) as usize;
-        let block = own[table] ^ look_up & ((1 << bits) - 1);
+    for (at, lookup) in lookups.iter().enumerate() {
+        let table = (lookup >> bits) as usize;
+        let block = own[table] ^ lookup & ((1 << bits) - 1);
         let mut left = limit;
         for part in tables.parts(table, block) {
             let may_be_later = part.before() > article.before;
@@ -322,7 +322,7 @@ fn spans_of<'a>(
                         begin: 0,
                         end: 0,
                         table: table as u8,
-                        lookup: lookup as u8,
+                        lookup: at as u8,
                         may_be_later,
                     }),
                     None => missing.push(Key::List(id as u32, chunk as u32)),

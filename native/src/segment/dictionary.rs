@@ -15,7 +15,8 @@ use bytemuck::{Pod, Zeroable};
 
 use super::Segmenter;
 use crate::tables::table;
-use crate::text::characters::{HAN_FIRST, han_number};
+use crate::text::characters::han_number;
+use crate::text::ranges::HAN;
 
 /// What is read of jieba's package when the crate is built.
 pub mod jieba {
@@ -33,7 +34,7 @@ struct Node {
 }
 
 /// Logarithms by state: begin, end, middle of a word, and a word of one character.
-pub type ByState = [f64; 4];
+pub(super) type ByState = [f64; 4];
 
 /// The words with their frequencies, and the model.
 #[derive(Clone)]
@@ -49,9 +50,9 @@ pub struct Dictionary {
     /// Frequencies of a user's words.
     frequencies: HashMap<u32, u64>,
     /// Of the first character.
-    pub begins: ByState,
+    pub(super) begins: ByState,
     /// Of a state behind each.
-    pub steps: [ByState; 4],
+    pub(super) steps: [ByState; 4],
 }
 
 /// The package's own.
@@ -85,7 +86,7 @@ impl Dictionary {
     #[must_use]
     #[inline]
     pub fn code(&self, point: u32) -> u16 {
-        self.codes[(point - HAN_FIRST as u32) as usize]
+        self.codes[(point - HAN.start()) as usize]
     }
 
     /// Logarithm of the probability of a word; minus infinity of what is no word.

@@ -16,8 +16,9 @@ use std::sync::LazyLock;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::features::weights::{STOP_WORDS, common_words};
-use crate::text::characters::{Class, HAN_COUNT, han_number};
+use crate::text::characters::{Class, han_number};
 use crate::text::clean;
+use crate::text::ranges::HAN_COUNT;
 
 /// Letters beyond which a text has no form: if its numbers alone differ, it is a new edition of one text.
 pub const MOST_LETTERS: usize = 384;

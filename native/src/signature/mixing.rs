@@ -19,8 +19,7 @@ pub fn mixing_end(article_size: usize) -> usize {
 }
 
 /// Letters up to which a text is short.
-#[must_use]
-pub fn mixing_begin(article_size: usize) -> usize {
+fn mixing_begin(article_size: usize) -> usize {
     article_size / 2
 }
 

@@ -259,7 +259,7 @@ mod tests {
                 assert_eq!((grouped.sums, grouped.squares), (alone.sums, alone.squares), "{size} of {weight}");
             }
         }
-        let all = Sums::of(&[], &[], [(3, [[0xFF; BYTES]; 600].as_slice())]);
+        let all = Sums::of(&[], &[], [(3, vec![[0xFF; BYTES]; 600].as_slice())]);
         assert_eq!((all.sums, all.squares), ([1800; BITS], 5400));
     }
 }

@@ -7,11 +7,11 @@
 
 use memchr::{memchr_iter, memchr3_iter, memmem};
 
+use super::characters::Class;
 use super::edit::{Draft, Edit};
 use super::halves;
 use super::points;
 use super::traits::is_wide;
-use super::unicode14::Properties;
 
 /// What a full-width character is beyond that of ASCII.
 const NARROWER: u32 = 0xff01 - '!' as u32;
@@ -99,7 +99,7 @@ pub fn replace_users(edit: &mut Edit, stand_in: &str) {
         if at < edit.end() || is_inside {
             continue;
         }
-        let is_name = |point| matches!(point, 0x2d | 0x5f) || Properties::of(point).is_alphanumeric();
+        let is_name = |point| matches!(point, 0x2d | 0x5f) || Class::of_point(point).is_alphanumeric();
         let mut others = points::each(&text[at + 1..]).enumerate();
         let end = others.find(|&(number, (_, point))| number == USER || !is_name(point));
         let size = end.map_or(text.len() - at - 1, |(_, (index, _))| index);

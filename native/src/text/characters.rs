@@ -3,17 +3,16 @@
 //! Two kinds of characters become the same whatever their neighbours are: a *plain* one becomes an ASCII letter or
 //! digit, and one that *separates* becomes what belongs to no word. All others, but ideographs, need a closer look,
 //! together with the characters around them.
+//!
+//! A text must give the same log entry whatever version of Unicode a program knows. So what Unicode 14 does not have is
+//! no character, and becomes a space. Half surrogates are no characters either.
+
+use super::ranges::{HAN, HAN_COUNT};
 
 include!(concat!(env!("OUT_DIR"), "/characters.rs"));
 
-/// The ideographs that jieba knows.
-pub const HAN_FIRST: char = '\u{4e00}';
-/// The last one.
-pub const HAN_LAST: char = '\u{9fd5}';
-/// How many they are.
-pub const HAN_COUNT: usize = HAN_LAST as usize - HAN_FIRST as usize + 1;
-/// Bytes of an ideograph in UTF-8.
-pub const HAN_BYTES: usize = HAN_FIRST.len_utf8();
+/// Bytes of an ideograph that jieba knows, in UTF-8.
+pub const HAN_BYTES: usize = 3;
 /// What the low bits of a class hold: an ASCII character.
 const ASCII: u16 = 0x7f;
 
@@ -26,8 +25,15 @@ impl Class {
     #[must_use]
     #[inline]
     pub fn of(character: char) -> Self {
-        let point = character as usize;
-        Self(BLOCKS[usize::from(INDEX[point / BLOCK])][point % BLOCK])
+        Self::of_point(u32::from(character))
+    }
+
+    /// The class of a code point.
+    #[must_use]
+    #[inline]
+    pub fn of_point(point: u32) -> Self {
+        let point = point as usize;
+        Self(INDEX.get(point / BLOCK).map_or(UNASSIGNED, |&block| BLOCKS[usize::from(block)][point % BLOCK]))
     }
 
     /// The ASCII character that it becomes whatever its neighbours are.
@@ -64,13 +70,13 @@ impl Class {
     /// Whether Unicode 14 has it.
     #[must_use]
     pub fn is_assigned(self) -> bool {
-        self.has(ASSIGNED)
+        self.0 != UNASSIGNED
     }
 
     /// An ideograph that jieba knows.
     #[must_use]
     pub fn is_han(self) -> bool {
-        self.has(HAN)
+        self.has(HAN_BIT)
     }
 
     /// A letter or digit of any script but an ideograph that jieba knows.
@@ -82,7 +88,7 @@ impl Class {
     /// A letter or digit of any script: `[^\W_]` in a regular expression of Python.
     #[must_use]
     pub fn is_alphanumeric(self) -> bool {
-        self.has(LETTER | HAN)
+        self.has(LETTER | HAN_BIT)
     }
 
     /// A combining mark that belongs to a word; enclosing marks do not.
@@ -97,6 +103,12 @@ impl Class {
         self.has(DECIMAL)
     }
 
+    /// White space, as Python has it: `\s`, and where `split()` splits.
+    #[must_use]
+    pub fn is_white(self) -> bool {
+        self.has(WHITE)
+    }
+
     /// Whether words of such characters are written without spaces, and jieba does not know them.
     #[must_use]
     pub fn has_no_spaces(self) -> bool {
@@ -106,7 +118,7 @@ impl Class {
     /// Whether it is a unit of short text by itself: an ideograph, or a character that is written without spaces.
     #[must_use]
     pub fn is_single(self) -> bool {
-        self.has(HAN | NO_SPACES)
+        self.has(HAN_BIT | NO_SPACES)
     }
 
     /// Whether a word of short text may begin with it.
@@ -123,14 +135,26 @@ impl Class {
 /// The number of an ideograph that jieba knows.
 #[must_use]
 pub fn han_number(character: char) -> Option<usize> {
-    let number = (character as usize).wrapping_sub(HAN_FIRST as usize);
+    let number = u32::from(character).wrapping_sub(*HAN.start()) as usize;
     (number < HAN_COUNT).then_some(number)
 }
 
-/// White space, as Python has it: `\s`, and where `split()` splits.
+/// Whether a text has an arrow, a mathematical symbol, a drawing or an emoji.
 #[must_use]
-pub fn is_white(character: char) -> bool {
-    matches!(character,
-        '\t'..='\r' | '\x1c'..='\x20' | '\u{85}' | '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{2028}'
-            | '\u{2029}' | '\u{202f}' | '\u{205f}' | '\u{3000}')
+pub fn has_symbol(text: &str) -> bool {
+    text.chars().any(|character| matches!(u32::from(character), 0x2190..=0x2bff | 0x1_f000..=0x1_faff))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Class;
+
+    #[test]
+    fn halves_and_what_unicode_14_does_not_have_are_no_characters() {
+        for point in (0xd800..=0xdfff).chain([0x378, 0x11_0000, u32::MAX]) {
+            let class = Class::of_point(point);
+            let is_any = class.is_assigned() || class.is_white() || class.is_alphanumeric() || class.is_mark();
+            assert!(!is_any && class.separates(), "{point:x}");
+        }
+    }
 }

@@ -22,7 +22,7 @@ use crate::settings::{Normalisation, Treat};
 /// The token of an address of a page.
 pub const URL: char = '\u{a500}';
 /// The token of an e-mail address.
-pub const EMAIL: char = '\u{a501}';
+const EMAIL: char = '\u{a501}';
 /// The token of a user name.
 pub const USER: char = '\u{a502}';
 /// The token of a number.

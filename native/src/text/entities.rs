@@ -29,8 +29,8 @@ pub fn undo(edit: &mut Edit) {
             undo_number(edit, at);
         } else if points::letter(text, start).is_some() {
             let end = start + points::run(text, start, |byte| byte.is_ascii_digit(), NAME);
-            let least = points::count(&text[start..end]) > 1;
-            if least && text.get(end) == Some(&b';') {
+            let is_long_enough = points::count(&text[start..end]) > 1;
+            if is_long_enough && text.get(end) == Some(&b';') {
                 undo_name(edit, at, &text[start..=end]);
             }
         }

@@ -12,7 +12,7 @@ use caseless::Caseless;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::{canonical_combining_class, decompose_compatible};
 
-use super::characters::{Class, is_white};
+use super::characters::Class;
 
 /// Most combining marks in a row that are kept: the limit of Unicode's Stream-Safe Text Format.
 const MAX_MARKS: usize = 30;
@@ -80,7 +80,7 @@ impl Joined {
     }
 
     fn push(&mut self, one: char) {
-        if is_white(one) {
+        if Class::of(one).is_white() {
             self.is_apart = !self.text.is_empty();
             return;
         }

@@ -3,7 +3,7 @@
 //! What is no generalized UTF-8 has code points too, of one byte where a character is cut off, so that no step fails.
 
 /// Most bytes of a character.
-pub const CHARACTER: usize = 4;
+pub const MOST_BYTES: usize = 4;
 
 /// Returns the code point that begins at an index, and its bytes; `None` at the end.
 #[must_use]
@@ -24,7 +24,7 @@ pub fn at(text: &[u8], index: usize) -> Option<(u32, usize)> {
 #[must_use]
 pub fn before(text: &[u8], index: usize) -> Option<(u32, usize)> {
     let last = index.checked_sub(1)?;
-    let begin = (0..CHARACTER).find(|&back| back > last || !is_inside(text[last - back])).unwrap_or(0);
+    let begin = (0..MOST_BYTES).find(|&back| back > last || !is_inside(text[last - back])).unwrap_or(0);
     at(&text[..index], last.saturating_sub(begin))
 }
 

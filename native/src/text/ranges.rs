@@ -1,10 +1,16 @@
-//! Characters that the steps before NFKC look for. The build makes a table of them, too.
+//! Ranges of characters: the ideographs that jieba knows, and what the steps before NFKC look for.
+//!
+//! The build makes tables of them, too.
 
 use std::ops::RangeInclusive;
 
 /// Characters that are no more than one of these ranges.
 pub type Ranges = [RangeInclusive<u32>];
 
+/// The ideographs that jieba knows.
+pub const HAN: RangeInclusive<u32> = 0x4e00..=0x9fd5;
+/// How many they are.
+pub const HAN_COUNT: usize = (*HAN.end() - *HAN.start() + 1) as usize;
 /// Unicode's default ignorable characters, and control characters that are no white space.
 pub const INVISIBLE: &Ranges = &[
     0x0000..=0x0008,

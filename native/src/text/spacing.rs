@@ -2,10 +2,10 @@
 
 use memchr::{memchr2_iter, memchr3_iter, memmem};
 
+use super::characters::Class;
 use super::edit::{Draft, Edit};
 use super::points;
 use super::traits::{is_ideograph, is_invisible, is_picture, is_skin_tone};
-use super::unicode14::Properties;
 
 /// Drops zero-width characters, control characters other than white space, and skin tones of pictures.
 pub fn drop_invisible(edit: &mut Edit) {
@@ -65,7 +65,7 @@ fn join_ideographs(edit: &mut Edit, start: usize) {
     if text[..start].last().is_none_or(u8::is_ascii) {
         return;
     }
-    let behind = points::each(&text[start..]).find(|&(_, point)| !Properties::of(point).is_white());
+    let behind = points::each(&text[start..]).find(|&(_, point)| !Class::of_point(point).is_white());
     if let Some((size, _)) = behind.filter(|&(_, point)| is_ideograph(point)) {
         if points::before(text, start).is_some_and(|(point, _)| is_ideograph(point)) {
             edit.replace(start..start + size, "");

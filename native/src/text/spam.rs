@@ -14,9 +14,10 @@ use std::ops::Range;
 
 use multiversion::multiversion;
 
+use super::characters::Class;
 use super::edit::{Draft, Edit};
 use super::points;
-use super::unicode14::Properties;
+use super::ranges::HAN;
 
 /// Least single characters in a row that are joined: honest text has two (5 元 起).
 const MIN_APART: usize = 3;
@@ -277,7 +278,7 @@ fn latin_for(point: u32) -> Option<char> {
 
 fn undo_in_numbers(edit: &mut Edit) {
     let (text, mut end) = (edit.text, 0);
-    let goes_on = |point| matches!(point, 0x6c | 0x6f) || Properties::of(point).is_decimal();
+    let goes_on = |point| matches!(point, 0x6c | 0x6f) || Class::of_point(point).is_decimal();
     for letter in memchr::memchr2_iter(b'l', b'o', text) {
         if letter < end {
             continue;
@@ -288,7 +289,7 @@ fn undo_in_numbers(edit: &mut Edit) {
         }
         let (mut digits, mut size) = (0, 0);
         let next = points::each(&text[start..]).find(|&(_, point)| {
-            digits += usize::from(Properties::of(point).is_decimal());
+            digits += usize::from(Class::of_point(point).is_decimal());
             size += usize::from(goes_on(point));
             !goes_on(point)
         });
@@ -382,35 +383,34 @@ fn is_foreign_letter(point: u32) -> bool {
     (0x370..=0x52f).contains(&point)
 }
 
-/// Whether a character is a letter or digit and no ideograph that jieba knows.
-pub(super) fn is_letter(point: u32) -> bool {
-    is_alphanumeric(point) && !(0x4e00..=0x9fd5).contains(&point)
+fn is_letter(point: u32) -> bool {
+    Class::of_point(point).is_letter()
 }
 
 fn is_alphanumeric(point: u32) -> bool {
-    Properties::of(point).is_alphanumeric()
+    Class::of_point(point).is_alphanumeric()
 }
 
 /// Whether a character may be repeated more often: digits, white space, _.
 fn is_fixed(point: u32) -> bool {
-    let properties = Properties::of(point);
-    properties.is_decimal() || properties.is_white() || point == u32::from(b'_')
+    let class = Class::of_point(point);
+    class.is_decimal() || class.is_white() || point == u32::from(b'_')
 }
 
 /// Whether a character may be joined with others.
 fn is_unit(point: u32) -> bool {
-    matches!(point, 0x61..=0x7a | 0x30..=0x39 | 0xdf..=0x24f | 0x370..=0x52f | 0x4e00..=0x9fd5)
+    matches!(point, 0x61..=0x7a | 0x30..=0x39 | 0xdf..=0x24f | 0x370..=0x52f) || HAN.contains(&point)
 }
 
 /// Whether a character may stand between those that are joined: white space, ASCII and general punctuation, arrows,
 /// symbols, pictures, CJK punctuation. No combining marks: between the letters of Thai or Hindi these are no separators.
 fn is_separator(point: u32) -> bool {
     match point {
-        0..0x80 => {
-            matches!(point as u8, b'!'..=b'/' | b':'..=b'@' | b'['..=b'`' | b'{'..=b'~')
-                || Properties::of(point).is_white()
-        }
-        0xa1..=0xa9
+        0x21..=0x2f
+        | 0x3a..=0x40
+        | 0x5b..=0x60
+        | 0x7b..=0x7e
+        | 0xa1..=0xa9
         | 0xab..=0xb1
         | 0xb4..=0xb9
         | 0xbb..=0xbf
@@ -422,7 +422,7 @@ fn is_separator(point: u32) -> bool {
         | 0x3030
         | 0x30fb
         | 0x1_f000..=0x1_faff => true,
-        _ => Properties::of(point).is_white(),
+        _ => Class::of_point(point).is_white(),
     }
 }
 
@@ -438,7 +438,7 @@ fn char_size(point: u32) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{ENCLOSED, FOREIGN_LETTER, KINDS, Properties, has_thrice};
+    use super::{Class, ENCLOSED, FOREIGN_LETTER, KINDS, has_thrice};
 
     #[test]
     fn what_comes_three_times_is_found_wherever_it_is() {
@@ -460,7 +460,7 @@ mod tests {
         for character in '\0'..=char::MAX {
             let (point, first) = (u32::from(character), character.encode_utf8(&mut [0; 4]).as_bytes()[0]);
             let kinds = KINDS[usize::from(first)];
-            assert!(!Properties::of(point).is_decimal() || kinds & super::DECIMAL != 0, "{character:?}");
+            assert!(!Class::of_point(point).is_decimal() || kinds & super::DECIMAL != 0, "{character:?}");
             assert!(!super::is_separator(point) || kinds & super::SEPARATOR != 0, "{character:?}");
             assert!(super::without_circle(point).is_none() || kinds & ENCLOSED != 0, "{character:?}");
             assert!(!super::is_foreign_letter(point) || kinds & FOREIGN_LETTER != 0, "{character:?}");

@@ -2,9 +2,9 @@
 
 use memchr::{memchr_iter, memchr2, memmem};
 
+use super::characters::Class;
 use super::edit::{Draft, Edit};
-use super::points::{self, CHARACTER};
-use super::unicode14::Properties;
+use super::points::{self, MOST_BYTES};
 
 /// Most characters of what a tag has behind its first letter, and of a comment: a lone < does not reach through the text.
 const ATTRIBUTES: usize = 500;
@@ -95,9 +95,9 @@ fn drop_targets(edit: &mut Edit) {
 
 /// Returns the end of the target that begins here, behind its bracket.
 fn target_end(text: &[u8], start: usize) -> Option<usize> {
-    let is_target = |point| !matches!(point, 0x28 | 0x29) && !Properties::of(point).is_white();
+    let is_target = |point| !matches!(point, 0x28 | 0x29) && !Class::of_point(point).is_white();
     let mut end = start + span(&text[start..], TARGET, is_target);
-    let title = end + span(&text[end..], usize::MAX, |point| Properties::of(point).is_white());
+    let title = end + span(&text[end..], usize::MAX, |point| Class::of_point(point).is_white());
     if title > end && text.get(title) == Some(&b'"') {
         let inside = title + 1;
         end = inside + span(&text[inside..], TITLE, |point| point != u32::from(b'"'));
@@ -142,7 +142,7 @@ fn tag_end(text: &[u8], start: usize) -> Option<usize> {
     let name = start + if text.get(start + 1) == Some(&b'/') { 2 } else { 1 };
     let (_, letter) = points::letter(text, name)?;
     let behind = &text[name + letter..];
-    let size = memchr2(b'<', b'>', &behind[..behind.len().min(ATTRIBUTES * CHARACTER + 1)])?;
+    let size = memchr2(b'<', b'>', &behind[..behind.len().min(ATTRIBUTES * MOST_BYTES + 1)])?;
     (behind[size] == b'>' && points::count(&behind[..size]) <= ATTRIBUTES).then_some(name + letter + size + 1)
 }
 
@@ -154,7 +154,7 @@ fn comment_end(text: &[u8], start: usize, close: &mut Option<usize>) -> Option<u
         *close = memmem::find(&text[start..], COMMENT_END).map(|size| start + size);
     }
     let end = (*close)?;
-    let is_near = end - start <= COMMENT * CHARACTER && points::count(&text[start..end]) <= COMMENT;
+    let is_near = end - start <= COMMENT * MOST_BYTES && points::count(&text[start..end]) <= COMMENT;
     is_near.then_some(end + COMMENT_END.len())
 }
 
@@ -165,7 +165,7 @@ fn is_block(tag: &[u8]) -> bool {
     while let Some((point, bytes)) = points::at(tag, at) {
         match points::letter(tag, at) {
             Some((letter, _)) => name.push(char::from(letter)),
-            None if point == u32::from(b'_') || Properties::of(point).is_alphanumeric() => {
+            None if point == u32::from(b'_') || Class::of_point(point).is_alphanumeric() => {
                 name.push(char::from_u32(point).unwrap_or(' '));
             }
             None => break,

@@ -2,7 +2,7 @@
 
 use memchr::{memchr, memchr_iter, memmem};
 
-use crate::text::unicode14::Properties;
+use crate::text::characters::Class;
 use crate::text::{entities, points};
 
 /// Digits of a number, leading zeros among them, from which on it is no character.
@@ -69,7 +69,7 @@ fn raw_end(bytes: &[u8], start: usize, raw: Raw) -> Option<usize> {
     };
     memmem::find_iter(&bytes[start..], b"</").find_map(|at| {
         let mut end = name_end(bytes, start + at + 2, name)?;
-        while let Some((_, size)) = points::at(bytes, end).filter(|&(point, _)| Properties::of(point).is_white()) {
+        while let Some((_, size)) = points::at(bytes, end).filter(|&(point, _)| Class::of_point(point).is_white()) {
             end += size;
         }
         (bytes.get(end) == Some(&b'>')).then_some(end + 1)
@@ -85,7 +85,7 @@ fn name_end(bytes: &[u8], start: usize, name: &[u8]) -> Option<usize> {
 }
 
 fn is_word(point: u32) -> bool {
-    point == u32::from(b'_') || Properties::of(point).is_alphanumeric()
+    point == u32::from(b'_') || Class::of_point(point).is_alphanumeric()
 }
 
 /// Put a line feed in the place of each tag.

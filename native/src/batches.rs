@@ -22,9 +22,8 @@ pub struct Format {
 }
 
 /// Bytes before the name of the topic: version, kind, read-to, topic id, partition, entries, length of the name.
-pub const HEAD_BYTES: usize = 2 + 8 + 16 + 4 + 4 + 2;
+const HEAD_BYTES: usize = 2 + 8 + 16 + 4 + 4 + 2;
 const READ_TO: Range<usize> = 2..10;
-const TOPIC_ID: Range<usize> = 10..26;
 const PARTITION: Range<usize> = 26..30;
 const ENTRIES: Range<usize> = 30..34;
 const NAME_BYTES: Range<usize> = 34..36;
@@ -42,8 +41,6 @@ pub struct Batch {
     pub is_seeded: bool,
     /// The log offset before which its author had read every record; -1 of an author that does not say.
     pub read_to: i64,
-    /// Topic id.
-    pub topic_id: [u8; 16],
     /// Partition.
     pub partition: i32,
     /// Number of entries.
@@ -147,7 +144,6 @@ impl Format {
             value: number,
             is_seeded,
             read_to,
-            topic_id: value[TOPIC_ID].try_into().ok()?,
             partition,
             entries,
             name_bytes,
