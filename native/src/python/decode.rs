@@ -23,7 +23,7 @@ pub type Said<'py> = (&'static str, usize, usize, Bound<'py, PyString>, &'static
 /// Id, texts, scope, and why there is no article.
 type Decoded<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>, Option<Bound<'py, PyString>>, Option<Said<'py>>);
 
-#[pyclass(frozen, name = "Format")]
+#[pyclass(frozen, module = "_native", name = "Format")]
 pub struct PyFormat(pub decode::Format);
 
 #[pymethods]
@@ -189,24 +189,25 @@ fn hold<'py>(open: &[Holder<'py>], value: &Bound<'py, PyAny>) -> PyResult<()> {
 
 /// What the text of a reason says: its name in `core/reasons.py`, a size or position, a limit, fields, a kind.
 pub fn said<'py>(py: Python<'py>, reason: Reason, format: Option<&decode::Format>) -> PyResult<Said<'py>> {
-    let texts = format.map_or(&[][..], |format| &format.text_fields);
+    let none: &[Vec<u8>] = &[];
+    let texts = format.map_or(none, |format| &format.text_fields);
     let (name, number, limit, fields, kind) = match reason {
-        Reason::Tombstone => ("TOMBSTONE", 0, 0, &[][..], None),
-        Reason::TooLong(size) => ("TOO_LONG", size, format.map_or(0, |format| format.most_bytes), &[][..], None),
-        Reason::TooDeep => ("TOO_DEEP", 0, MOST_LEVELS, &[][..], None),
-        Reason::NotUtf8(at) => ("NOT_UTF8", at, 0, &[][..], None),
-        Reason::NotJson => ("NOT_JSON", 0, 0, &[][..], None),
-        Reason::NotObject(kind) => ("NOT_OBJECT", 0, 0, &[][..], Some(kind)),
-        Reason::LongId(size) => ("LONG_ID", size, MOST_ID_BYTES, &[][..], None),
+        Reason::Tombstone => ("TOMBSTONE", 0, 0, none, None),
+        Reason::TooLong(size) => ("TOO_LONG", size, format.map_or(0, |format| format.most_bytes), none, None),
+        Reason::TooDeep => ("TOO_DEEP", 0, MOST_LEVELS, none, None),
+        Reason::NotUtf8(at) => ("NOT_UTF8", at, 0, none, None),
+        Reason::NotJson => ("NOT_JSON", 0, 0, none, None),
+        Reason::NotObject(kind) => ("NOT_OBJECT", 0, 0, none, Some(kind)),
+        Reason::LongId(size) => ("LONG_ID", size, MOST_ID_BYTES, none, None),
         Reason::NoText if format.is_some_and(|format| format.may_lack_texts) => ("NO_TEXTS", 0, 0, texts, None),
         Reason::NoText => ("NO_TEXT", 0, 0, texts, None),
         Reason::NotText(at, kind) => ("NOT_TEXT", 0, 0, &texts[at..=at], Some(kind)),
         Reason::NotScope(kind) => {
             let scope = format.and_then(|format| format.scope_field.as_ref());
-            ("NOT_SCOPE", 0, 0, scope.map_or(&[][..], std::slice::from_ref), Some(kind))
+            ("NOT_SCOPE", 0, 0, scope.map_or(none, std::slice::from_ref), Some(kind))
         }
-        Reason::EmptyText => ("EMPTY_TEXT", 0, 0, &[][..], None),
-        Reason::Defect => ("DEFECT", 0, 0, &[][..], None),
+        Reason::EmptyText => ("EMPTY_TEXT", 0, 0, none, None),
+        Reason::Defect => ("DEFECT", 0, 0, none, None),
     };
     Ok((name, number, limit, text(py, &fields.join(&b", "[..]))?, kind.map_or("", Kind::name)))
 }
@@ -238,7 +239,7 @@ fn without<'py>(
 /// What a plain batch says of itself, and how many bytes of texts it has; see the stub.
 type BatchFacts = (usize, bool, i64, i32, usize, usize, bool, usize, usize);
 
-#[pyclass(frozen, get_all)]
+#[pyclass(frozen, get_all, module = "_native")]
 pub struct JoinedBatches {
     batches: Vec<BatchFacts>,
     widths: Vec<usize>,

@@ -27,13 +27,13 @@ pub fn decode_chunk(value: &[u8], table: u8, block_bits: u8) -> PyResult<Entries
 /// Table, number, entries, document number before which they are, and whether it is stored.
 type RunFacts = (u8, u64, u64, u64, bool);
 
-#[pyclass(frozen)]
+#[pyclass(frozen, module = "_native")]
 pub struct BlockTables {
     tables: Mutex<Tables>,
     row_words: usize,
 }
 
-#[pyclass(frozen, get_all)]
+#[pyclass(frozen, get_all, module = "_native")]
 pub struct Work {
     missing: Vec<Vec<u8>>,
     chunks: Vec<(Vec<u8>, Py<PyBytes>)>,
@@ -182,7 +182,7 @@ impl BlockTables {
     }
 }
 
-#[pyclass(frozen, name = "Search")]
+#[pyclass(frozen, module = "_native", name = "Search")]
 pub struct PySearch(Mutex<Search>);
 
 #[pymethods]

@@ -24,7 +24,7 @@ type Named = (String, u64, u64, Hash);
 /// Status, text, features and sums; signature, margins and sketch; frame and numbers.
 type Told = ((u8, String, Vec<Named>, Vec<i64>), (Hash, Vec<u8>, Vec<u8>), (String, String));
 
-#[pyclass(frozen)]
+#[pyclass(frozen, module = "_native")]
 pub struct TextReader(Readers);
 
 #[pymethods]
