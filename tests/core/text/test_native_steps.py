@@ -285,6 +285,18 @@ def test_what_is_looked_for_ends_where_its_definition_says() -> None:
     assert_cleaned(LONG, ["awww.a", "1www.a", "-www.a", "字www.a", "www.a", "wwww.a"])
 
 
+def test_what_begins_within_the_title_of_a_link_goes_with_it() -> None:
+    """As the definition has it, which looks on behind the link."""
+    assert_cleaned(Normalisation(tags=True), ['](a "](b)")c', '](a "](b "c")d', '](a "](b)"](c)d'])
+
+
+@pytest.mark.parametrize("form", ["a{}b@c.cn", "a@b{}c.cn", "a{}b://c", "http://a{}b", "www.a{}b", "a.cn{}b", "@a{}b"])
+def test_every_sign_within_an_address(form: str) -> None:
+    """Each character of ASCII, and its full-width form: it belongs to the address, or ends it."""
+    points = (*range(128), *range(0xFF00, 0xFF5F))
+    assert_cleaned(ALL, [f"字{form}字".format(chr(point)) for point in points])
+
+
 @pytest.mark.parametrize("steps", [LONG, SHORT, ALL, Normalisation(emoji="token", rejoin=True)])
 def test_every_character_alone_and_among_others(steps: Normalisation) -> None:
     """Each has the traits that the definition gives it."""
