@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias, final
 
 from stream_dedup.core.arrays import I64, U8, U32, U64
-from stream_dedup.core.scheme import FingerprintSettings, Normalisation
+from stream_dedup.core.scheme import FingerprintSettings
 
 KEY_FACTORS: list[int]
 """Factor of the group for each of the four key words."""
@@ -31,31 +31,6 @@ class PanicError(RuntimeError):
 
     article: int | None
     """Number of the article at which a search panicked, or a text had no fingerprint; None of everything else."""
-
-def before_nfkc(texts: Sequence[str], steps: Normalisation) -> list[tuple[str, bool, bool]]:
-    """Return each text after the steps before NFKC, without half surrogates: they are joined, or spaces.
-
-    Beside it: whether an address was replaced, or full-width letters, digits or signs of addresses became narrow; and
-    whether characters may have been simplified. A text that is not changed is the same object.
-    """
-
-def after_nfkc(texts: Sequence[str], steps: Normalisation, *, numbers: bool) -> list[str]:
-    """Return each normalised text after the steps against spam, and after that of numbers if this is asked for.
-
-    A text that is not changed is the same object.
-    """
-
-def without_schemes(text: str) -> str:
-    """Return normalised text without ``https://``, ``www.`` and the like before hosts."""
-
-def simplify(text: str) -> str:
-    """Return the text in simplified characters: OpenCC's t2s, and the particle 著. Half surrogates become spaces."""
-
-def has_symbol(text: str) -> bool:
-    """Whether the text has an arrow, a mathematical symbol, a drawing or an emoji."""
-
-def is_number(word: str) -> bool:
-    """Whether a word is of decimal digits of Unicode 14."""
 
 def plans(margins: U8, lookups: int, *, tables: int, block_bits: int, mask_bits: int, costs: Sequence[int]) -> bytes:
     """Return the plans of directed search, uint32, ``lookups`` of each article; see ``core.probes.directed``.

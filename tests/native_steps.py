@@ -1,49 +1,97 @@
-"""The optional steps of normalising as the native core takes them, to be held against ``tests.reference.clean``."""
+"""Texts after the steps of normalising, as the native core explains entries of them, beside ``tests.reference``.
+
+Many texts are read at once, as the fields of one text: the steps are taken of each field by itself. One more field has
+letters, so that the text has features whatever the others are.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from functools import reduce
 
-from stream_dedup import _native
-from stream_dedup.core.scheme import Normalisation
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.scheme import Features, FingerprintSettings, Normalisation, Treatment
+from tests.reference import clean
+from tests.reference.normalise import normalise
+from tests.reference.reader import normalise_by, units_that_count, with_addresses
 
-simplify = _native.simplify
-has_symbol = _native.has_symbol
-drop_schemes = _native.without_schemes
-
-
-class Cleaned(NamedTuple):
-    """Texts after the steps before NFKC."""
-
-    texts: list[str]
-    """Without half surrogates: they are joined, or spaces."""
-    addressed: list[int]
-    """Rows that the steps of addresses changed: an address was replaced, or a full-width character."""
-    simplified: list[int]
-    """Rows that simplified characters may have changed."""
+LETTERS, ADDRESS = "with letters", "a.cn"
+_WORDS, _CHARACTERS = Features(weights="tf", top_k=1), Features("chars", weights="tf", top_k=1)
 
 
-def clean(texts: Sequence[str], steps: Normalisation) -> Cleaned:
-    """Take the steps before NFKC."""
-    found = _native.before_nfkc(texts, steps)
-    return Cleaned(
-        [text for text, _, _ in found],
-        [row for row, (_, addressed, _) in enumerate(found) if addressed],
-        [row for row, (_, _, simplified) in enumerate(found) if simplified],
+def as_long(texts: Sequence[str], steps: Normalisation) -> list[str]:
+    """Return long texts after all steps but that of numbers."""
+    return _explained(FingerprintSettings(long=Treatment(steps, _WORDS)), texts, LETTERS)
+
+
+def as_exact(texts: Sequence[str], steps: Normalisation) -> list[str]:
+    """Return texts that are compared whole, after all steps; no address of a page may become a token."""
+    assert steps.urls != "token"
+    return _explained(_exact(steps), texts, LETTERS)
+
+
+def as_addresses(texts: Sequence[str]) -> list[str]:
+    """Return texts that are compared whole with the addresses of their pages, which have no schemes."""
+    return _explained(_exact(Normalisation(urls="token")), texts, ADDRESS)
+
+
+def as_units(texts: Sequence[str]) -> list[str]:
+    """Return what counts of short texts, separated by spaces."""
+    settings = FingerprintSettings(article_size=None, short=Treatment(features=_CHARACTERS))
+    return _explained(settings, texts, LETTERS)
+
+
+def simplified(text: str) -> str:
+    """Return a text after the step of traditional characters alone, normalised."""
+    return as_long([text], Normalisation(simplify=True))[0]
+
+
+def assert_cleaned(steps: Normalisation, texts: Sequence[str]) -> None:
+    """Each text after the steps before NFKC is that of the definition, once both are normalised."""
+    steps = replace(steps, unspace=False, lookalikes=False, repeats=False)
+    _assert_equal(texts, as_long(texts, steps), [normalise_by(one, steps) for one in texts])
+
+
+def assert_undone(steps: Normalisation, texts: Sequence[str]) -> None:
+    """Each text after the steps against spam, without and with that of numbers, is that of the definition."""
+    after = Normalisation(
+        unspace=steps.unspace, lookalikes=steps.lookalikes, repeats=steps.repeats, numbers=steps.numbers
     )
+    undone = [normalise_by(one, after) for one in texts]
+    _assert_equal(texts, as_long(texts, after), undone)
+    _assert_equal(texts, as_exact(texts, after), [clean.replace_numbers(one, after.numbers) for one in undone])
 
 
-def before_nfkc(text: str, steps: Normalisation) -> str:
-    """Take the steps before NFKC."""
-    return _native.before_nfkc([text], steps)[0][0]
+def assert_addresses(texts: Sequence[str]) -> None:
+    """Each text with its addresses is that of the definition."""
+    _assert_equal(texts, as_addresses(texts), [with_addresses(one, Normalisation()) for one in texts])
 
 
-def after_nfkc(text: str, steps: Normalisation) -> str:
-    """Take the steps after NFKC and case folding but that of numbers; white space stays single spaces."""
-    return _native.after_nfkc([text], steps, numbers=False)[0]
+def assert_units(texts: Sequence[str]) -> None:
+    """What counts of each text is what the definition says."""
+    units = [" ".join(units_that_count(normalise(one))) for one in texts]
+    _assert_equal(texts, as_units(texts), units)
 
 
-def after_nfkc_and_numbers(texts: Sequence[str], steps: Normalisation) -> list[str]:
-    """Take the steps after NFKC and case folding, then that of numbers."""
-    return _native.after_nfkc(texts, steps, numbers=True)
+def _exact(steps: Normalisation) -> FingerprintSettings:
+    return FingerprintSettings(article_size=None, exact_size=sys.maxsize, short=Treatment(steps, _CHARACTERS))
+
+
+def _explained(settings: FingerprintSettings, texts: Sequence[str], last: str) -> list[str]:
+    """Return the texts that explain the entry of these, and of a last one."""
+    names = tuple((str(at), 1) for at in range(len(texts) + 1))
+    lines = Fingerprinter(replace(settings, fields=names)).features((*texts, last)).text.split("\n")
+    assert (len(lines), lines[-1].replace(" ", "")) == (len(names), last.replace(" ", ""))
+    return lines[:-1]
+
+
+def _assert_equal(texts: Sequence[str], made: Sequence[str], expected: Sequence[str]) -> None:
+    for text, one, other in zip(texts, made, expected, strict=True):
+        assert one == named(other), text
+
+
+def named(text: str) -> str:
+    """Return a text with the names of tokens, as people are shown them."""
+    return reduce(lambda text, token: text.replace(*token), clean.TOKEN_NAMES.items(), text)

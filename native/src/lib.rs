@@ -14,7 +14,7 @@
 //!
 //! `tables` embeds the tables that the build makes; the block tables are in [`postings`].
 //!
-//! `python` is the only file that knows Python. There is no Kafka here, no file, no `RocksDB`, no configuration and no
+//! `python` alone knows Python. There is no Kafka here, no file, no `RocksDB`, no configuration and no
 //! clock, and no thread is started.
 
 pub mod batches;

@@ -49,8 +49,6 @@ pub struct Cleaned<'a> {
     pub text: Cow<'a, str>,
     /// Whether an address was replaced, or full-width letters, digits or signs of addresses became narrow.
     pub is_addressed: bool,
-    /// Whether it may have had characters with a simplified form, and the step was taken.
-    pub is_simplified: bool,
 }
 
 /// Takes the steps before NFKC, in the order of these lines.
@@ -80,12 +78,11 @@ pub fn before_nfkc<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room
     if steps.rejoin && has.has_ideographs() {
         spacing::rejoin(&mut draft);
     }
-    let is_simplified = steps.simplify && has.has_traditional();
-    if is_simplified {
+    if steps.simplify && has.has_traditional() {
         draft.take(halves::replace);
         simplify(&mut draft);
     }
-    Cleaned { text: draft.done().joined(), is_addressed, is_simplified }
+    Cleaned { text: draft.done().joined(), is_addressed }
 }
 
 /// Takes the steps after NFKC and case folding: those against spam, and that of numbers if `numbers` asks for it.

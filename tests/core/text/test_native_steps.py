@@ -18,21 +18,34 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stream_dedup import _native
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.profiles import PROFILES
-from stream_dedup.core.scheme import Normalisation, content_hash
+from stream_dedup.core.scheme import Features, FingerprintSettings, Normalisation, Treatment, content_hash
 from stream_dedup.core.text.readable import readable
-from tests import native_steps as clean
 from tests.amount import FULL, code_points
 from tests.core.texts import MORE, SAMPLE, some_texts
+from tests.native_steps import (
+    as_exact,
+    as_long,
+    as_units,
+    assert_addresses,
+    assert_cleaned,
+    assert_undone,
+    assert_units,
+    named,
+)
 from tests.reference import clean as reference
 from tests.reference.normalise import normalise
 from tests.reference.readable import readable as readable_by_definition
-from tests.reference.simplify import simplify
-from tests.reference.unicode14 import join_halves, unassigned
+from tests.reference.unicode14 import unassigned
+from tests.reference.weights import idf_of, weigh
 
 ROOT = Path(__file__).parents[3]
 LONG, SHORT = PROFILES["article"].settings.long.normalisation, PROFILES["comment"].settings.short.normalisation
 ALL = replace(LONG, emails="drop", users="token", emoji="drop")
+SIMPLE = Normalisation(simplify=True)
+LANGUAGES = Features(idf="languages")
+BY_LANGUAGES = Fingerprinter(FingerprintSettings(long=Treatment(features=LANGUAGES)))
 TREATS = st.sampled_from(["keep", "drop", "token"])
 STEPS = st.sampled_from([LONG, SHORT, ALL]) | st.builds(
     Normalisation,
@@ -83,31 +96,17 @@ ANY = made_of(*PIECES) | st.text(max_size=9)
 NORMALISED = (made_of(*TRICKS) | ANY).map(normalise)
 
 
-def assert_clean(steps: Normalisation, texts: Sequence[str]) -> None:
-    """Each text after the steps before NFKC is that of the definition, and a text is told as what it is."""
-    found = clean.clean(texts, steps)
-    kept = replace(steps, urls="keep", emails="keep", users="keep")
-    for row, text in enumerate(texts):
-        expected = reference.before_nfkc(text, steps)
-        assert found.texts[row] == join_halves(expected), text
-        if row not in found.addressed:
-            assert reference.before_nfkc(text, kept) == expected
-        if row not in found.simplified:
-            assert reference.before_nfkc(text, replace(steps, simplify=False)) == expected
-
-
-def assert_undone(steps: Normalisation, texts: Sequence[str]) -> None:
-    """Each text after the steps against spam, without and with that of numbers, is that of the definition."""
-    for text, both in zip(texts, clean.after_nfkc_and_numbers(texts, steps), strict=True):
-        expected = reference.after_nfkc(text, steps) if reference.changes_after_nfkc(steps) else text
-        assert clean.after_nfkc(text, steps) == expected, text
-        assert both == reference.replace_numbers(expected, steps.numbers), text
+def assert_weights(words: Sequence[str]) -> None:
+    """Each word weighs what the definition says: a number, another word of its length, or a listed one."""
+    expected = {word: weigh(1, idf_of(LANGUAGES)(word), LANGUAGES) for word in words}
+    made = BY_LANGUAGES.features_of(dict.fromkeys(words, 1))
+    assert {one.name: one.weight for one in made.features} == {named(word): expected[word] for word in words}
 
 
 @given(STEPS, st.lists(ANY, max_size=5))
 def test_texts_are_those_of_the_definition(steps: Normalisation, texts: list[str]) -> None:
     """Whatever the steps are; half surrogates and characters beyond the first planes, too."""
-    assert_clean(steps, texts)
+    assert_cleaned(steps, texts)
 
 
 @given(STEPS, st.lists(NORMALISED, max_size=5))
@@ -127,13 +126,13 @@ def test_a_readable_text_is_that_of_the_definition(text: str, entities: bool, ta
 
 @given(made_of(*SCHEMES).map(normalise))
 def test_addresses_without_schemes_are_those_of_the_definition(text: str) -> None:
-    assert clean.drop_schemes(text) == reference.drop_schemes(text)
+    assert_addresses([text])
 
 
 @given(NORMALISED)
 def test_symbols_and_numbers_are_those_of_the_definition(text: str) -> None:
-    assert clean.has_symbol(text) == reference.has_symbol(text)
-    assert [_native.is_number(word) for word in text.split()] == [word.isdecimal() for word in text.split()]
+    assert_units([text, *text])
+    assert_weights(text.split())
 
 
 @given(
@@ -143,7 +142,7 @@ def test_symbols_and_numbers_are_those_of_the_definition(text: str) -> None:
 )
 def test_simplified_texts_are_those_of_the_package(text: str) -> None:
     """Phrases, compatibility ideographs, descriptions of ideographs, and the particle."""
-    assert clean.simplify(text) == simplify(text)
+    assert_cleaned(SIMPLE, [text])
 
 
 def test_every_character_is_simplified_as_by_the_package() -> None:
@@ -151,7 +150,7 @@ def test_every_character_is_simplified_as_by_the_package() -> None:
     points = code_points()
     for form in ("{}", "沈{}藉"):
         text = "\n".join(form.format(chr(point)) for point in points)
-        assert clean.simplify(text).split("\n") == simplify(text).split("\n")
+        assert_cleaned(SIMPLE, [text])
 
 
 @pytest.mark.parametrize("size", range(1, 40))
@@ -165,9 +164,8 @@ def test_descriptions_of_ideographs_are_kept_as_by_the_package(size: int) -> Non
     )
     whole = _described(size)
     wide = (whole, f"⿾{whole}", f"⿰語{whole}", f"⿾⿰語{whole}", f"⿰⿾語{whole}")
-    for text in (*deep, *wide):
-        for made in (text, text[:-1], f"{text}語", f"語{text}{text}"):
-            assert clean.simplify(made) == simplify(made)
+    texts = [made for text in (*deep, *wide) for made in (text, text[:-1], f"{text}語", f"語{text}{text}")]
+    assert_cleaned(SIMPLE, texts)
 
 
 def _described(parts: int) -> str:
@@ -178,8 +176,7 @@ def _described(parts: int) -> str:
 def test_the_particle_is_that_of_the_definition() -> None:
     """Behind and before every character of its words, and others."""
     sides = ("", *"名专原编合论显卓昭土巨译遗拙撰作者称述录书著他a ")
-    for before, behind in product(sides, sides):
-        assert clean.simplify(f"{before}著{behind}") == simplify(f"{before}著{behind}")
+    assert_cleaned(SIMPLE, [f"{before}著{behind}" for before, behind in product(sides, sides)])
 
 
 def test_phrases_are_simplified_as_by_the_package(tmp_path: Path) -> None:
@@ -196,8 +193,7 @@ def test_phrases_are_simplified_as_by_the_package(tmp_path: Path) -> None:
     assert len(phrases) > 400
     forms = [form for one in phrases for form in (one, one[:-1], one[1:], one * 2)]
     forms += [first[:-1] + second for first, second in pairwise(phrases)]
-    text = "\n".join(forms)
-    assert clean.simplify(text).split("\n") == simplify(text).split("\n")
+    assert_cleaned(SIMPLE, ["\n".join(forms)])
 
 
 def test_the_dictionaries_that_were_built_in_are_those_of_the_package() -> None:
@@ -215,23 +211,23 @@ def test_entities_are_those_of_html() -> None:
     above = (0xFDEF, 0xFDF0, 0xFFFD, 0xFFFE, 0xFFFF, 0x10000, 0x1FFFE, 0x10FFFF, 0x110000, 9_999_999, 10_000_000)
     numbers = [f"&#{made};" for point in (*edges, *above) for made in (f"{point}", f"x{point:x}", f"X{point:07X}")]
     twice = ["&amp;lt;", "&amp;amp;lt;", "&ampamp;lt;"]
-    assert_clean(Normalisation(entities=True), [*names, *numbers, *twice])
+    assert_cleaned(Normalisation(entities=True), [*names, *numbers, *twice])
 
 
 def test_the_properties_of_characters_are_those_of_unicode_14() -> None:
     """Letters and digits of user names, digits, and white space, of every character that Unicode 14 has."""
     names = [f"@{chr(point)}" for point in code_points()]
-    assert_clean(Normalisation(users="drop"), names)
+    assert_cleaned(Normalisation(users="drop"), names)
     assigned = [chr(point) for point in code_points() if not unassigned()[point]]
-    assert [_native.is_number(one) for one in assigned] == [one.isdecimal() for one in assigned]
-    assert_clean(Normalisation(rejoin=True), [f"字 {one}字" for one in assigned])
+    assert_weights(assigned)
+    assert_cleaned(Normalisation(rejoin=True), [f"字 {one}字" for one in assigned])
 
 
 @pytest.mark.parametrize("steps", [LONG, SHORT, ALL, replace(ALL, emoji="token", simplify=False)])
 def test_halves_are_joined_by_the_steps_that_join_them(steps: Normalisation) -> None:
     """Full-width signs make the step of addresses join them: then they are a picture, which they are not otherwise."""
     halves = ("\ud83d\ude00", "\ud83d\u200b\ude00", "\ud83c\udffb", "\ud83d", "\ud840\udc0b", "\ud840\u200b\udc0b")
-    assert_clean(
+    assert_cleaned(
         steps, [form.format(one) for one in halves for form in ("{}", "Ｗ{}", "{}書", "<{}>", "@{}", "沈{}藉口")]
     )
 
@@ -264,8 +260,8 @@ def test_every_short_text_of_few_pieces(alphabet: Sequence[str], size: int) -> N
     """All texts up to a size: each way in which these follow each other, and each within another."""
     sizes = range(size + 1 if FULL else size)
     texts = ["".join(one) for each in sizes for one in product(alphabet, repeat=each)]
-    assert_clean(LONG, texts)
-    assert_clean(SHORT, texts)
+    assert_cleaned(LONG, texts)
+    assert_cleaned(SHORT, texts)
 
 
 def test_what_is_looked_for_ends_where_its_definition_says() -> None:
@@ -284,9 +280,21 @@ def test_what_is_looked_for_ends_where_its_definition_says() -> None:
         "&a{};": 31,
     }
     for form, limit in limits.items():
-        assert_clean(LONG, [f"字{form}字".format("a" * size) for size in range(max(limit - 3, 0), limit + 3)])
-        assert_clean(SHORT, [f"字{form}字".format("1" * size) for size in range(max(limit - 3, 0), limit + 3)])
-    assert_clean(LONG, ["awww.a", "1www.a", "-www.a", "字www.a", "www.a", "wwww.a"])
+        assert_cleaned(LONG, [f"字{form}字".format("a" * size) for size in range(max(limit - 3, 0), limit + 3)])
+        assert_cleaned(SHORT, [f"字{form}字".format("1" * size) for size in range(max(limit - 3, 0), limit + 3)])
+    assert_cleaned(LONG, ["awww.a", "1www.a", "-www.a", "字www.a", "www.a", "wwww.a"])
+
+
+def test_what_begins_within_the_title_of_a_link_goes_with_it() -> None:
+    """As the definition has it, which looks on behind the link."""
+    assert_cleaned(Normalisation(tags=True), ['](a "](b)")c', '](a "](b "c")d', '](a "](b)"](c)d'])
+
+
+@pytest.mark.parametrize("form", ["a{}b@c.cn", "a@b{}c.cn", "a{}b://c", "http://a{}b", "www.a{}b", "a.cn{}b", "@a{}b"])
+def test_every_sign_within_an_address(form: str) -> None:
+    """Each character of ASCII, and its full-width form: it belongs to the address, or ends it."""
+    points = (*range(128), *range(0xFF00, 0xFF5F))
+    assert_cleaned(ALL, [f"字{form}字".format(chr(point)) for point in points])
 
 
 @pytest.mark.parametrize("steps", [LONG, SHORT, ALL, Normalisation(emoji="token", rejoin=True)])
@@ -299,7 +307,7 @@ def test_every_character_alone_and_among_others(steps: Normalisation) -> None:
     points = [*some, *edges, *letters, *range(256), *range(0xFF00, 0xFF60), *range(0xD7FE, 0xE002), sys.maxunicode]
     texts = [form.format(chr(point)) for point in points for form in ("{0}", "字{0} 字1{0}2 a {0}", "<{0}>.cn{0}&{0};")]
     for start in range(0, len(texts), 5000):
-        assert_clean(steps, texts[start : start + 5000])
+        assert_cleaned(steps, texts[start : start + 5000])
 
 
 @pytest.mark.parametrize(
@@ -324,31 +332,15 @@ def test_single_characters_are_joined_as_far_as_separators_reach(size: int) -> N
     apart = ".-!+"[:size].join("abc")
     texts = [apart, f"好 {apart}", f"{apart} 好吧"]
     assert_undone(SHORT, texts)
-    assert [("abc" in clean.after_nfkc(text, SHORT)) for text in texts] == [size <= 3] * 3
+    assert [("abc" in text) for text in as_long(texts, SHORT)] == [size <= 3] * 3
 
 
 def test_real_texts_are_those_of_the_definition() -> None:
     """Articles and comments, before and after NFKC."""
     texts = [*SAMPLE, *MORE, *some_texts(500)]
     for steps in (LONG, SHORT, ALL):
-        assert_clean(steps, texts)
+        assert_cleaned(steps, texts)
     assert_undone(SHORT, list(map(normalise, texts)))
-
-
-def test_a_text_that_is_not_changed_is_the_same_object() -> None:
-    """So that a batch of texts without tricks is not copied."""
-    texts = ["今天的新闻很好", "nothing to do"]
-    assert [one is text for one, text in zip(clean.clean(texts, LONG).texts, texts, strict=True)] == [True, True]
-    after = clean.after_nfkc_and_numbers(texts, SHORT)
-    assert [one is text for one, text in zip(after, texts, strict=True)] == [True, True]
-
-
-def test_texts_are_told_as_what_they_are() -> None:
-    """Those with an address or a full-width character of one, and those with a character that has a simplified form."""
-    found = clean.clean(["天", "天 www.a.cn", "天a＠b", "a@b.cn @c", "書", "書 http://a.cn"], ALL)
-    assert (found.addressed, found.simplified) == ([1, 2, 3, 5], [4, 5])
-    kept = clean.clean(["天a＠b", "書 http://a.cn"], Normalisation(emoji="drop"))
-    assert (kept.addressed, kept.simplified) == ([], [])
 
 
 def test_every_character_that_looks_like_another_is_that() -> None:
@@ -370,9 +362,10 @@ def test_every_character_that_looks_like_another_is_that() -> None:
 def test_every_symbol_is_one() -> None:
     """Each at the ends of the ranges, too."""
     every = [chr(point) for point in code_points() if not 0xD800 <= point < 0xE000]
-    assert [clean.has_symbol(one) for one in every] == [reference.has_symbol(one) for one in every]
-    edges = "\u218f\u2190\u2bff\u2c00\U0001efff\U0001f000\U0001faff\U0001fb00"
-    assert [clean.has_symbol(one) for one in edges] == [False, True, True, False] * 2
+    for start in range(0, len(every), 5000):
+        assert_units(every[start : start + 5000])
+    edges = "\u218f\u2190\u2bff\U0001efff\U0001f000\U0001faf6\U0001fb00"
+    assert "".join(as_units(edges)) == "\u2190\u2bff\U0001f000\U0001faf6"
 
 
 @pytest.mark.parametrize(
@@ -380,7 +373,7 @@ def test_every_symbol_is_one() -> None:
 )
 def test_schemes_are_dropped_where_hosts_begin(text: str) -> None:
     """Not behind a dot, a letter or a digit."""
-    assert clean.drop_schemes(text) == reference.drop_schemes(text)
+    assert_addresses([text])
 
 
 HOSTILE = (
@@ -429,6 +422,6 @@ def test_no_text_takes_quadratic_time(piece: str) -> None:
     every = replace(SHORT, entities=True, tags=True, rejoin=True, numbers="token")
     text = piece * (1_000_000 // len(piece))
     start = time.process_time()
-    clean.before_nfkc(text, every)
-    clean.after_nfkc_and_numbers([join_halves(text)], every)
+    as_long([text], every)
+    as_exact([text], replace(every, urls="drop"))
     assert time.process_time() - start < 1

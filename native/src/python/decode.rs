@@ -1,0 +1,294 @@
+//! Bytes that are read: records to the fields of articles, JSON objects to Python's values, texts with markup, log
+//! records.
+
+use std::borrow::Cow;
+
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+
+use super::values::{Given, text};
+use super::{caught, work};
+use crate::batches::{Batch, Format};
+use crate::decode::html;
+use crate::decode::json::{self, Container, NotJson, Number, Token};
+use crate::decode::readable::Markup;
+use crate::decode::{self, Kind, MOST_ID_BYTES, MOST_LEVELS, Reason};
+use crate::panics;
+
+/// Why there is no article: see `said`.
+pub type Said<'py> = (&'static str, usize, usize, Bound<'py, PyString>, &'static str);
+/// Id, texts, scope, and why there is no article.
+type Decoded<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>, Option<Bound<'py, PyString>>, Option<Said<'py>>);
+
+#[pyclass(frozen, module = "_native", name = "Format")]
+pub struct PyFormat(pub decode::Format);
+
+#[pymethods]
+impl PyFormat {
+    #[new]
+    #[pyo3(signature = (*, is_json, most_bytes, id_field, scope_field, text_fields, may_lack_texts))]
+    fn new(
+        is_json: bool,
+        most_bytes: usize,
+        id_field: Vec<u8>,
+        scope_field: Option<Vec<u8>>,
+        text_fields: Vec<Vec<u8>>,
+        may_lack_texts: bool,
+    ) -> Self {
+        Self(decode::Format { is_json, most_bytes, id_field, scope_field, text_fields, may_lack_texts })
+    }
+
+    fn decode<'py>(
+        &self,
+        py: Python<'py>,
+        key: Option<PyBackedBytes>,
+        value: Option<PyBackedBytes>,
+        fallback: Bound<'py, PyAny>,
+    ) -> PyResult<Decoded<'py>> {
+        let record = py.detach(|| panics::decode(&self.0, key.as_deref(), value.as_deref()));
+        let id = record.id.map_or(Ok(fallback), |id| text(py, &id).map(Bound::into_any))?;
+        match record.article {
+            Ok(article) => {
+                let texts: Vec<_> = article.texts.iter().map(|one| text(py, one)).collect::<PyResult<_>>()?;
+                let scope = article.scope.map(|scope| text(py, &scope)).transpose()?;
+                Ok((id, PyTuple::new(py, texts)?, scope, None))
+            }
+            Err(reason) => Ok((id, PyTuple::empty(py), None, Some(said(py, reason, Some(&self.0))?))),
+        }
+    }
+}
+
+#[pyfunction]
+pub fn key_id<'py>(py: Python<'py>, key: Option<PyBackedBytes>) -> PyResult<Option<Bound<'py, PyString>>> {
+    decode::key_id(key.as_deref()).map(|id| text(py, &id)).transpose()
+}
+
+#[pyfunction]
+#[pyo3(signature = (value, names = None, *, as_written = Vec::new()))]
+pub fn parse_object<'py>(
+    py: Python<'py>,
+    value: PyBackedBytes,
+    names: Option<Vec<Vec<u8>>>,
+    as_written: Vec<Vec<u8>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let made = caught(|| {
+        let mut reader = json::Reader::new(decode::checked(&value)?);
+        match reader.next_token()?.map(Kind::of).ok_or(Reason::NotJson)? {
+            Kind::Object => Members { py, names, as_written }.read(&mut reader),
+            other => {
+                while reader.next_token()?.is_some() {}
+                Err(Reason::NotObject(other).into())
+            }
+        }
+    })?;
+    match made {
+        Ok(members) => Ok(members.into_any()),
+        Err(Unmade::Reason(reason)) => said(py, reason, None)?.into_bound_py_any(py),
+        Err(Unmade::Error(error)) => Err(error),
+    }
+}
+
+/// Makes Python's values of the members of a JSON object.
+struct Members<'py> {
+    py: Python<'py>,
+    /// Names of the members that are made; all of them if there are none.
+    names: Option<Vec<Vec<u8>>>,
+    /// Names of those whose numbers are texts unless 64 bits hold them.
+    as_written: Vec<Vec<u8>>,
+}
+
+/// What holds the next value, and the name that it has in an object.
+enum Holder<'py> {
+    Object(Bound<'py, PyDict>, Option<Bound<'py, PyString>>),
+    Array(Bound<'py, PyList>),
+}
+
+enum Unmade {
+    Reason(Reason),
+    Error(PyErr),
+}
+
+impl<'py> Members<'py> {
+    /// Read what follows the beginning of the object.
+    fn read(&self, reader: &mut json::Reader) -> Result<Bound<'py, PyDict>, Unmade> {
+        let members = PyDict::new(self.py);
+        let mut open = vec![Holder::Object(members.clone(), None)];
+        let mut is_as_written = false;
+        while let Some(token) = reader.next_token()? {
+            match token {
+                Token::Name(name) => {
+                    let is_one_of = |names: &Vec<Vec<u8>>| names.iter().any(|one| name.is(one));
+                    if reader.depth() == 1 && self.names.as_ref().is_some_and(|names| !is_one_of(names)) {
+                        reader.skip_value()?;
+                    } else if let Some(Holder::Object(_, waiting)) = open.last_mut() {
+                        is_as_written = reader.depth() == 1 && is_one_of(&self.as_written);
+                        *waiting = Some(text(self.py, &name.text())?);
+                    }
+                }
+                Token::End => _ = open.pop(),
+                Token::Begin(Container::Object) => {
+                    let object = PyDict::new(self.py);
+                    hold(&open, object.as_any())?;
+                    open.push(Holder::Object(object, None));
+                    is_as_written = false;
+                }
+                Token::Begin(Container::Array) => {
+                    let array = PyList::empty(self.py);
+                    hold(&open, array.as_any())?;
+                    open.push(Holder::Array(array));
+                    is_as_written = false;
+                }
+                Token::Text(written) => hold(&open, text(self.py, &written.text())?.as_any())?,
+                Token::Number(number) => hold(&open, &self.number(number, is_as_written)?)?,
+                Token::Boolean(flag) => hold(&open, &flag.into_bound_py_any(self.py)?)?,
+                Token::Null => hold(&open, self.py.None().bind(self.py))?,
+            }
+        }
+        Ok(members)
+    }
+
+    fn number(&self, number: Number, is_as_written: bool) -> PyResult<Bound<'py, PyAny>> {
+        match number.whole().map(|whole| i64::try_from(whole).map_err(|_| whole as u64)) {
+            Some(Ok(whole)) => whole.into_bound_py_any(self.py),
+            Some(Err(whole)) => whole.into_bound_py_any(self.py),
+            None if is_as_written => number.written().into_bound_py_any(self.py),
+            None => number.float().into_bound_py_any(self.py),
+        }
+    }
+}
+
+impl From<NotJson> for Unmade {
+    fn from(error: NotJson) -> Self {
+        Self::Reason(error.into())
+    }
+}
+
+impl From<Reason> for Unmade {
+    fn from(reason: Reason) -> Self {
+        Self::Reason(reason)
+    }
+}
+
+impl From<PyErr> for Unmade {
+    fn from(error: PyErr) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Add a value to the innermost holder.
+fn hold<'py>(open: &[Holder<'py>], value: &Bound<'py, PyAny>) -> PyResult<()> {
+    match open.last() {
+        Some(Holder::Object(object, Some(name))) => object.set_item(name, value),
+        Some(Holder::Array(array)) => array.append(value),
+        Some(Holder::Object(_, None)) | None => unreachable!("a value has a holder, and in an object a name"),
+    }
+}
+
+/// What the text of a reason says: its name in `core/reasons.py`, a size or position, a limit, fields, a kind.
+pub fn said<'py>(py: Python<'py>, reason: Reason, format: Option<&decode::Format>) -> PyResult<Said<'py>> {
+    let none: &[Vec<u8>] = &[];
+    let texts = format.map_or(none, |format| &format.text_fields);
+    let (name, number, limit, fields, kind) = match reason {
+        Reason::Tombstone => ("TOMBSTONE", 0, 0, none, None),
+        Reason::TooLong(size) => ("TOO_LONG", size, format.map_or(0, |format| format.most_bytes), none, None),
+        Reason::TooDeep => ("TOO_DEEP", 0, MOST_LEVELS, none, None),
+        Reason::NotUtf8(at) => ("NOT_UTF8", at, 0, none, None),
+        Reason::NotJson => ("NOT_JSON", 0, 0, none, None),
+        Reason::NotObject(kind) => ("NOT_OBJECT", 0, 0, none, Some(kind)),
+        Reason::LongId(size) => ("LONG_ID", size, MOST_ID_BYTES, none, None),
+        Reason::NoText if format.is_some_and(|format| format.may_lack_texts) => ("NO_TEXTS", 0, 0, texts, None),
+        Reason::NoText => ("NO_TEXT", 0, 0, texts, None),
+        Reason::NotText(at, kind) => ("NOT_TEXT", 0, 0, &texts[at..=at], Some(kind)),
+        Reason::NotScope(kind) => {
+            let scope = format.and_then(|format| format.scope_field.as_ref());
+            ("NOT_SCOPE", 0, 0, scope.map_or(none, std::slice::from_ref), Some(kind))
+        }
+        Reason::EmptyText => ("EMPTY_TEXT", 0, 0, none, None),
+        Reason::Defect => ("DEFECT", 0, 0, none, None),
+    };
+    Ok((name, number, limit, text(py, &fields.join(&b", "[..]))?, kind.map_or("", Kind::name)))
+}
+
+#[pyfunction]
+pub fn text_of_html(html: Bound<'_, PyString>) -> PyResult<Bound<'_, PyString>> {
+    without(html, html::text_of)
+}
+
+#[pyfunction]
+#[pyo3(signature = (text, *, is_html, entities, tags))]
+pub fn readable(text: Bound<'_, PyString>, is_html: bool, entities: bool, tags: bool) -> PyResult<Bound<'_, PyString>> {
+    without(text, |text| decode::readable::readable(text, Markup { is_html, entities, tags }))
+}
+
+/// What a step leaves of a text; the same object if it is all of it.
+fn without<'py>(
+    given: Bound<'py, PyString>,
+    step: impl FnOnce(&[u8]) -> Cow<'_, [u8]> + Send,
+) -> PyResult<Bound<'py, PyString>> {
+    let bytes = Given::of(&given)?;
+    let made = work(given.py(), || match step(bytes.text().bytes()) {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(made) => Some(made),
+    })?;
+    made.map_or_else(|| Ok(given.clone()), |made| text(given.py(), &made))
+}
+
+/// What a plain batch says of itself, and how many bytes of texts it has; see the stub.
+type BatchFacts = (usize, bool, i64, i32, usize, usize, bool, usize, usize);
+
+#[pyclass(frozen, get_all, module = "_native")]
+pub struct JoinedBatches {
+    batches: Vec<BatchFacts>,
+    widths: Vec<usize>,
+    begins: Vec<usize>,
+    columns: Py<PyBytes>,
+    ids: Py<PyBytes>,
+    reasons: Py<PyBytes>,
+}
+
+#[pyfunction]
+#[pyo3(signature = (values, *, version, kinds, widths, special, last_status, most_entries))]
+#[expect(clippy::too_many_arguments, reason = "by name")]
+pub fn join_batches(
+    py: Python<'_>,
+    values: Vec<Bound<'_, PyBytes>>,
+    version: u8,
+    kinds: [u8; 2],
+    widths: Vec<Vec<usize>>,
+    special: [usize; 4],
+    last_status: u8,
+    most_entries: usize,
+) -> PyResult<JoinedBatches> {
+    if special.iter().any(|&kind| kind >= widths.len()) {
+        return Err(PyValueError::new_err(format!("columns of kinds {special:?} among {}", widths.len())));
+    }
+    let format = Format { version, kinds, widths, special, last_status, most_entries };
+    let values: Vec<&[u8]> = values.iter().map(PyBytesMethods::as_bytes).collect();
+    let joined = work(py, || format.join(&values))?;
+    let facts = |batch: &Batch| {
+        let [ids, reasons] = batch.text_bytes;
+        (
+            batch.value,
+            batch.is_seeded,
+            batch.read_to,
+            batch.partition,
+            batch.entries,
+            batch.name_bytes,
+            batch.is_ascii,
+            ids,
+            reasons,
+        )
+    };
+    let [ids, reasons] = &joined.texts;
+    Ok(JoinedBatches {
+        batches: joined.batches.iter().map(facts).collect(),
+        widths: joined.widths,
+        begins: joined.begins,
+        columns: PyBytes::new(py, &joined.bytes).unbind(),
+        ids: PyBytes::new(py, ids).unbind(),
+        reasons: PyBytes::new(py, reasons).unbind(),
+    })
+}
