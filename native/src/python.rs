@@ -31,13 +31,13 @@ mod _native {
     use crate::features::Feature;
     use crate::features::weights::COMMON_WORDS;
     use crate::panics::{self, Panic, Readers};
-    use crate::postings::chunk::{Blocks, Chunk, Damage, MOST_ENTRIES, words_of};
+    use crate::postings::chunk::{Blocks, Chunk, Damage, Key, MOST_ENTRIES, words_of};
     use crate::postings::near::{self, Account, Article, Demand, Limits, Meeting, Pair, SKETCH_WORDS, Sieve, WORDS};
     use crate::postings::plan::{self, BLOCKS_PER_WORD, MARGINS, Places, Planner, Shape};
-    use crate::postings::rows::Rows;
+    use crate::postings::rows::{ROW_WORDS, Rows};
     use crate::postings::search::{Search, Terms};
     use crate::postings::stock::Stock;
-    use crate::postings::tables::{KEY_FACTORS, Key, Tables};
+    use crate::postings::tables::{KEY_FACTORS, MOST_TABLES, Tables};
     use crate::reader::{Explained, Fields, OwnWords, Reader, Reading, Scheme, Status};
     use crate::segment::dictionary::jieba;
     use crate::settings::{Compared, Features, Normalisation, Settings, Treat, Treatment, Weights};
@@ -369,6 +369,10 @@ mod _native {
             next_run: u32,
             run_families: u32,
         ) -> PyResult<Self> {
+            if !(1..=MOST_TABLES).contains(&tables.into()) || ![16, 20, 24].contains(&block_bits) || row_words < ROW_WORDS {
+                let message = format!("{tables} tables of blocks of {block_bits} bits, rows of {row_words} words");
+                return Err(PyValueError::new_err(message));
+            }
             let tail = whole(words_of(tail).collect(), row_words, "rows")?;
             if chunk_rows == 0 || !(1..=MOST_ENTRIES).contains(&chunk_entries) {
                 let message = format!("chunks of {chunk_rows} rows and {chunk_entries} entries");
@@ -447,15 +451,14 @@ mod _native {
 
         #[getter]
         fn memory(&self, py: Python<'_>) -> PyResult<usize> {
-            self.locked(py, |tables| tables.memory())
+            self.locked(py, |tables| tables.cache.memory())
         }
 
         /// Keys and document numbers of a run that is in memory.
         fn entries<'py>(&self, py: Python<'py>, run: u64) -> PyResult<Arrays<'py>> {
             let tables = self.tables.lock().map_err(|_| broken())?;
-            let found = tables.runs.iter().flatten().find(|one| one.id == run);
-            let chunks = found.into_iter().flat_map(|run| run.slots.iter().filter_map(|slot| slot.chunk.as_ref()));
-            entries_of(py, chunks)
+            let places = tables.runs.iter().flatten().find(|one| one.id == run).map(|run| &run.places);
+            entries_of(py, places.into_iter().flatten().filter_map(|place| tables.cache.list(*place)))
         }
 
         /// The rows of some document numbers, or the keys of what is missing first.
@@ -466,33 +469,26 @@ mod _native {
         ) -> PyResult<(Vec<Bound<'py, PyBytes>>, Bound<'py, PyBytes>)> {
             let numbers = array(py, &numbers)?;
             let found = self.locked(py, |tables| {
-                let (rows, now) = (&tables.rows, tables.now());
-                let held = tables.low_watermark()..rows.after();
+                let held = tables.numbers();
                 if numbers.iter().any(|number| !held.contains(&(*number as u64))) {
                     return Err(held);
                 }
-                let mut missing: Vec<_> =
-                    numbers.iter().filter_map(|number| rows.missing(*number as u64, now)).collect();
-                missing.sort_unstable();
-                missing.dedup();
+                let missing = tables.missing_rows(numbers.iter().map(|number| *number as u64));
                 let words = numbers.iter().filter(|_| missing.is_empty());
-                let words = words.flat_map(|number| rows.row(*number as u64).words());
+                let words = words.flat_map(|number| tables.row(*number as u64).words());
                 let found = bytes_of(words.map(|word| word.to_le_bytes()));
                 Ok((missing, found))
             })?;
             let (missing, rows) = found.map_err(|held| {
                 PyValueError::new_err(format!("document numbers {numbers:?}: there are rows of {held:?}"))
             })?;
-            let keys = missing.into_iter().map(|chunk| PyBytes::new(py, &key_bytes(Key::Rows(chunk as u32)))).collect();
+            let keys = missing.into_iter().map(|key| PyBytes::new(py, &key_bytes(key))).collect();
             Ok((keys, PyBytes::new(py, &rows)))
         }
 
         /// Begin to use other chunks, and let others go where there are more than the budget allows.
         fn begin(&self, py: Python<'_>) -> PyResult<()> {
-            self.locked(py, |tables| {
-                tables.begin();
-                tables.evict();
-            })
+            self.locked(py, |tables| tables.cache.begin())
         }
     }
 
@@ -602,7 +598,7 @@ mod _native {
                 Some(withdrawn) => array(py, &withdrawn)?,
                 None => Vec::new(),
             };
-            let withdrawn = withdrawn.chunks_exact(3).map(|one| (one[0] as u64, one[1] as u64)).collect();
+            let withdrawn = withdrawn.chunks_exact(2).map(|one| (one[0] as u64, one[1] as u64)).collect();
             let terms = Terms { plan, lookups, limits, bucket_limit, candidates, best, withdrawn };
             Ok(Self(Mutex::new(Search::new(articles, terms))))
         }

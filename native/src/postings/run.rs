@@ -11,11 +11,10 @@
 //! first block u32, last block u32 of each chunk   filter: a bit for each value of a block's highest bits
 //! ```
 
-use std::cell::Cell;
 use std::ops::Range;
 
-use super::chunk::{Blocks, Chunk, Damage, Entry, MOST_ENTRIES, words_of};
-use super::stock::Stock;
+use super::cache::{Cache, Content, Place};
+use super::chunk::{Blocks, Chunk, Damage, Entry, Key, MOST_ENTRIES, words_of};
 
 /// Most entries of a run that has a filter, where blocks have enough bits for it to say something.
 const FILTERED_ENTRIES: u64 = 1 << 20;
@@ -27,17 +26,7 @@ const LEAST_FILTER_BITS: u32 = 6;
 const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 24;
 
-/// A chunk's place in memory.
-#[derive(Default)]
-pub struct Slot {
-    /// The chunk; none where it is not in memory.
-    pub chunk: Option<Chunk>,
-    /// When it was looked up last, by the count of `Tables::begin`; 0: not since its last turn in the queue of the
-    /// cache.
-    pub used: Cell<u32>,
-}
-
-/// The entries of one table that were added in one stretch.
+/// The entries of one table that were added in one stretch; perhaps while its chunks are still made, in order.
 pub struct Run {
     /// Which blocks it is sorted by.
     pub blocks: Blocks,
@@ -51,8 +40,9 @@ pub struct Run {
     pub chunk_entries: usize,
     /// Whether its chunks are stored; else they are all in memory.
     pub is_stored: bool,
-    /// Its chunks.
-    pub slots: Vec<Slot>,
+    /// Where its chunks are.
+    pub places: Vec<Place>,
+    /// First and last block of each chunk.
     ends: Vec<(u32, u32)>,
     /// By the highest bits of a block, the first chunk that does not end before it.
     jumps: Vec<u32>,
@@ -85,20 +75,85 @@ impl Filter {
 }
 
 impl Run {
-    /// Hold entries that are sorted, in memory.
+    /// Begin a run of at most so many entries, without any yet.
     #[must_use]
-    pub fn in_memory(
-        blocks: Blocks,
-        (id, before): (u64, u64),
-        sorted: &[Entry],
-        chunk_entries: usize,
-        stock: &mut Stock,
-    ) -> Self {
-        let mut building = Building::new(blocks, sorted.len() as u64, chunk_entries);
-        for entries in sorted.chunks(chunk_entries) {
-            building.add(Chunk::new(entries, blocks, stock), true);
+    pub fn new(blocks: Blocks, (id, before): (u64, u64), most: u64, chunk_entries: usize, is_stored: bool) -> Self {
+        let mut run = Self {
+            blocks,
+            id,
+            entries: 0,
+            before,
+            chunk_entries,
+            is_stored,
+            places: Vec::new(),
+            ends: Vec::new(),
+            jumps: Vec::new(),
+            jump_shift: 0,
+            filter: Filter::for_entries(most, blocks),
+        };
+        run.index(0);
+        run
+    }
+
+    /// Add the next chunk, of sorted entries; return its bytes if it is to be stored.
+    pub fn add(&mut self, entries: &[Entry], cache: &mut Cache) -> Option<(Key, Vec<u8>)> {
+        let chunk = Chunk::new(entries, self.blocks, &mut cache.stock);
+        if let Some(filter) = &mut self.filter {
+            chunk.keys().iter().for_each(|key| filter.add(self.blocks.of(*key), self.blocks));
         }
-        building.finish(id, before, false)
+        let stored = self.is_stored.then(|| (self.key(self.places.len()), chunk.to_bytes()));
+        self.entries += chunk.len() as u64;
+        self.ends.push(chunk.ends());
+        self.jumps[1] = self.ends.len() as u32;
+        let content = Content::List(chunk);
+        self.places.push(if self.is_stored { cache.offer(content) } else { cache.pin(content) });
+        stored
+    }
+
+    /// Finish the run: all its chunks were added, at least one.
+    #[must_use]
+    pub fn finish(mut self) -> Self {
+        self.filter = same_size(self.filter, self.entries, self.blocks);
+        self.index((self.ends.len().ilog2() + 1).min(u32::from(self.blocks.bits)));
+        self
+    }
+
+    /// Become a stored run of this number; return the chunks to store.
+    pub fn store(&mut self, id: u32, cache: &mut Cache) -> Vec<(Key, Vec<u8>)> {
+        (self.id, self.is_stored) = (id.into(), true);
+        self.places.iter().for_each(|place| cache.unpin(*place));
+        let chunks = (0..self.places.len()).filter_map(|at| Some((self.key(at), self.chunk(at, cache)?.to_bytes())));
+        chunks.collect()
+    }
+
+    /// The key of a chunk of a stored run.
+    #[must_use]
+    pub fn key(&self, at: usize) -> Key {
+        Key::List(self.id as u32, at as u32)
+    }
+
+    /// A chunk, if it is in memory; it is used now.
+    #[must_use]
+    pub fn chunk<'a>(&self, at: usize, cache: &'a Cache) -> Option<&'a Chunk> {
+        cache.list(self.places[at])
+    }
+
+    /// Take the stored bytes of a chunk. Those of one that is here are passed by.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where the bytes are no chunk of the table.
+    pub fn supply(&mut self, at: u32, bytes: &[u8], cache: &mut Cache) -> Result<(), Damage> {
+        if let Some(place) = self.places.get_mut(at as usize).filter(|place| !cache.has(**place)) {
+            let chunk = Chunk::from_bytes(bytes, self.blocks, &mut cache.stock)?;
+            *place = cache.add(Content::List(chunk));
+        }
+        Ok(())
+    }
+
+    /// Those of some chunks that are not in memory.
+    pub fn cold(&self, chunks: Range<usize>, cache: &Cache) -> impl Iterator<Item = Key> {
+        chunks.filter(|at| !cache.has(self.places[*at])).map(|at| self.key(at))
     }
 
     /// Whether a block may have entries, by the filter alone.
@@ -110,8 +165,18 @@ impl Run {
     /// The chunks that have the entries of a block.
     #[must_use]
     pub fn chunks_of(&self, block: u32) -> Range<usize> {
-        let jump = (block >> self.jump_shift) as usize;
-        chunks_of(&self.ends, self.jumps[jump] as usize..self.jumps[jump + 1] as usize, block)
+        let (ends, jump) = (&self.ends, (block >> self.jump_shift) as usize);
+        let among = self.jumps[jump] as usize..self.jumps[jump + 1] as usize;
+        let first = among.start + ends[among].partition_point(|&(_, last)| last < block);
+        let end = ends[first..].iter().position(|&(begin, _)| begin > block).map_or(ends.len(), |count| first + count);
+        first..end
+    }
+
+    /// Entries of a chunk, if all are of this block; 0 where the directory does not tell.
+    #[must_use]
+    pub fn full_of(&self, chunk: usize, block: u32) -> usize {
+        let is_full = self.ends[chunk] == (block, block) && chunk + 1 < self.ends.len();
+        if is_full { self.chunk_entries } else { 0 }
     }
 
     /// First and last block of each chunk.
@@ -156,12 +221,12 @@ impl Run {
         if entries > before || before > 1 << 32 {
             return Err(damage(&format!("says {entries} entries before document number {before}")));
         }
-        let filter = Filter::for_entries(entries, blocks);
-        if filter.as_ref().map_or(0, |filter| filter.bits) != filter_bits {
+        let mut run = Self::new(blocks, (id, before), entries, chunk_entries, true);
+        if run.filter.as_ref().map_or(0, |filter| filter.bits) != filter_bits {
             return Err(damage(&format!("has a filter of {filter_bits} bits for {entries} entries")));
         }
         let chunks = (entries as usize).div_ceil(chunk_entries);
-        if rest.len() != chunks * 8 + filter.as_ref().map_or(0, |filter| filter.words.len() * 8) {
+        if rest.len() != chunks * 8 + run.filter.as_ref().map_or(0, |filter| filter.words.len() * 8) {
             return Err(damage(&format!("has {} bytes for {entries} entries", bytes.len())));
         }
         let (ends, words) = rest.split_at(chunks * 8);
@@ -171,111 +236,18 @@ impl Run {
         if !in_order || ends[chunks - 1].1 >> blocks.bits != 0 {
             return Err(damage("is not in order of blocks"));
         }
-        let filter = filter.map(|filter| Filter { words: words_of(words).collect(), ..filter });
-        let slots = (0..chunks).map(|_| Slot::default()).collect();
-        Ok(Self::whole(blocks, slots, ends, filter, (id, entries, before), (chunk_entries, true)))
-    }
-
-    fn whole(
-        blocks: Blocks,
-        slots: Vec<Slot>,
-        ends: Vec<(u32, u32)>,
-        filter: Option<Filter>,
-        (id, entries, before): (u64, u64, u64),
-        (chunk_entries, is_stored): (usize, bool),
-    ) -> Self {
-        let bits = (ends.len().ilog2() + 1).min(u32::from(blocks.bits));
-        let jump_shift = u32::from(blocks.bits) - bits;
-        let jump = |number: u32| ends.partition_point(|&(_, last)| last >> jump_shift < number) as u32;
-        let jumps = (0..=1 << bits).map(jump).collect();
-        Self { blocks, id, entries, before, chunk_entries, is_stored, slots, ends, jumps, jump_shift, filter }
-    }
-}
-
-/// The chunks that have the entries of a block; the first of them is within `among`, or behind it.
-fn chunks_of(ends: &[(u32, u32)], among: Range<usize>, block: u32) -> Range<usize> {
-    let first = among.start + ends[among].partition_point(|&(_, last)| last < block);
-    let end = ends[first..].iter().position(|&(begin, _)| begin > block).map_or(ends.len(), |count| first + count);
-    first..end
-}
-
-/// A run while its chunks are made, in order.
-pub struct Building {
-    blocks: Blocks,
-    slots: Vec<Slot>,
-    ends: Vec<(u32, u32)>,
-    filter: Option<Filter>,
-    entries: u64,
-    chunk_entries: usize,
-}
-
-impl Building {
-    /// Begin a run of at most so many entries.
-    #[must_use]
-    pub fn new(blocks: Blocks, entries: u64, chunk_entries: usize) -> Self {
-        Self {
-            blocks,
-            slots: Vec::new(),
-            ends: Vec::new(),
-            filter: Filter::for_entries(entries, blocks),
-            entries: 0,
-            chunk_entries,
+        if let Some(filter) = &mut run.filter {
+            filter.words = words_of(words).collect();
         }
+        (run.entries, run.ends, run.places) = (entries, ends, vec![Place::default(); chunks]);
+        Ok(run.finish())
     }
 
-    /// Entries of each chunk, but of the last one.
-    #[must_use]
-    pub fn chunk_entries(&self) -> usize {
-        self.chunk_entries
-    }
-
-    /// The chunks so far.
-    #[must_use]
-    pub fn slots(&self) -> &[Slot] {
-        &self.slots
-    }
-
-    /// The chunks so far, to let them go or take them.
-    pub fn slots_mut(&mut self) -> &mut [Slot] {
-        &mut self.slots
-    }
-
-    /// First and last block of each chunk so far.
-    #[must_use]
-    pub fn ends(&self) -> &[(u32, u32)] {
-        &self.ends
-    }
-
-    /// The last block that has an entry so far.
-    #[must_use]
-    pub fn last_block(&self) -> Option<u32> {
-        self.ends.last().map(|&(_, last)| last)
-    }
-
-    /// The chunks that have the entries of a block so far.
-    #[must_use]
-    pub fn chunks_of(&self, block: u32) -> Range<usize> {
-        chunks_of(&self.ends, 0..self.ends.len(), block)
-    }
-
-    /// Add the next chunk; it stays in memory where `keep` says so.
-    pub fn add(&mut self, chunk: Chunk, keep: bool) {
-        for key in chunk.keys() {
-            if let Some(filter) = &mut self.filter {
-                filter.add(self.blocks.of(*key), self.blocks);
-            }
-        }
-        self.entries += chunk.len() as u64;
-        self.ends.push(chunk.ends());
-        self.slots.push(Slot { chunk: keep.then_some(chunk), used: Cell::default() });
-    }
-
-    /// Finish the run; it must have a chunk.
-    #[must_use]
-    pub fn finish(self, id: u64, before: u64, is_stored: bool) -> Run {
-        let Self { blocks, slots, ends, filter, entries, chunk_entries } = self;
-        let filter = same_size(filter, entries, blocks);
-        Run::whole(blocks, slots, ends, filter, (id, entries, before), (chunk_entries, is_stored))
+    /// Make the jumps by so many of the highest bits of a block.
+    fn index(&mut self, bits: u32) {
+        self.jump_shift = u32::from(self.blocks.bits) - bits;
+        let jump = |number: u32| self.ends.partition_point(|&(_, last)| last >> self.jump_shift < number) as u32;
+        self.jumps = (0..=1 << bits).map(jump).collect();
     }
 }
 
