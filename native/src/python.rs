@@ -486,9 +486,9 @@ mod _native {
             Ok((keys, PyBytes::new(py, &rows)))
         }
 
-        /// Begin to use other chunks, and let others go where there are more than the budget allows.
-        fn begin(&self, py: Python<'_>) -> PyResult<()> {
-            self.locked(py, |tables| tables.cache.begin())
+        /// Let chunks go that are beyond the budget.
+        fn evict(&self, py: Python<'_>) -> PyResult<()> {
+            self.locked(py, |tables| tables.cache.evict())
         }
     }
 

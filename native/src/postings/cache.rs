@@ -6,7 +6,7 @@
 //! nowhere yet, and its bytes are not of the budget.
 //!
 //! Which chunk goes is decided by second chance: a hand goes round the frames, and a chunk that was used since the hand
-//! came by last stays for another round. What was used since the last [`Cache::begin`] never goes.
+//! came by last stays for another round. None goes but in [`Cache::evict`].
 
 use std::cell::Cell;
 
@@ -45,8 +45,8 @@ pub struct Place {
 #[derive(Default)]
 struct Frame {
     content: Option<Content>,
-    /// The count of [`Cache::begin`] when it was used last; 0: not since the hand came by.
-    used: Cell<u32>,
+    /// Whether it was used since the hand came by.
+    is_used: Cell<bool>,
     /// Unlike that of every chunk that was here before, and not 0.
     tenant: u32,
     is_pinned: bool,
@@ -59,7 +59,6 @@ pub struct Cache {
     frames: Vec<Frame>,
     vacant: Vec<u32>,
     hand: usize,
-    now: u32,
     /// Most bytes of the chunks that are not pinned, and of the stock.
     budget: usize,
     /// Bytes of the chunks that are not pinned, and of those that are.
@@ -75,7 +74,6 @@ impl Cache {
             frames: Vec::new(),
             vacant: Vec::new(),
             hand: 0,
-            now: 1,
             budget,
             bytes: [0; 2],
         }
@@ -93,25 +91,22 @@ impl Cache {
         self.budget.saturating_sub(self.bytes[0] + self.stock.memory())
     }
 
-    /// Begin to use other chunks: those that were used until now may go, and chunks go until the rest is within the budget.
-    pub fn begin(&mut self) {
+    /// Let chunks go until the rest is within the budget.
+    pub fn evict(&mut self) {
         debug_assert_eq!(self.bytes, self.counted(), "bytes of chunks");
-        self.now = self.now.checked_add(1).unwrap_or(1);
         for _ in 0..2 * self.frames.len() {
             if self.bytes[0] + self.stock.memory() <= self.budget {
                 return;
             }
             self.hand = (self.hand + 1) % self.frames.len();
             let frame = &self.frames[self.hand];
-            match frame.used.get() {
-                used if frame.is_pinned || used == self.now => {}
-                0 => self.vacate(self.hand),
-                _ => frame.used.set(0),
+            if !frame.is_pinned && !frame.is_used.replace(false) {
+                self.vacate(self.hand);
             }
         }
     }
 
-    /// Add a chunk, as used now.
+    /// Add a chunk, as one that was used.
     pub fn add(&mut self, content: Content) -> Place {
         self.put(content, false)
     }
@@ -136,7 +131,7 @@ impl Cache {
         let frame = &mut self.frames[at];
         let memory = frame.content.as_ref().map_or(0, Content::memory);
         frame.is_pinned = false;
-        frame.used.set(self.now);
+        frame.is_used.set(true);
         self.bytes[1] -= memory;
         self.bytes[0] += memory;
     }
@@ -174,7 +169,7 @@ impl Cache {
 
     fn content(&self, place: Place) -> Option<&Content> {
         let frame = &self.frames[self.find(place)?];
-        frame.used.set(self.now);
+        frame.is_used.set(true);
         frame.content.as_ref()
     }
 
@@ -190,7 +185,7 @@ impl Cache {
             self.frames.len() as u32 - 1
         });
         let frame = &mut self.frames[at as usize];
-        *frame = Frame { content: Some(content), used: Cell::new(self.now), tenant: frame.tenant, is_pinned };
+        *frame = Frame { content: Some(content), is_used: Cell::new(true), tenant: frame.tenant, is_pinned };
         Place { frame: at, tenant: frame.tenant }
     }
 
@@ -223,5 +218,69 @@ fn words_of(content: Content) -> Box<[u64]> {
     match content {
         Content::List(chunk) => chunk.into_words(),
         Content::Rows(words) => words,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: usize = 8;
+    const MEMORY: usize = SIZE * 8 + CHUNK_OVERHEAD;
+
+    fn rows(word: u64) -> Content {
+        Content::Rows(vec![word; SIZE].into_boxed_slice())
+    }
+
+    /// A cache without a stock.
+    fn cache(chunks: usize) -> Cache {
+        Cache { stock: Stock::default(), ..Cache::new(chunks * MEMORY, [0; 2]) }
+    }
+
+    #[test]
+    fn what_was_used_has_a_second_chance() {
+        let mut cache = cache(2);
+        let [a, b, c] = [1, 2, 3].map(|word| cache.add(rows(word)));
+        let here = |cache: &Cache, places: [Place; 3]| places.map(|place| cache.has(place));
+        cache.evict();
+        assert_eq!(here(&cache, [a, b, c]), [true, false, true], "the hand begins behind the first, and all were used");
+        assert!(cache.rows(c).is_some());
+        let d = cache.add(rows(4));
+        cache.evict();
+        assert_eq!(here(&cache, [a, c, d]), [false, true, true], "the hand came by c, which was used, and then by a");
+        cache.evict();
+        assert_eq!((cache.bytes, cache.room()), ([2 * MEMORY, 0], 0), "none goes while the rest is within the budget");
+        cache.budget = 0;
+        cache.evict();
+        assert_eq!((cache.memory(), cache.counted()), (0, [0; 2]));
+    }
+
+    #[test]
+    fn a_place_whose_chunk_has_gone_leads_nowhere() {
+        let mut cache = cache(1);
+        assert!(!cache.has(Place::default()));
+        let place = cache.add(rows(1));
+        cache.remove(place);
+        let next = cache.add(rows(2));
+        assert_eq!((place.frame, cache.rows(place)), (next.frame, None));
+        cache.remove(place);
+        cache.remove(Place::default());
+        assert_eq!(cache.rows(next), Some(&[2; SIZE][..]));
+        assert!(!cache.has(Place::default()));
+    }
+
+    #[test]
+    fn a_pinned_chunk_stays_beyond_the_budget_until_it_is_unpinned() {
+        let mut cache = cache(0);
+        let place = cache.pin(rows(1));
+        cache.evict();
+        assert_eq!((cache.memory(), cache.rows(place)), (MEMORY, Some(&[1; SIZE][..])));
+        let offered = cache.offer(rows(2));
+        assert!(!cache.has(offered), "no room");
+        cache.unpin(place);
+        cache.unpin(place);
+        assert_eq!(cache.counted(), cache.bytes);
+        cache.evict();
+        assert_eq!((cache.has(place), cache.memory()), (false, 0));
     }
 }

@@ -108,7 +108,7 @@ impl Rows {
         }
     }
 
-    /// The chunks of some rows that are to be fetched first. All of them are used now.
+    /// The chunks of some rows that are to be fetched first. This is a use of them.
     #[must_use]
     pub fn missing(&self, numbers: impl Iterator<Item = u64>, cache: &Cache) -> Vec<Key> {
         let chunks = numbers.map(|number| number / self.of_chunk as u64);
@@ -163,5 +163,11 @@ impl Rows {
         let gone = (number / self.of_chunk as u64).saturating_sub(self.base).min(self.places.len() as u64);
         self.base += gone;
         self.places.drain(..gone as usize).for_each(|place| cache.remove(place));
+    }
+
+    /// The number of chunks that are here.
+    #[cfg(test)]
+    pub fn held(&self, cache: &Cache) -> usize {
+        self.places.iter().filter(|place| cache.has(**place)).count()
     }
 }

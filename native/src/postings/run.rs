@@ -57,6 +57,7 @@ struct Filter {
 }
 
 impl Filter {
+    /// Of a run of at most so many entries; entries that a merge drops may leave it larger than it had to be.
     fn for_entries(entries: u64, blocks: Blocks) -> Option<Self> {
         let bits = (entries.max(1).ilog2() + 1 + FILTER_BITS).clamp(LEAST_FILTER_BITS, u32::from(blocks.bits));
         let says_something = entries <= FILTERED_ENTRIES && entries < 1 << bits;
@@ -113,7 +114,6 @@ impl Run {
     /// Finish the run: all its chunks were added, at least one.
     #[must_use]
     pub fn finish(mut self) -> Self {
-        self.filter = same_size(self.filter, self.entries, self.blocks);
         self.index((self.ends.len().ilog2() + 1).min(u32::from(self.blocks.bits)));
         self
     }
@@ -132,7 +132,7 @@ impl Run {
         Key::List(self.id as u32, at as u32)
     }
 
-    /// A chunk, if it is in memory; it is used now.
+    /// A chunk, if it is in memory; that is a use of it.
     #[must_use]
     pub fn chunk<'a>(&self, at: usize, cache: &'a Cache) -> Option<&'a Chunk> {
         cache.list(self.places[at])
@@ -221,12 +221,13 @@ impl Run {
         if entries > before || before > 1 << 32 {
             return Err(damage(&format!("says {entries} entries before document number {before}")));
         }
-        let mut run = Self::new(blocks, (id, before), entries, chunk_entries, true);
-        if run.filter.as_ref().map_or(0, |filter| filter.bits) != filter_bits {
-            return Err(damage(&format!("has a filter of {filter_bits} bits for {entries} entries")));
-        }
+        let filter_words = match filter_bits {
+            0 => 0,
+            bits if (LEAST_FILTER_BITS..=blocks.bits.into()).contains(&bits) => 1 << (bits - LEAST_FILTER_BITS),
+            bits => return Err(damage(&format!("has a filter of {bits} bits"))),
+        };
         let chunks = (entries as usize).div_ceil(chunk_entries);
-        if rest.len() != chunks * 8 + run.filter.as_ref().map_or(0, |filter| filter.words.len() * 8) {
+        if rest.len() != (chunks + filter_words) * 8 {
             return Err(damage(&format!("has {} bytes for {entries} entries", bytes.len())));
         }
         let (ends, words) = rest.split_at(chunks * 8);
@@ -236,9 +237,8 @@ impl Run {
         if !in_order || ends[chunks - 1].1 >> blocks.bits != 0 {
             return Err(damage("is not in order of blocks"));
         }
-        if let Some(filter) = &mut run.filter {
-            filter.words = words_of(words).collect();
-        }
+        let mut run = Self::new(blocks, (id, before), 0, chunk_entries, true);
+        run.filter = (filter_bits > 0).then(|| Filter { bits: filter_bits, words: words_of(words).collect() });
         (run.entries, run.ends, run.places) = (entries, ends, vec![Place::default(); chunks]);
         Ok(run.finish())
     }
@@ -251,16 +251,61 @@ impl Run {
     }
 }
 
-/// A filter of the size that a run of so many entries has: where entries were dropped it may be smaller.
-fn same_size(filter: Option<Filter>, entries: u64, blocks: Blocks) -> Option<Filter> {
-    let (mut filter, right) = (filter?, Filter::for_entries(entries, blocks)?);
-    while filter.bits > right.bits {
-        let bit = |at: usize| filter.words[at / 64] >> (at % 64) & 1;
-        let mut words = vec![0; (filter.words.len() / 2).max(1)];
-        for at in 0..1_usize << (filter.bits - 1) {
-            words[at / 64] |= (bit(2 * at) | bit(2 * at + 1)) << (at % 64);
-        }
-        filter = Filter { bits: filter.bits - 1, words };
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(most: u64, blocks: &[u32]) -> (Run, Cache) {
+        let mut cache = Cache::new(usize::MAX, [0; 2]);
+        let mut run = Run::new(Blocks { table: 1, bits: 16 }, (3, 1 << 20), most, 4, true);
+        let entry = |(block, number): (&u32, u32)| Entry { key: u64::from(*block) << 32, number };
+        let entries: Vec<_> = blocks.iter().zip(0..).map(entry).collect();
+        entries.chunks(4).for_each(|entries| assert!(run.add(entries, &mut cache).is_some()));
+        (run, cache)
     }
-    Some(filter)
+
+    #[test]
+    fn a_block_is_found_in_a_run_that_is_made_finished_or_opened() {
+        let blocks = [1, 1, 2, 5, 9, 9, 9, 9, 9, 9, 700, 40_000, 65_535];
+        let (run, _) = made(blocks.len() as u64, &blocks);
+        let check = |run: &Run, how: &str| {
+            for block in (0..1000).chain(39_990..40_010).chain(65_000..65_536) {
+                let chunks = blocks.chunks(4).enumerate().filter(|(_, chunk)| chunk.contains(&block)).map(|(at, _)| at);
+                let chunks: Vec<_> = chunks.collect();
+                assert!(run.may_have(block) || chunks.is_empty(), "{block} {how}");
+                let found: Vec<_> = run.chunks_of(block).collect();
+                assert!(chunks.iter().all(|chunk| found.contains(chunk)), "{block} in {chunks:?} {how}: {found:?}");
+                assert!(found.iter().all(|at| (run.ends()[*at].0..=run.ends()[*at].1).contains(&block)), "{block} {how}");
+            }
+            assert!((0..65_536).filter(|block| run.may_have(*block)).count() < 8192, "what the filter lets through {how}");
+            assert_eq!([run.full_of(0, 1), run.full_of(1, 9), run.full_of(2, 9)], [0, 4, 0], "{how}");
+        };
+        check(&run, "made");
+        let directory = run.finish().directory();
+        let run = Run::from_directory(3, &directory).expect("a directory");
+        check(&run, "opened");
+        check(&run.finish(), "finished");
+    }
+
+    #[test]
+    fn a_run_of_which_a_merge_dropped_entries_can_be_opened() {
+        for most in [13, 1000, 60_000, 70_000, 1 << 21] {
+            let directory = made(most, &[7; 13]).0.finish().directory();
+            let run = Run::from_directory(3, &directory).expect("a directory");
+            assert_eq!((run.entries, run.directory()), (13, directory));
+        }
+    }
+
+    #[test]
+    fn a_damaged_directory_is_refused() {
+        let whole = made(10, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]).0.finish().directory();
+        for cut in [0, 23, 24, whole.len() - 1] {
+            assert!(Run::from_directory(3, &whole[..cut]).is_err(), "{cut} bytes");
+        }
+        for (at, value) in [(0, 2), (1, 16), (2, 17), (3, 0), (3, 5), (3, 17), (4, 0), (4, 255), (14, 0), (20, 0), (24, 9)] {
+            let mut other = whole.clone();
+            other[at] = value;
+            assert!(Run::from_directory(3, &other).is_err(), "byte {at} is {value}");
+        }
+    }
 }

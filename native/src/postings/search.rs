@@ -121,7 +121,7 @@ impl Search {
         while self.article < self.articles.len() {
             while self.room > 0 && (self.checked < self.passed.len() || self.lookup < self.lookups().len()) {
                 if !std::mem::take(&mut self.is_resumed) {
-                    tables.cache.begin();
+                    tables.cache.evict();
                 }
                 let missing = if self.checked < self.passed.len() { self.check(tables) } else { self.compare(tables) };
                 if !missing.is_empty() {
@@ -132,7 +132,7 @@ impl Search {
             self.article += 1;
             self.begin_article();
         }
-        tables.cache.begin();
+        tables.cache.evict();
         Vec::new()
     }
 

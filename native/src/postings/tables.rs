@@ -163,7 +163,7 @@ impl Tables {
         self.changes
     }
 
-    /// The chunks of some rows that are to be supplied first. All of these rows are used now.
+    /// The chunks of some rows that are to be supplied first. This is a use of them.
     #[must_use]
     pub fn missing_rows(&self, numbers: impl Iterator<Item = u64>) -> Vec<Key> {
         self.rows.missing(numbers, &self.cache)
@@ -199,7 +199,7 @@ impl Tables {
             self.fold(table, self.fold - table as u64 * self.fold / (4 * self.blocks.len() as u64));
         }
         self.go_on(rows.len() / row_words);
-        self.cache.begin();
+        self.cache.evict();
     }
 
     /// Append to the tables what rows have that are stored already: after opening, perhaps to read alone, so that nothing
@@ -377,6 +377,236 @@ impl Tables {
         run.places.iter().for_each(|place| self.cache.remove(*place));
         if run.is_stored {
             self.work.removed.push(run.id as u32);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::postings::near::{Article, Demand, Limits, Sieve};
+    use crate::postings::plan::WORD_BITS;
+    use crate::postings::rows::ROW_WORDS;
+    use crate::postings::search::{Search, Terms};
+
+    const ROWS: usize = 4;
+    const BLOCKS: [Blocks; 2] = [Blocks { table: 0, bits: 16 }, Blocks { table: 1, bits: 16 }];
+    const BEST: usize = 300;
+
+    fn random(state: &mut u64, below: u64) -> u64 {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) % below
+    }
+
+    /// Tables, and what their owner has stored. The first word of a row is all that differs.
+    struct Owner {
+        tables: Tables,
+        words: Vec<u64>,
+        chunks: BTreeMap<Key, Vec<u8>>,
+        directories: BTreeMap<u32, Vec<u8>>,
+    }
+
+    impl Owner {
+        fn new(budget: usize) -> Self {
+            let tables = Self::tables(budget, (0, 0), Vec::new());
+            Self { tables, words: Vec::new(), chunks: BTreeMap::new(), directories: BTreeMap::new() }
+        }
+
+        fn tables(budget: usize, ends: (u64, u64), tail: Vec<u64>) -> Tables {
+            let mut tables = Tables::new(BLOCKS.to_vec(), Rows::stored(ROW_WORDS, ROWS, ends, tail), budget, 40, 4);
+            tables.number_from(0, 8);
+            tables
+        }
+
+        fn row(word: u64) -> [u64; ROW_WORDS] {
+            std::array::from_fn(|at| if at == 0 { word } else { 0 })
+        }
+
+        fn append(&mut self, words: &[u64]) {
+            self.words.extend(words);
+            let rows: Vec<_> = words.iter().flat_map(|word| Self::row(*word)).collect();
+            self.tables.append(&rows, ROW_WORDS);
+            self.work();
+        }
+
+        fn drop_before(&mut self, number: u64) {
+            self.tables.drop_before(number);
+            self.work();
+        }
+
+        fn work(&mut self) {
+            loop {
+                let work = self.tables.take_work();
+                self.chunks.extend(work.chunks);
+                self.directories.extend(work.named);
+                for id in work.removed {
+                    self.chunks.retain(|key, _| !matches!(key, Key::List(run, _) if *run == id));
+                    self.directories.remove(&id);
+                }
+                self.check();
+                if work.missing.is_empty() {
+                    return;
+                }
+                self.supply(&work.missing);
+                self.tables.go_on(0);
+            }
+        }
+
+        fn supply(&mut self, keys: &[Key]) {
+            for key in keys {
+                let bytes = match key {
+                    Key::List(..) => self.chunks[key].clone(),
+                    Key::Rows(chunk) => {
+                        let words = &self.words[*chunk as usize * ROWS..][..ROWS];
+                        words.iter().flat_map(|word| Self::row(*word)).flat_map(u64::to_le_bytes).collect()
+                    }
+                };
+                self.tables.supply(*key, &bytes).expect("what was stored");
+            }
+        }
+
+        /// Every chunk in the cache has one owner, and those that are stored nowhere are here.
+        fn check(&self) {
+            let Tables { runs, merge, rows, cache, .. } = &self.tables;
+            let runs = || runs.iter().flatten().chain(merge.iter().map(|merge| &merge.made));
+            let lists = runs().flat_map(|run| &run.places).filter_map(|place| cache.list(*place));
+            let lists: usize = lists.map(|chunk| memory_of(chunk.size())).sum();
+            let held = lists + rows.held(cache) * memory_of(rows.chunk_words());
+            assert_eq!(cache.memory(), held + cache.stock.memory());
+            assert!(runs().filter(|run| !run.is_stored).flat_map(|run| &run.places).all(|place| cache.has(*place)));
+            let families: Vec<_> = runs().filter(|run| run.is_stored).map(|run| run.id % 8).collect();
+            let is_shared = |family: &u64| families.iter().filter(|other| *other == family).count() > 1;
+            assert!(families.len() > 8 || !families.iter().any(is_shared), "{families:?}");
+        }
+
+        /// What is near a word, looked up while `meanwhile` happens wherever chunks are missing; and what should be.
+        fn near(&mut self, word: u64, bucket_limit: usize, mut meanwhile: impl FnMut(&mut Self)) -> [Vec<u64>; 2] {
+            let (numbers, mask) = (self.tables.numbers(), Sieve { sure: [u64::MAX, 0], most: WORD_BITS as u32 });
+            let article = Article {
+                keys: [word, 0, 0, 0],
+                words: [word, 0, 0, 0],
+                sketch: [0; 4],
+                sieves: [mask; 4],
+                demand: Demand { reach: 64, least_equal: 0, far_equal: 0 },
+                group: 0,
+                oldest: 0,
+                own_id: None,
+                before: numbers.end,
+            };
+            let limits = Limits {
+                directed: false,
+                compares: false,
+                value_words: 0,
+                has_form: false,
+                certain: -1,
+                far: 0,
+                form_limit: 0,
+            };
+            let plan = vec![0, 1 << 16];
+            let (best, withdrawn) = (BEST, Vec::new());
+            let terms = Terms { plan, lookups: 2, limits, bucket_limit, candidates: None, best, withdrawn };
+            let mut search = Search::new(vec![article; 2], terms);
+            loop {
+                let missing = search.run(&mut self.tables);
+                if missing.is_empty() {
+                    break;
+                }
+                meanwhile(self);
+                self.supply(&missing.into_iter().filter(|key| self.is_stored(key)).collect::<Vec<_>>());
+            }
+            let mut expected: Vec<u64> = Vec::new();
+            for blocks in BLOCKS {
+                let numbers = numbers.clone().rev();
+                let list = numbers.filter(|number| blocks.of(self.words[*number as usize]) == blocks.of(word));
+                let ranks = list.map(|number| u64::from((self.words[number as usize] ^ word).count_ones()) << 32 | number);
+                expected.extend(ranks.take(bucket_limit));
+            }
+            expected.sort_unstable();
+            expected.dedup();
+            expected.truncate(BEST);
+            let of_article = |number| {
+                let near = search.near().filter(move |(article, ..)| *article == number);
+                near.map(|(_, number, distance)| u64::from(distance) << 32 | u64::from(number)).collect::<Vec<_>>()
+            };
+            assert_eq!(of_article(0), of_article(1));
+            [of_article(1), expected]
+        }
+
+        fn is_stored(&self, key: &Key) -> bool {
+            matches!(key, Key::Rows(_)) || self.chunks.contains_key(key)
+        }
+
+        /// Tables as they are after a new start.
+        fn reopen(&mut self, budget: usize) {
+            let Range { start: first, end: after } = self.tables.numbers();
+            let rows: Vec<_> = self.words.iter().flat_map(|word| Self::row(*word)).collect();
+            let tail = rows[after as usize / ROWS * ROWS * ROW_WORDS..].to_vec();
+            let named: Vec<_> = self.tables.runs.iter().flatten().filter(|run| run.is_stored).map(|run| run.id).collect();
+            self.tables = Self::tables(budget, (first, after), tail);
+            self.tables.drop_before(first);
+            for id in named {
+                self.tables.open_run(id as u32, &self.directories[&(id as u32)]).expect("a directory");
+            }
+            let begin = (0..BLOCKS.len()).map(|table| self.tables.end_of(table)).min().expect("two tables").max(first);
+            self.tables.append_missing(begin, &rows[begin as usize * ROW_WORDS..], ROW_WORDS);
+            let is_of = |key: &Key| !matches!(key, Key::List(id, _) if !named_has(&self.tables, *id));
+            self.chunks.retain(|key, _| is_of(key));
+        }
+    }
+
+    fn named_has(tables: &Tables, id: u32) -> bool {
+        tables.runs.iter().flatten().any(|run| run.id == u64::from(id))
+    }
+
+    #[test]
+    fn entries_are_found_whatever_is_in_memory_and_whatever_happens_meanwhile() {
+        for (seed, budget) in [(1, 0), (2, 3000), (3, 20_000), (4, 1 << 30)] {
+            let (mut owner, mut state) = (Owner::new(budget), seed);
+            for turn in 0..120 {
+                let kinds = [random(&mut state, 1 << 16), 7, 7, 8];
+                let mut word = || {
+                    let kind = kinds[random(&mut state, 4) as usize];
+                    kind << 48 | random(&mut state, 3) << 32 | random(&mut state, 1 << 20)
+                };
+                let words: Vec<_> = (0..1 + turn % 60).map(|_| word()).collect();
+                let (asked, later) = (word(), [word(), word(), word()]);
+                owner.append(&words);
+                let limit = if turn % 3 == 0 { 9 } else { usize::MAX };
+                if turn % 10 == 9 {
+                    let Range { start, end } = owner.tables.numbers();
+                    owner.drop_before(start + (end - start) / 5);
+                }
+                let mut times = 0;
+                let [found, expected] = owner.near(asked, limit, |owner| {
+                    times += 1;
+                    if times % 2 == 0 && times < 8 {
+                        owner.append(&later);
+                    }
+                });
+                assert_eq!(found, expected, "seed {seed}, turn {turn}");
+                assert!(budget > 0 || turn < 2 || times > 0, "nothing was fetched");
+                if turn % 25 == 24 {
+                    owner.reopen(budget);
+                    owner.check();
+                }
+            }
+            assert!(owner.tables.runs.iter().all(|runs| (1..40).contains(&runs.len())));
+            let mut warmed = 0;
+            loop {
+                let cold = owner.tables.cold(3);
+                if cold.is_empty() {
+                    break;
+                }
+                warmed += cold.len();
+                owner.supply(&cold);
+                owner.check();
+            }
+            let room = owner.tables.cache.room();
+            owner.tables.cache.evict();
+            assert_eq!(owner.tables.cache.room(), room, "no more was warmed than there was room for");
+            assert_eq!(warmed > 0, budget > 3000, "{warmed} chunks");
         }
     }
 }
