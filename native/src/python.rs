@@ -32,8 +32,8 @@ mod _native {
     use crate::features::weights::COMMON_WORDS;
     use crate::panics::{self, Panic, Readers};
     use crate::postings::chunk::{Blocks, Chunk, Damage, Key, MOST_ENTRIES, words_of};
-    use crate::postings::near::{self, Account, Article, Demand, Limits, Meeting, Pair, SKETCH_WORDS, Sieve, WORDS};
-    use crate::postings::plan::{self, BLOCKS_PER_WORD, MARGINS, Places, Planner, Shape};
+    use crate::postings::near::{self, ACCOUNT_BYTES, Article, Demand, Limits, Pair, SKETCH_WORDS, Sieve, WORDS};
+    use crate::postings::plan::{self, BLOCKS_PER_WORD, MARGINS, Planner, Shape};
     use crate::postings::rows::{ROW_WORDS, Rows};
     use crate::postings::search::{Search, Terms};
     use crate::postings::stock::Stock;
@@ -164,7 +164,7 @@ mod _native {
         }
         let limits = Limits {
             directed,
-            compares: sketch_words > 0,
+            compares: directed && sketch_words > 0,
             value_words: sketch_words - form_words,
             has_form: form_words > 0,
             certain,
@@ -181,9 +181,9 @@ mod _native {
                     limits: &limits,
                 }
             };
-            let mut made = vec![0; pairs * Account::BYTES];
-            for (at, bytes) in made.chunks_exact_mut(Account::BYTES).enumerate() {
-                bytes.copy_from_slice(&pair(at).account().to_bytes());
+            let mut made = vec![0; pairs * ACCOUNT_BYTES];
+            for (at, bytes) in made.chunks_exact_mut(ACCOUNT_BYTES).enumerate() {
+                bytes.copy_from_slice(&pair(at).account());
             }
             made
         })?;
@@ -242,25 +242,29 @@ mod _native {
         }
         let (counts, passed, places) = work(py, || {
             let (mut counts, mut passed, mut places) = (Vec::new(), Vec::new(), Vec::new());
-            let mut planned = Places::of(plan.get(..lookups).unwrap_or_default());
+            let places_of = |plan: &[u32]| plan.iter().copied().zip(0..).collect::<HashMap<_, i32>>();
+            let mut planned = places_of(plan.get(..lookups).unwrap_or_default());
             for (at, entry) in others.chunks_exact(key_words).enumerate() {
                 let article = if articles == 1 { 0 } else { at };
                 if article > 0 && plan.len() > lookups {
-                    planned = Places::of(&plan[article * lookups..][..lookups]);
+                    planned = places_of(&plan[article * lookups..][..lookups]);
                 }
                 let sieves: [Sieve; WORDS] = std::array::from_fn(|word| {
                     let masks = &sure[2 * (article * key_words + word.min(key_words - 1))..];
                     Sieve { sure: [masks[0], masks[1]], most: most[article][0] as u32 }
                 });
                 let article = &keys[article * key_words..][..key_words];
-                let meeting = Meeting { article, entry, sieves: &sieves, block_bits };
-                for (count, passes) in (0..key_words).map(|word| meeting.sieved(word)) {
+                for (sieve, (one, other)) in sieves.iter().zip(article.iter().zip(entry)) {
+                    let count = sieve.count(*one, *other);
                     counts.push(count as u8);
-                    passed.push(u8::from(passes));
+                    passed.push(u8::from(sieve.passes(count)));
                 }
                 let tables = if lookups == 0 { 0 } else { key_words * BLOCKS_PER_WORD };
-                let place = |table| meeting.place(table, &planned).map_or(i32::MAX, |place| place as i32);
-                places.extend((0..tables as u8).map(place));
+                places.extend((0..tables as u8).map(|table| {
+                    let blocks = Blocks { table, bits: block_bits };
+                    let mask = blocks.of(article[blocks.word()]) ^ blocks.of(entry[blocks.word()]);
+                    planned.get(&(u32::from(table) << block_bits | mask)).copied().unwrap_or(i32::MAX)
+                }));
             }
             (counts, passed, bytes_of(places.into_iter().map(i32::to_le_bytes)))
         })?;
@@ -369,7 +373,10 @@ mod _native {
             next_run: u32,
             run_families: u32,
         ) -> PyResult<Self> {
-            if !(1..=MOST_TABLES).contains(&tables.into()) || ![16, 20, 24].contains(&block_bits) || row_words < ROW_WORDS {
+            if !(1..=MOST_TABLES).contains(&tables.into())
+                || ![16, 20, 24].contains(&block_bits)
+                || row_words < ROW_WORDS
+            {
                 let message = format!("{tables} tables of blocks of {block_bits} bits, rows of {row_words} words");
                 return Err(PyValueError::new_err(message));
             }
@@ -384,8 +391,8 @@ mod _native {
             }
             let blocks = (0..tables).map(|table| Blocks { table, bits: block_bits }).collect();
             let rows = Rows::stored(row_words, chunk_rows, (first, after), tail);
-            let mut tables = Tables::new(blocks, rows, memory_bytes, fold_entries, chunk_entries);
-            tables.number_from(next_run, run_families);
+            let numbers = (next_run, run_families);
+            let mut tables = Tables::new(blocks, rows, memory_bytes, fold_entries, chunk_entries, numbers);
             tables.drop_before(first);
             Ok(Self { tables: Mutex::new(tables), row_words })
         }
@@ -588,7 +595,7 @@ mod _native {
             let limits = Limits {
                 directed,
                 value_words: sketch_words - usize::from(has_form && count > 0),
-                compares,
+                compares: directed && compares,
                 has_form,
                 certain,
                 far,

@@ -167,6 +167,7 @@ impl Rows {
 
     /// The number of chunks that are here.
     #[cfg(test)]
+    #[must_use]
     pub fn held(&self, cache: &Cache) -> usize {
         self.places.iter().filter(|place| cache.has(**place)).count()
     }

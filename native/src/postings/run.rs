@@ -275,9 +275,15 @@ mod tests {
                 assert!(run.may_have(block) || chunks.is_empty(), "{block} {how}");
                 let found: Vec<_> = run.chunks_of(block).collect();
                 assert!(chunks.iter().all(|chunk| found.contains(chunk)), "{block} in {chunks:?} {how}: {found:?}");
-                assert!(found.iter().all(|at| (run.ends()[*at].0..=run.ends()[*at].1).contains(&block)), "{block} {how}");
+                assert!(
+                    found.iter().all(|at| (run.ends()[*at].0..=run.ends()[*at].1).contains(&block)),
+                    "{block} {how}"
+                );
             }
-            assert!((0..65_536).filter(|block| run.may_have(*block)).count() < 8192, "what the filter lets through {how}");
+            assert!(
+                (0..65_536).filter(|block| run.may_have(*block)).count() < 8192,
+                "what the filter lets through {how}"
+            );
             assert_eq!([run.full_of(0, 1), run.full_of(1, 9), run.full_of(2, 9)], [0, 4, 0], "{how}");
         };
         check(&run, "made");
@@ -302,7 +308,9 @@ mod tests {
         for cut in [0, 23, 24, whole.len() - 1] {
             assert!(Run::from_directory(3, &whole[..cut]).is_err(), "{cut} bytes");
         }
-        for (at, value) in [(0, 2), (1, 16), (2, 17), (3, 0), (3, 5), (3, 17), (4, 0), (4, 255), (14, 0), (20, 0), (24, 9)] {
+        for (at, value) in
+            [(0, 2), (1, 16), (2, 17), (3, 0), (3, 5), (3, 17), (4, 0), (4, 255), (14, 0), (20, 0), (24, 9)]
+        {
             let mut other = whole.clone();
             other[at] = value;
             assert!(Run::from_directory(3, &other).is_err(), "byte {at} is {value}");

@@ -83,7 +83,6 @@ pub struct Search {
     /// Of each article the ranks of the nearest entries: distance, then document number.
     best: Vec<u64>,
     compared: usize,
-    is_resumed: bool,
     /// What [`Tables::changes`] gave last: the spans are those of tables that have not changed since.
     changes: u64,
 }
@@ -107,7 +106,6 @@ impl Search {
             seen,
             best,
             compared: 0,
-            is_resumed: false,
             changes: 0,
         }
     }
@@ -120,19 +118,15 @@ impl Search {
         }
         while self.article < self.articles.len() {
             while self.room > 0 && (self.checked < self.passed.len() || self.lookup < self.lookups().len()) {
-                if !std::mem::take(&mut self.is_resumed) {
-                    tables.cache.evict();
-                }
                 let missing = if self.checked < self.passed.len() { self.check(tables) } else { self.compare(tables) };
                 if !missing.is_empty() {
-                    self.is_resumed = true;
                     return missing;
                 }
+                tables.cache.evict();
             }
             self.article += 1;
             self.begin_article();
         }
-        tables.cache.evict();
         Vec::new()
     }
 
