@@ -127,26 +127,26 @@ impl Cache {
 
     /// Let a chunk go that was pinned, in its turn.
     pub fn unpin(&mut self, place: Place) {
-        let Some(at) = self.find(place).filter(|at| self.frames[*at].is_pinned) else { return };
-        let frame = &mut self.frames[at];
-        let memory = frame.content.as_ref().map_or(0, Content::memory);
-        frame.is_pinned = false;
-        frame.is_used.set(true);
-        self.bytes[1] -= memory;
-        self.bytes[0] += memory;
+        if self.frame(place).is_some_and(|frame| frame.is_pinned) {
+            let frame = &mut self.frames[place.frame as usize];
+            let memory = frame.content.as_ref().map_or(0, Content::memory);
+            frame.is_pinned = false;
+            self.bytes[1] -= memory;
+            self.bytes[0] += memory;
+        }
     }
 
     /// Remove a chunk, if it is here.
     pub fn remove(&mut self, place: Place) {
-        if let Some(at) = self.find(place) {
-            self.vacate(at);
+        if self.has(place) {
+            self.vacate(place.frame as usize);
         }
     }
 
     /// Whether a chunk is here. That is no use of it.
     #[must_use]
     pub fn has(&self, place: Place) -> bool {
-        self.find(place).is_some()
+        self.frame(place).is_some()
     }
 
     /// Use a chunk of a run, if it is here.
@@ -168,25 +168,24 @@ impl Cache {
     }
 
     fn content(&self, place: Place) -> Option<&Content> {
-        let frame = &self.frames[self.find(place)?];
+        let frame = self.frame(place)?;
         frame.is_used.set(true);
         frame.content.as_ref()
     }
 
-    fn find(&self, place: Place) -> Option<usize> {
-        let at = place.frame as usize;
-        (self.frames.get(at)?.tenant == place.tenant).then_some(at)
+    fn frame(&self, place: Place) -> Option<&Frame> {
+        self.frames.get(place.frame as usize).filter(|frame| frame.tenant == place.tenant)
     }
 
     fn put(&mut self, content: Content, is_pinned: bool) -> Place {
         self.bytes[usize::from(is_pinned)] += content.memory();
-        let at = self.vacant.pop().unwrap_or_else(|| {
+        let frame = self.vacant.pop().unwrap_or(self.frames.len() as u32);
+        if frame as usize == self.frames.len() {
             self.frames.push(Frame { tenant: 1, ..Frame::default() });
-            self.frames.len() as u32 - 1
-        });
-        let frame = &mut self.frames[at as usize];
-        *frame = Frame { content: Some(content), is_used: Cell::new(true), tenant: frame.tenant, is_pinned };
-        Place { frame: at, tenant: frame.tenant }
+        }
+        let tenant = self.frames[frame as usize].tenant;
+        self.frames[frame as usize] = Frame { content: Some(content), is_used: Cell::new(true), tenant, is_pinned };
+        Place { frame, tenant }
     }
 
     fn vacate(&mut self, at: usize) {
