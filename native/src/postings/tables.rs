@@ -408,12 +408,13 @@ mod tests {
         words: Vec<u64>,
         chunks: BTreeMap<Key, Vec<u8>>,
         directories: BTreeMap<u32, Vec<u8>>,
+        candidates: Option<usize>,
     }
 
     impl Owner {
         fn new(budget: usize, fold: u64) -> Self {
             let tables = Self::tables(budget, fold, (0, 0), Vec::new());
-            Self { tables, words: Vec::new(), chunks: BTreeMap::new(), directories: BTreeMap::new() }
+            Self { tables, words: Vec::new(), chunks: BTreeMap::new(), directories: BTreeMap::new(), candidates: None }
         }
 
         fn tables(budget: usize, fold: u64, ends: (u64, u64), tail: Vec<u64>) -> Tables {
@@ -508,7 +509,7 @@ mod tests {
             };
             let plan = vec![0, 1 << 16];
             let (best, withdrawn) = (BEST, Vec::new());
-            let terms = Terms { plan, lookups: 2, limits, bucket_limit, candidates: None, best, withdrawn };
+            let terms = Terms { plan, lookups: 2, limits, bucket_limit, candidates: self.candidates, best, withdrawn };
             let mut search = Search::new(vec![article; 2], terms);
             loop {
                 let missing = search.run(&mut self.tables);
@@ -621,7 +622,7 @@ mod tests {
 
     #[test]
     fn a_search_whose_tables_change_looks_its_article_up_again() {
-        let mut owner = Owner::new(0, 1);
+        let mut owner = Owner { candidates: Some(600), ..Owner::new(0, 1) };
         for number in 0..600 {
             let word = 7 << 48 | number;
             owner.words.push(word);
