@@ -622,7 +622,7 @@ mod tests {
 
     #[test]
     fn a_search_whose_tables_change_looks_its_article_up_again() {
-        let mut owner = Owner { candidates: Some(600), ..Owner::new(0, 1) };
+        let mut owner = Owner { candidates: Some(700), ..Owner::new(0, 1) };
         for number in 0..600 {
             let word = 7 << 48 | number;
             owner.words.push(word);
