@@ -271,7 +271,7 @@ class BlockTables:
     def rows_of(self, numbers: I64) -> tuple[list[bytes], bytes]:
         """Return the rows of document numbers; or the keys of what is missing first, and no rows."""
 
-    def begin(self) -> None:
+    def evict(self) -> None:
         """Let chunks go that are beyond the budget; what is fetched from now on stays until the next call."""
 
 @final

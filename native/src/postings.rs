@@ -3,13 +3,14 @@
 //! * [`plan`]: the look-ups of an article.
 //! * [`chunk`], [`run`], [`merge`]: the entries of a table, sorted, as they are stored and as they are read.
 //! * [`rows`]: what the check needs of an entry.
-//! * [`stock`]: memory that chunks have left, for the next ones.
-//! * [`tables`]: all tables and rows of an index: what is in memory within the budget, folds and merges.
+//! * [`cache`], [`stock`]: the chunks that are in memory, within one budget; and memory that they leave.
+//! * [`tables`]: all tables and rows of an index: folds and merges.
 //! * [`near`], [`search`]: what near means, and the search for the nearest entries.
 //!
 //! Nothing here reads or writes storage. Where a chunk is needed that is not in memory, a function returns its key, and
 //! is called again when its value was supplied. So where a chunk lies never changes an answer.
 
+pub mod cache;
 pub mod chunk;
 pub mod merge;
 pub mod near;

@@ -37,7 +37,7 @@ from stream_dedup.core.rules import Rules
 BEST = 8
 """Near entries kept of each article: the first is nearly always the match."""
 
-NOTHING_WITHDRAWN: I64 = np.empty((0, 3), np.int64)
+NOTHING_WITHDRAWN: I64 = np.empty((0, 2), np.int64)
 _OF_ARTICLES = ("keys", "groups", "before", "reach", "sketches", "least_equal", "sure", "oldest", "own_ids")
 """Columns of a query that have a row for each article."""
 _OPTIONAL = ("sketches", "least_equal", "sure", "oldest", "own_ids")
@@ -89,8 +89,8 @@ class Query:
         oldest: log time of each article before which entries have expired; None: nothing expires.
         own_ids: of each article, the hash of the article id that an entry must have; None: any.
         best: near entries given of each article.
-        withdrawn: shape (n, 3), by document number: of each withdrawn entry its document number, the least ``before``
-            of the articles that it is hidden from, and the log offset of the withdrawal, which no search looks at.
+        withdrawn: shape (n, 2), by document number: of each withdrawn entry its document number, and the least
+            ``before`` of the articles that it is hidden from.
     """
 
     keys: U64

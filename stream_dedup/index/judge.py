@@ -200,7 +200,7 @@ class Judge:
     def _judge_signed(self, rules: Rules, own: _JudgedArticles, most: int) -> Iterator[tuple[int, CheckedArticle]]:
         """Yield the judgement of each article that is near another, by its number."""
         with self._applied.naming_defects(partial(_name, own, np.arange(len(own.articles.statuses)))):
-            query = query_of(own.articles, rules, self._applied.withdrawn.entries)
+            query = query_of(own.articles, rules, self._applied.withdrawn.hidden)
         found = self._nearest(query, own, self._is_other(own), COPIES_LIMIT, max(most, 1))
         again = self._versions(query, own, found) if rules.recrawl == UPDATE else {}
         statuses, signatures = own.articles.statuses.tolist(), own.articles.signatures

@@ -289,7 +289,7 @@ class LogIndex:
         signatures, margins, statuses, sketches = fingerprints
         articles = Articles(statuses, groups, signatures, margins, sketches, before, times)
         with self._applied.naming_defects(lambda _: f"searching the index {self._folder.path}"):
-            return self._applied.tables.all_near(query_of(articles, rules, self._applied.withdrawn.entries))
+            return self._applied.tables.all_near(query_of(articles, rules, self._applied.withdrawn.hidden))
 
     def rows(self, doc_numbers: I64) -> RowArray:
         """Return the rows of these document numbers."""

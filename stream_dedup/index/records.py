@@ -256,6 +256,11 @@ class Withdrawn:
         both = np.concatenate((self.entries, added))
         self.entries = both[np.argsort(both[:, 0])]
 
+    @property
+    def hidden(self) -> I64:
+        """What a search asks of the entries: the number, and the one from which on it is hidden."""
+        return self.entries[:, :2]
+
     def offset_of(self, doc_number: DocNumber) -> LogOffset | None:
         """Return the log offset of the withdrawal of an entry, None of one that was not withdrawn."""
         found = self.entries[self.entries[:, 0] == doc_number, 2]

@@ -235,17 +235,17 @@ class Tables:
         self.native.append(rows.tobytes())
         self._do_work()
 
-    def put_drop(self, writes: WriteBatch, low_watermark: DocNumber) -> None:
+    def put_drop(self, writes: WriteBatch, first: DocNumber) -> None:
         """Add to a write that entries before a document number are gone: their rows, and runs without any other."""
-        writes.delete_range(chunk_key(0), chunk_key(low_watermark // ROW_CHUNK))
-        gone = [run.number for run in self.runs if run.is_stored and run.before <= low_watermark]
+        writes.delete_range(chunk_key(0), chunk_key(first // ROW_CHUNK))
+        gone = [run.number for run in self.runs if run.is_stored and run.before <= first]
         if gone:
             self._put_names(writes, [], gone)
 
-    def drop_entries_before(self, low_watermark: DocNumber) -> None:
+    def drop_entries_before(self, first: DocNumber) -> None:
         """Drop entries before a document number. In runs they are hidden until these are merged."""
-        self.rows.first = low_watermark
-        self.native.drop_before(low_watermark)
+        self.rows.first = first
+        self.native.drop_before(first)
         self._do_work()
 
     def close(self) -> None:
@@ -292,7 +292,7 @@ class Tables:
     def rows_of(self, doc_numbers: I64) -> RowArray:
         """Return the rows of any document numbers that are not trimmed."""
         asked = np.ascontiguousarray(doc_numbers)
-        self.native.begin()
+        self.native.evict()
         while True:
             missing, raw = self.native.rows_of(asked)
             if not missing:

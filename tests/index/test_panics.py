@@ -91,7 +91,7 @@ def test_a_panic_while_the_plans_are_made_names_the_batch(tmp_path: Path, monkey
     def planted(*_: object) -> Query:
         with pytest.raises(_native.PanicError):
             panic(index._applied.tables.native)
-        index._applied.tables.native.begin()  # raises: they are lost
+        index._applied.tables.native.evict()  # raises: they are lost
         raise AssertionError
 
     with opened(tmp_path, articles_log()) as index:

@@ -25,6 +25,15 @@ const BUCKET_ENTRIES: usize = 4;
 /// Beginnings of buckets in a word.
 const STARTS_OF_WORD: usize = 4;
 
+/// What is stored under a key of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A chunk of a run: the number of the run, then that of the chunk.
+    List(u32, u32),
+    /// A chunk of rows.
+    Rows(u32),
+}
+
 /// A value that is no chunk of the table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Damage(pub String);
@@ -142,9 +151,10 @@ impl Chunk {
         Self { data, entries: entries as u16, shift, first, last }
     }
 
-    /// Give back what it takes in memory.
-    pub fn let_go(self, stock: &mut Stock) {
-        stock.give(self.data);
+    /// The array, whose memory another chunk may take.
+    #[must_use]
+    pub fn into_words(self) -> Box<[u64]> {
+        self.data
     }
 
     /// The bytes of the stored chunk.
@@ -165,10 +175,10 @@ impl Chunk {
         usize::from(self.entries)
     }
 
-    /// Bytes in memory of a chunk of so many entries.
+    /// Words of the array.
     #[must_use]
-    pub fn memory_of(entries: usize) -> usize {
-        words_for(entries) * size_of::<u64>()
+    pub fn size(&self) -> usize {
+        self.data.len()
     }
 
     /// First and last block.
@@ -242,8 +252,9 @@ fn most_buckets(entries: usize) -> usize {
     (entries / BUCKET_ENTRIES).max(1)
 }
 
-/// Words of a chunk of so many entries: it has the size of every other that has as many.
-fn words_for(entries: usize) -> usize {
+/// Words of the array of a chunk of so many entries.
+#[must_use]
+pub fn words_for(entries: usize) -> usize {
     entries + entries.div_ceil(2) + (most_buckets(entries) + 1).div_ceil(STARTS_OF_WORD)
 }
 
@@ -275,7 +286,7 @@ mod tests {
                 assert!((0..count).all(|at| chunk.entry(at) == made[at]));
                 let again = Chunk::from_bytes(&chunk.to_bytes(), blocks, stock).expect("a chunk");
                 assert_eq!(again.data, chunk.data);
-                again.let_go(stock);
+                stock.give(again.into_words());
                 for block in made
                     .iter()
                     .map(|entry| blocks.of(entry.key))

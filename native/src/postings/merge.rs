@@ -4,27 +4,25 @@
 //! below the **frontier** are merged whole: they are looked up in the new run, and the others in the two old ones. So a
 //! look-up never waits for a merge, and entries are in memory twice near the frontier alone.
 
-use std::ops::Range;
-
-use super::chunk::{Blocks, Chunk, Entry};
-use super::run::{Building, Run};
+use super::cache::Cache;
+use super::chunk::{Entry, Key};
+use super::run::Run;
 
 /// Chunks of each run that are asked for at once where they are not in memory.
 const READ_AHEAD: usize = 8;
+/// Greater than every block.
+const NO_BLOCK: u32 = u32::MAX;
 
 /// Two runs that become one.
 pub struct Merge {
-    /// Their table.
-    pub table: usize,
     /// Number of the older run.
     pub older: u64,
     /// Number of the newer run.
     pub newer: u64,
-    /// Number of the new run.
-    pub id: u64,
     /// The new run, as far as it is made.
-    pub building: Building,
-    low_watermark: u64,
+    pub made: Run,
+    /// Document number before which entries are dropped.
+    first: u64,
     cursors: [Cursor; 2],
     /// Chunks of each run, from the first on, that nothing needs any more.
     released: [usize; 2],
@@ -42,23 +40,22 @@ struct Cursor {
 pub enum Step {
     /// It took as many entries as it was to take.
     Paused,
-    /// Chunks are not in memory: of the older run, and of the newer one.
-    Missing([Vec<usize>; 2]),
+    /// These chunks are not in memory.
+    Missing(Vec<Key>),
     /// Every entry was taken.
     Done,
 }
 
 impl Merge {
-    /// Begin; entries with lower document numbers than the low watermark are dropped.
+    /// Begin a run of this number; entries before a document number are dropped.
     #[must_use]
-    pub fn new(older: &Run, newer: &Run, id: u64, low_watermark: u64, chunk_entries: usize) -> Self {
+    pub fn new([older, newer]: [&Run; 2], id: u64, first: u64, chunk_entries: usize) -> Self {
+        let most = older.entries + newer.entries;
         Self {
-            table: older.blocks.table.into(),
             older: older.id,
             newer: newer.id,
-            id,
-            building: Building::new(older.blocks, older.entries + newer.entries, chunk_entries),
-            low_watermark,
+            made: Run::new(older.blocks, (id, newer.before), most, chunk_entries, older.is_stored),
+            first,
             cursors: [Cursor::default(); 2],
             released: [0; 2],
             pending: Vec::with_capacity(chunk_entries),
@@ -68,31 +65,7 @@ impl Merge {
     /// The first block that may have entries which are not in the new run yet.
     #[must_use]
     pub fn frontier(&self) -> u32 {
-        self.building.last_block().unwrap_or(0)
-    }
-
-    /// Take so many entries, `owed`, which becomes what is left of it; `made` gets the entries of every chunk that is full.
-    pub fn step(&mut self, runs: [&Run; 2], owed: &mut usize, mut made: impl FnMut(&mut Building, &[Entry])) -> Step {
-        let blocks = runs[0].blocks;
-        while *owed > 0 {
-            let missing = self.missing(runs);
-            if missing.iter().any(|chunks| !chunks.is_empty()) {
-                return Step::Missing(missing);
-            }
-            let Some(took) = self.take_some(runs, blocks, *owed) else {
-                if !self.pending.is_empty() {
-                    made(&mut self.building, &self.pending);
-                    self.pending.clear();
-                }
-                return Step::Done;
-            };
-            *owed = owed.saturating_sub(took);
-            if self.pending.len() == self.building.chunk_entries() {
-                made(&mut self.building, &self.pending);
-                self.pending.clear();
-            }
-        }
-        Step::Paused
+        self.made.ends().last().map_or(0, |&(_, last)| last)
     }
 
     /// Whether a run is one of the two.
@@ -101,63 +74,83 @@ impl Merge {
         run.id == self.older || run.id == self.newer
     }
 
-    /// The chunks of each run that no look-up and no step needs any more, since the last call.
-    pub fn done_with(&mut self, runs: [&Run; 2]) -> [Range<usize>; 2] {
-        let frontier = self.frontier();
-        std::array::from_fn(|which| {
-            let begin = self.released[which];
-            let over = |chunk: &usize| runs[which].ends()[*chunk].1 < frontier;
-            self.released[which] = begin + (begin..self.cursors[which].chunk).take_while(over).count();
-            begin..self.released[which]
-        })
+    /// Take so many entries, `owed`, which becomes what is left of it; add the chunks that are to be stored.
+    pub fn step(
+        &mut self,
+        runs: [&Run; 2],
+        owed: &mut usize,
+        cache: &mut Cache,
+        chunks: &mut Vec<(Key, Vec<u8>)>,
+    ) -> Step {
+        let step = loop {
+            if *owed == 0 {
+                break Step::Paused;
+            }
+            let missing = self.missing(runs, cache);
+            if !missing.is_empty() {
+                break Step::Missing(missing);
+            }
+            let taken = self.take_some(runs, *owed, cache);
+            let is_full = self.pending.len() == self.made.chunk_entries;
+            if is_full || taken.is_none() && !self.pending.is_empty() {
+                chunks.extend(self.made.add(&self.pending, cache));
+                self.pending.clear();
+            }
+            let Some(taken) = taken else { break Step::Done };
+            *owed -= taken;
+        };
+        self.release(runs, cache);
+        step
     }
 
-    fn missing(&self, runs: [&Run; 2]) -> [Vec<usize>; 2] {
-        std::array::from_fn(|which| {
-            let (run, at) = (runs[which], self.cursors[which].chunk);
-            if run.slots.get(at).is_none_or(|slot| slot.chunk.is_some()) {
-                return Vec::new();
-            }
-            let ahead = at..(at + READ_AHEAD).min(run.slots.len());
-            ahead.filter(|&chunk| run.slots[chunk].chunk.is_none()).collect()
-        })
+    fn missing(&self, runs: [&Run; 2], cache: &Cache) -> Vec<Key> {
+        let of_run = |(run, cursor): (&Run, Cursor)| {
+            let end = (cursor.chunk + READ_AHEAD).min(run.places.len());
+            let is_here = run.places.get(cursor.chunk).is_none_or(|place| cache.has(*place));
+            run.cold(cursor.chunk..if is_here { cursor.chunk } else { end }, cache).collect::<Vec<_>>()
+        };
+        runs.into_iter().zip(self.cursors).flat_map(of_run).collect()
     }
 
     /// Take entries until one of the two chunks ends, the new one is full, or so many were taken; none at the end.
-    fn take_some(&mut self, runs: [&Run; 2], blocks: Blocks, most: usize) -> Option<usize> {
-        let mut taken = 0;
-        let chunk = |which: usize| runs[which].slots.get(self.cursors[which].chunk)?.chunk.as_ref();
-        let [older, newer] = [chunk(0), chunk(1)];
-        if older.is_none() && newer.is_none() {
+    fn take_some(&mut self, runs: [&Run; 2], most: usize, cache: &Cache) -> Option<usize> {
+        let chunks = [0, 1].map(|which| cache.list(*runs[which].places.get(self.cursors[which].chunk)?));
+        if chunks.iter().all(Option::is_none) {
             return None;
         }
-        let left = |chunk: Option<&Chunk>, cursor: Cursor| chunk.is_some_and(|chunk| cursor.entry < chunk.len());
-        let cursors = &mut self.cursors;
-        while taken < most && self.pending.len() < self.building.chunk_entries() {
-            let which = match (older, newer) {
-                (Some(one), Some(other)) => {
-                    if !left(older, cursors[0]) || !left(newer, cursors[1]) {
-                        break;
-                    }
-                    let next = |chunk: &Chunk, cursor: Cursor| blocks.of(chunk.keys()[cursor.entry]);
-                    usize::from(next(one, cursors[0]) > next(other, cursors[1]))
-                }
-                (Some(_), None) => 0,
-                (None, _) => 1,
-            };
-            let Some(chunk) = [older, newer][which].filter(|chunk| cursors[which].entry < chunk.len()) else { break };
-            let entry = chunk.entry(cursors[which].entry);
-            cursors[which].entry += 1;
-            taken += 1;
-            if u64::from(entry.number) >= self.low_watermark {
+        let blocks = self.made.blocks;
+        let next = |which: usize, cursor: Cursor| match chunks[which] {
+            Some(chunk) => blocks.of(chunk.keys()[cursor.entry]),
+            None => NO_BLOCK,
+        };
+        let mut heads = [0, 1].map(|which| next(which, self.cursors[which]));
+        let mut taken = 0;
+        while taken < most && self.pending.len() < self.made.chunk_entries {
+            let which = usize::from(heads[0] > heads[1]);
+            let (chunk, cursor) = (chunks[which].expect("the head of a chunk"), &mut self.cursors[which]);
+            let entry = chunk.entry(cursor.entry);
+            if u64::from(entry.number) >= self.first {
                 self.pending.push(entry);
             }
-        }
-        for (chunk, cursor) in [older, newer].into_iter().zip(cursors) {
-            if chunk.is_some_and(|chunk| cursor.entry == chunk.len()) {
+            taken += 1;
+            cursor.entry += 1;
+            if cursor.entry == chunk.len() {
                 *cursor = Cursor { chunk: cursor.chunk + 1, entry: 0 };
+                break;
             }
+            heads[which] = next(which, *cursor);
         }
         Some(taken)
+    }
+
+    /// Remove the chunks that no look-up and no step needs any more.
+    fn release(&mut self, runs: [&Run; 2], cache: &mut Cache) {
+        let frontier = self.frontier();
+        for ((run, cursor), released) in runs.into_iter().zip(self.cursors).zip(&mut self.released) {
+            while *released < cursor.chunk && run.ends()[*released].1 < frontier {
+                cache.remove(run.places[*released]);
+                *released += 1;
+            }
+        }
     }
 }

@@ -4,13 +4,11 @@
 //! the entry is read. The **check** takes its signature and its sketch.
 //!
 //! The search asks whether the check holds ([`Pair::near`]). What explains or measures pairs wants to know more:
-//! [`Pair::account`] is the facts and each condition, and [`Meeting`] is what each table makes of the two keys. Both ask
-//! the same functions, so a condition that is added to [`Pair::near`] and to [`Sieve`] is one of every command.
+//! [`Pair::account`] is the facts and each condition, from the same functions, and [`Sieve`] tells what it counts. So a
+//! condition that is added to [`Pair::near`] and to [`Sieve`] is one of every command.
 
 use multiversion::multiversion;
 
-use super::chunk::Blocks;
-use super::plan::Places;
 use super::rows::Row;
 
 /// Words of a signature.
@@ -24,6 +22,8 @@ const LANES: usize = 8;
 /// The part of a form that is the frame of the text; the rest are its numbers.
 const FRAME: u64 = 0xFFFF_FFFF;
 
+/// Bytes of what [`Pair::account`] tells.
+pub const ACCOUNT_BYTES: usize = 16;
 const VALUES_PER_WORD: u32 = 16;
 const LOWEST_BITS: u64 = 0x1111_1111_1111_1111;
 
@@ -32,7 +32,7 @@ const LOWEST_BITS: u64 = 0x1111_1111_1111_1111;
 pub struct Limits {
     /// Whether the distance is that of the signatures; else it is that of the first word, and nothing else is checked.
     pub directed: bool,
-    /// Whether sketches are compared.
+    /// Whether sketches are compared, which is in directed search alone.
     pub compares: bool,
     /// Words of the sketch that have values.
     pub value_words: usize,
@@ -80,45 +80,16 @@ pub struct Sieve {
 }
 
 impl Sieve {
-    /// What it counts of two key words.
+    /// What it counts of two key words: the bits that differ.
     #[must_use]
     pub fn count(&self, one: u64, other: u64) -> u32 {
-        counted(one ^ other, self.sure)
+        self.sure.iter().map(|mask| ((one ^ other) & mask).count_ones()).sum()
     }
 
     /// Whether it passes two key words of which it counts so many bits.
     #[must_use]
     pub fn passes(&self, count: u32) -> bool {
         count <= self.most
-    }
-}
-
-/// What the tables make of the keys of an article and an entry.
-pub struct Meeting<'a> {
-    /// Key words of the article.
-    pub article: &'a [u64],
-    /// Key words of the entry.
-    pub entry: &'a [u64],
-    /// The sieve of each key word.
-    pub sieves: &'a [Sieve],
-    /// Bits of a block.
-    pub block_bits: u8,
-}
-
-impl Meeting<'_> {
-    /// What the sieve of a key word counts, and whether it passes that.
-    #[must_use]
-    pub fn sieved(&self, word: usize) -> (u32, bool) {
-        let count = self.sieves[word].count(self.article[word], self.entry[word]);
-        (count, self.sieves[word].passes(count))
-    }
-
-    /// The place, in a plan, of the look-up that reads the posting list which has the entry in a table.
-    #[must_use]
-    pub fn place(&self, table: u8, plan: &Places) -> Option<u32> {
-        let blocks = Blocks { table, bits: self.block_bits };
-        let mask = blocks.of(self.article[blocks.word()]) ^ blocks.of(self.entry[blocks.word()]);
-        plan.place(u32::from(table) << self.block_bits | mask)
     }
 }
 
@@ -133,53 +104,6 @@ pub struct Pair<'a> {
     pub demand: Demand,
     /// What is asked of every entry.
     pub limits: &'a Limits,
-}
-
-/// What the check finds in a pair, and which of its conditions hold.
-#[expect(clippy::struct_excessive_bools, reason = "one for each condition")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Account {
-    /// The number of differing bits of the first word, of 64.
-    pub fingerprint_distance: u32,
-    /// The number of differing bits of the signatures, of 256.
-    pub signature_distance: u32,
-    /// The one of the two that is limited.
-    pub distance: u32,
-    /// Values that the sketches share.
-    pub equal: u32,
-    /// Values that they must share at this distance, unless it is certain.
-    pub least_equal: i32,
-    /// How the forms compare.
-    pub forms: Forms,
-    /// Whether the distance is within reach.
-    pub is_within: bool,
-    /// Whether the forms allow the entry to be near at this distance.
-    pub form_holds: bool,
-    /// Whether the distance is so small that the values of the sketches are not compared.
-    pub is_certain: bool,
-    /// Whether the values of the sketches allow the entry to be near at this distance.
-    pub has_enough: bool,
-    /// Whether the check holds.
-    pub is_near: bool,
-}
-
-impl Account {
-    /// Bytes of an account.
-    pub const BYTES: usize = 16;
-
-    /// The numbers, 2 bytes each, little-endian; then forms and conditions, one byte each, in the order of the fields.
-    #[must_use]
-    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
-        let numbers = [self.fingerprint_distance, self.signature_distance, self.distance, self.equal];
-        let mut bytes = [0; Self::BYTES];
-        for (number, two) in numbers.into_iter().chain([self.least_equal as u32]).zip(bytes.chunks_exact_mut(2)) {
-            two.copy_from_slice(&(number as u16).to_le_bytes());
-        }
-        let conditions = [self.is_within, self.form_holds, self.is_certain, self.has_enough, self.is_near];
-        bytes[10] = self.forms as u8;
-        bytes[11..].copy_from_slice(&conditions.map(u8::from));
-        bytes
-    }
 }
 
 impl Pair<'_> {
@@ -198,23 +122,25 @@ impl Pair<'_> {
     }
 
     /// Everything that [`Pair::near`] asks, whether or not it matters any more.
+    ///
+    /// Numbers of 2 bytes each, little-endian: the bits in which the first words differ, and the signatures; the one of
+    /// the two that is limited; the values that the sketches share, and how many they must share at this distance. Then
+    /// one byte each: [`Forms`]; whether the distance is within reach, whether the forms allow it, whether it is
+    /// certain, whether the values allow it, and whether the check holds.
     #[must_use]
-    pub fn account(&self) -> Account {
-        let distance = self.distance();
-        let bits = distance as i32;
-        Account {
-            fingerprint_distance: self::distance(&self.article.0[..1], &self.entry.0[..1]),
-            signature_distance: self::distance(self.article.0, self.entry.0),
-            distance,
-            equal: self.equal(),
-            least_equal: self.least_equal(bits),
-            forms: self.forms(),
-            is_within: self.is_within(bits),
-            form_holds: self.form_holds(bits),
-            is_certain: self.is_certain(bits),
-            has_enough: self.has_enough(bits),
-            is_near: self.near().is_some(),
+    pub fn account(&self) -> [u8; ACCOUNT_BYTES] {
+        let (distance, bits) = (self.distance(), self.distance() as i32);
+        let [first, all] = [1, WORDS].map(|words| self::distance(&self.article.0[..words], &self.entry.0[..words]));
+        let numbers = [first, all, distance, self.equal(), self.least_equal(bits) as u32];
+        let (is_within, form_holds) = (self.is_within(bits), self.form_holds(bits));
+        let holding = [is_within, form_holds, self.is_certain(bits), self.has_enough(bits), self.near().is_some()];
+        let mut bytes = [0; ACCOUNT_BYTES];
+        for (number, two) in numbers.into_iter().zip(bytes.chunks_exact_mut(2)) {
+            two.copy_from_slice(&(number as u16).to_le_bytes());
         }
+        bytes[10] = self.forms() as u8;
+        bytes[11..].copy_from_slice(&holding.map(u8::from));
+        bytes
     }
 
     fn is_within(&self, distance: i32) -> bool {
@@ -222,18 +148,14 @@ impl Pair<'_> {
     }
 
     fn form_holds(&self, distance: i32) -> bool {
-        !self.checks_sketches()
+        !self.limits.compares
             || !self.limits.has_form
             || distance <= self.limits.form_limit
             || self.forms() != Forms::OtherNumbers
     }
 
     fn has_enough(&self, distance: i32) -> bool {
-        !self.checks_sketches() || self.is_certain(distance) || self.equal() as i32 >= self.least_equal(distance)
-    }
-
-    fn checks_sketches(&self) -> bool {
-        self.limits.directed && self.limits.compares
+        !self.limits.compares || self.is_certain(distance) || self.equal() as i32 >= self.least_equal(distance)
     }
 
     fn is_certain(&self, distance: i32) -> bool {
@@ -251,24 +173,16 @@ impl Pair<'_> {
     }
 
     fn forms(&self) -> Forms {
-        if self.limits.has_form {
-            Forms::of(self.article.1, self.entry.1, self.limits.value_words)
-        } else {
-            Forms::None
+        if !self.limits.has_form {
+            return Forms::None;
         }
-    }
-}
-
-impl Forms {
-    /// Compare the forms at a word of two sketches.
-    fn of(one: &[u64], other: &[u64], word: usize) -> Self {
-        let (one, other) = (one[word], other[word]);
+        let [one, other] = [self.article.1, self.entry.1].map(|sketch| sketch[self.limits.value_words]);
         let apart = one ^ other;
         match (one & FRAME, other & FRAME) {
-            (0, _) | (_, 0) => Self::None,
-            _ if apart & FRAME != 0 => Self::Other,
-            _ if apart != 0 => Self::OtherNumbers,
-            _ => Self::Same,
+            (0, _) | (_, 0) => Forms::None,
+            _ if apart & FRAME != 0 => Forms::Other,
+            _ if apart != 0 => Forms::OtherNumbers,
+            _ => Forms::Same,
         }
     }
 }
@@ -367,11 +281,6 @@ fn equal_values(one: &[u64], other: &[u64]) -> u32 {
         VALUES_PER_WORD - ((apart | apart >> 2) & LOWEST_BITS).count_ones()
     };
     one.iter().zip(other).map(equal).sum()
-}
-
-/// How many bits of a word count, those of the second mask again.
-fn counted(differing: u64, [once, twice]: [u64; 2]) -> u32 {
-    (differing & once).count_ones() + (differing & twice).count_ones()
 }
 
 /// Write 1 for each key that passes the sieve of a key word, 0 for the others.

@@ -61,13 +61,6 @@ struct Node {
     bits: u16,
 }
 
-/// A bit of a block, and what flipping it costs.
-#[derive(Clone, Copy, Default)]
-struct Bit {
-    mask: u32,
-    cost: u16,
-}
-
 /// Makes plans. It keeps the memory that making one takes, for the next one.
 pub struct Planner {
     shape: Shape,
@@ -137,11 +130,7 @@ impl Planner {
 
     /// List the look-ups up to a bound of the cost, by table, then mask; return how many they are.
     fn list(&mut self, margins: &[u8], bound: u32) -> usize {
-        let mut listed = 0;
-        for table in 0..self.shape.tables {
-            listed += self.list_table(margins, table, bound, listed);
-        }
-        listed
+        (0..self.shape.tables).fold(0, |listed, table| listed + self.list_table(margins, table, bound, listed))
     }
 
     /// List the look-ups in a table from `start` on; return how many they are.
@@ -154,13 +143,13 @@ impl Planner {
         let (mut count, mut short) = (1, 1);
         for place in 0..block_bits {
             let margin = margin_of(margins, bit_of_block(table, block_bits - 1 - place));
-            let bit = Bit { mask: 1 << place, cost: self.shape.costs[margin] as u16 };
-            if u32::from(bit.cost) > bound {
+            let cost = self.shape.costs[margin] as u16;
+            if u32::from(cost) > bound {
                 continue; // alone too expensive
             }
             let until = short;
             for before in 0..until {
-                let node = shorter[before].with(bit);
+                let node = shorter[before].with(1 << place, cost);
                 let kept = usize::from(u32::from(node.cost) <= bound); // added: a branch would often be foreseen wrongly
                 (nodes[count], shorter[short]) = (node, node);
                 count += kept;
@@ -189,28 +178,9 @@ impl Planner {
 }
 
 impl Node {
-    fn with(self, bit: Bit) -> Self {
-        Self { lookup: self.lookup | bit.mask, cost: self.cost + bit.cost, bits: self.bits + 1 }
-    }
-}
-
-/// Where each look-up is in a plan.
-pub struct Places(Vec<(u32, u32)>);
-
-impl Places {
-    /// Sort the look-ups of a plan, none of which it has twice.
-    #[must_use]
-    pub fn of(plan: &[u32]) -> Self {
-        let mut places: Vec<_> = plan.iter().copied().zip(0..).collect();
-        places.sort_unstable();
-        Self(places)
-    }
-
-    /// The place of a look-up, from 0; none if the plan lacks it.
-    #[must_use]
-    pub fn place(&self, lookup: u32) -> Option<u32> {
-        let at = self.0.binary_search_by_key(&lookup, |&(lookup, _)| lookup).ok()?;
-        Some(self.0[at].1)
+    /// With a bit flipped, at this cost.
+    fn with(self, mask: u32, cost: u16) -> Self {
+        Self { lookup: self.lookup | mask, cost: self.cost + cost, bits: self.bits + 1 }
     }
 }
 

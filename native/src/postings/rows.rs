@@ -3,17 +3,15 @@
 //! A row is the words of the signature, group, hash of the article id, log position, log time, then the sketch. Rows
 //! are stored in chunks of some rows; those in memory are whole chunks, and the unfinished last one.
 
-use std::cell::Cell;
-
-use super::chunk::{Damage, words_of};
+use super::cache::{Cache, Content, Place};
+use super::chunk::{Damage, Key, words_of};
 use super::near::WORDS;
-use super::stock::Stock;
 
 const GROUP: usize = WORDS;
 const ID_HASH: usize = WORDS + 1;
 const TIME: usize = WORDS + 3;
 /// Words of a row without a sketch.
-const ROW_WORDS: usize = WORDS + 4;
+pub const ROW_WORDS: usize = WORDS + 4;
 
 /// One row.
 #[derive(Clone, Copy)]
@@ -63,25 +61,17 @@ impl<'a> Row<'a> {
     }
 }
 
-#[derive(Default)]
-struct Slot {
-    rows: Option<Box<[u64]>>,
-    used: Cell<u32>,
-}
-
-/// The rows of an index: which of them are in memory.
+/// The rows of an index: where they are.
 pub struct Rows {
     /// Words of a row.
     words: usize,
     /// Rows of a chunk.
     of_chunk: usize,
-    /// Number of the first chunk that has a slot.
+    /// Number of the first chunk that has a place.
     base: u64,
-    slots: Vec<Slot>,
+    places: Vec<Place>,
     /// Rows of the last chunk, while it has fewer than the others.
     tail: Vec<u64>,
-    /// Memory of chunks that were let go. `Tables::new` says how much is kept; until then it is none.
-    pub stock: Stock,
 }
 
 impl Rows {
@@ -90,116 +80,95 @@ impl Rows {
     pub fn stored(words: usize, of_chunk: usize, (first, after): (u64, u64), tail: Vec<u64>) -> Self {
         let base = first / of_chunk as u64;
         let whole = (after / of_chunk as u64).saturating_sub(base);
-        let slots = (0..whole).map(|_| Slot::default()).collect();
-        Self { words, of_chunk, base, slots, tail, stock: Stock::default() }
+        Self { words, of_chunk, base, places: vec![Place::default(); whole as usize], tail }
     }
 
     /// The document number of the next row.
     #[must_use]
     pub fn after(&self) -> u64 {
-        (self.base + self.slots.len() as u64) * self.of_chunk as u64 + (self.tail.len() / self.words) as u64
+        (self.base + self.places.len() as u64) * self.of_chunk as u64 + (self.tail.len() / self.words) as u64
     }
 
-    /// Bytes of a chunk in memory.
+    /// Words of a whole chunk.
     #[must_use]
-    pub fn chunk_memory(&self) -> usize {
-        self.of_chunk * self.words * size_of::<u64>()
+    pub fn chunk_words(&self) -> usize {
+        self.of_chunk * self.words
     }
 
-    /// Append rows; return the numbers of the chunks that they finished, which are in memory now.
-    pub fn append(&mut self, rows: &[u64], now: u32) -> Vec<u64> {
-        let mut finished = Vec::new();
+    /// Append rows; the chunks that they finish are in memory now.
+    pub fn append(&mut self, rows: &[u64], cache: &mut Cache) {
         for row in rows.chunks_exact(self.words) {
             self.tail.extend_from_slice(row);
-            if self.tail.len() == self.of_chunk * self.words {
-                finished.push(self.base + self.slots.len() as u64);
-                let rows = std::mem::take(&mut self.tail).into_boxed_slice();
-                self.slots.push(Slot { rows: Some(rows), used: Cell::new(now) });
+            if self.tail.len() == self.chunk_words() {
+                let mut words = cache.stock.take(self.tail.len());
+                words.copy_from_slice(&self.tail);
+                self.places.push(cache.add(Content::Rows(words)));
+                self.tail.clear();
             }
         }
-        finished
     }
 
-    /// The chunk of a row, if it is to be fetched first. The chunk is marked as used now.
+    /// The chunks of some rows that are to be fetched first. This is a use of them.
     #[must_use]
-    pub fn missing(&self, number: u64, now: u32) -> Option<u64> {
-        let chunk = number / self.of_chunk as u64;
-        let slot = self.slots.get((chunk - self.base) as usize)?;
-        slot.used.set(now);
-        slot.rows.is_none().then_some(chunk)
+    pub fn missing(&self, numbers: impl Iterator<Item = u64>, cache: &Cache) -> Vec<Key> {
+        let chunks = numbers.map(|number| number / self.of_chunk as u64);
+        let is_missing = |chunk: &u64| {
+            let place = self.places.get((chunk - self.base) as usize);
+            place.is_some_and(|place| cache.rows(*place).is_none())
+        };
+        let mut missing: Vec<_> = chunks.filter(is_missing).map(|chunk| Key::Rows(chunk as u32)).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        missing
     }
 
     /// A row; its chunk must be here.
     #[must_use]
-    pub fn row(&self, number: u64) -> Row<'_> {
+    pub fn row<'a>(&'a self, number: u64, cache: &'a Cache) -> Row<'a> {
         let (chunk, at) = ((number / self.of_chunk as u64 - self.base) as usize, number as usize % self.of_chunk);
-        let rows = match self.slots.get(chunk) {
-            Some(slot) => slot.rows.as_deref().expect("a chunk of rows that was fetched"),
+        let rows = match self.places.get(chunk) {
+            Some(place) => cache.rows(*place).expect("a chunk of rows that was fetched"),
             None => &self.tail,
         };
         Row(&rows[at * self.words..(at + 1) * self.words])
     }
 
-    /// Take the stored bytes of a chunk; return whether it was not here.
+    /// Take the stored bytes of a chunk. Those of one that is gone, or here, are passed by.
     ///
     /// # Errors
     ///
     /// [`Damage`] where the bytes are not those of a whole chunk.
-    pub fn supply(&mut self, chunk: u64, bytes: &[u8], now: u32) -> Result<bool, Damage> {
-        let Some(slot) = chunk.checked_sub(self.base).and_then(|at| self.slots.get_mut(at as usize)) else {
-            return Ok(false);
-        };
-        if slot.rows.is_some() {
-            return Ok(false);
-        }
-        if bytes.len() != self.of_chunk * self.words * size_of::<u64>() {
+    pub fn supply(&mut self, chunk: u32, bytes: &[u8], cache: &mut Cache) -> Result<(), Damage> {
+        let (chunk, size) = (u64::from(chunk), self.chunk_words());
+        let place = chunk.checked_sub(self.base).and_then(|at| self.places.get_mut(at as usize));
+        let Some(place) = place.filter(|place| !cache.has(**place)) else { return Ok(()) };
+        if bytes.len() != size * size_of::<u64>() {
             let first = chunk * self.of_chunk as u64;
             return Err(Damage(format!("rows {first} and on: {} bytes do not hold them", bytes.len())));
         }
-        let mut rows = self.stock.take(self.of_chunk * self.words);
-        rows.iter_mut().zip(words_of(bytes)).for_each(|(word, stored)| *word = stored);
-        slot.rows = Some(rows);
-        slot.used.set(now);
-        Ok(true)
-    }
-
-    /// When a chunk was used last; none where it is not here.
-    #[must_use]
-    pub fn used(&self, chunk: u64) -> Option<u32> {
-        let slot = self.slots.get(chunk.checked_sub(self.base)? as usize)?;
-        slot.rows.as_ref().map(|_| slot.used.get())
-    }
-
-    /// Note that a chunk was not used since its last turn.
-    pub fn mark_unused(&self, chunk: u64) {
-        if let Some(slot) = chunk.checked_sub(self.base).and_then(|at| self.slots.get(at as usize)) {
-            slot.used.set(0);
-        }
-    }
-
-    /// Let a chunk go.
-    pub fn evict(&mut self, chunk: u64) {
-        let slot = chunk.checked_sub(self.base).and_then(|at| self.slots.get_mut(at as usize));
-        if let Some(rows) = slot.and_then(|slot| slot.rows.take()) {
-            self.stock.give(rows);
-        }
+        let mut words = cache.stock.take(size);
+        words.iter_mut().zip(words_of(bytes)).for_each(|(word, stored)| *word = stored);
+        *place = cache.add(Content::Rows(words));
+        Ok(())
     }
 
     /// The chunks that are not here, the newest first.
-    pub fn cold(&self) -> impl Iterator<Item = u64> {
-        let missing = self.slots.iter().enumerate().rev().filter(|(_, slot)| slot.rows.is_none());
-        missing.map(|(at, _)| self.base + at as u64)
+    pub fn cold(&self, cache: &Cache) -> impl Iterator<Item = Key> {
+        let missing = self.places.iter().enumerate().rev().filter(|(_, place)| !cache.has(**place));
+        missing.map(|(at, _)| Key::Rows((self.base + at as u64) as u32))
     }
 
-    /// Forget the chunks whose rows are all before a document number; return how many of them were here.
-    pub fn drop_before(&mut self, number: u64) -> usize {
-        let gone = (number / self.of_chunk as u64).saturating_sub(self.base).min(self.slots.len() as u64) as usize;
-        self.base += gone as u64;
-        let mut held = 0;
-        for rows in self.slots.drain(..gone).filter_map(|slot| slot.rows) {
-            self.stock.give(rows);
-            held += 1;
-        }
-        held
+    /// Forget the chunks whose rows are all before a document number.
+    pub fn drop_before(&mut self, number: u64, cache: &mut Cache) {
+        let gone = (number / self.of_chunk as u64).saturating_sub(self.base).min(self.places.len() as u64);
+        self.base += gone;
+        self.places.drain(..gone as usize).for_each(|place| cache.remove(place));
+    }
+
+    /// The number of chunks that are here.
+    #[cfg(test)]
+    #[must_use]
+    pub fn held(&self, cache: &Cache) -> usize {
+        self.places.iter().filter(|place| cache.has(**place)).count()
     }
 }

@@ -11,11 +11,10 @@
 //! first block u32, last block u32 of each chunk   filter: a bit for each value of a block's highest bits
 //! ```
 
-use std::cell::Cell;
 use std::ops::Range;
 
-use super::chunk::{Blocks, Chunk, Damage, Entry, MOST_ENTRIES, words_of};
-use super::stock::Stock;
+use super::cache::{Cache, Content, Place};
+use super::chunk::{Blocks, Chunk, Damage, Entry, Key, MOST_ENTRIES, words_of};
 
 /// Most entries of a run that has a filter, where blocks have enough bits for it to say something.
 const FILTERED_ENTRIES: u64 = 1 << 20;
@@ -27,17 +26,7 @@ const LEAST_FILTER_BITS: u32 = 6;
 const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 24;
 
-/// A chunk's place in memory.
-#[derive(Default)]
-pub struct Slot {
-    /// The chunk; none where it is not in memory.
-    pub chunk: Option<Chunk>,
-    /// When it was looked up last, by the count of `Tables::begin`; 0: not since its last turn in the queue of the
-    /// cache.
-    pub used: Cell<u32>,
-}
-
-/// The entries of one table that were added in one stretch.
+/// The entries of one table that were added in one stretch; perhaps while its chunks are still made, in order.
 pub struct Run {
     /// Which blocks it is sorted by.
     pub blocks: Blocks,
@@ -51,8 +40,9 @@ pub struct Run {
     pub chunk_entries: usize,
     /// Whether its chunks are stored; else they are all in memory.
     pub is_stored: bool,
-    /// Its chunks.
-    pub slots: Vec<Slot>,
+    /// Where its chunks are.
+    pub places: Vec<Place>,
+    /// First and last block of each chunk.
     ends: Vec<(u32, u32)>,
     /// By the highest bits of a block, the first chunk that does not end before it.
     jumps: Vec<u32>,
@@ -67,6 +57,7 @@ struct Filter {
 }
 
 impl Filter {
+    /// Of a run of at most so many entries; entries that a merge drops may leave it larger than it had to be.
     fn for_entries(entries: u64, blocks: Blocks) -> Option<Self> {
         let bits = (entries.max(1).ilog2() + 1 + FILTER_BITS).clamp(LEAST_FILTER_BITS, u32::from(blocks.bits));
         let says_something = entries <= FILTERED_ENTRIES && entries < 1 << bits;
@@ -85,20 +76,84 @@ impl Filter {
 }
 
 impl Run {
-    /// Hold entries that are sorted, in memory.
+    /// Begin a run of at most so many entries, without any yet.
     #[must_use]
-    pub fn in_memory(
-        blocks: Blocks,
-        (id, before): (u64, u64),
-        sorted: &[Entry],
-        chunk_entries: usize,
-        stock: &mut Stock,
-    ) -> Self {
-        let mut building = Building::new(blocks, sorted.len() as u64, chunk_entries);
-        for entries in sorted.chunks(chunk_entries) {
-            building.add(Chunk::new(entries, blocks, stock), true);
+    pub fn new(blocks: Blocks, (id, before): (u64, u64), most: u64, chunk_entries: usize, is_stored: bool) -> Self {
+        let mut run = Self {
+            blocks,
+            id,
+            entries: 0,
+            before,
+            chunk_entries,
+            is_stored,
+            places: Vec::new(),
+            ends: Vec::new(),
+            jumps: Vec::new(),
+            jump_shift: 0,
+            filter: Filter::for_entries(most, blocks),
+        };
+        run.index(0);
+        run
+    }
+
+    /// Add the next chunk, of sorted entries; return its bytes if it is to be stored.
+    pub fn add(&mut self, entries: &[Entry], cache: &mut Cache) -> Option<(Key, Vec<u8>)> {
+        let chunk = Chunk::new(entries, self.blocks, &mut cache.stock);
+        if let Some(filter) = &mut self.filter {
+            chunk.keys().iter().for_each(|key| filter.add(self.blocks.of(*key), self.blocks));
         }
-        building.finish(id, before, false)
+        let stored = self.is_stored.then(|| (self.key(self.places.len()), chunk.to_bytes()));
+        self.entries += chunk.len() as u64;
+        self.ends.push(chunk.ends());
+        self.jumps[1] = self.ends.len() as u32;
+        let content = Content::List(chunk);
+        self.places.push(if self.is_stored { cache.offer(content) } else { cache.pin(content) });
+        stored
+    }
+
+    /// Finish the run: all its chunks were added, at least one.
+    #[must_use]
+    pub fn finish(mut self) -> Self {
+        self.index((self.ends.len().ilog2() + 1).min(u32::from(self.blocks.bits)));
+        self
+    }
+
+    /// Become a stored run of this number; return the chunks to store.
+    pub fn store(&mut self, id: u32, cache: &mut Cache) -> Vec<(Key, Vec<u8>)> {
+        (self.id, self.is_stored) = (id.into(), true);
+        self.places.iter().for_each(|place| cache.unpin(*place));
+        let chunks = (0..self.places.len()).filter_map(|at| Some((self.key(at), self.chunk(at, cache)?.to_bytes())));
+        chunks.collect()
+    }
+
+    /// The key of a chunk of a stored run.
+    #[must_use]
+    pub fn key(&self, at: usize) -> Key {
+        Key::List(self.id as u32, at as u32)
+    }
+
+    /// A chunk, if it is in memory; that is a use of it.
+    #[must_use]
+    pub fn chunk<'a>(&self, at: usize, cache: &'a Cache) -> Option<&'a Chunk> {
+        cache.list(self.places[at])
+    }
+
+    /// Take the stored bytes of a chunk. Those of one that is here are passed by.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where the bytes are no chunk of the table.
+    pub fn supply(&mut self, at: u32, bytes: &[u8], cache: &mut Cache) -> Result<(), Damage> {
+        if let Some(place) = self.places.get_mut(at as usize).filter(|place| !cache.has(**place)) {
+            let chunk = Chunk::from_bytes(bytes, self.blocks, &mut cache.stock)?;
+            *place = cache.add(Content::List(chunk));
+        }
+        Ok(())
+    }
+
+    /// Those of some chunks that are not in memory.
+    pub fn cold(&self, chunks: Range<usize>, cache: &Cache) -> impl Iterator<Item = Key> {
+        chunks.filter(|at| !cache.has(self.places[*at])).map(|at| self.key(at))
     }
 
     /// Whether a block may have entries, by the filter alone.
@@ -110,8 +165,18 @@ impl Run {
     /// The chunks that have the entries of a block.
     #[must_use]
     pub fn chunks_of(&self, block: u32) -> Range<usize> {
-        let jump = (block >> self.jump_shift) as usize;
-        chunks_of(&self.ends, self.jumps[jump] as usize..self.jumps[jump + 1] as usize, block)
+        let (ends, jump) = (&self.ends, (block >> self.jump_shift) as usize);
+        let among = self.jumps[jump] as usize..self.jumps[jump + 1] as usize;
+        let first = among.start + ends[among].partition_point(|&(_, last)| last < block);
+        let end = ends[first..].iter().position(|&(begin, _)| begin > block).map_or(ends.len(), |count| first + count);
+        first..end
+    }
+
+    /// Entries of a chunk, if all are of this block; 0 where the directory does not tell.
+    #[must_use]
+    pub fn full_of(&self, chunk: usize, block: u32) -> usize {
+        let is_full = self.ends[chunk] == (block, block) && chunk + 1 < self.ends.len();
+        if is_full { self.chunk_entries } else { 0 }
     }
 
     /// First and last block of each chunk.
@@ -156,12 +221,13 @@ impl Run {
         if entries > before || before > 1 << 32 {
             return Err(damage(&format!("says {entries} entries before document number {before}")));
         }
-        let filter = Filter::for_entries(entries, blocks);
-        if filter.as_ref().map_or(0, |filter| filter.bits) != filter_bits {
-            return Err(damage(&format!("has a filter of {filter_bits} bits for {entries} entries")));
-        }
+        let filter_words = match filter_bits {
+            0 => 0,
+            bits if (LEAST_FILTER_BITS..=blocks.bits.into()).contains(&bits) => 1 << (bits - LEAST_FILTER_BITS),
+            bits => return Err(damage(&format!("has a filter of {bits} bits"))),
+        };
         let chunks = (entries as usize).div_ceil(chunk_entries);
-        if rest.len() != chunks * 8 + filter.as_ref().map_or(0, |filter| filter.words.len() * 8) {
+        if rest.len() != (chunks + filter_words) * 8 {
             return Err(damage(&format!("has {} bytes for {entries} entries", bytes.len())));
         }
         let (ends, words) = rest.split_at(chunks * 8);
@@ -171,124 +237,83 @@ impl Run {
         if !in_order || ends[chunks - 1].1 >> blocks.bits != 0 {
             return Err(damage("is not in order of blocks"));
         }
-        let filter = filter.map(|filter| Filter { words: words_of(words).collect(), ..filter });
-        let slots = (0..chunks).map(|_| Slot::default()).collect();
-        Ok(Self::whole(blocks, slots, ends, filter, (id, entries, before), (chunk_entries, true)))
+        let mut run = Self::new(blocks, (id, before), 0, chunk_entries, true);
+        run.filter = (filter_bits > 0).then(|| Filter { bits: filter_bits, words: words_of(words).collect() });
+        (run.entries, run.ends, run.places) = (entries, ends, vec![Place::default(); chunks]);
+        Ok(run.finish())
     }
 
-    fn whole(
-        blocks: Blocks,
-        slots: Vec<Slot>,
-        ends: Vec<(u32, u32)>,
-        filter: Option<Filter>,
-        (id, entries, before): (u64, u64, u64),
-        (chunk_entries, is_stored): (usize, bool),
-    ) -> Self {
-        let bits = (ends.len().ilog2() + 1).min(u32::from(blocks.bits));
-        let jump_shift = u32::from(blocks.bits) - bits;
-        let jump = |number: u32| ends.partition_point(|&(_, last)| last >> jump_shift < number) as u32;
-        let jumps = (0..=1 << bits).map(jump).collect();
-        Self { blocks, id, entries, before, chunk_entries, is_stored, slots, ends, jumps, jump_shift, filter }
+    /// Make the jumps by so many of the highest bits of a block.
+    fn index(&mut self, bits: u32) {
+        self.jump_shift = u32::from(self.blocks.bits) - bits;
+        let jump = |number: u32| self.ends.partition_point(|&(_, last)| last >> self.jump_shift < number) as u32;
+        self.jumps = (0..=1 << bits).map(jump).collect();
     }
 }
 
-/// The chunks that have the entries of a block; the first of them is within `among`, or behind it.
-fn chunks_of(ends: &[(u32, u32)], among: Range<usize>, block: u32) -> Range<usize> {
-    let first = among.start + ends[among].partition_point(|&(_, last)| last < block);
-    let end = ends[first..].iter().position(|&(begin, _)| begin > block).map_or(ends.len(), |count| first + count);
-    first..end
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A run while its chunks are made, in order.
-pub struct Building {
-    blocks: Blocks,
-    slots: Vec<Slot>,
-    ends: Vec<(u32, u32)>,
-    filter: Option<Filter>,
-    entries: u64,
-    chunk_entries: usize,
-}
-
-impl Building {
-    /// Begin a run of at most so many entries.
-    #[must_use]
-    pub fn new(blocks: Blocks, entries: u64, chunk_entries: usize) -> Self {
-        Self {
-            blocks,
-            slots: Vec::new(),
-            ends: Vec::new(),
-            filter: Filter::for_entries(entries, blocks),
-            entries: 0,
-            chunk_entries,
-        }
+    fn made(most: u64, blocks: &[u32]) -> (Run, Cache) {
+        let mut cache = Cache::new(usize::MAX, [0; 2]);
+        let mut run = Run::new(Blocks { table: 1, bits: 16 }, (3, 1 << 20), most, 4, true);
+        let entry = |(block, number): (&u32, u32)| Entry { key: u64::from(*block) << 32, number };
+        let entries: Vec<_> = blocks.iter().zip(0..).map(entry).collect();
+        entries.chunks(4).for_each(|entries| assert!(run.add(entries, &mut cache).is_some()));
+        (run, cache)
     }
 
-    /// Entries of each chunk, but of the last one.
-    #[must_use]
-    pub fn chunk_entries(&self) -> usize {
-        self.chunk_entries
-    }
-
-    /// The chunks so far.
-    #[must_use]
-    pub fn slots(&self) -> &[Slot] {
-        &self.slots
-    }
-
-    /// The chunks so far, to let them go or take them.
-    pub fn slots_mut(&mut self) -> &mut [Slot] {
-        &mut self.slots
-    }
-
-    /// First and last block of each chunk so far.
-    #[must_use]
-    pub fn ends(&self) -> &[(u32, u32)] {
-        &self.ends
-    }
-
-    /// The last block that has an entry so far.
-    #[must_use]
-    pub fn last_block(&self) -> Option<u32> {
-        self.ends.last().map(|&(_, last)| last)
-    }
-
-    /// The chunks that have the entries of a block so far.
-    #[must_use]
-    pub fn chunks_of(&self, block: u32) -> Range<usize> {
-        chunks_of(&self.ends, 0..self.ends.len(), block)
-    }
-
-    /// Add the next chunk; it stays in memory where `keep` says so.
-    pub fn add(&mut self, chunk: Chunk, keep: bool) {
-        for key in chunk.keys() {
-            if let Some(filter) = &mut self.filter {
-                filter.add(self.blocks.of(*key), self.blocks);
+    #[test]
+    fn a_block_is_found_in_a_run_that_is_made_finished_or_opened() {
+        let blocks = [1, 1, 2, 5, 9, 9, 9, 9, 9, 9, 700, 40_000, 65_535];
+        let (run, _) = made(blocks.len() as u64, &blocks);
+        let check = |run: &Run, how: &str| {
+            for block in (0..1000).chain(39_990..40_010).chain(65_000..65_536) {
+                let chunks = blocks.chunks(4).enumerate().filter(|(_, chunk)| chunk.contains(&block)).map(|(at, _)| at);
+                let chunks: Vec<_> = chunks.collect();
+                assert!(run.may_have(block) || chunks.is_empty(), "{block} {how}");
+                let found: Vec<_> = run.chunks_of(block).collect();
+                assert!(chunks.iter().all(|chunk| found.contains(chunk)), "{block} in {chunks:?} {how}: {found:?}");
+                assert!(
+                    found.iter().all(|at| (run.ends()[*at].0..=run.ends()[*at].1).contains(&block)),
+                    "{block} {how}"
+                );
             }
-        }
-        self.entries += chunk.len() as u64;
-        self.ends.push(chunk.ends());
-        self.slots.push(Slot { chunk: keep.then_some(chunk), used: Cell::default() });
+            assert!(
+                (0..65_536).filter(|block| run.may_have(*block)).count() < 8192,
+                "what the filter lets through {how}"
+            );
+            assert_eq!([run.full_of(0, 1), run.full_of(1, 9), run.full_of(2, 9)], [0, 4, 0], "{how}");
+        };
+        check(&run, "made");
+        let directory = run.finish().directory();
+        let run = Run::from_directory(3, &directory).expect("a directory");
+        check(&run, "opened");
+        check(&run.finish(), "finished");
     }
 
-    /// Finish the run; it must have a chunk.
-    #[must_use]
-    pub fn finish(self, id: u64, before: u64, is_stored: bool) -> Run {
-        let Self { blocks, slots, ends, filter, entries, chunk_entries } = self;
-        let filter = same_size(filter, entries, blocks);
-        Run::whole(blocks, slots, ends, filter, (id, entries, before), (chunk_entries, is_stored))
-    }
-}
-
-/// A filter of the size that a run of so many entries has: where entries were dropped it may be smaller.
-fn same_size(filter: Option<Filter>, entries: u64, blocks: Blocks) -> Option<Filter> {
-    let (mut filter, right) = (filter?, Filter::for_entries(entries, blocks)?);
-    while filter.bits > right.bits {
-        let bit = |at: usize| filter.words[at / 64] >> (at % 64) & 1;
-        let mut words = vec![0; (filter.words.len() / 2).max(1)];
-        for at in 0..1_usize << (filter.bits - 1) {
-            words[at / 64] |= (bit(2 * at) | bit(2 * at + 1)) << (at % 64);
+    #[test]
+    fn a_run_of_which_a_merge_dropped_entries_can_be_opened() {
+        for most in [13, 1000, 60_000, 70_000, 1 << 21] {
+            let directory = made(most, &[7; 13]).0.finish().directory();
+            let run = Run::from_directory(3, &directory).expect("a directory");
+            assert_eq!((run.entries, run.directory()), (13, directory));
         }
-        filter = Filter { bits: filter.bits - 1, words };
     }
-    Some(filter)
+
+    #[test]
+    fn a_damaged_directory_is_refused() {
+        let whole = made(10, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]).0.finish().directory();
+        for cut in [0, 23, 24, whole.len() - 1] {
+            assert!(Run::from_directory(3, &whole[..cut]).is_err(), "{cut} bytes");
+        }
+        for (at, value) in
+            [(0, 2), (1, 16), (2, 17), (3, 0), (3, 5), (3, 17), (4, 0), (4, 255), (14, 0), (20, 0), (24, 9)]
+        {
+            let mut other = whole.clone();
+            other[at] = value;
+            assert!(Run::from_directory(3, &other).is_err(), "byte {at} is {value}");
+        }
+    }
 }

@@ -10,11 +10,11 @@
 //! checked. Each of these reads much memory that is in no cache of the processor, so it is read for all before any of
 //! it is needed.
 
-use super::chunk::{Blocks, Chunk};
+use super::chunk::{Blocks, Chunk, Key};
 use super::near::{Article, Limits};
 use super::plan::BLOCKS_PER_WORD;
 use super::rows::Row;
-use super::tables::{Key, MOST_TABLES, Tables};
+use super::tables::{MOST_TABLES, Tables};
 
 /// Look-ups whose lists are found before the first of them is compared: few enough that the lists of the rest are not
 /// found in vain where the bound is reached, and that what is found stays in the processor's first cache.
@@ -83,7 +83,8 @@ pub struct Search {
     /// Of each article the ranks of the nearest entries: distance, then document number.
     best: Vec<u64>,
     compared: usize,
-    is_resumed: bool,
+    /// What [`Tables::changes`] gave last: the spans are those of tables that have not changed since.
+    changes: u64,
 }
 
 impl Search {
@@ -105,28 +106,27 @@ impl Search {
             seen,
             best,
             compared: 0,
-            is_resumed: false,
+            changes: 0,
         }
     }
 
-    /// Go on until chunks are missing, which are to be supplied before the next call, or until the end: none are.
+    /// Go on until chunks are missing, which are to be supplied before the next call, or until the end: none are. Where
+    /// the tables changed since the last call, the article that was looked up is looked up from the beginning.
     pub fn run(&mut self, tables: &mut Tables) -> Vec<Key> {
+        if std::mem::replace(&mut self.changes, tables.changes()) != self.changes {
+            self.begin_article();
+        }
         while self.article < self.articles.len() {
             while self.room > 0 && (self.checked < self.passed.len() || self.lookup < self.lookups().len()) {
-                if !std::mem::take(&mut self.is_resumed) {
-                    tables.begin();
-                    tables.evict();
-                }
                 let missing = if self.checked < self.passed.len() { self.check(tables) } else { self.compare(tables) };
                 if !missing.is_empty() {
-                    self.is_resumed = true;
                     return missing;
                 }
+                tables.cache.evict();
             }
-            self.next_article();
+            self.article += 1;
+            self.begin_article();
         }
-        tables.begin();
-        tables.evict();
         Vec::new()
     }
 
@@ -162,11 +162,10 @@ impl Search {
         &plan[first..first + lookups]
     }
 
-    fn next_article(&mut self) {
+    fn begin_article(&mut self) {
         self.passed.clear();
         (self.lookup, self.span, self.checked) = (0, 0, 0);
         self.room = self.terms.candidates.unwrap_or(usize::MAX);
-        self.article += 1;
         self.seen.clear();
     }
 
@@ -181,7 +180,10 @@ impl Search {
             Ok(spans) => spans,
             Err(missing) => return missing,
         };
-        find_entries(&mut spans);
+        for span in &mut spans {
+            let (begin, end) = span.chunk.bucket(span.block);
+            (span.begin, span.end) = (begin as u16, end as u16);
+        }
         let bits = tables.block_bits();
         limit(&mut spans, bits, article.before, self.terms.bucket_limit);
         spans.retain(|span| span.begin < span.end);
@@ -216,24 +218,22 @@ impl Search {
     fn check(&mut self, tables: &Tables) -> Vec<Key> {
         let end = (self.checked + ROWS_AT_ONCE).min(self.passed.len());
         let article = self.articles[self.article];
-        let (low_watermark, rows, now) = (tables.low_watermark(), &tables.rows, tables.now());
+        let numbers = tables.numbers().start..article.before;
         let last = self.best[(self.article + 1) * self.terms.best - 1];
         let is_wanted = |one: &&Candidate| {
             // The distance over more bits is no smaller: what is behind the last of the best now cannot come before it.
             let could_be = self.terms.candidates.is_some() || rank(one.distance, one.number) < last;
-            could_be && (low_watermark..article.before).contains(&one.number.into())
+            could_be && numbers.contains(&one.number.into())
         };
         let wanted: Vec<_> = self.passed[self.checked..end].iter().filter(is_wanted).copied().collect();
-        let mut missing: Vec<_> = wanted.iter().filter_map(|one| rows.missing(one.number.into(), now)).collect();
+        let missing = tables.missing_rows(wanted.iter().map(|one| one.number.into()));
         if !missing.is_empty() {
-            missing.sort_unstable();
-            missing.dedup();
-            return missing.into_iter().map(|chunk| Key::Rows(chunk as u32)).collect();
+            return missing;
         }
-        let touched = wanted.iter().map(|one| rows.row(one.number.into()).touched()).fold(0, |one, other| one ^ other);
+        let touched = wanted.iter().fold(0, |touched, one| touched ^ tables.row(one.number.into()).touched());
         std::hint::black_box(touched);
         for one in wanted {
-            self.check_row(&article, one, rows.row(one.number.into()));
+            self.check_row(&article, one, tables.row(one.number.into()));
         }
         self.checked = end;
         Vec::new()
@@ -297,7 +297,7 @@ fn spans_of<'a>(
     lookups: &[u32],
     limit: usize,
 ) -> Result<Vec<Span<'a>>, Vec<Key>> {
-    let (bits, now) = (tables.block_bits(), tables.now());
+    let bits = tables.block_bits();
     let own: [u32; MOST_TABLES] = std::array::from_fn(|table| {
         let blocks = Blocks { table: table as u8, bits };
         blocks.of(article.keys[blocks.word()])
@@ -308,40 +308,24 @@ fn spans_of<'a>(
         let block = own[table] ^ lookup & ((1 << bits) - 1);
         let mut left = limit;
         for part in tables.parts(table, block) {
-            let may_be_later = part.before() > article.before;
+            let may_be_later = part.before > article.before;
             for chunk in part.chunks_of(block).rev() {
                 if left == 0 {
                     break;
                 }
-                let (id, slot) = part.slot(chunk);
-                slot.used.set(now);
-                match &slot.chunk {
-                    Some(chunk) => spans.push(Span {
-                        chunk,
-                        block,
-                        begin: 0,
-                        end: 0,
-                        table: table as u8,
-                        lookup: at as u8,
-                        may_be_later,
-                    }),
-                    None => missing.push(Key::List(id as u32, chunk as u32)),
-                }
                 if !may_be_later {
                     left = left.saturating_sub(part.full_of(chunk, block));
                 }
+                let Some(chunk) = part.chunk(chunk, &tables.cache) else {
+                    missing.push(part.key(chunk));
+                    continue;
+                };
+                let (table, lookup) = (table as u8, at as u8);
+                spans.push(Span { chunk, block, begin: 0, end: 0, table, lookup, may_be_later });
             }
         }
     }
     if missing.is_empty() { Ok(spans) } else { Err(missing) }
-}
-
-/// Find the buckets.
-fn find_entries(spans: &mut [Span<'_>]) {
-    for span in spans {
-        let (begin, end) = span.chunk.bucket(span.block);
-        (span.begin, span.end) = (begin as u16, end as u16);
-    }
 }
 
 /// Leave of each list the newest entries before an article; most lists have no more, and are not read for it.

@@ -3,47 +3,52 @@
 //! Chunks come and go for as long as an index is larger than its budget. An allocator keeps what is freed for the thread
 //! that asked for it, so a cache that one thread filled, and another one has turned over, would take its memory twice.
 
-/// Pieces of memory, of one size. The default keeps none.
+/// Pieces of memory of the two sizes that chunks have, full lists and rows. The default keeps none.
 #[derive(Default)]
 pub struct Stock {
-    pieces: Vec<Box<[u64]>>,
-    /// Bytes of them at most.
+    sizes: [usize; 2],
+    pieces: [Vec<Box<[u64]>>; 2],
+    /// Bytes of the pieces of each size at most.
     most: usize,
 }
 
 impl Stock {
-    /// Keep pieces up to so many bytes.
+    /// Keep pieces of so many words, of each size up to so many bytes.
     #[must_use]
-    pub fn new(most: usize) -> Self {
-        Self { pieces: Vec::new(), most }
+    pub fn new(sizes: [usize; 2], most: usize) -> Self {
+        Self { sizes, most, ..Self::default() }
     }
 
     /// Take so many words, all 0.
     pub fn take(&mut self, words: usize) -> Box<[u64]> {
-        if self.pieces.last().is_none_or(|last| last.len() != words) {
-            return vec![0; words].into_boxed_slice();
+        match self.of_size(words).and_then(Vec::pop) {
+            Some(mut piece) => {
+                piece.fill(0);
+                piece
+            }
+            None => vec![0; words].into_boxed_slice(),
         }
-        let mut piece = self.pieces.pop().expect("the last one");
-        piece.fill(0);
-        piece
     }
 
-    /// Give back a piece. It is kept if the bytes allow it, and none that is kept is larger; smaller ones are kept no
-    /// longer.
+    /// Give back a piece. It is kept if it has one of the sizes, and the bytes allow it.
     pub fn give(&mut self, piece: Box<[u64]>) {
-        let size = self.pieces.last().map_or(0, |last| last.len());
-        if piece.len() > size {
-            self.pieces.clear();
-        }
-        if piece.len() >= size && self.memory() + size_of_val(&*piece) <= self.most {
-            self.pieces.push(piece);
+        let most = self.most;
+        let kept = self.of_size(piece.len()).filter(|kept| (kept.len() + 1) * size_of_val(&*piece) <= most);
+        if let Some(kept) = kept {
+            kept.push(piece);
         }
     }
 
     /// Bytes that are kept.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.pieces.len() * self.pieces.first().map_or(0, |piece| size_of_val(&**piece))
+        let words = self.sizes.iter().zip(&self.pieces).map(|(size, pieces)| size * pieces.len()).sum::<usize>();
+        words * size_of::<u64>()
+    }
+
+    fn of_size(&mut self, words: usize) -> Option<&mut Vec<Box<[u64]>>> {
+        let at = self.sizes.iter().position(|size| *size == words)?;
+        Some(&mut self.pieces[at])
     }
 }
 
@@ -53,7 +58,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_is_taken_again_and_is_0() {
-        let mut stock = Stock::new(64);
+        let mut stock = Stock::new([8, 4], 64);
         let mut piece = stock.take(8);
         piece.fill(7);
         let place = piece.as_ptr();
@@ -65,9 +70,9 @@ mod tests {
     }
 
     #[test]
-    fn it_keeps_the_largest_size_up_to_its_bytes() {
-        let mut stock = Stock::new(160);
-        for (words, kept) in [(4, 32), (8, 64), (4, 64), (8, 128), (8, 128), (32, 0)] {
+    fn it_keeps_two_sizes_up_to_its_bytes() {
+        let mut stock = Stock::new([8, 4], 160);
+        for (words, kept) in [(4, 32), (8, 96), (16, 96), (8, 160), (8, 160), (4, 192)] {
             stock.give(vec![1; words].into_boxed_slice());
             assert_eq!(stock.memory(), kept, "after {words} words");
         }

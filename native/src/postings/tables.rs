@@ -12,19 +12,15 @@
 //!
 //! If writes are lost from some point on, what is named is whole, and its entries have rows. What is stored and not
 //! named belongs to nobody.
-//!
-//! The **cache**: chunks of stored runs and of rows, up to the budget. Which one goes is decided by second chance: one
-//! that was used since it came to its turn stays for another round. What a search uses now never goes.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::chunk::{Blocks, Chunk, Damage, Entry};
+use super::cache::{Cache, memory_of};
+use super::chunk::{Blocks, Damage, Entry, Key, words_for};
 use super::merge::{Merge, Step};
 use super::near::WORDS;
-use super::rows::Rows;
-use super::run::{Run, Slot};
-use super::stock::Stock;
+use super::rows::{Row, Rows};
+use super::run::Run;
 
 /// A run in memory is merged into the one before it when it has at least one entry for so many of that one.
 const MEMORY_FANOUT: u64 = 8;
@@ -38,22 +34,8 @@ const PACE: usize = 64;
 pub const KEY_FACTORS: [u64; WORDS] = [1, 0x9E37_79B1_85EB_CA87, 0xC2B2_AE3D_27D4_EB4F, 0x1656_67B1_9E37_79F9];
 /// Number of the first run in memory: stored runs have lower ones.
 const FIRST_IN_MEMORY: u64 = 1 << 32;
-/// The stock of lists and that of rows may each take the budget divided by this.
-const STOCK_SHARE: usize = 32;
-/// Bytes that a chunk takes beside its entries: its slot, and its place in the queue of the cache.
-const CHUNK_OVERHEAD: usize = 64;
-
 /// Most tables of an index.
 pub const MOST_TABLES: usize = 16;
-
-/// What is stored under a key of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
-    /// A chunk of a run: the number of the run, then that of the chunk.
-    List(u32, u32),
-    /// A chunk of rows.
-    Rows(u32),
-}
 
 /// What the owner has to do.
 #[derive(Default)]
@@ -72,8 +54,9 @@ pub struct Work {
 pub struct Tables {
     /// Of each table the runs, oldest first.
     pub runs: Vec<Vec<Run>>,
-    /// The rows.
-    pub rows: Rows,
+    /// The chunks of runs and rows that are in memory.
+    pub cache: Cache,
+    rows: Rows,
     /// The merge that is under way.
     merge: Option<Merge>,
     /// Entries that it has still to take.
@@ -84,112 +67,50 @@ pub struct Tables {
     chunk_entries: usize,
     /// Entries of a run in memory from which on it is stored.
     fold: u64,
-    /// Most bytes of the cache and of the two stocks.
-    budget: usize,
-    /// Bytes of the chunks in the cache.
-    held: usize,
-    /// The chunks in the cache, in the order of their turns; keys of chunks that are gone may be among them.
-    queue: VecDeque<Key>,
-    /// Memory of chunks of lists that were let go.
-    stock: Stock,
-    /// The count of [`Tables::begin`]: what was used at this count is in use.
-    now: u32,
     /// Number of the next stored run.
     next_stored: u32,
-    /// The storage keeps runs apart in so many families, by the remainder of their numbers.
     families: u32,
-    /// Number of the next run in memory.
-    next_in_memory: u64,
-    /// Document number below which no entry counts any more.
-    low_watermark: u64,
+    /// Document number of the first entry that counts.
+    first: u64,
+    /// How often the runs, or what is merged of them, changed.
+    changes: u64,
     /// What [`Tables::take_work`] gives next.
     work: Work,
 }
 
-/// A part of a table's posting lists: a run, or what a merge has made of two.
-pub enum Part<'a> {
-    /// A run.
-    Run(&'a Run),
-    /// The run that a merge makes, and the document number before which its entries are.
-    Made(&'a Merge, u64),
-}
-
-impl<'a> Part<'a> {
-    /// The chunks that have the entries of a block.
-    #[must_use]
-    pub fn chunks_of(&self, block: u32) -> Range<usize> {
-        match self {
-            Self::Run(run) => run.chunks_of(block),
-            Self::Made(merge, _) => merge.building.chunks_of(block),
-        }
-    }
-
-    /// The number of the run, and the place of a chunk.
-    #[must_use]
-    pub fn slot(&self, chunk: usize) -> (u64, &'a Slot) {
-        match self {
-            Self::Run(run) => (run.id, &run.slots[chunk]),
-            Self::Made(merge, _) => (merge.id, &merge.building.slots()[chunk]),
-        }
-    }
-
-    /// Entries of a chunk, if all are of this block; 0 where the directory does not tell.
-    #[must_use]
-    pub fn full_of(&self, chunk: usize, block: u32) -> usize {
-        let (ends, entries) = match self {
-            Self::Run(run) => (run.ends(), run.chunk_entries),
-            Self::Made(merge, _) => (merge.building.ends(), merge.building.chunk_entries()),
-        };
-        if ends[chunk] == (block, block) && chunk + 1 < ends.len() { entries } else { 0 }
-    }
-
-    /// Its document numbers are lower.
-    #[must_use]
-    pub fn before(&self) -> u64 {
-        match self {
-            Self::Run(run) => run.before,
-            Self::Made(_, before) => *before,
-        }
-    }
-}
-
 impl Tables {
-    /// Tables without entries, whose runs will have chunks of so many.
+    /// Tables without entries, whose runs will have chunks of so many. Runs to store are numbered from a number on that
+    /// none has had; the storage keeps them apart in so many families, by the remainder of their numbers.
     #[must_use]
-    pub fn new(blocks: Vec<Blocks>, mut rows: Rows, budget: usize, fold: u64, chunk_entries: usize) -> Self {
-        rows.stock = Stock::new(budget / STOCK_SHARE);
+    pub fn new(
+        blocks: Vec<Blocks>,
+        rows: Rows,
+        budget: usize,
+        fold: u64,
+        chunk_entries: usize,
+        (next_stored, families): (u32, u32),
+    ) -> Self {
         Self {
             runs: blocks.iter().map(|_| Vec::new()).collect(),
+            cache: Cache::new(budget, [words_for(chunk_entries), rows.chunk_words()]),
             rows,
             merge: None,
             owed: 0,
             blocks,
             chunk_entries,
             fold: fold.max(1),
-            budget,
-            held: 0,
-            queue: VecDeque::new(),
-            stock: Stock::new(budget / STOCK_SHARE),
-            now: 0,
-            next_stored: 0,
-            families: 1,
-            next_in_memory: FIRST_IN_MEMORY,
-            low_watermark: 0,
+            next_stored,
+            families: families.max(1),
+            first: 0,
+            changes: 0,
             work: Work::default(),
         }
     }
 
-    /// Number further runs from here on: none has had such a number. The storage keeps runs apart in so many families,
-    /// by the remainder of their numbers.
-    pub fn number_from(&mut self, next_stored: u32, families: u32) {
-        self.next_stored = self.next_stored.max(next_stored);
-        self.families = families.max(1);
-    }
-
-    /// A number for a run to store, if there is one of a family without runs.
+    /// A number for a run to store: of a family without runs, if there is one.
     fn take_number(&mut self) -> u32 {
         let stored = self.runs.iter().flatten().filter(|run| run.is_stored).map(|run| run.id);
-        let made = self.merge.iter().map(|merge| merge.id);
+        let made = self.merge.iter().map(|merge| merge.made.id);
         let used: Vec<_> = stored.chain(made).map(|id| id as u32 % self.families).collect();
         let next = self.next_stored;
         let number = (next..next + self.families).find(|number| !used.contains(&(number % self.families)));
@@ -210,6 +131,7 @@ impl Tables {
             return Err(Damage(format!("run {id} of {:?} before {before} is out of place", run.blocks)));
         }
         self.next_stored = self.next_stored.max(id + 1);
+        self.changes += 1;
         self.runs[table].push(run);
         Ok(())
     }
@@ -226,43 +148,37 @@ impl Tables {
         self.blocks[0].bits
     }
 
-    /// Document numbers below are of no entry any more.
+    /// The document numbers of the entries.
     #[must_use]
-    pub fn low_watermark(&self) -> u64 {
-        self.low_watermark
+    pub fn numbers(&self) -> Range<u64> {
+        self.first..self.rows.after()
     }
 
-    /// Bytes in memory: the cache, and what is not stored.
+    /// A count that differs where runs were added, merged or dropped in between.
     #[must_use]
-    pub fn memory(&self) -> usize {
-        let unstored = self.runs.iter().flatten().filter(|run| !run.is_stored).flat_map(|run| &run.slots);
-        let unstored: usize = unstored.map(|slot| slot.chunk.as_ref().map_or(0, memory_of)).sum();
-        self.taken() + unstored
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
-    /// Bytes of the budget that are taken.
-    fn taken(&self) -> usize {
-        self.held + self.stock.memory() + self.rows.stock.memory()
-    }
-
-    /// Begin to use other chunks: those that were used until now may be let go; return the count of these calls.
-    pub fn begin(&mut self) -> u32 {
-        self.now = self.now.checked_add(1).unwrap_or(1);
-        self.now
-    }
-
-    /// The count of [`Tables::begin`].
+    /// The chunks of some rows that are to be supplied first. This is a use of them.
     #[must_use]
-    pub fn now(&self) -> u32 {
-        self.now
+    pub fn missing_rows(&self, numbers: impl Iterator<Item = u64>) -> Vec<Key> {
+        self.rows.missing(numbers, &self.cache)
     }
 
-    /// The parts of a table's posting list of a block, the newest first.
-    pub fn parts(&self, table: usize, block: u32) -> impl Iterator<Item = Part<'_>> {
-        self.runs[table].iter().rev().filter_map(move |run| match self.merge_of(run, block) {
-            Some(merge) => (merge.newer == run.id).then_some(Part::Made(merge, run.before)),
-            None => run.may_have(block).then_some(Part::Run(run)),
-        })
+    /// A row; it must not be missing.
+    #[must_use]
+    pub fn row(&self, number: u64) -> Row<'_> {
+        self.rows.row(number, &self.cache)
+    }
+
+    /// The runs that have the parts of a table's posting list of a block, the newest first.
+    pub fn parts(&self, table: usize, block: u32) -> impl Iterator<Item = &Run> {
+        let parts = self.runs[table].iter().rev().filter_map(move |run| match self.merge_of(run, block) {
+            Some(merge) => (merge.newer == run.id).then_some(&merge.made),
+            None => Some(run),
+        });
+        parts.filter(move |part| part.may_have(block))
     }
 
     /// The merge whose new run has the entries of a block that a run has.
@@ -273,17 +189,14 @@ impl Tables {
     /// Append the entries of the next rows, and go on with merges; then there may be work.
     pub fn append(&mut self, rows: &[u64], row_words: usize) {
         let first = self.rows.after();
-        let finished = self.rows.append(rows, self.now);
-        self.held += finished.len() * (self.rows.chunk_memory() + CHUNK_OVERHEAD);
-        self.queue.extend(finished.into_iter().map(|chunk| Key::Rows(chunk as u32)));
+        self.rows.append(rows, &mut self.cache);
         for table in 0..self.blocks.len() {
             self.append_to(table, first, rows, row_words);
             // Tables fold one after the other: storing a run of each at once takes too long.
             self.fold(table, self.fold - table as u64 * self.fold / (4 * self.blocks.len() as u64));
         }
         self.go_on(rows.len() / row_words);
-        self.begin();
-        self.evict();
+        self.cache.evict();
     }
 
     /// Append to the tables what rows have that are stored already: after opening, perhaps to read alone, so that nothing
@@ -308,15 +221,17 @@ impl Tables {
 
     /// Forget entries before a document number. In runs they are hidden until these are merged.
     pub fn drop_before(&mut self, number: u64) {
-        self.low_watermark = number;
-        self.held -= self.rows.drop_before(number) * (self.rows.chunk_memory() + CHUNK_OVERHEAD);
+        (self.first, self.changes) = (number, self.changes + 1);
+        self.rows.drop_before(number, &mut self.cache);
         for table in 0..self.blocks.len() {
-            let gone = |run: &Run| run.before <= number;
-            self.give_up_merge(&self.runs[table].iter().filter(|run| gone(run)).map(|run| run.id).collect::<Vec<_>>());
-            let (gone, left): (Vec<_>, Vec<_>) = std::mem::take(&mut self.runs[table]).into_iter().partition(gone);
-            self.runs[table] = left;
+            let count = self.runs[table].partition_point(|run| run.before <= number);
+            let gone: Vec<_> = self.runs[table].drain(..count).collect();
+            if let Some(merge) = self.merge.take_if(|merge| gone.iter().any(|run| merge.is_of(run))) {
+                self.work.chunks.retain(|(key, _)| !matches!(key, Key::List(id, _) if u64::from(*id) == merge.made.id));
+                self.remove(&merge.made);
+            }
             for run in gone {
-                self.remove(run);
+                self.remove(&run);
             }
         }
     }
@@ -327,45 +242,13 @@ impl Tables {
     ///
     /// [`Damage`] where they are not what the key says.
     pub fn supply(&mut self, key: Key, bytes: &[u8]) -> Result<(), Damage> {
-        let now = self.now;
-        let taken = match key {
-            Key::Rows(chunk) => {
-                self.rows.supply(chunk.into(), bytes, now)?.then(|| self.rows.chunk_memory() + CHUNK_OVERHEAD)
-            }
-            Key::List(id, place) => {
-                let slot = self.slot(id, place as usize).filter(|(slot, _)| slot.chunk.is_none());
-                let Some(blocks) = slot.map(|(_, blocks)| blocks) else { return Ok(()) };
-                let chunk = Chunk::from_bytes(bytes, blocks, &mut self.stock)?;
-                let memory = memory_of(&chunk);
-                let slot = self.slot(id, place as usize).map(|(slot, _)| slot).expect("the same one");
-                slot.used.set(now);
-                slot.chunk = Some(chunk);
-                Some(memory)
-            }
-        };
-        if let Some(memory) = taken {
-            self.held += memory;
-            self.queue.push_back(key);
-        }
-        Ok(())
-    }
-
-    /// Let chunks go until the rest is within the budget, but none that is in use.
-    pub fn evict(&mut self) {
-        for _ in 0..2 * self.queue.len() {
-            if self.taken() <= self.budget {
-                return;
-            }
-            let Some(key) = self.queue.pop_front() else { return };
-            match self.used(key) {
-                None => {}
-                Some(0) => self.release(key),
-                Some(used) => {
-                    if used != self.now {
-                        self.mark_unused(key);
-                    }
-                    self.queue.push_back(key);
-                }
+        let Self { runs, merge, rows, cache, .. } = self;
+        match key {
+            Key::Rows(chunk) => rows.supply(chunk, bytes, cache),
+            Key::List(id, chunk) => {
+                let mut runs = runs.iter_mut().flatten().chain(merge.as_mut().map(|merge| &mut merge.made));
+                let run = runs.find(|run| run.id == u64::from(id));
+                run.map_or(Ok(()), |run| run.supply(chunk, bytes, cache))
             }
         }
     }
@@ -373,20 +256,16 @@ impl Tables {
     /// Chunks that are not in memory and for which there is room, at most so many: lists first, then rows.
     #[must_use]
     pub fn cold(&self, most: usize) -> Vec<Key> {
-        let mut room = self.budget.saturating_sub(self.taken());
-        let list_bytes = Chunk::memory_of(self.chunk_entries) + CHUNK_OVERHEAD;
-        let row_bytes = self.rows.chunk_memory() + CHUNK_OVERHEAD;
-        let lists = self.runs.iter().flatten().flat_map(|run| {
-            let cold = run.slots.iter().enumerate().filter(|(_, slot)| slot.chunk.is_none());
-            cold.map(|(chunk, _)| (Key::List(run.id as u32, chunk as u32), list_bytes))
-        });
-        let rows = self.rows.cold().map(|chunk| (Key::Rows(chunk as u32), row_bytes));
-        let taken = lists.chain(rows).take_while(|(_, bytes)| {
+        let (mut room, cache) = (self.cache.room(), &self.cache);
+        let lists = self.runs.iter().flatten().flat_map(|run| run.cold(0..run.places.len(), cache));
+        let lists = lists.zip(std::iter::repeat(memory_of(words_for(self.chunk_entries))));
+        let rows = self.rows.cold(cache).zip(std::iter::repeat(memory_of(self.rows.chunk_words())));
+        let fitting = lists.chain(rows).take_while(|(_, bytes)| {
             let fits = *bytes <= room;
             room = room.saturating_sub(*bytes);
             fits
         });
-        taken.take(most).map(|(key, _)| key).collect()
+        fitting.take(most).map(|(key, _)| key).collect()
     }
 
     fn append_to(&mut self, table: usize, first: u64, rows: &[u64], row_words: usize) {
@@ -400,63 +279,53 @@ impl Tables {
         let mut entries: Vec<_> =
             numbered.map(|(row, number)| Entry { key: key(row), number: number as u32 }).collect();
         entries.sort_by_key(|entry| blocks.of(entry.key));
-        let (id, before) = (self.number_in_memory(), first + entries.len() as u64);
-        let run = Run::in_memory(blocks, (id, before), &entries, self.chunk_entries, &mut self.stock);
-        self.runs[table].push(run);
-        self.merge_in_memory(table, MEMORY_FANOUT);
+        self.changes += 1;
+        let name = (FIRST_IN_MEMORY + self.changes, first + entries.len() as u64);
+        let mut run = Run::new(blocks, name, entries.len() as u64, self.chunk_entries, false);
+        for entries in entries.chunks(self.chunk_entries) {
+            run.add(entries, &mut self.cache);
+        }
+        self.runs[table].push(run.finish());
+        self.merge_in_memory(table);
     }
 
     /// Merge the newest runs in memory, while the newer one has its share of the entries of the older one.
-    fn merge_in_memory(&mut self, table: usize, fanout: u64) {
-        let Self { runs, stock, .. } = self;
+    fn merge_in_memory(&mut self, table: usize) {
+        let Self { runs, cache, .. } = self;
         let runs = &mut runs[table];
         while let [.., older, newer] = &runs[..] {
-            if older.is_stored || newer.entries.saturating_mul(fanout) < older.entries {
+            if older.is_stored || newer.entries.saturating_mul(MEMORY_FANOUT) < older.entries {
                 return;
             }
-            let mut merge = Merge::new(older, newer, newer.id, 0, self.chunk_entries);
-            let (before, mut every) = (newer.before, usize::MAX);
-            let blocks = older.blocks;
-            let done = merge.step([older, newer], &mut every, |building, entries| {
-                building.add(Chunk::new(entries, blocks, stock), true);
-            });
+            let pair = [older, newer];
+            let mut merge = Merge::new(pair, newer.id, 0, self.chunk_entries);
+            let done = merge.step(pair, &mut usize::MAX.clone(), cache, &mut Vec::new());
             assert_eq!(done, Step::Done, "runs in memory");
-            let run = merge.building.finish(merge.id, before, false);
-            for mut gone in runs.drain(runs.len() - 2..) {
-                let_go(&mut gone.slots, stock);
-            }
-            runs.push(run);
+            let gone = runs.drain(runs.len() - 2..);
+            gone.flat_map(|run| run.places).for_each(|place| cache.remove(place));
+            runs.push(merge.made.finish());
         }
     }
 
     /// Store the runs in memory that have enough entries, from the oldest on.
     fn fold(&mut self, table: usize, least: u64) {
-        let now = self.now;
-        for run in self.runs[table].iter_mut().filter(|run| !run.is_stored) {
-            if run.entries < least {
-                break;
+        while let Some(at) = self.runs[table].iter().position(|run| !run.is_stored) {
+            if self.runs[table][at].entries < least {
+                return;
             }
-            let id = self.next_stored;
-            self.next_stored += 1;
-            run.id = id.into();
-            for (number, slot) in run.slots.iter().enumerate() {
-                let (key, chunk) = (Key::List(id, number as u32), slot.chunk.as_ref().expect("in memory"));
-                slot.used.set(now);
-                self.work.chunks.push((key, chunk.to_bytes()));
-                self.held += memory_of(chunk);
-                self.queue.push_back(key);
-            }
+            let id = self.take_number();
+            let run = &mut self.runs[table][at];
+            self.work.chunks.extend(run.store(id, &mut self.cache));
             self.work.named.push((id, run.directory()));
-            run.is_stored = true;
         }
     }
 
     /// Go on with what is due, as far as chunks are in memory and entries are owed.
     fn advance(&mut self) {
+        self.changes += 1;
         while self.merge.is_some() || self.begin_merge() {
-            match self.step() {
-                Step::Paused | Step::Missing(_) => return,
-                Step::Done => self.finish(),
+            if !self.step() {
+                return;
             }
         }
         self.owed = 0;
@@ -466,165 +335,309 @@ impl Tables {
     /// stored together.
     fn begin_merge(&mut self) -> bool {
         let due = (0..self.runs.len()).flat_map(|table| self.due(table));
-        let Some((_, table, [older, newer])) = due.min_by_key(|&(entries, ..)| entries) else { return false };
+        let Some((_, table, at)) = due.min_by_key(|&(entries, ..)| entries) else { return false };
         let id = self.take_number().into();
-        let [older, newer] = [&self.runs[table][older], &self.runs[table][newer]];
-        self.merge = Some(Merge::new(older, newer, id, self.low_watermark, self.chunk_entries));
+        let [older, newer] = [&self.runs[table][at], &self.runs[table][at + 1]];
+        self.merge = Some(Merge::new([older, newer], id, self.first, self.chunk_entries));
         true
     }
 
-    /// The merges of a table that are due: entries, table, and the places of the two runs.
-    fn due(&self, table: usize) -> impl Iterator<Item = (u64, usize, [usize; 2])> {
-        let runs = &self.runs[table];
-        let stored = runs.iter().take_while(|run| run.is_stored).count();
-        let pairs = (1..stored).filter(|&at| runs[at].entries * FANOUT >= runs[at - 1].entries);
-        pairs.map(move |at| (runs[at - 1].entries + runs[at].entries, table, [at - 1, at]))
+    /// The merges of a table that are due: entries, table, and the place of the older run.
+    fn due(&self, table: usize) -> impl Iterator<Item = (u64, usize, usize)> {
+        let pairs = self.runs[table].windows(2).enumerate();
+        let due = pairs.filter(|(_, pair)| pair[1].is_stored && pair[1].entries * FANOUT >= pair[0].entries);
+        due.map(move |(at, pair)| (pair[0].entries + pair[1].entries, table, at))
     }
 
-    fn step(&mut self) -> Step {
-        let Self { merge: Some(merge), runs, rows, held, budget, queue, stock, work, owed, .. } = self else {
-            return Step::Paused;
-        };
-        let runs = &mut runs[merge.table];
-        let places = places_of(merge, runs);
-        let (id, pair) = (merge.id, places.map(|place| &runs[place]));
-        let blocks = pair[0].blocks;
-        let step = merge.step(pair, owed, |building, entries| {
-            let chunk = Chunk::new(entries, blocks, stock);
-            let key = Key::List(id as u32, building.slots().len() as u32);
-            work.chunks.push((key, chunk.to_bytes()));
-            let memory = memory_of(&chunk);
-            let keep = *held + stock.memory() + rows.stock.memory() + memory <= *budget;
-            building.add(chunk, keep);
-            if keep {
-                *held += memory;
-                queue.push_back(key);
+    /// Go on with the merge that is under way; whether it is done.
+    fn step(&mut self) -> bool {
+        let Some(merge) = &mut self.merge else { return false };
+        let runs = &mut self.runs[usize::from(merge.made.blocks.table)];
+        let at = runs.iter().position(|run| run.id == merge.older).expect("a run of its table");
+        match merge.step([&runs[at], &runs[at + 1]], &mut self.owed, &mut self.cache, &mut self.work.chunks) {
+            Step::Paused => return false,
+            Step::Missing(keys) => {
+                self.work.missing.extend(keys);
+                return false;
             }
-        });
-        if let Step::Missing(chunks) = &step {
-            for (run, chunks) in pair.iter().zip(chunks) {
-                work.missing.extend(chunks.iter().map(|&chunk| Key::List(run.id as u32, chunk as u32)));
-            }
+            Step::Done => {}
         }
-        for (which, chunks) in merge.done_with(pair).into_iter().enumerate() {
-            *held -= let_go(&mut runs[places[which]].slots[chunks], stock);
-        }
-        step
-    }
-
-    fn finish(&mut self) {
-        let Some(merge) = self.merge.take() else { return };
-        let runs = &mut self.runs[merge.table];
-        let [place, last] = places_of(&merge, runs);
-        let before = runs[last].before;
-        let gone: Vec<_> = runs.drain(place..=last).collect();
-        if !merge.building.slots().is_empty() {
-            let run = merge.building.finish(merge.id, before, true);
-            self.work.named.push((run.id as u32, run.directory()));
-            runs.insert(place, run);
+        let gone: Vec<_> = runs.drain(at..at + 2).collect();
+        let made = self.merge.take().map(|merge| merge.made).filter(|made| !made.places.is_empty());
+        if let Some(made) = made.map(Run::finish) {
+            self.work.named.push((made.id as u32, made.directory()));
+            runs.insert(at, made);
         }
         for run in gone {
-            self.remove(run);
+            self.remove(&run);
         }
+        true
     }
 
-    /// Forget the merge of some runs, with what was stored of the new one.
-    fn give_up_merge(&mut self, runs: &[u64]) {
-        let is_of = |merge: &mut Merge| runs.contains(&merge.older) || runs.contains(&merge.newer);
-        if let Some(mut merge) = self.merge.take_if(is_of) {
-            self.work.chunks.retain(|(key, _)| !matches!(key, Key::List(id, _) if u64::from(*id) == merge.id));
-            self.work.removed.push(merge.id as u32);
-            self.held -= let_go(merge.building.slots_mut(), &mut self.stock);
-        }
-    }
-
-    fn remove(&mut self, mut run: Run) {
-        let memory = let_go(&mut run.slots, &mut self.stock);
+    fn remove(&mut self, run: &Run) {
+        run.places.iter().for_each(|place| self.cache.remove(*place));
         if run.is_stored {
-            self.held -= memory;
             self.work.removed.push(run.id as u32);
         }
-        // Keys of chunks that are gone stay in the queue until their turn, or until the queue is far longer than the
-        // cache.
-        let held = self.held / 4096 + 1024;
-        if self.queue.len() > 2 * held {
-            let mut queue = std::mem::take(&mut self.queue);
-            queue.retain(|&key| self.used(key).is_some());
-            self.queue = queue;
-        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::postings::near::{Article, Demand, Limits, Sieve};
+    use crate::postings::plan::WORD_BITS;
+    use crate::postings::rows::ROW_WORDS;
+    use crate::postings::search::{Search, Terms};
+
+    const ROWS: usize = 4;
+    const BLOCKS: [Blocks; 2] = [Blocks { table: 0, bits: 16 }, Blocks { table: 1, bits: 16 }];
+    const FOLD: u64 = 40;
+    const BEST: usize = 5000;
+
+    fn random(state: &mut u64, below: u64) -> u64 {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) % below
     }
 
-    fn slot(&mut self, id: u32, chunk: usize) -> Option<(&mut Slot, Blocks)> {
-        let Self { runs, merge, .. } = self;
-        for run in runs.iter_mut().flatten() {
-            if run.id == u64::from(id) {
-                return Some((run.slots.get_mut(chunk)?, run.blocks));
+    /// Tables, and what their owner has stored. The first word of a row is all that differs.
+    struct Owner {
+        tables: Tables,
+        words: Vec<u64>,
+        chunks: BTreeMap<Key, Vec<u8>>,
+        directories: BTreeMap<u32, Vec<u8>>,
+        candidates: Option<usize>,
+    }
+
+    impl Owner {
+        fn new(budget: usize, fold: u64) -> Self {
+            let tables = Self::tables(budget, fold, (0, 0), Vec::new());
+            Self { tables, words: Vec::new(), chunks: BTreeMap::new(), directories: BTreeMap::new(), candidates: None }
+        }
+
+        fn tables(budget: usize, fold: u64, ends: (u64, u64), tail: Vec<u64>) -> Tables {
+            Tables::new(BLOCKS.to_vec(), Rows::stored(ROW_WORDS, ROWS, ends, tail), budget, fold, 4, (0, 16))
+        }
+
+        fn row(word: u64) -> [u64; ROW_WORDS] {
+            std::array::from_fn(|at| if at == 0 { word } else { 0 })
+        }
+
+        fn append(&mut self, words: &[u64]) {
+            self.words.extend(words);
+            let rows: Vec<_> = words.iter().flat_map(|word| Self::row(*word)).collect();
+            self.tables.append(&rows, ROW_WORDS);
+            self.work();
+        }
+
+        fn drop_before(&mut self, number: u64) {
+            self.tables.drop_before(number);
+            self.work();
+        }
+
+        fn work(&mut self) {
+            loop {
+                let work = self.tables.take_work();
+                self.chunks.extend(work.chunks);
+                self.directories.extend(work.named);
+                for id in work.removed {
+                    self.chunks.retain(|key, _| !matches!(key, Key::List(run, _) if *run == id));
+                    self.directories.remove(&id);
+                }
+                self.check();
+                if work.missing.is_empty() {
+                    return;
+                }
+                self.supply(&work.missing);
+                self.tables.go_on(0);
             }
         }
-        let merge = merge.as_mut().filter(|merge| merge.id == u64::from(id))?;
-        Some((merge.building.slots_mut().get_mut(chunk)?, self.blocks[merge.table]))
-    }
 
-    /// When a chunk was used; none where it is not in memory, 0 where not since its last turn.
-    fn used(&mut self, key: Key) -> Option<u32> {
-        match key {
-            Key::Rows(chunk) => self.rows.used(chunk.into()),
-            Key::List(id, chunk) => {
-                let (slot, _) = self.slot(id, chunk as usize)?;
-                slot.chunk.as_ref().map(|_| slot.used.get())
+        fn supply(&mut self, keys: &[Key]) {
+            for key in keys {
+                let bytes = match key {
+                    Key::List(..) => self.chunks[key].clone(),
+                    Key::Rows(chunk) => {
+                        let words = &self.words[*chunk as usize * ROWS..][..ROWS];
+                        words.iter().flat_map(|word| Self::row(*word)).flat_map(u64::to_le_bytes).collect()
+                    }
+                };
+                self.tables.supply(*key, &bytes).expect("what was stored");
             }
+        }
+
+        /// Every chunk in the cache has one owner, and those that are stored nowhere are here.
+        fn check(&self) {
+            let Tables { runs, merge, rows, cache, .. } = &self.tables;
+            let runs = || runs.iter().flatten().chain(merge.iter().map(|merge| &merge.made));
+            let lists = runs().flat_map(|run| &run.places).filter_map(|place| cache.list(*place));
+            let lists: usize = lists.map(|chunk| memory_of(chunk.size())).sum();
+            let held = lists + rows.held(cache) * memory_of(rows.chunk_words());
+            assert_eq!(cache.memory(), held + cache.stock.memory());
+            assert!(runs().filter(|run| !run.is_stored).flat_map(|run| &run.places).all(|place| cache.has(*place)));
+        }
+
+        /// What is near a word, looked up while `meanwhile` happens wherever chunks are missing; and what should be.
+        fn near(
+            &mut self,
+            word: u64,
+            bucket_limit: usize,
+            mut meanwhile: impl FnMut(&mut Self, &[Key]),
+        ) -> [Vec<u64>; 2] {
+            let (numbers, mask) = (self.tables.numbers(), Sieve { sure: [u64::MAX, 0], most: WORD_BITS as u32 });
+            let article = Article {
+                keys: [word, 0, 0, 0],
+                words: [word, 0, 0, 0],
+                sketch: [0; 4],
+                sieves: [mask; 4],
+                demand: Demand { reach: 64, least_equal: 0, far_equal: 0 },
+                group: 0,
+                oldest: 0,
+                own_id: None,
+                before: numbers.end,
+            };
+            let limits = Limits {
+                directed: false,
+                compares: false,
+                value_words: 0,
+                has_form: false,
+                certain: -1,
+                far: 0,
+                form_limit: 0,
+            };
+            let plan = vec![0, 1 << 16];
+            let (best, withdrawn) = (BEST, Vec::new());
+            let terms = Terms { plan, lookups: 2, limits, bucket_limit, candidates: self.candidates, best, withdrawn };
+            let mut search = Search::new(vec![article; 2], terms);
+            loop {
+                let missing = search.run(&mut self.tables);
+                if missing.is_empty() {
+                    break;
+                }
+                meanwhile(self, &missing);
+                self.supply(&missing.into_iter().filter(|key| self.is_stored(key)).collect::<Vec<_>>());
+            }
+            let mut expected: Vec<u64> = Vec::new();
+            for blocks in BLOCKS {
+                let numbers = numbers.clone().rev();
+                let list = numbers.filter(|number| blocks.of(self.words[*number as usize]) == blocks.of(word));
+                let ranks =
+                    list.map(|number| u64::from((self.words[number as usize] ^ word).count_ones()) << 32 | number);
+                expected.extend(ranks.take(bucket_limit));
+            }
+            expected.sort_unstable();
+            expected.dedup();
+            expected.truncate(BEST);
+            let of_article = |number| {
+                let near = search.near().filter(move |(article, ..)| *article == number);
+                near.map(|(_, number, distance)| u64::from(distance) << 32 | u64::from(number)).collect::<Vec<_>>()
+            };
+            assert_eq!(of_article(0), of_article(1));
+            [of_article(1), expected]
+        }
+
+        fn is_stored(&self, key: &Key) -> bool {
+            matches!(key, Key::Rows(_)) || self.chunks.contains_key(key)
+        }
+
+        /// Tables as they are after a new start.
+        fn reopen(&mut self, budget: usize) {
+            let Range { start: first, end: after } = self.tables.numbers();
+            let rows: Vec<_> = self.words.iter().flat_map(|word| Self::row(*word)).collect();
+            let tail = rows[after as usize / ROWS * ROWS * ROW_WORDS..].to_vec();
+            let named: Vec<_> =
+                self.tables.runs.iter().flatten().filter(|run| run.is_stored).map(|run| run.id).collect();
+            self.tables = Self::tables(budget, FOLD, (first, after), tail);
+            self.tables.drop_before(first);
+            for id in named {
+                self.tables.open_run(id as u32, &self.directories[&(id as u32)]).expect("a directory");
+            }
+            let begin = (0..BLOCKS.len()).map(|table| self.tables.end_of(table)).min().expect("two tables").max(first);
+            self.tables.append_missing(begin, &rows[begin as usize * ROW_WORDS..], ROW_WORDS);
+            let is_of = |key: &Key| !matches!(key, Key::List(id, _) if !named_has(&self.tables, *id));
+            self.chunks.retain(|key, _| is_of(key));
         }
     }
 
-    fn mark_unused(&mut self, key: Key) {
-        match key {
-            Key::Rows(chunk) => self.rows.mark_unused(chunk.into()),
-            Key::List(id, chunk) => {
-                if let Some((slot, _)) = self.slot(id, chunk as usize) {
-                    slot.used.set(0);
+    fn named_has(tables: &Tables, id: u32) -> bool {
+        tables.runs.iter().flatten().any(|run| run.id == u64::from(id))
+    }
+
+    #[test]
+    fn entries_are_found_whatever_is_in_memory_and_whatever_happens_meanwhile() {
+        for (seed, budget) in [(1, 0), (2, 3000), (3, 20_000), (4, 1 << 30)] {
+            let (mut owner, mut state) = (Owner::new(budget, FOLD), seed);
+            for turn in 0..120 {
+                let kinds = [random(&mut state, 1 << 16), 7, 7, 8];
+                let mut word = || {
+                    let kind = kinds[random(&mut state, 4) as usize];
+                    kind << 48 | random(&mut state, 3) << 32 | random(&mut state, 1 << 20)
+                };
+                let words: Vec<_> = (0..=turn % 60).map(|_| word()).collect();
+                let (asked, later) = (word(), [0; 31].map(|_| word()));
+                owner.append(&words);
+                let runs = owner.tables.runs.iter().flatten();
+                let families: Vec<_> = runs.filter(|run| run.is_stored).map(|run| run.id % 16).collect();
+                let is_shared = |family: &u64| families.iter().filter(|other| *other == family).count() > 1;
+                assert!(families.len() > 16 || !families.iter().any(is_shared), "{families:?}");
+                let limit = if turn % 3 == 0 { 9 } else { usize::MAX };
+                if turn % 10 == 9 {
+                    let Range { start, end } = owner.tables.numbers();
+                    owner.drop_before(start + (end - start) / 5);
+                }
+                let mut times = 0;
+                let [found, expected] = owner.near(asked, limit, |owner, _| {
+                    times += 1;
+                    if times % 2 == 0 && times < 8 {
+                        owner.append(&later);
+                    }
+                });
+                assert_eq!(found, expected, "seed {seed}, turn {turn}");
+                assert!(budget > 0 || turn < 2 || times > 0, "nothing was fetched");
+                if turn % 25 == 24 {
+                    owner.reopen(budget);
+                    owner.check();
                 }
             }
-        }
-    }
-
-    fn release(&mut self, key: Key) {
-        match key {
-            Key::Rows(chunk) => {
-                self.rows.evict(chunk.into());
-                self.held -= self.rows.chunk_memory() + CHUNK_OVERHEAD;
-            }
-            Key::List(id, chunk) => {
-                let gone = self.slot(id, chunk as usize).and_then(|(slot, _)| slot.chunk.take());
-                if let Some(chunk) = gone {
-                    self.held -= memory_of(&chunk);
-                    chunk.let_go(&mut self.stock);
+            assert!(owner.tables.runs.iter().all(|runs| (1..40).contains(&runs.len())));
+            owner.reopen(budget);
+            let mut warmed = 0;
+            loop {
+                let cold = owner.tables.cold(3);
+                if cold.is_empty() {
+                    break;
                 }
+                warmed += cold.len();
+                owner.supply(&cold);
+                owner.check();
             }
+            let room = owner.tables.cache.room();
+            owner.tables.cache.evict();
+            assert_eq!(owner.tables.cache.room(), room, "no more was warmed than there was room for");
+            assert_eq!(warmed > 0, budget > 0, "{warmed} chunks");
         }
     }
 
-    fn number_in_memory(&mut self) -> u64 {
-        self.next_in_memory += 1;
-        self.next_in_memory - 1
+    #[test]
+    fn a_search_whose_tables_change_looks_its_article_up_again() {
+        let mut owner = Owner { candidates: Some(700), ..Owner::new(0, 1) };
+        for number in 0..600 {
+            let word = 7 << 48 | number;
+            owner.words.push(word);
+            // Each is a run: without what they miss, merges do not go on.
+            owner.tables.append(&Owner::row(word), ROW_WORDS);
+        }
+        owner.chunks.extend(owner.tables.take_work().chunks);
+        assert_eq!(owner.tables.runs[0].len(), 600);
+        let [found, expected] = owner.near(7 << 48, usize::MAX, |owner, missing| {
+            if matches!(missing[0], Key::Rows(_)) && owner.tables.runs[0].len() == 600 {
+                owner.tables.go_on(0);
+                owner.work();
+            }
+        });
+        assert!(owner.tables.runs[0].len() < 10);
+        assert_eq!((found.len(), found), (600, expected));
     }
-}
-
-/// Where the two runs of a merge are among those of their table.
-fn places_of(merge: &Merge, runs: &[Run]) -> [usize; 2] {
-    [merge.older, merge.newer].map(|id| runs.iter().position(|run| run.id == id).expect("a run of its table"))
-}
-
-/// Let the chunks of these slots go; return how many bytes they took in the cache.
-fn let_go(slots: &mut [Slot], stock: &mut Stock) -> usize {
-    let gone = slots.iter_mut().filter_map(|slot| slot.chunk.take());
-    gone.map(|chunk| {
-        let memory = memory_of(&chunk);
-        chunk.let_go(stock);
-        memory
-    })
-    .sum()
-}
-
-fn memory_of(chunk: &Chunk) -> usize {
-    Chunk::memory_of(chunk.len()) + CHUNK_OVERHEAD
 }

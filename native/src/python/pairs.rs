@@ -1,12 +1,15 @@
 //! Plans of look-ups, and what the sieve and the check make of pairs of an article and an entry: arrays in, bytes out.
 
+use std::collections::HashMap;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::values::{Array, bytes_of};
 use super::work;
-use crate::postings::near::{self, Demand, Limits, Meeting, Pair, SKETCH_WORDS, Sieve, WORDS};
-use crate::postings::plan::{self, BLOCKS_PER_WORD, MARGINS, Places, Planner, Shape};
+use crate::postings::chunk::Blocks;
+use crate::postings::near::{self, Demand, Limits, Pair, SKETCH_WORDS, Sieve, WORDS};
+use crate::postings::plan::{self, BLOCKS_PER_WORD, MARGINS, Planner, Shape};
 
 #[pyfunction]
 #[pyo3(signature = (margins, lookups, *, tables, block_bits, mask_bits, costs))]
@@ -83,7 +86,7 @@ pub fn accounts(
     }
     let limits = Limits {
         directed,
-        compares: sketch_words > 0,
+        compares: directed && sketch_words > 0,
         value_words: sketch_words - form_words,
         has_form: form_words > 0,
         certain,
@@ -102,7 +105,7 @@ pub fn accounts(
             },
             limits: &limits,
         };
-        pair.account().to_bytes()
+        pair.account()
     };
     work(py, || bytes_of((0..pairs).map(account)))
 }
@@ -148,25 +151,29 @@ pub fn meetings(
     }
     work(py, || {
         let (mut counts, mut passed, mut places) = (Vec::new(), Vec::new(), Vec::new());
-        let mut planned = Places::of(plan.get(..lookups).unwrap_or_default());
+        let places_of = |plan: &[u32]| plan.iter().copied().zip(0..).collect::<HashMap<_, i32>>();
+        let mut planned = places_of(plan.get(..lookups).unwrap_or_default());
         for (at, entry) in others.chunks_exact(key_words).enumerate() {
             let article = if articles == 1 { 0 } else { at };
             if article > 0 && plan.len() > lookups {
-                planned = Places::of(&plan[article * lookups..][..lookups]);
+                planned = places_of(&plan[article * lookups..][..lookups]);
             }
             let sieves: [Sieve; WORDS] = std::array::from_fn(|word| {
                 let masks = &sure[2 * (article * key_words + word.min(key_words - 1))..];
                 Sieve { sure: [masks[0], masks[1]], most: most[article] as u32 }
             });
             let article = &keys[article * key_words..][..key_words];
-            let meeting = Meeting { article, entry, sieves: &sieves, block_bits };
-            for (count, passes) in (0..key_words).map(|word| meeting.sieved(word)) {
+            for (sieve, (one, other)) in sieves.iter().zip(article.iter().zip(entry)) {
+                let count = sieve.count(*one, *other);
                 counts.push(count as u8);
-                passed.push(u8::from(passes));
+                passed.push(u8::from(sieve.passes(count)));
             }
             let tables = if lookups == 0 { 0 } else { key_words * BLOCKS_PER_WORD };
-            let place = |table| meeting.place(table, &planned).map_or(i32::MAX, |place| place as i32);
-            places.extend((0..tables as u8).map(place));
+            places.extend((0..tables as u8).map(|table| {
+                let blocks = Blocks { table, bits: block_bits };
+                let mask = blocks.of(article[blocks.word()]) ^ blocks.of(entry[blocks.word()]);
+                planned.get(&(u32::from(table) << block_bits | mask)).copied().unwrap_or(i32::MAX)
+            }));
         }
         (counts, passed, bytes_of(places.into_iter().map(i32::to_le_bytes)))
     })

@@ -8,12 +8,12 @@ use pyo3::types::PyBytes;
 
 use super::values::{Array, bytes_of, whole};
 use super::{broken, caught, work};
-use crate::postings::chunk::{Blocks, Chunk, MOST_ENTRIES, words_of};
+use crate::postings::chunk::{Blocks, Chunk, Key, MOST_ENTRIES, words_of};
 use crate::postings::near::{Article, Demand, Limits, SKETCH_WORDS, Sieve, WORDS};
-use crate::postings::rows::Rows;
+use crate::postings::rows::{ROW_WORDS, Rows};
 use crate::postings::search::{Search, Terms};
 use crate::postings::stock::Stock;
-use crate::postings::tables::{Key, Tables};
+use crate::postings::tables::{MOST_TABLES, Tables};
 
 /// Keys and document numbers of entries.
 type Entries = (Vec<u8>, Vec<u8>);
@@ -61,6 +61,10 @@ impl BlockTables {
         next_run: u32,
         run_families: u32,
     ) -> PyResult<Self> {
+        if !(1..=MOST_TABLES).contains(&tables.into()) || ![16, 20, 24].contains(&block_bits) || row_words < ROW_WORDS {
+            let message = format!("{tables} tables of blocks of {block_bits} bits, rows of {row_words} words");
+            return Err(PyValueError::new_err(message));
+        }
         let tail = whole(words_of(tail).collect(), row_words, "rows")?;
         if chunk_rows == 0 || !(1..=MOST_ENTRIES).contains(&chunk_entries) {
             let message = format!("chunks of {chunk_rows} rows and {chunk_entries} entries");
@@ -72,8 +76,8 @@ impl BlockTables {
         }
         let blocks = (0..tables).map(|table| Blocks { table, bits: block_bits }).collect();
         let rows = Rows::stored(row_words, chunk_rows, (first, after), tail);
-        let mut tables = Tables::new(blocks, rows, memory_bytes, fold_entries, chunk_entries);
-        tables.number_from(next_run, run_families);
+        let numbers = (next_run, run_families);
+        let mut tables = Tables::new(blocks, rows, memory_bytes, fold_entries, chunk_entries, numbers);
         tables.drop_before(first);
         Ok(Self { tables: Mutex::new(tables), row_words })
     }
@@ -137,42 +141,35 @@ impl BlockTables {
 
     #[getter]
     fn memory(&self, py: Python<'_>) -> PyResult<usize> {
-        self.locked(py, |tables| tables.memory())
+        self.locked(py, |tables| tables.cache.memory())
     }
 
     fn entries(&self, run: u64) -> PyResult<Entries> {
         let tables = self.tables.lock().map_err(|_| broken())?;
-        let found = tables.runs.iter().flatten().find(|one| one.id == run);
-        entries_of(found.into_iter().flat_map(|run| run.slots.iter().filter_map(|slot| slot.chunk.as_ref())))
+        let places = tables.runs.iter().flatten().find(|one| one.id == run).map(|run| &run.places);
+        entries_of(places.into_iter().flatten().filter_map(|place| tables.cache.list(*place)))
     }
 
     fn rows_of(&self, py: Python<'_>, numbers: Array<i64>) -> PyResult<(Vec<Vec<u8>>, Vec<u8>)> {
         let found = self.locked(py, |tables| {
-            let (rows, now) = (&tables.rows, tables.now());
-            let held = tables.low_watermark()..rows.after();
+            let held = tables.numbers();
             if numbers.iter().any(|number| !held.contains(&(*number as u64))) {
                 return Err(held);
             }
-            let missing = numbers.iter().filter_map(|number| rows.missing(*number as u64, now));
-            let mut missing: Vec<_> = missing.collect();
-            missing.sort_unstable();
-            missing.dedup();
+            let missing = tables.missing_rows(numbers.iter().map(|number| *number as u64));
             let words = numbers.iter().filter(|_| missing.is_empty());
-            let words = words.flat_map(|number| rows.row(*number as u64).words());
+            let words = words.flat_map(|number| tables.row(*number as u64).words());
             let found = bytes_of(words.map(|word| word.to_le_bytes()));
             Ok((missing, found))
         })?;
         let (missing, rows) = found.map_err(|held| {
             PyValueError::new_err(format!("document numbers {:?}: there are rows of {held:?}", &*numbers))
         })?;
-        Ok((missing.into_iter().map(|chunk| key_bytes(Key::Rows(chunk as u32))).collect(), rows))
+        Ok((missing.into_iter().map(key_bytes).collect(), rows))
     }
 
-    fn begin(&self, py: Python<'_>) -> PyResult<()> {
-        self.locked(py, |tables| {
-            tables.begin();
-            tables.evict();
-        })
+    fn evict(&self, py: Python<'_>) -> PyResult<()> {
+        self.locked(py, |tables| tables.cache.evict())
     }
 }
 
@@ -236,7 +233,7 @@ impl PySearch {
         let limits = Limits {
             directed,
             value_words: sketches.each - usize::from(has_form && count > 0),
-            compares,
+            compares: directed && compares,
             has_form,
             certain,
             far,
@@ -257,7 +254,7 @@ impl PySearch {
             own_ids: own_ids.map(|ids| ids.each(count, "own_ids")).transpose()?,
         };
         let articles = caught(|| (0..count).map(|at| columns.article(at)).collect())?;
-        let withdrawn = withdrawn.as_deref().unwrap_or_default().chunks_exact(3);
+        let withdrawn = withdrawn.as_deref().unwrap_or_default().chunks_exact(2);
         let withdrawn = withdrawn.map(|one| (one[0] as u64, one[1] as u64)).collect();
         let terms = Terms { plan: plan.all(), lookups, limits, bucket_limit, candidates, best, withdrawn };
         Ok(Self(Mutex::new(Search::new(articles, terms))))
