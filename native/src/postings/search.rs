@@ -302,7 +302,8 @@ fn spans_of<'a>(
         let blocks = Blocks { table: table as u8, bits };
         blocks.of(article.keys[blocks.word()])
     });
-    let (mut spans, mut missing) = (Vec::with_capacity(4 * lookups.len()), Vec::new());
+    // Where each chunk is is read for all of them before the first one is looked at.
+    let mut asked = Vec::with_capacity(4 * lookups.len());
     for (at, lookup) in lookups.iter().enumerate() {
         let table = (lookup >> bits) as usize;
         let block = own[table] ^ lookup & ((1 << bits) - 1);
@@ -316,13 +317,17 @@ fn spans_of<'a>(
                 if !may_be_later {
                     left = left.saturating_sub(part.full_of(chunk, block));
                 }
-                let Some(chunk) = part.chunk(chunk, &tables.cache) else {
-                    missing.push(part.key(chunk));
-                    continue;
-                };
-                let (table, lookup) = (table as u8, at as u8);
-                spans.push(Span { chunk, block, begin: 0, end: 0, table, lookup, may_be_later });
+                asked.push((part, chunk, part.places[chunk], block, at as u8, may_be_later));
             }
+        }
+    }
+    let (mut spans, mut missing) = (Vec::with_capacity(asked.len()), Vec::new());
+    for (part, chunk, place, block, lookup, may_be_later) in asked {
+        match tables.cache.list(place) {
+            Some(chunk) => {
+                spans.push(Span { chunk, block, begin: 0, end: 0, table: part.blocks.table, lookup, may_be_later });
+            }
+            None => missing.push(part.key(chunk)),
         }
     }
     if missing.is_empty() { Ok(spans) } else { Err(missing) }
