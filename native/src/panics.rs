@@ -4,7 +4,8 @@
 //! the panic left in it would change what is read after it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::thread::yield_now;
 
 use crate::decode::{Format, Reason, Record, key_id};
 use crate::reader::{Fields, Reader, Reading, Scheme};
@@ -31,7 +32,13 @@ pub fn decode<'a>(format: &Format, key: Option<&'a [u8]>, value: Option<&'a [u8]
         .unwrap_or_else(|Panic(_)| Record { id: caught(|| key_id(key)).unwrap_or(None), article: Err(Reason::Defect) })
 }
 
+/// How often the lock of the readers is tried: it is held for the time of a push or a pop.
+const TRIES: usize = 100;
+
 /// The readers of one scheme, as many as threads have read at one time.
+///
+/// Nobody waits for the lock without end: in a process that was forked while a thread of its parent had it, it is never
+/// given back. A text is then read by a reader of its own.
 pub struct Readers {
     scheme: Scheme,
     /// Those that no thread uses; none of them has seen a panic.
@@ -56,12 +63,29 @@ impl Readers {
     /// # Errors
     /// There was a panic.
     pub fn with<T>(&self, call: impl FnOnce(&mut Reader, &Scheme) -> T) -> Result<T, Panic> {
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = idle().pop();
+        let mut idle = self.idle();
+        let waiting = idle.as_mut().and_then(|idle| idle.pop());
+        // What was made because the lock was not free is not kept: there would be more readers than threads.
+        let is_kept = idle.is_some();
+        drop(idle);
         let mut reader = waiting.map_or_else(|| caught(|| Reader::new(&self.scheme)), Ok)?;
         let made = caught(|| call(&mut reader, &self.scheme))?;
-        idle().push(reader);
+        if let Some(mut idle) = self.idle().filter(|_| is_kept) {
+            idle.push(reader);
+        }
         Ok(made)
+    }
+
+    /// The readers that no thread uses; none if the lock does not become free.
+    fn idle(&self) -> Option<MutexGuard<'_, Vec<Reader>>> {
+        (0..TRIES).find_map(|_| match self.idle.try_lock() {
+            Ok(idle) => Some(idle),
+            Err(TryLockError::Poisoned(idle)) => Some(idle.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                yield_now();
+                None
+            }
+        })
     }
 
     /// Reads one text; it is rejected if that panics.
@@ -93,6 +117,10 @@ pub mod planted {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
     use crate::decode::html;
     use crate::entries::{Maker, Raw};
@@ -145,6 +173,23 @@ mod tests {
             margin_bits: 64,
         };
         Readers::new(Scheme::new(settings, &OwnWords::default()))
+    }
+
+    #[test]
+    fn a_lock_that_nobody_gives_back_holds_up_no_text() {
+        let readers = Arc::new(readers(Some(20)));
+        let expected = readers.read(&[Text::Whole(TEXTS[0])]);
+        let held = readers.idle.lock().expect("no panic");
+        let (made, (tell, told)) = (Arc::clone(&readers), mpsc::channel());
+        thread::spawn(move || {
+            for _ in 0..3 {
+                tell.send(made.read(&[Text::Whole(TEXTS[0])])).expect("the test waits");
+            }
+        });
+        for _ in 0..3 {
+            assert_eq!(told.recv_timeout(Duration::from_secs(20)).as_ref(), Ok(&expected));
+        }
+        assert_eq!(held.len(), 1);
     }
 
     fn format() -> Format {

@@ -44,11 +44,13 @@ mod _native {
     use crate::decode::MOST_ID_BYTES;
     use crate::features::weights::COMMON_WORDS;
     use crate::postings::tables::KEY_FACTORS;
+    use crate::reader::load;
     use crate::segment::dictionary::jieba;
     use crate::text::simplify::HASHES as OPENCC_HASHES;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        load();
         module.add("DamageError", module.py().get_type::<DamageError>())?;
         let panic = module.py().get_type::<PanicError>();
         panic.setattr("article", module.py().None())?;

@@ -19,18 +19,19 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use crate::features::counts::Counts;
 use crate::features::grams::Grams;
 use crate::features::sentences::key_text;
 use crate::features::units::Units;
-use crate::features::weights::Weigher;
+use crate::features::weights::{self, Weigher};
 use crate::features::words::{Rule, Words, bytes_of};
 use crate::features::{Feature, Weighed, heaviest_first};
 use crate::segment::Segmenter;
 use crate::segment::dictionary::{DICTIONARY, Dictionary};
 use crate::settings::{Compared, Normalisation, Settings, Treat, Treatment};
-use crate::signature::form::Form;
+use crate::signature::form::{self, Form};
 use crate::signature::mixing::{WHOLE, factor, share_of_short};
 use crate::signature::sketch::Sketcher;
 use crate::signature::sums::{BITS, Hash, MAX_MARGIN, Sums, feature_hash};
@@ -55,6 +56,16 @@ pub enum Status {
     Short = 3,
     /// Compared whole.
     Exact = 4,
+}
+
+/// Makes the tables of all schemes.
+///
+/// They would be made with the first text. But a process that is forked while another thread makes them waits for them
+/// for ever; who calls this lets no one fork.
+pub fn load() {
+    LazyLock::force(&DICTIONARY);
+    weights::load();
+    form::load();
 }
 
 /// What all texts of one scheme share.

@@ -110,3 +110,18 @@ def test_a_closed_index_takes_nothing() -> None:
     for call in (lambda: index.add("a", CAT), lambda: index.search(CAT), index.flush, lambda: len(index)):
         with pytest.raises(ValueError, match="the index is closed: open it again"):
             call()
+
+
+class Renamed(str):
+    """A text with an ``encode`` of its own."""
+
+    __slots__ = ()
+
+    def encode(self, *_: str) -> bytes:
+        return b"another text"
+
+
+@pytest.mark.parametrize("text", [CAT, CAT + "\ud83d", "\ud83d渡口的船今天早上开了"])
+def test_of_a_class_of_strings_the_characters_count(text: str) -> None:
+    """Half surrogates among them, which the core is given in another way."""
+    assert fingerprint(Renamed(text)) == fingerprint(text)

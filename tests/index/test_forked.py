@@ -1,5 +1,6 @@
 """A process that forks while an index is open: the child leaves everything to its parent."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,52 @@ def test_the_lock_goes_with_the_parent_though_a_child_lives_on(tmp_path: Path) -
     command = [sys.executable, "-c", script, str(tmp_path / "index")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("opened again\n", "")
+
+
+@pytest.mark.slow
+def test_a_child_fingerprints_though_a_thread_of_its_parent_was_at_its_first_text() -> None:
+    """Nothing that such a thread may hold is waited for; each process forks a little later than the one before."""
+    script = (
+        "import os, signal, sys, threading, time\n"
+        "from stream_dedup import fingerprint\n"
+        "threading.Thread(target=fingerprint, args=(sys.argv[1],)).start()\n"
+        "time.sleep(float(sys.argv[2]))\n"
+        "if (child := os.fork()) == 0:\n"
+        "    signal.alarm(20)\n"
+        "    os._exit(fingerprint(sys.argv[1]) == 0)\n"
+        "print(os.waitpid(child, 0)[1])\n"
+    )
+    for times in range(16):
+        command = [sys.executable, "-W", "ignore", "-c", script, 3 * TEXT, str(times * 2e-5)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.stdout, done.stderr) == ("0\n", ""), times
+
+
+def test_a_child_fingerprints_though_a_thread_of_its_parent_loads_words(tmp_path: Path) -> None:
+    """The file of the words is a pipe that nothing comes through until the child has ended."""
+    script = (
+        "import os, signal, sys, threading, time\n"
+        "from dataclasses import replace\n"
+        "from pathlib import Path\n"
+        "from stream_dedup import fingerprint\n"
+        "from stream_dedup.core.profiles import PROFILES\n"
+        "article = PROFILES['article']\n"
+        "own = replace(article, settings=replace(article.settings, user_dictionary=Path(sys.argv[1])))\n"
+        "thread = threading.Thread(target=fingerprint, args=('The ferry left.', own))\n"
+        "thread.start()\n"
+        "pipe = os.open(sys.argv[1], os.O_WRONLY)\n"  # opens when the thread has opened the other end
+        "if (child := os.fork()) == 0:\n"
+        "    signal.alarm(20)\n"
+        "    os._exit(fingerprint('The ferry left.') == 0)\n"
+        "print(os.waitpid(child, 0)[1])\n"
+        "os.close(pipe)\n"
+        "thread.join()\n"
+    )
+    pipe = tmp_path / "words.txt"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-W", "ignore", "-c", script, str(pipe)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("0\n", "")
 
 
 def test_a_temporary_folder_goes_with_its_maker() -> None:

@@ -148,6 +148,12 @@ impl Weigher {
     }
 }
 
+/// Makes the tables that are made once.
+pub fn load() {
+    LazyLock::force(&LISTED);
+    one_and_log(1);
+}
+
 /// 1 + ln `count` in units of 1/1024.
 fn one_and_log(count: u32) -> u32 {
     const KNOWN: usize = 256;

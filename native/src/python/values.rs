@@ -79,7 +79,8 @@ impl Given {
         if let Ok(whole) = PyBackedStr::try_from(text.clone()) {
             return Ok(Self::Whole(whole));
         }
-        let encoded = text.call_method1("encode", ("utf-8", "surrogatepass"))?;
+        // Not the method of the text: a class of strings may have another one.
+        let encoded = text.py().get_type::<PyString>().call_method1("encode", (text, "utf-8", "surrogatepass"))?;
         Ok(Self::Halves(encoded.cast::<PyBytes>()?.as_bytes().to_vec()))
     }
 

@@ -50,6 +50,12 @@ static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     words.filter(|word| !names.contains(word) && word.chars().count() >= SHORTEST_WORD).collect()
 });
 
+/// Makes the tables that are made once.
+pub fn load() {
+    LazyLock::force(&IS_GRAMMAR);
+    LazyLock::force(&WORDS);
+}
+
 /// The form of a text, as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Form {

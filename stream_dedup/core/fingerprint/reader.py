@@ -8,7 +8,6 @@ them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 from stream_dedup import _native
@@ -47,17 +46,23 @@ class SchemeReader:
         self.settings = settings
         """What the entries depend on."""
         self._any_html = any(settings.html)
+        self._native: _native.TextReader | None = None
 
-    @cached_property
+    @property
     def native(self) -> _native.TextReader:
         """The native core's reader of texts without markup.
 
         Raises:
             UserError: a file of words cannot be read.
         """
-        own, stop = self.settings.user_dictionary, self.settings.stop_words
-        words = [] if own is None else list(user_words(own).items())
-        return _native.TextReader(self.settings, words, [] if stop is None else list(read_lines(stop).values()))
+        # No lock: a child that is forked while another thread has it would wait for ever. Two threads may both load.
+        made = self._native
+        if made is None:
+            own, stop = self.settings.user_dictionary, self.settings.stop_words
+            words = [] if own is None else list(user_words(own).items())
+            stop_words = [] if stop is None else list(read_lines(stop).values())
+            made = self._native = _native.TextReader(self.settings, words, stop_words)
+        return made
 
     def read(self, texts: Sequence[Text]) -> Readings:
         """Return what entries have of texts; what that of a text has depends on this text alone.
