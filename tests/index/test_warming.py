@@ -103,9 +103,7 @@ def test_a_look_up_does_not_wait_for_what_warms(kept: Path, monkeypatch: pytest.
         assert index.verify() == []
 
 
-def test_what_look_ups_have_filled_meanwhile_is_not_filled_again(
-    kept: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_look_ups_have_filled_meanwhile_is_not_filled_again(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks that were chosen while there was room do not stay beyond the budget."""
     disk = SlowDisk(monkeypatch)
     with opened(kept, SMALL) as index:
