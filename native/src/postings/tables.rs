@@ -654,6 +654,25 @@ mod tests {
     }
 
     #[test]
+    fn what_was_found_before_the_tables_changed_is_not_of_the_answer() {
+        let mut owner = Owner { candidates: Some(300), ..Owner::new(0, FOLD) };
+        // The first list has 256 entries, which are checked at once; the other one has the rest.
+        let words: Vec<_> = (0..456).map(|number| if number < 256 { 7 << 48 | 1 << 32 } else { 8 << 48 }).collect();
+        words.chunks(8).for_each(|words| owner.append(words));
+        let mut times = 0;
+        let [found, _] = owner.near(7 << 48, usize::MAX, |owner, missing| {
+            times += usize::from(matches!(missing[0], Key::Rows(_)));
+            if times == 2 && owner.tables.numbers().start == 0 {
+                owner.drop_before(100);
+            }
+        });
+        assert!(owner.tables.numbers().start == 100, "nothing was fetched between two checks");
+        let numbers: Vec<_> = found.iter().map(|rank| rank & 0xFFFF_FFFF).collect();
+        assert_eq!(numbers.len(), 300);
+        assert!(numbers.iter().all(|number| *number >= 100));
+    }
+
+    #[test]
     fn no_chunk_is_warmed_that_is_larger_than_the_room_for_it() {
         let (mut cache, mut run) = (Cache::new(0, [0; 2]), Run::new(BLOCKS[0], (3, 100), 100, 100, true));
         let entries: Vec<_> = (0..100).map(|number| Entry { key: 7 << 48, number }).collect();
