@@ -421,6 +421,8 @@ class _Warming:
                     # A run that was removed meanwhile has none.
                     found = [(key, value) for key, value in zip(some, self._store.get(some), strict=True) if value]
                     self._native.supply([key for key, _ in found], [value for _, value in found])
+                    # Look-ups may have filled the budget since these were chosen.
+                    self._native.evict()
                     fetched += len(found)
                 if not fetched:
                     return

@@ -103,6 +103,18 @@ def test_a_look_up_does_not_wait_for_what_warms(kept: Path, monkeypatch: pytest.
         assert index.verify() == []
 
 
+def test_what_look_ups_have_filled_meanwhile_is_not_filled_again(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks that were chosen while there was room do not stay beyond the budget."""
+    disk = SlowDisk(monkeypatch)
+    with opened(kept, SMALL) as index:
+        disk.is_reading.wait()
+        index.judge(POSITIONS)
+        memory = index.stats().memory_bytes
+        disk.may_go_on.set()
+        assert memory > SMALL // 2
+        assert warmed(index).stats().memory_bytes <= 1.1 * SMALL
+
+
 @pytest.mark.parametrize("way", ["refused", "closed", "let go"])
 def test_it_ends_with_the_index(kept: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     """Also where the opening is refused after it began, and where nobody closes the index: it would hold the store."""

@@ -40,8 +40,8 @@ struct Cursor {
 pub enum Step {
     /// It took as many entries as it was to take.
     Paused,
-    /// These chunks are not in memory.
-    Missing(Vec<Key>),
+    /// Chunks that it needs are not in memory.
+    Missing,
     /// Every entry was taken.
     Done,
 }
@@ -86,9 +86,8 @@ impl Merge {
             if *owed == 0 {
                 break Step::Paused;
             }
-            let missing = self.missing(runs, cache);
-            if !missing.is_empty() {
-                break Step::Missing(missing);
+            if !self.missing(runs, cache).is_empty() {
+                break Step::Missing;
             }
             let taken = self.take_some(runs, *owed, cache);
             let is_full = self.pending.len() == self.made.chunk_entries;
@@ -103,7 +102,9 @@ impl Merge {
         step
     }
 
-    fn missing(&self, runs: [&Run; 2], cache: &Cache) -> Vec<Key> {
+    /// The chunks to supply before the next step.
+    #[must_use]
+    pub fn missing(&self, runs: [&Run; 2], cache: &Cache) -> Vec<Key> {
         let of_run = |(run, cursor): (&Run, Cursor)| {
             let end = (cursor.chunk + READ_AHEAD).min(run.places.len());
             let is_here = run.places.get(cursor.chunk).is_none_or(|place| cache.has(*place));

@@ -142,12 +142,22 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// [`Damage`] where the bytes are no chunk of the table.
+    /// [`Damage`] where the bytes are not the chunk that the directory says.
     pub fn supply(&mut self, at: u32, bytes: &[u8], cache: &mut Cache) -> Result<(), Damage> {
-        if let Some(place) = self.places.get_mut(at as usize).filter(|place| !cache.has(**place)) {
-            let chunk = Chunk::from_bytes(bytes, self.blocks, &mut cache.stock)?;
-            *place = cache.add(Content::List(chunk));
+        let at = at as usize;
+        if self.places.get(at).is_none_or(|place| cache.has(*place)) {
+            return Ok(());
         }
+        let chunk = Chunk::from_bytes(bytes, self.blocks, &mut cache.stock)?;
+        let before = at * self.chunk_entries;
+        let (entries, ends) = (self.chunk_entries.min(self.entries as usize - before), self.ends[at]);
+        if (chunk.len(), chunk.ends()) != (entries, ends) {
+            let (id, len, of) = (self.id, chunk.len(), chunk.ends());
+            let message =
+                format!("chunk {at} of run {id} has {len} entries of blocks {of:?}, not {entries} of {ends:?}");
+            return Err(Damage(message));
+        }
+        self.places[at] = cache.add(Content::List(chunk));
         Ok(())
     }
 
@@ -254,6 +264,7 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::postings::stock::Stock;
 
     fn made(most: u64, blocks: &[u32]) -> (Run, Cache) {
         let mut cache = Cache::new(usize::MAX, [0; 2]);
@@ -299,6 +310,29 @@ mod tests {
             let directory = made(most, &[7; 13]).0.finish().directory();
             let run = Run::from_directory(3, &directory).expect("a directory");
             assert_eq!((run.entries, run.directory()), (13, directory));
+        }
+    }
+
+    #[test]
+    fn a_chunk_that_the_directory_does_not_say_is_refused() {
+        let blocks = Blocks { table: 1, bits: 16 };
+        let entry = |block: u32| Entry { key: u64::from(block) << 32, number: block };
+        let bytes = |of: &[u32]| {
+            let entries: Vec<_> = of.iter().map(|block| entry(*block)).collect();
+            Chunk::new(&entries, blocks, &mut Stock::default()).to_bytes()
+        };
+        let (run, mut cache) = made(6, &[1, 2, 3, 4, 5, 9]);
+        let mut run = Run::from_directory(3, &run.finish().directory()).expect("a directory");
+        for (at, others) in
+            [(0, [&[1, 4][..], &[1, 2, 3, 5], &[5, 9], &[0, 2, 3, 4]]), (1, [&[5], &[5, 7, 9], &[5, 8], &[4, 9]])]
+        {
+            for other in others {
+                assert!(run.supply(at, &bytes(other), &mut cache).is_err(), "{other:?} as chunk {at}");
+            }
+        }
+        assert!(run.places.iter().all(|place| !cache.has(*place)));
+        for (at, right) in [(0, &[1, 2, 3, 4][..]), (1, &[5, 9]), (2, &[7])] {
+            assert!(run.supply(at, &bytes(right), &mut cache).is_ok(), "{at}");
         }
     }
 

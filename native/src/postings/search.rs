@@ -167,6 +167,9 @@ impl Search {
         (self.lookup, self.span, self.checked) = (0, 0, 0);
         self.room = self.terms.candidates.unwrap_or(usize::MAX);
         self.seen.clear();
+        if let Some(best) = self.best.chunks_mut(self.terms.best).nth(self.article) {
+            best.fill(NO_RANK);
+        }
     }
 
     /// Compare the lists of some look-ups, until [`ROWS_AT_ONCE`] entries have passed, and as many as there is room
