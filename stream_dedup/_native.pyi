@@ -272,7 +272,7 @@ class BlockTables:
         """Return the rows of document numbers; or the keys of what is missing first, and no rows."""
 
     def evict(self) -> None:
-        """Let chunks go that are beyond the budget; what is fetched from now on stays until the next call."""
+        """Let chunks go that are beyond the budget, as ``append``, ``go_on`` and ``Search.run`` do."""
 
 @final
 class Search:

@@ -257,3 +257,24 @@ class Consumed(NamedTuple):
     value: bytes
     timestamp: int = START_TIME
     timestamp_type: int = LOG_APPEND_TIME
+
+
+@pytest.mark.parametrize(("tables", "block_bits", "row_words"), [(0, 16, 8), (17, 16, 8), (4, 18, 8), (4, 16, 7)])
+def test_tables_of_a_shape_that_no_index_has_are_refused(tables: int, block_bits: int, row_words: int) -> None:
+    """Rather than ended by a panic when the first rows come."""
+    shape = f"{tables} tables of blocks of {block_bits} bits, rows of {row_words} words"
+    with pytest.raises(ValueError, match=shape):
+        _native.BlockTables(
+            tables=tables,
+            block_bits=block_bits,
+            row_words=row_words,
+            chunk_rows=64,
+            first=0,
+            after=0,
+            tail=b"",
+            memory_bytes=0,
+            fold_entries=1,
+            chunk_entries=1,
+            next_run=0,
+            run_families=1,
+        )

@@ -237,6 +237,17 @@ mod tests {
     }
 
     #[test]
+    fn memory_that_chunks_have_left_is_of_the_budget() {
+        let mut cache = Cache::new(64 * MEMORY, [SIZE, 0]);
+        let places = [1, 2, 3].map(|word| cache.add(rows(word)));
+        cache.remove(places[0]);
+        cache.remove(places[1]);
+        let left = 2 * SIZE * 8;
+        assert_eq!((cache.stock.memory(), cache.memory()), (left, MEMORY + left));
+        assert_eq!(cache.room(), 63 * MEMORY - left);
+    }
+
+    #[test]
     fn what_was_used_has_a_second_chance() {
         let mut cache = cache(2);
         let [a, b, c] = [1, 2, 3].map(|word| cache.add(rows(word)));
