@@ -138,7 +138,7 @@ class RandomLog:
         return self._append(Rules(self.scheme, **changes))
 
     def append_trim(self, before: int, horizon: int, basis: Basis | None = None) -> None:
-        """Append a trim; without a basis it forgets nothing, under the rules in force and with the log read to its end."""
+        """Append a trim; by default it forgets nothing, and its author knew the rules in force and the whole log."""
         basis = basis or Basis(self.revision, LogOffset(self.end), ())
         self._append(Trim(LogOffset(before), horizon, basis))
 

@@ -29,7 +29,6 @@ import numpy as np
 
 from stream_dedup.audit.reference import PlainLog, ValidTrim
 from stream_dedup.core.arrays import I64, Bools
-from stream_dedup.core.model import LogOffset
 
 NO_WINDOW_MS = 1 << 61
 """Longer than any difference of log times."""

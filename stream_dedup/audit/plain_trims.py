@@ -1,7 +1,7 @@
 """Which trims of a log are valid, and what they do to its source ranges: the part of the reference that forgets.
 
-A trim names X, the log offset of a rules record, and a horizon. It says under which revision of the rules and up to which
-log offset R its author had read the log, and lists what is forgotten of each source partition.
+A trim names X, the log offset of a rules record, and a horizon. It says under which revision of the rules it was
+computed and up to which log offset R its author had read the log, and lists what is forgotten of each source partition.
 
 * It has no effect if the rules in force at its log position have another revision.
 * It is void if it would drop source ranges that were logged at or after R, because its author could not know whether

@@ -40,8 +40,8 @@ the log holds no article before the withdrawal has no effect: one that is trimme
     uint32     n, number of log positions, 1 to MAX_WITHDRAWN
     int64 x n  log positions (``model.log_position``), strictly rising
 
-Seeded batch (kind 5): the bytes of a batch, with read_to. Its articles were published before they were logged: they count
-as every other article does, and no worker writes an output for them.
+Seeded batch (kind 5): the bytes of a batch, with read_to. Its articles were published before they were logged: they
+count as every other article does, and no worker writes an output for them.
 
 Decoding raises ``CorruptError`` for bytes that this format does not allow.
 """
@@ -52,7 +52,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, starmap
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 

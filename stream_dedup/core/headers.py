@@ -7,8 +7,8 @@ written to the topic of unique records.
 
 If a source record has ``dedup.*`` headers itself, they are dropped.
 
-The metadata of a committed offset is ``format=1;topic_id=UUID``: the topic that the offset belongs to. An offset that was
-set by hand has none.
+The metadata of a committed offset is ``format=1;topic_id=UUID``: the topic that the offset belongs to. An offset that
+was set by hand has none.
 
 ``parse_headers`` reads what ``output_headers`` writes, and refuses everything else.
 """

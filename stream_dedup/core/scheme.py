@@ -121,9 +121,9 @@ class Features:
     ``weights``: see ``native/src/features/weights.rs``. ``top_k`` keeps only the heaviest features; None: all.
     ``damped`` uses 1 + ``damping`` ln tf instead of tf (``tfidf`` only). ``idf`` is the source of the IDF of words:
     ``jieba``'s table alone, or also other ``languages``; ``root`` takes its square root. For ``chars``,
-    ``gram_weights`` replace the IDF, in hundredths, at most 1,000 each: of an ideograph, of a pair of ideographs, of another character and
-    another pair, and of a trigram. Scripts with few letters and without spaces repeat their letters in every text:
-    pairs tell more there.
+    ``gram_weights`` replace the IDF, in hundredths, at most 1,000: of an ideograph, of a pair of ideographs, of another
+    character and another pair, and of a trigram. Scripts with few letters and without spaces repeat their letters in
+    every text: pairs tell more there.
     """
 
     kind: Literal["words", "chars"] = "words"
@@ -154,10 +154,11 @@ class FingerprintSettings:
     counted for its size: all characters or ``letters`` alone. ``fingerprint.reader`` says which of them count.
 
     ``fields``: names and weights of the fields that make a text, in order; none: one text. A field of weight 3
-    counts as if it occurred three times; a weight is at most 100. ``key_sentences``: how many more times the first and last sentence of each
-    paragraph and the longest sentence count. ``markup`` says whether texts are HTML; ``html_fields`` names the fields
-    that are HTML if the others are not. ``user_dictionary`` (in jieba's format) and ``stop_words`` (one word per line,
-    which does not count) are files of words; the scheme has the hash of their content.
+    counts as if it occurred three times; weights are at most 100. ``key_sentences``: how many more times the first and
+    last sentence of each paragraph and the longest sentence count. ``markup`` says whether texts are HTML;
+    ``html_fields`` names the fields that are HTML if the others are not. ``user_dictionary`` (in jieba's format) and
+    ``stop_words`` (one word per line, which does not count) are files of words; the scheme has the hash of their
+    content.
 
     ``sketch``: lengths of shingles, and how many values of an entry's sketch are made of each; none: no sketch. It is
     made of the ``letters`` of the text, or of all ``characters``, addresses included. ``form``: whether it ends with

@@ -277,7 +277,8 @@ def _check(connection: sqlite3.Connection, path: Path, log_id: bytes) -> None:
         raise UserError(msg)
     version = _pragma(connection, "user_version")
     if version != GROUPS_FORMAT_VERSION:
-        msg = f"groups store {path} has format {version}, and this program reads format {GROUPS_FORMAT_VERSION}; {_REMEDY}"
+        known = f"this program reads format {GROUPS_FORMAT_VERSION}"
+        msg = f"groups store {path} has format {version}, and {known}; {_REMEDY}"
         raise UserError(msg)
     found = bytes(connection.execute("SELECT log_id FROM state").fetchone()[0])
     if found != log_id:

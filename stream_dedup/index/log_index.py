@@ -113,8 +113,7 @@ class LogIndex:
         in the folder, damaged or not.
 
         Raises:
-            UserError: another process owns it, it is of another format or scheme, or the folder holds other files and no
-                index.
+            UserError: another process owns it, it is of another format or scheme, or the folder holds other files.
             CorruptError: it is damaged.
             UnavailableError: the disk is full or failing.
         """

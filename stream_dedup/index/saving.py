@@ -58,9 +58,9 @@ def refuse_unknown(path: Path) -> None:
     refuse_format(path)
     if is_unknown(path):
         msg = (
-            f"index {path}: nothing of its data can be read, not even whose they are; nothing was changed. Of a worker: "
-            "move the folder away, and it reads its log again. Of `filter` or `Index`: put the folder back from a backup; "
-            "without one it cannot be saved, and another folder begins anew"
+            f"index {path}: nothing of its data can be read, not even whose they are; nothing was changed. "
+            "Of a worker: move the folder away, and it reads its log again. Of `filter` or `Index`: put the folder "
+            "back from a backup; without one it cannot be saved, and another folder begins anew"
         )
         raise CorruptError(msg)
 

@@ -1,8 +1,8 @@
 """What is kept of some logs is read to the same verdicts.
 
-``logs/NAME.json.gz`` holds a log: offset, log time and value of each record, and what the reference said of it. Logs with
-withdrawals and seeded batches, with sketches, bounds and copies, and with trims are among them. A new format of the log
-makes them anew: ``python -m tests.core.test_kept_logs``.
+``logs/NAME.json.gz`` holds a log: offset, log time and value of each record, and what the reference said of it. Logs
+with withdrawals and seeded batches, with sketches, bounds and copies, and with trims are among them. For a new format
+of the log ``python -m tests.core.test_kept_logs`` makes them anew.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Writes what the commit stores whose code is imported: one archive for ``test_old_formats``.
 
-Run it in a checkout of that commit: ``PYTHONPATH=. python …/tests/old_formats/make.py ARCHIVE``. The archive has an index
-folder with the id of a worker, a groups store, entries in Parquet, and ``texts.json``: one log record of each kind, the
-metadata of committed offsets.
+Run it in a checkout of that commit: ``PYTHONPATH=. python …/tests/old_formats/make.py ARCHIVE``. The archive has an
+index folder with the id of a worker, a groups store, entries in Parquet, and ``texts.json``: a log record of each kind,
+and the metadata of committed offsets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from stream_dedup.broker.adapter.marked_sink import _STORE_ID
-from stream_dedup.core.entry import Basis, Forgotten, Trim, Withdrawal, encode
+from stream_dedup.core.entry import Basis, Forgotten, Payload, Trim, Withdrawal, encode
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.core.model import LogOffset, LogPosition, SourceOffset
 from stream_dedup.groups import GroupStore
@@ -49,7 +49,7 @@ def main(archive: Path) -> None:
 def write(folder: Path) -> None:
     """Write what is stored into a folder."""
     forgotten = (Forgotten(TOPIC, 0, SourceOffset(1)),)
-    payloads = {
+    payloads: dict[str, Payload] = {
         "rules": rules(),
         "batch": batch([0, 1], [1, 2]),
         "seeded batch": replace(batch([5], [9]), read_to=LogOffset(1), seeded=True),
