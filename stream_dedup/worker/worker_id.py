@@ -45,15 +45,24 @@ def worker_id(folder: Path, group: str) -> str:
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        place, text = _place_of(folder), read_text(folder / ID_FILE)
+        text = read_text(folder / ID_FILE)
         kept = None if text is None else _parsed(folder / ID_FILE, text)
-        if kept is not None and kept["place"] == place:
+        if kept is not None and kept["place"] == _place_of(folder):
             return str(kept["id"])
         fresh = f"{group}-{uuid.uuid4()}"
-        replace_text(folder / ID_FILE, f"{_FORMAT}\n{fresh}\n{place}\n")
+        write_worker_id(folder, fresh)
     if kept is not None:
         log.info("index %s was copied or moved here: this worker takes a new transactional id, %s", folder, fresh)
     return fresh
+
+
+def write_worker_id(folder: Path, transactional_id: str) -> None:
+    """Give the worker in an index folder this transactional id.
+
+    Raises:
+        OSError: its file cannot be written.
+    """
+    replace_text(folder / ID_FILE, f"{_FORMAT}\n{transactional_id}\n{_place_of(folder)}\n")
 
 
 def _place_of(folder: Path) -> str:
