@@ -343,7 +343,7 @@ mod tests {
             assert!(Run::from_directory(3, &whole[..cut]).is_err(), "{cut} bytes");
         }
         for (at, value) in
-            [(0, 2), (1, 16), (2, 17), (3, 0), (3, 5), (3, 17), (4, 0), (4, 255), (14, 0), (20, 0), (24, 9)]
+            [(0, 1), (1, 16), (2, 17), (3, 0), (3, 5), (3, 17), (4, 0), (4, 255), (14, 0), (20, 0), (24, 9)]
         {
             let mut other = whole.clone();
             other[at] = value;
