@@ -188,9 +188,8 @@ def test_common_words_are_lower_case_and_few() -> None:
 def test_weights_of_grams_are_bounded(treated: str) -> None:
     """A setting of up to 1,000 hundredths is taken; the error for a greater one names it, the limit and the reason."""
     for weight in (1_000, 1_001, 1 << 32):
-        settings = FingerprintSettings(
-            article_size=200, **{treated: Treatment(features=Features(kind="chars", gram_weights=(1, 2, 3, 4, weight)))}
-        )
+        grams = Treatment(features=Features(kind="chars", gram_weights=(1, 2, 3, 4, weight)))
+        settings = replace(FingerprintSettings(article_size=200), **{treated: grams})
         if weight == 1_000:
             assert Fingerprinter(settings).fingerprint(["ferry and bridge"]).statuses.tolist() == [Status.SHORT]
             continue
