@@ -8,8 +8,9 @@ OLD_CHECKOUT is a clone of the older commit in which ``make setup`` was run. Eac
   the program), the output of both, byte for byte.
 * **golden**: the golden files of the older one are here, unchanged.
 * **log**: a worker of the older one judges N articles on a real broker, and both checkouts audit them. This one then
-  opens its index folder, goes on in it with N more articles, and audits the whole: the older one may not know the
-  format of the records that were appended.
+  opens its index folder, goes on in it with N more articles, and audits the whole.
+
+The last two say that something differs where a scheme or a stored format has a new version.
 
 Exit code 0: all are the same; 1: something differs.
 """

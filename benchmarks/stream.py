@@ -39,7 +39,7 @@ class Stream:
     """Articles as log records, under a scheme of this many tables and bits a block, with sketches of so many bytes."""
 
     def __init__(self, batch: int, tables: int, sketch_bytes: int = 0, block_bits: int = BLOCK_BITS) -> None:
-        parameters: dict[str, object] = {} if block_bits == BLOCK_BITS else {"block_bits": block_bits}
+        parameters: dict[str, object] = {"block_bits": block_bits}
         parameters |= {"sketch": ["random", sketch_bytes]} if sketch_bytes else {}
         self.scheme = Scheme("benchmark", 1, json.dumps(parameters | {"tables": tables}, separators=(",", ":")))
         self._rng = np.random.Generator(np.random.SFC64(SEED))

@@ -404,7 +404,8 @@ class TextReader:
             stop_words: do not count; they are normalised as texts are.
 
         Raises:
-            ValueError: a setting has a value that is not known.
+            ValueError: a setting has a value that is not known, or a weight of grams is greater than 1,000 or one of a
+                field greater than 100: sums of greater weights could overflow.
         """
 
     def read(self, texts: Sequence[Sequence[str]]) -> tuple[bytes, bytes, bytes, bytes]:

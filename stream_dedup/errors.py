@@ -30,7 +30,7 @@ class UnavailableError(StreamDedupError):
 
 
 class CorruptError(StreamDedupError):
-    """Stored bytes are damaged or of an unknown format."""
+    """Stored bytes are not what this program writes."""
 
 
 class DefectError(StreamDedupError):

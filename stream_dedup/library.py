@@ -36,8 +36,8 @@ def open_library(path: Path, scheme: Scheme, settings: IndexSettings | None = No
     """Open the index in a folder, or make one.
 
     Raises:
-        UserError: another process has it open, it holds another scheme, or it is no index of this API.
-        CorruptError: it is damaged or of an unknown format.
+        UserError: another process has it open, it is of another format or scheme, or it is no index of this API.
+        CorruptError: it is damaged.
         UnavailableError: the disk is full or failing.
     """
     index = LogIndex.open(path, scheme=scheme, settings=settings)

@@ -10,7 +10,7 @@ import numpy as np
 
 from stream_dedup.audit.reference import PlainLog, plain_log
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.entry import Batch, LogRecord, Payload, Trim, encode, make_batch
+from stream_dedup.core.entry import Basis, Batch, LogRecord, Payload, Trim, encode, make_batch
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import (
     FINGERPRINT_BITS,
@@ -24,8 +24,9 @@ from stream_dedup.core.model import (
 )
 from stream_dedup.core.rules import DIRECTED, Rules
 
-SCHEME = Scheme("simhash", 1, '{"words":true}')
-OTHER_SCHEME = Scheme("simhash", 2, '{"words":true}')
+_PARAMETERS = '{"block_bits":16,"tables":4,"words":true}'
+SCHEME = Scheme("simhash", 1, _PARAMETERS)
+OTHER_SCHEME = Scheme("simhash", 2, _PARAMETERS)
 TOPICS = [bytes([7]) * 16, bytes([9]) * 16]
 """Topic ids."""
 TOPIC, OTHER_TOPIC = TOPICS
@@ -36,10 +37,9 @@ REJECTED = None
 
 def scheme_of(tables: int, sketch_bytes: int = 0, *, form: bool = False, block_bits: int = 16) -> Scheme:
     """A scheme of so many tables with keys of so many bits, and of sketches of so many bytes, with a form or not."""
-    width = "" if block_bits == 16 else f'"block_bits":{block_bits},'
     sketch = f'"sketch":["sketch/1",{sketch_bytes}],' if sketch_bytes else ""
     form_key = '"form":"form/1",' if form else ""
-    return Scheme("article", 1, f'{{{width}{form_key}{sketch}"tables":{tables}}}')
+    return Scheme("article", 1, f'{{"block_bits":{block_bits},{form_key}{sketch}"tables":{tables}}}')
 
 
 def rules(revision: int = 1, **settings: Any) -> Rules:  # noqa: ANN401 - fields of Rules
@@ -154,8 +154,8 @@ class LogOfTest:
         offsets = range(first, first + len(entries))
         return self.add(entries_batch(offsets, entries, tables), seconds)
 
-    def trim(self, before: int, horizon: int) -> LogOffset:
-        return self.add(Trim(LogOffset(before), horizon))
+    def trim(self, before: int, horizon: int, revision: int = 1) -> LogOffset:
+        return self.add(trim_of(before, horizon, self.next_offset, revision))
 
     def plain(self) -> PlainLog:
         return plain_log(self.records)
@@ -187,8 +187,13 @@ def rules_record(offset: int, time: int = START_TIME, **changes: Any) -> LogReco
     return record(offset, time, Rules(SCHEME, **changes))
 
 
+def trim_of(before: int, horizon: int, read_to: int, revision: int = 1) -> Trim:
+    """A trim that forgets nothing, of an author that had read the log to here."""
+    return Trim(LogOffset(before), horizon, Basis(revision, LogOffset(read_to), ()))
+
+
 def trim_record(offset: int, time: int, before: int, horizon: int) -> LogRecord:
-    return record(offset, time, Trim(LogOffset(before), horizon))
+    return record(offset, time, trim_of(before, horizon, offset))
 
 
 def batch_record(

@@ -138,7 +138,8 @@ class RandomLog:
         return self._append(Rules(self.scheme, **changes))
 
     def append_trim(self, before: int, horizon: int, basis: Basis | None = None) -> None:
-        """Append a trim, of version 3 if it has a basis."""
+        """Append a trim; by default it forgets nothing, and its author knew the rules in force and the whole log."""
+        basis = basis or Basis(self.revision, LogOffset(self.end), ())
         self._append(Trim(LogOffset(before), horizon, basis))
 
     def append_withdrawal(self) -> None:
@@ -150,6 +151,15 @@ class RandomLog:
         ]
         positions = {log_position(offset, rng.randrange(self.most_rows)) for offset in offsets}
         self._append(Withdrawal(tuple(sorted(positions))))
+
+    @property
+    def revision(self) -> int:
+        """That of the rules in force."""
+        rules = None
+        for each in self.records:
+            if isinstance(each.payload, Rules) and each.payload.takes_force_after(rules):
+                rules = each.payload
+        return 0 if rules is None else rules.revision
 
     @property
     def end(self) -> int:

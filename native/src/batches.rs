@@ -1,7 +1,7 @@
 //! The bytes of log records: batches of entries read together.
 //!
 //! `core/entry.py` and `core/columns.py` own the bytes and say what they mean; this file reads the plain form alone:
-//! the newest format, of columns that are known, without damage. Whatever else a value is, it is only not plain.
+//! columns that are known, without damage. Whatever else a value is, it is only not plain.
 
 use std::ops::Range;
 

@@ -43,6 +43,12 @@ impl Normalisation {
     }
 }
 
+/// The greatest weight of a gram, in hundredths, and of a field. With these the squares of the weights of a text of 1 MB,
+/// whatever it repeats, add up to less than 2^64 (`signature::sums`).
+pub const MOST_GRAM_WEIGHT: u64 = 1_000;
+/// See `MOST_GRAM_WEIGHT`.
+pub const MOST_FIELD_WEIGHT: u64 = 100;
+
 /// How the features of a text are counted and weighed: `scheme.Features`.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a choice of the scheme's")]

@@ -2,7 +2,7 @@
 
 Pure. A worker appends only what is not logged yet, as far as it has read the log. So two things are faults: a record
 whose author has read beyond the record itself, and a batch that logs coordinates again of which the author had read the
-first entry, or the trim that forgot it. Records of version 2 do not say what their authors had read.
+first entry, or the trim that forgot it. Batches of `filter` and of `Index` do not say what their author had read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def read_to(payload: object) -> LogOffset | None:
     """Return the log offset before which the author of a record had read the log, if the record says it."""
     if isinstance(payload, Batch):
         return payload.read_to
-    return payload.basis.read_to if isinstance(payload, Trim) and payload.basis is not None else None
+    return payload.basis.read_to if isinstance(payload, Trim) else None
 
 
 def author_faults(log: PlainLog, record: LogRecord) -> Iterator[tuple[str, str]]:
@@ -51,7 +51,6 @@ def _logged_again(log: PlainLog, at: int, batch: Batch, reached: int) -> Iterato
 def _forgotten_at(log: PlainLog, source: SourcePartition, offset: SourceOffset) -> LogOffset | None:
     """Return the log offset of the first trim that forgot a source offset."""
     for valid in log.valid_trims:
-        forgotten = () if valid.trim.basis is None else valid.trim.basis.forgotten
-        if any(one[:2] == source and offset < one.before for one in forgotten):
+        if offset < valid.trim.basis.forgotten_before.get(source, 0):
             return valid.offset
     return None

@@ -29,7 +29,6 @@ import numpy as np
 
 from stream_dedup.audit.reference import PlainLog, ValidTrim
 from stream_dedup.core.arrays import I64, Bools
-from stream_dedup.core.model import LogOffset
 
 NO_WINDOW_MS = 1 << 61
 """Longer than any difference of log times."""
@@ -73,7 +72,7 @@ def _within_window(log: PlainLog, valid: ValidTrim, windows: I64, dropped: I64, 
     times = log.entries.times
     newest = int(dropped[np.argmax(times[dropped])])
     reach = np.minimum(windows, NO_WINDOW_MS if valid.window_ms is None else valid.window_ms)
-    after = log.entries.log_offsets >= _first_unread(valid)
+    after = log.entries.log_offsets >= valid.trim.basis.read_to
     at_risk = (after | _owed_at(log, valid, owed)) & (times - times[newest] <= reach)
     at_risk &= log.entries.log_offsets >= valid.trim.before
     if not at_risk.any():
@@ -96,9 +95,7 @@ def _dropped_coordinates(log: PlainLog, valid: ValidTrim) -> Bools:
     """Return of which articles a trim drops the entry or the coordinates."""
     entries, trim = log.entries, valid.trim
     dropped: Bools = (entries.log_offsets < trim.before) | (entries.times <= trim.horizon)
-    if trim.basis is None:
-        return dropped
-    before = {(one.topic_id, one.partition): one.before for one in trim.basis.forgotten}
+    before = trim.basis.forgotten_before
     ends = np.array([before.get(source, 0) for source in log.sources], np.int64)
     return dropped | (entries.offsets < ends[entries.sources])
 
@@ -107,8 +104,3 @@ def _owed_at(log: PlainLog, valid: ValidTrim, owed: Owed) -> Bools:
     """Return which articles were owed when a trim was appended, as far as that is certain."""
     settled = owed.pending if valid.offset < owed.settled else np.zeros_like(owed.pending)
     return (log.entries.log_offsets < valid.offset) & (settled | (owed.written > valid.time))
-
-
-def _first_unread(valid: ValidTrim) -> LogOffset:
-    """Return the log offset from which on the author of a trim had not read the log."""
-    return valid.offset if valid.trim.basis is None else valid.trim.basis.read_to

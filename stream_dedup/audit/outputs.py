@@ -8,7 +8,7 @@ from typing import NamedTuple
 import xxhash
 
 from stream_dedup.audit.reference import PlainLog
-from stream_dedup.core.headers import COPIES, PREFIX, REASON_CODE, Headers, Stamp, StampedMatch, without_ours
+from stream_dedup.core.headers import PREFIX, Headers, Stamp, StampedMatch, without_ours
 from stream_dedup.core.model import Judgement, Match, Verdict, log_offset_of
 from stream_dedup.core.reasons import code_of
 from stream_dedup.ports import SourceRecord
@@ -39,19 +39,14 @@ def differences(logged: Logged, topics: Mapping[Verdict, str], output: SourceRec
         rows += [("key", output.key, None), ("headers of its own", without_ours(_headers(output)), [])]
     if expected is not None:
         rows += _judged_rows(stamp, expected, int(log.entries.fingerprints[article]))
-        rows.append(("copies", stamp.copies, _copies(logged, stamp, expected)))
     found = [f"{name} {said!s}, should be {should!s}" for name, said, should in rows if said != should]
     return found + _judged_too_early(logged, stamp)
 
 
 def digest_of(output: SourceRecord) -> int:
-    """Return a hash of an output's topic, key, value and headers, without its time.
-
-    Without what follows from the rest of the log and what older releases did not write: the code of its reason, and the
-    number of copies.
-    """
+    """Return a hash of an output's topic, key, value and headers, without its time."""
     own = _headers(output)
-    ours = sorted(pair for pair in own if pair[0].startswith(PREFIX) and pair[0] not in {REASON_CODE, COPIES})
+    ours = sorted(pair for pair in own if pair[0].startswith(PREFIX))
     return xxhash.xxh3_64_intdigest(repr((output.topic, output.key, output.value, without_ours(own), ours)).encode())
 
 
@@ -62,7 +57,8 @@ def _judged_rows(stamp: Stamp, expected: Judgement, fingerprint: int) -> Rows:
         ("fingerprint", _hex(stamp.fingerprint), None if rejected else _hex(fingerprint)),
         ("match", stamp.match, None if expected.match is None else _stamped(expected.match)),
         ("reason", stamp.reason, expected.reason),
-        ("code of the reason", stamp.reason_code, _code(stamp, expected)),
+        ("code of the reason", stamp.reason_code, None if expected.reason is None else code_of(expected.reason)),
+        ("copies", stamp.copies, expected.copies or None),
     ]
 
 
@@ -89,18 +85,6 @@ def _stamped(match: Match) -> StampedMatch:
         coordinates=match.coordinates,
         time=match.time,
     )
-
-
-def _copies(logged: Logged, stamp: Stamp, expected: Judgement) -> int | None:
-    """Return the number that an output should have; releases that know no bound and no copies wrote none."""
-    rules = logged.log.rules_at(logged.article)
-    older = rules.candidates is None and rules.copies == 1
-    return None if older and stamp.copies is None else expected.copies or None
-
-
-def _code(stamp: Stamp, expected: Judgement) -> str | None:
-    """Return the code that an output should have; older releases wrote none."""
-    return None if stamp.reason_code is None or expected.reason is None else code_of(expected.reason)
 
 
 def _hex(fingerprint: int | None) -> str | None:

@@ -1,7 +1,7 @@
 """Which trims of a log are valid, and what they do to its source ranges: the part of the reference that forgets.
 
-A trim names X, the log offset of a rules record, and a horizon. In version 3 it also says under which revision of the
-rules and up to which log offset R its author had read the log, and lists what is forgotten of each source partition.
+A trim names X, the log offset of a rules record, and a horizon. It says under which revision of the rules it was
+computed and up to which log offset R its author had read the log, and lists what is forgotten of each source partition.
 
 * It has no effect if the rules in force at its log position have another revision.
 * It is void if it would drop source ranges that were logged at or after R, because its author could not know whether
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stream_dedup.audit.coverage import LoggedRanges
-from stream_dedup.core.entry import Basis, Forgotten, Trim
+from stream_dedup.core.entry import Trim
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
 
@@ -50,7 +50,7 @@ class PlainTrims:
 
     def apply(self, offset: LogOffset, trim: Trim, rules: Rules | None) -> bool:
         """Drop and forget what a trim at a log offset drops and forgets; return whether it is valid."""
-        if trim.basis is not None and (rules is None or trim.basis.revision != rules.revision):
+        if rules is None or trim.basis.revision != rules.revision:
             return False
         complete = self._lists_all(trim)
         if self._drops_unread(trim) or not self._may_name(trim.before, complete=complete):
@@ -60,8 +60,8 @@ class PlainTrims:
             self.complete_trim = offset
         self.low_watermark = max(self.low_watermark, trim.before)
         self._logged.drop_ranges(self.low_watermark, trim.horizon)
-        for topic_id, partition, before in _forgotten(trim.basis):
-            self._logged.forget((topic_id, partition), before)
+        for source, before in trim.basis.forgotten_before.items():
+            self._logged.forget(source, before)
         return True
 
     def _may_name(self, before: LogOffset, *, complete: bool) -> bool:
@@ -74,16 +74,10 @@ class PlainTrims:
         return not any(first < before <= copy for copy, first in self._copies)
 
     def _lists_all(self, trim: Trim) -> bool:
-        listed = {(topic_id, partition): before for topic_id, partition, before in _forgotten(trim.basis)}
+        listed = trim.basis.forgotten_before
         return all(before <= listed.get(source, 0) for source, before in self._logged.forgotten.items())
 
     def _drops_unread(self, trim: Trim) -> bool:
-        if trim.basis is None:
-            return False
-        listed = {(topic_id, partition): before for topic_id, partition, before in trim.basis.forgotten}
+        listed = trim.basis.forgotten_before
         unread = self._logged.logged_since(trim.basis.read_to)
         return any(kept.time <= trim.horizon or kept.first < listed.get(source, 0) for source, kept in unread)
-
-
-def _forgotten(basis: Basis | None) -> Iterable[Forgotten]:
-    return () if basis is None else basis.forgotten

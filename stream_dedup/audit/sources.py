@@ -85,8 +85,8 @@ def _unlogged(log: PlainLog, partition: Partition, source: AuditedSource, since:
 def _first_audited(log: PlainLog, source: SourcePartition, begin: SourceOffset, since: Since) -> SourceOffset | None:
     """Return the source offset from which on every record must have been logged, None of none.
 
-    If the log was cut, this is where the trims of version 3 say that nothing is forgotten any more. If they do not say
-    it, or if only a newer part of the log is audited, this is where the audited part begins.
+    If the log was cut, this is where the trims say that nothing is forgotten any more. If they do not say it, or
+    if only a newer part of the log is audited, this is where the audited part begins.
     """
     if since == Since(0, LogOffset(0)):
         known = log.logged.forgotten.get(source) if log.first_offset else begin

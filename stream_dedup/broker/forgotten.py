@@ -33,7 +33,7 @@ class ForgottenOffsets:
         return self.before.get((topic_id, partition), SourceOffset(0))
 
     def _add(self, trim: Trim) -> None:
-        if trim.basis is None or self._rules is None or trim.basis.revision != self._rules.revision:
+        if self._rules is None or trim.basis.revision != self._rules.revision:
             return
-        for topic_id, partition, before in trim.basis.forgotten:
-            self.before[topic_id, partition] = max(before, self.below(topic_id, partition))
+        for source, before in trim.basis.forgotten_before.items():
+            self.before[source] = max(before, self.below(*source))

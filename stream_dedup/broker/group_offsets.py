@@ -19,10 +19,14 @@ Bounds = dict[TopicPartition, tuple[int, int]]
 
 
 def committed_offsets(admin: KafkaAdminClient, group: str) -> dict[TopicPartition, tuple[SourceOffset, bytes | None]]:
-    """Return the committed offsets of a group, each with the topic id in its metadata, or None."""
+    """Return the committed offsets of a group, each with the topic id in its metadata, or None.
+
+    Raises:
+        CorruptError: one has metadata of another form.
+    """
     offsets = admin.list_group_offsets({group: None})[group]
     return {
-        partition: (SourceOffset(int(found.offset)), topic_id_of_metadata(found.metadata))
+        partition: (SourceOffset(int(found.offset)), topic_id_of_metadata(found.metadata, partition))
         for partition, found in offsets.items()
         if found.offset >= 0
     }

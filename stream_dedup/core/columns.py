@@ -16,7 +16,7 @@ Each column has a kind, the number that names it in a log record, and a width, t
     8     reasons     4                  uint32, the end of its text
     9     sketches    0, 8, 16, 24, 32   bytes
 
-Bytes of n entries, as the log has them since format 4:
+Bytes of n entries, as the log has them:
 
     uint8        c, number of columns
     c times      uint8 kind, rising, and uint16 width
@@ -45,7 +45,6 @@ from stream_dedup.core.model import (
     TABLE_COUNTS,
     TABLE_MARGIN_BYTES,
     Status,
-    TableCount,
     Widths,
 )
 from stream_dedup.core.text_column import Texts
@@ -53,7 +52,6 @@ from stream_dedup.errors import CorruptError
 
 _STORED: Final = "stored"
 LAST_STATUS: Final = max(Status)
-_LAST_KIND_BEFORE_4: Final = 8
 _ENTRY: Final = struct.Struct("<BH")
 """Kind and width of a column."""
 
@@ -79,13 +77,9 @@ class _Stored:
         """Return the shape of the numbers of n entries."""
         return (n, width) if self.in_rows else (n,)
 
-    def numbers(self, reader: ByteReader, n: int, width: int) -> Any:  # noqa: ANN401 - an array of the field's type
-        """Read the numbers of n entries."""
-        return reader.column(self.dtype, self.shape(n, width))
-
     def column(self, reader: ByteReader, n: int, width: int) -> Any:  # noqa: ANN401 - an array or texts
         """Read the column of n entries."""
-        numbers = self.numbers(reader, n, width)
+        numbers = reader.column(self.dtype, self.shape(n, width))
         return Texts(numbers, reader.take(int(numbers[-1]))) if self.is_texts else numbers
 
     def made(self, values: Any) -> Any:  # noqa: ANN401 - a sequence of numbers or texts; an array or texts
@@ -199,27 +193,9 @@ def decode_columns(reader: ByteReader, n: int, of: type[Columns]) -> dict[str, A
     """Read the columns of n entries, by the names of the fields of ``of``.
 
     Raises:
-        CorruptError: the bytes are cut short or damaged, or a column is of a kind that a later release added.
+        CorruptError: the bytes are cut short or damaged, or a column is of an unknown kind.
     """
     found = {name: _stored(of)[name].column(reader, n, width) for name, width in _table(reader, of)}
-    return _completed(found, n, of)
-
-
-def decode_columns_before_4(reader: ByteReader, n: int, tables: TableCount, of: type[Columns]) -> dict[str, Any]:
-    """Read the columns of n entries as the log had them before format 4, under a scheme of this many tables.
-
-    Of the columns of that time all are there: the numbers, by rising kind, then the ends of ids and reasons, then their
-    texts.
-
-    Raises:
-        CorruptError: the bytes are cut short or damaged.
-    """
-    stored = {name: one for name, one in _stored(of).items() if one.kind <= _LAST_KIND_BEFORE_4}
-    widths = {"margins": Widths(tables).margin_bytes}
-    # In the order of the kinds texts come last.
-    found = {name: one.numbers(reader, n, widths.get(name, one.least)) for name, one in stored.items()}
-    texts = [name for name, one in stored.items() if one.is_texts]
-    found |= {name: Texts(found[name], reader.take(int(found[name][-1]))) for name in texts}
     return _completed(found, n, of)
 
 
@@ -265,10 +241,7 @@ def _read_table(raw: bytes, of: type[Columns]) -> tuple[tuple[str, int], ...]:
     table = list(_ENTRY.iter_unpack(raw))
     unknown = [kind for kind, _ in table if kind not in names]
     if unknown:
-        msg = (
-            f"log batch with a column of kind {unknown[0]}, and this program reads kinds 1 to {max(names)}: a later "
-            "release wrote it; read this log with that release"
-        )
+        msg = f"log batch with a column of kind {unknown[0]}, and this program reads kinds 1 to {max(names)}"
         raise CorruptError(msg)
     if any(later <= earlier for (earlier, _), (later, _) in pairwise(table)):
         msg = f"log batch whose columns do not rise by kind: {', '.join(str(kind) for kind, _ in table)}"

@@ -2,12 +2,10 @@
 
 The value of every record of the log topic ``<group>.fingerprints`` begins
 
-    byte 0   format version, of this kind of record: 2, 3 or 4 for a batch, 3 or 4 for a seeded one, 2 or 3 for a trim,
-             2 for rules, 3 for a withdrawal
+    byte 0   format version: 5
     byte 1   kind: 1 batch, 2 rules, 3 trim, 4 withdrawal, 5 seeded batch
 
-and continues by kind. All integers are little-endian. Version 3 adds what a record was computed from, version 4 columns
-that name themselves. A batch is encoded in version 4, every other record in the version that it was decoded from.
+and continues by kind. All integers are little-endian.
 
 Batch (kind 1): records that one worker polled from one source partition. It covers every
 offset from its first to its last. An offset between them without an entry has no
@@ -21,26 +19,12 @@ record for consumers: it is a transaction marker, for example.
     uint16     length of the topic name, then the name in UTF-8
     the columns of the n entries, as drawn in ``columns``; offsets strictly rise
 
-  before version 4
-
-    int64      version 3 only: read_to
-    16 bytes, int32, uint32: topic id, partition, n, as above
-    uint8      tables of the scheme: 4, 8 or 16
-    uint16     length of the topic name, then the name in UTF-8
-    n offsets, n checksums, n statuses, n groups, n signatures, n margins (``columns`` has their widths)
-    uint32 x n   end of each id in the joined ids
-    uint32 x n   end of each reason in the joined reasons
-    joined ids, then joined reasons, in UTF-8
-
 Rules (kind 2): UTF-8 JSON of ``Rules`` (see ``rules``), keys sorted.
 
 Trim (kind 3):
 
-    int64   before: the log offset of a rules record; entries at smaller log offsets are dropped
-    int64   horizon, ms: coordinates of articles whose log time is at most this are dropped
-
-  and in version 3
-
+    int64    before: the log offset of a rules record; entries at smaller log offsets are dropped
+    int64    horizon, ms: coordinates of articles whose log time is at most this are dropped
     int64    revision of the rules that it was computed under
     int64    read_to, as in a batch
     uint32   n, number of source partitions, then for each of them, by rising topic id and partition:
@@ -48,16 +32,16 @@ Trim (kind 3):
     int32      partition
     int64      forgotten before: source offsets below were logged once and are forgotten, 1 or more
 
-  A trim of version 3 lists every source partition with forgotten offsets, so that the log can be cut before it.
+A trim lists every source partition with forgotten offsets, so that the log can be cut before it.
 
-Withdrawal (kind 4, version 3): from its log offset on the entries at these log positions match nobody. A position where
+Withdrawal (kind 4): from its log offset on the entries at these log positions match nobody. A position where
 the log holds no article before the withdrawal has no effect: one that is trimmed, or that of a copy.
 
     uint32     n, number of log positions, 1 to MAX_WITHDRAWN
     int64 x n  log positions (``model.log_position``), strictly rising
 
-Seeded batch (kind 5, versions 3 and 4): the bytes of a batch, with read_to. Its articles were published before they
-were logged: they count as every other article does, and no worker writes an output for them.
+Seeded batch (kind 5): the bytes of a batch, with read_to. Its articles were published before they were logged: they
+count as every other article does, and no worker writes an output for them.
 
 Decoding raises ``CorruptError`` for bytes that this format does not allow.
 """
@@ -68,7 +52,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, starmap
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -77,7 +61,6 @@ from stream_dedup.core.byte_reader import ByteReader
 from stream_dedup.core.columns import (
     Columns,
     decode_columns,
-    decode_columns_before_4,
     encode_columns,
     names_of,
     stored_numbers,
@@ -85,7 +68,6 @@ from stream_dedup.core.columns import (
 from stream_dedup.core.model import (
     FINGERPRINT_BITS,
     MAX_ROWS,
-    TABLE_COUNTS,
     Coordinates,
     LogOffset,
     LogPosition,
@@ -94,9 +76,7 @@ from stream_dedup.core.model import (
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError
 
-FORMAT_VERSIONS = (2, 3, 4)
-"""Versions that can be decoded; ``encode`` writes the last for batches, the second for what has a basis."""
-_WITHOUT_BASIS, _WITH_BASIS, WITH_COLUMNS = FORMAT_VERSIONS
+LOG_FORMAT_VERSION = 5
 MAX_WITHDRAWN = 1 << 16
 """Most log positions of one withdrawal: 512 KiB, half of what Kafka takes for one record by default."""
 
@@ -107,9 +87,7 @@ BATCH_HEAD = _HEAD.size + _BATCH.size
 """Bytes of a batch before the name of its topic."""
 TOPIC_ID = slice(_HEAD.size + _READ_TO.size, _HEAD.size + _READ_TO.size + 16)
 """The topic id in these bytes."""
-_BATCH_BEFORE_4 = struct.Struct("<16siIBH")
-_TRIM = struct.Struct("<qq")
-_BASIS = struct.Struct("<qqI")
+_TRIM = struct.Struct("<qqqqI")
 _FORGOTTEN = struct.Struct("<16siq")
 _WITHDRAWN = struct.Struct("<I")
 
@@ -182,6 +160,11 @@ class Basis:
     forgotten: tuple[Forgotten, ...]
     """Every source partition with forgotten offsets, by topic id and partition."""
 
+    @property
+    def forgotten_before(self) -> dict[tuple[bytes, int], SourceOffset]:
+        """Of each source partition (topic id and number) the source offset below which everything is forgotten."""
+        return {(one.topic_id, one.partition): one.before for one in self.forgotten}
+
 
 @dataclass(frozen=True, slots=True)
 class Trim:
@@ -189,8 +172,7 @@ class Trim:
 
     before: LogOffset
     horizon: int
-    basis: Basis | None = None
-    """None in version 2."""
+    basis: Basis
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,13 +224,12 @@ def make_batch(
 def encode(payload: Payload) -> bytes:
     """Return the bytes of a record value."""
     if isinstance(payload, Rules):
-        return _HEAD.pack(_WITHOUT_BASIS, _KIND_RULES) + payload.to_json()
+        return _head(_KIND_RULES) + payload.to_json()
     if isinstance(payload, Withdrawal):
-        return _HEAD.pack(_WITH_BASIS, _KIND_WITHDRAWAL) + _encode_withdrawal(payload)
+        return _head(_KIND_WITHDRAWAL) + _encode_withdrawal(payload)
     if isinstance(payload, Batch):
-        return _HEAD.pack(WITH_COLUMNS, KIND_SEEDED if payload.seeded else KIND_BATCH) + _encode_batch(payload)
-    version = _WITHOUT_BASIS if payload.basis is None else _WITH_BASIS
-    return _HEAD.pack(version, _KIND_TRIM) + _encode_trim(payload)
+        return _head(KIND_SEEDED if payload.seeded else KIND_BATCH) + _encode_batch(payload)
+    return _head(_KIND_TRIM) + _encode_trim(payload)
 
 
 def decode(raw: bytes) -> Payload:
@@ -261,21 +242,21 @@ def decode(raw: bytes) -> Payload:
         msg = f"log record of {len(raw)} bytes: too short for a version and a kind"
         raise CorruptError(msg)
     version, kind = _HEAD.unpack_from(raw)
-    if version not in FORMAT_VERSIONS:
-        msg = (
-            f"log record of format {version}, and this program reads formats {FORMAT_VERSIONS[0]} to "
-            f"{FORMAT_VERSIONS[-1]}: go on with the release that wrote this log, or begin a new log with another "
-            "--group"
-        )
+    if version != LOG_FORMAT_VERSION:
+        msg = f"log record of format {version}, and this program reads format {LOG_FORMAT_VERSION}"
         raise CorruptError(msg)
-    decoder = _DECODERS.get(kind)
-    if decoder is None or version not in decoder.versions:
-        msg = f"log record of format {version} and unknown kind {kind}"
+    decode_kind = _DECODERS.get(kind)
+    if decode_kind is None:
+        msg = f"log record of unknown kind {kind}"
         raise CorruptError(msg)
     reader = ByteReader(raw, _HEAD.size)
-    payload = decoder.decode(reader, version)
+    payload = decode_kind(reader)
     reader.end()
     return payload
+
+
+def _head(kind: int) -> bytes:
+    return _HEAD.pack(LOG_FORMAT_VERSION, kind)
 
 
 def _encode_batch(batch: Batch) -> bytes:
@@ -288,37 +269,17 @@ def _encode_batch(batch: Batch) -> bytes:
     return b"".join((head, name, *encode_columns(batch)))
 
 
-def _decode_batch(reader: ByteReader, version: int) -> Batch:
-    if version < WITH_COLUMNS:
-        return _decode_batch_before_4(reader, version)
+def _decode_batch(reader: ByteReader) -> Batch:
     stored, topic_id, partition, n, name_length = _BATCH.unpack(reader.take(_BATCH.size))
     read_to = None if stored == NOT_READ else _read_to(stored)
-    _check_size(partition, n)
-    topic = reader.text(name_length)
-    return _made(decode_columns(reader, n, Batch), topic_id, topic, partition, read_to)
-
-
-def _decode_batch_before_4(reader: ByteReader, version: int) -> Batch:
-    read_to = _read_to(*_READ_TO.unpack(reader.take(_READ_TO.size))) if version == _WITH_BASIS else None
-    topic_id, partition, n, tables, name_length = _BATCH_BEFORE_4.unpack(reader.take(_BATCH_BEFORE_4.size))
-    _check_size(partition, n)
-    if tables not in TABLE_COUNTS:
-        msg = f"log batch of a scheme of {tables} tables: must be one of {TABLE_COUNTS}"
-        raise CorruptError(msg)
-    topic = reader.text(name_length)
-    return _made(decode_columns_before_4(reader, n, tables, Batch), topic_id, topic, partition, read_to)
-
-
-def _check_size(partition: int, n: int) -> None:
     if not 1 <= n <= MAX_ROWS:
         msg = f"log batch of {n} entries: must be 1 to {MAX_ROWS}"
         raise CorruptError(msg)
     if partition < 0:
         msg = f"log batch of source partition {partition}: no topic has one"
         raise CorruptError(msg)
-
-
-def _made(columns: dict[str, Any], topic_id: bytes, topic: str, partition: int, read_to: LogOffset | None) -> Batch:
+    topic = reader.text(name_length)
+    columns = decode_columns(reader, n, Batch)
     offsets = columns["offsets"]
     if (offsets[1:] <= offsets[:-1]).any():
         msg = "log batch whose offsets do not rise"
@@ -326,31 +287,26 @@ def _made(columns: dict[str, Any], topic_id: bytes, topic: str, partition: int, 
     return Batch(topic_id=topic_id, topic=topic, partition=partition, read_to=read_to, **columns)
 
 
-def _decode_seeded(reader: ByteReader, version: int) -> Batch:
-    batch = replace(_decode_batch(reader, version), seeded=True)
+def _decode_seeded(reader: ByteReader) -> Batch:
+    batch = replace(_decode_batch(reader), seeded=True)
     if batch.read_to is None:
         msg = "seeded log batch that does not say up to which log offset its author had read"
         raise CorruptError(msg)
     return batch
 
 
-def _decode_rules(reader: ByteReader, _version: int) -> Rules:
+def _decode_rules(reader: ByteReader) -> Rules:
     return Rules.from_json(reader.rest())
 
 
 def _encode_trim(trim: Trim) -> bytes:
-    head, basis = _TRIM.pack(trim.before, trim.horizon), trim.basis
-    if basis is None:
-        return head
-    head += _BASIS.pack(basis.revision, basis.read_to, len(basis.forgotten))
+    basis = trim.basis
+    head = _TRIM.pack(trim.before, trim.horizon, basis.revision, basis.read_to, len(basis.forgotten))
     return head + b"".join(_FORGOTTEN.pack(*forgotten) for forgotten in basis.forgotten)
 
 
-def _decode_trim(reader: ByteReader, version: int) -> Trim:
-    before, horizon = _TRIM.unpack(reader.take(_TRIM.size))
-    if version == _WITHOUT_BASIS:
-        return Trim(before, horizon)
-    revision, read_to, n = _BASIS.unpack(reader.take(_BASIS.size))
+def _decode_trim(reader: ByteReader) -> Trim:
+    before, horizon, revision, read_to, n = _TRIM.unpack(reader.take(_TRIM.size))
     forgotten = tuple(starmap(Forgotten, _FORGOTTEN.iter_unpack(reader.take(n * _FORGOTTEN.size))))
     sources = [one[:2] for one in forgotten]
     if any(one.before < 1 or one.partition < 0 for one in forgotten) or any(
@@ -366,7 +322,7 @@ def _encode_withdrawal(withdrawal: Withdrawal) -> bytes:
     return _WITHDRAWN.pack(len(positions)) + positions.tobytes()
 
 
-def _decode_withdrawal(reader: ByteReader, _version: int) -> Withdrawal:
+def _decode_withdrawal(reader: ByteReader) -> Withdrawal:
     (n,) = _WITHDRAWN.unpack(reader.take(_WITHDRAWN.size))
     if not 1 <= n <= MAX_WITHDRAWN:
         msg = f"log withdrawal of {n} log positions: must be 1 to {MAX_WITHDRAWN}"
@@ -385,17 +341,10 @@ def _read_to(stored: int) -> LogOffset:
     return LogOffset(stored)
 
 
-class _Decoder(NamedTuple):
-    """How a kind of record is decoded, and the versions that it has had."""
-
-    decode: Callable[[ByteReader, int], Payload]
-    versions: tuple[int, ...]
-
-
-_DECODERS = {
-    KIND_BATCH: _Decoder(_decode_batch, FORMAT_VERSIONS),
-    _KIND_RULES: _Decoder(_decode_rules, (_WITHOUT_BASIS,)),
-    _KIND_TRIM: _Decoder(_decode_trim, (_WITHOUT_BASIS, _WITH_BASIS)),
-    _KIND_WITHDRAWAL: _Decoder(_decode_withdrawal, (_WITH_BASIS,)),
-    KIND_SEEDED: _Decoder(_decode_seeded, (_WITH_BASIS, WITH_COLUMNS)),
+_DECODERS: dict[int, Callable[[ByteReader], Payload]] = {
+    KIND_BATCH: _decode_batch,
+    _KIND_RULES: _decode_rules,
+    _KIND_TRIM: _decode_trim,
+    _KIND_WITHDRAWAL: _decode_withdrawal,
+    KIND_SEEDED: _decode_seeded,
 }

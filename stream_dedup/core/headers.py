@@ -7,7 +7,8 @@ written to the topic of unique records.
 
 If a source record has ``dedup.*`` headers itself, they are dropped.
 
-The metadata of a committed offset is ``topic_id=UUID``: the topic that the offset belongs to.
+The metadata of a committed offset is ``format=1;topic_id=UUID``: the topic that the offset belongs to. An offset that
+was set by hand has none.
 
 ``parse_headers`` reads what ``output_headers`` writes, and refuses everything else.
 """
@@ -84,14 +85,15 @@ OUTPUT_HEADERS = (
     DeclaredHeader(VALUE_LENGTH, _OMITTED, "length of the value, bytes"),
     DeclaredHeader(VALUE_XXH3, _OMITTED, "xxh3-64 of the value, 16 hex digits"),
 )
-"""Every header. Outputs of releases before ``COPIES`` and ``REASON_CODE`` were introduced do not have these two."""
+"""Every header."""
 
 _NAMES = frozenset(header.name for header in OUTPUT_HEADERS)
-_METADATA = "topic_id="
+_METADATA = "format=1;topic_id="
 
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _SIMILARITY = re.compile(r"-?[01]\.[0-9]{4}")
 _HEX = re.compile(r"[0-9a-f]{16}")
+_METADATA_FORM = re.compile(re.escape(_METADATA) + r"[0-9a-f-]{36}")
 _TIMES = range(-(1 << 63), 1 << 63)
 """Kafka's timestamps, ms since 1970; -1: none."""
 _PARTITIONS = range(1 << 31)
@@ -140,10 +142,9 @@ class Stamp:
     timestamp: int
     match: StampedMatch | None
     copies: int | None
-    """None where no earlier article is near, and where an older release wrote the record."""
+    """None where no earlier article is near."""
     reason: str | None
     reason_code: str | None
-    """None also where an older release wrote the record."""
     omitted: OmittedValue | None
 
     @property
@@ -224,9 +225,9 @@ def _refuse_disagreement(stamp: Stamp) -> None:
     rejected = stamp.verdict is Verdict.REJECTED
     expected = [
         (MATCH_ID, stamp.match, {Verdict.DUPLICATE: True, Verdict.REJECTED: False}.get(stamp.verdict)),
-        (COPIES, stamp.copies, False if rejected else None),
+        (COPIES, stamp.copies, True if stamp.match else False if rejected else None),
         (REASON, stamp.reason, rejected),
-        (REASON_CODE, stamp.reason_code, None if rejected else False),
+        (REASON_CODE, stamp.reason_code, rejected),
         (FINGERPRINT, stamp.fingerprint, not rejected),
     ]
     for name, value, wanted in expected:
@@ -245,17 +246,25 @@ def offset_metadata(topic_id: bytes) -> str:
     return f"{_METADATA}{uuid.UUID(bytes=topic_id)}"
 
 
-def topic_id_of_metadata(text: str | None) -> bytes | None:
-    """Return the topic id in the metadata of a committed offset; None if another program wrote the metadata.
+def topic_id_of_metadata(text: str | None, partition: tuple[str, int]) -> bytes | None:
+    """Return the topic id in the metadata of the committed offset of a partition; None where there is no metadata.
 
     confluent-kafka sends the zero byte behind the text of C along with it.
+
+    Raises:
+        CorruptError: it has other metadata.
     """
-    if not text or not text.startswith(_METADATA):
+    text = (text or "").removesuffix("\0")
+    if not text:
         return None
     try:
-        return uuid.UUID(text[len(_METADATA) :].removesuffix("\0")).bytes
-    except ValueError:
-        return None
+        return uuid.UUID(_matched(text, _METADATA_FORM).removeprefix(_METADATA)).bytes
+    except ValueError as error:
+        msg = (
+            f"the committed offset of {partition[0]}-{partition[1]} has the metadata {text[:_SHOWN]!r}, which this "
+            "program does not write: begin with another --group"
+        )
+        raise CorruptError(msg) from error
 
 
 def _match_headers(match: Match) -> Headers:

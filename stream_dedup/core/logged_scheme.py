@@ -38,7 +38,7 @@ class Scheme:
 
     @property
     def block_bits(self) -> BlockBits:
-        """Bits of a block, and so of the keys of a table; parameters without it are of the first releases: 16."""
+        """Bits of a block, and so of the keys of a table."""
         return _block_bits(self.parameters)
 
     @property
@@ -83,24 +83,23 @@ class Scheme:
             parameters = None
         if not isinstance(parameters, dict):
             return [f"scheme.parameters {self.parameters!r}: must be a JSON object, as text"]
-        tables = parameters.get("tables", TABLE_COUNTS[0])
+        tables, block_bits = parameters.get("tables"), parameters.get("block_bits")
         if not _whole(tables) or tables not in TABLE_COUNTS:
             return [f"scheme.parameters: tables {tables!r}: must be one of {', '.join(map(str, TABLE_COUNTS))}"]
-        block_bits = parameters.get("block_bits", BLOCK_WIDTHS[1])
-        if not _whole(block_bits) or block_bits not in BLOCK_WIDTHS[1:]:
-            return [f"scheme.parameters: block_bits {block_bits!r}: must be absent (16), 20 or 24"]
+        if not _whole(block_bits) or block_bits not in BLOCK_WIDTHS:
+            return [f"scheme.parameters: block_bits {block_bits!r}: must be one of {', '.join(map(str, BLOCK_WIDTHS))}"]
         return _sketch_problems(parameters.get("sketch", _NO_SKETCH), "form" in parameters)
 
 
 @cache
 def _widths(parameters: str) -> Widths:
     given = json.loads(parameters)
-    return Widths(given.get("tables", TABLE_COUNTS[0]), given.get("sketch", _NO_SKETCH)[1])
+    return Widths(given["tables"], given.get("sketch", _NO_SKETCH)[1])
 
 
 @cache
 def _block_bits(parameters: str) -> BlockBits:
-    bits: BlockBits = json.loads(parameters).get("block_bits", BLOCK_WIDTHS[0])
+    bits: BlockBits = json.loads(parameters)["block_bits"]
     return bits
 
 

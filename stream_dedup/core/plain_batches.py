@@ -2,7 +2,7 @@
 
 To decode a record by itself takes as long as to apply some dozens of articles, however few it has, and busy workers
 append records of a few. ``entry.decode`` is the definition. It decodes every value that is not plain: one of another
-kind or an earlier format, and one that is damaged, of which it says what is wrong.
+kind or format, and one that is damaged, of which it says what is wrong.
 
 The batches of one call share their memory, which is free when the last of them is.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from stream_dedup import _native
 from stream_dedup.core.columns import LAST_STATUS, kinds_of, numbers_of, widths_of
-from stream_dedup.core.entry import BATCH_HEAD, KIND_BATCH, KIND_SEEDED, NOT_READ, TOPIC_ID, WITH_COLUMNS, Batch
+from stream_dedup.core.entry import BATCH_HEAD, KIND_BATCH, KIND_SEEDED, LOG_FORMAT_VERSION, NOT_READ, TOPIC_ID, Batch
 from stream_dedup.core.model import MAX_ROWS, LogOffset
 from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError
@@ -84,7 +84,7 @@ def _format() -> dict[str, Any]:
     for name, kind in kinds.items():
         allowed[kind] = list(widths[name])
     return {
-        "version": WITH_COLUMNS,
+        "version": LOG_FORMAT_VERSION,
         "kinds": (KIND_BATCH, KIND_SEEDED),
         "widths": allowed,
         "special": tuple(kinds[name] for name in ("offsets", "statuses", "ids", "reasons")),

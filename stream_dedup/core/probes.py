@@ -26,7 +26,7 @@ A plan is a function of rules, keys and margins, and never of what is stored.
 
 The **sieve** is a cheap filter of directed search: the word of an entry is compared with the article's, the one that
 has the block of the look-up, before the rest of the entry is read. An edit leaves an article's surest bits as they are,
-so the sieve of sure bits takes these alone. A scheme without sketches keeps the word sieve of the releases before them.
+so the sieve of sure bits takes these alone; that of a scheme without sketches takes the whole word.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Every reason why an article is rejected: its text, and the code that stands for all texts of its kind.
 
 A text is for people: it contains sizes, offsets and names of fields. A code is for counting: ``CODES`` has all of them,
-so a code may be the label of a metric. The log contains only the text, and ``code_of`` returns its code. So entries of
-older releases have codes, too; a text that no pattern here describes has the code ``other``.
+so a code may be the label of a metric. The log contains only the text, and ``code_of`` returns its code; a text that no
+pattern here describes has the code ``other``.
 
 A text never changes: the audit compares it, and ``code_of`` must know the texts of every log that is still read. A new
 reason is a new line in ``_CODES``.

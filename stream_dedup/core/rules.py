@@ -57,20 +57,6 @@ CANDIDATES = 1024
 """Candidates; the default bound of a new log: ordinary articles have fewer, those of a flood have any number."""
 
 
-LATER_FIELDS: dict[str, Any] = {
-    "candidates": None,
-    "copies": 1,
-    "min_equal": None,
-    "short_min_equal": None,
-    "certain": None,
-    "form_limit": None,
-    "far": None,
-    "far_min_equal": None,
-}
-"""Fields of a rules record that the first releases did not have, with their defaults: an absent field has its default,
-and a field with its default is absent, so that rules of these releases keep their bytes."""
-
-
 def mask_bits(block_bits: int) -> int:
     """Return the most bits of a block that a look-up of directed search flips."""
     return MASK_BITS if block_bits == BLOCK_BITS else WIDE_MASK_BITS
@@ -212,7 +198,7 @@ class Rules:
         return [problem for problem in (*self._common_problems(), *search) if problem]
 
     def to_json(self) -> bytes:
-        """Canonical JSON; a field that came later is left out where it has its default (``LATER_FIELDS``).
+        """Canonical JSON.
 
         Raises:
             ValueError: the rules are invalid (``problems``).
@@ -222,9 +208,6 @@ class Rules:
             msg = f"no rules: {'; '.join(problems)}"
             raise ValueError(msg)
         values = _values_of(self) | {"scheme": _values_of(self.scheme)}
-        for name, default in LATER_FIELDS.items():
-            if values[name] == default:
-                del values[name]
         return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
     @classmethod
@@ -236,7 +219,7 @@ class Rules:
         """
         try:
             values: dict[str, Any] = json.loads(raw)
-            _refuse_other_fields("rules record", LATER_FIELDS | values, cls)
+            _refuse_other_fields("rules record", values, cls)
             _refuse_other_fields("scheme in a rules record", values["scheme"], Scheme)
             scheme = Scheme(**values.pop("scheme"))
             rules = cls(scheme=scheme, **values)

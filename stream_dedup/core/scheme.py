@@ -47,7 +47,7 @@ _STEPS = {
     "normalise": "nfkc-casefold-unicode14/1",
     "hash": "xxh3-128-seeds-2n-2n+1/1",
     "margins": "8-steps-of-4-bits/1",
-    "html": "selectolax-lexbor/1",
+    "html": "html5ever/1",
     "characters": "hash-of-characters/1",
     "letters": "hash-of-letters/1",
     "mixing": "three-octaves-of-letters/1",
@@ -121,9 +121,9 @@ class Features:
     ``weights``: see ``native/src/features/weights.rs``. ``top_k`` keeps only the heaviest features; None: all.
     ``damped`` uses 1 + ``damping`` ln tf instead of tf (``tfidf`` only). ``idf`` is the source of the IDF of words:
     ``jieba``'s table alone, or also other ``languages``; ``root`` takes its square root. For ``chars``,
-    ``gram_weights`` replace the IDF, in hundredths: of an ideograph, of a pair of ideographs, of another character and
-    another pair, and of a trigram. Scripts with few letters and without spaces repeat their letters in every text:
-    pairs tell more there.
+    ``gram_weights`` replace the IDF, in hundredths, at most 1,000: of an ideograph, of a pair of ideographs, of another
+    character and another pair, and of a trigram. Scripts with few letters and without spaces repeat their letters in
+    every text: pairs tell more there.
     """
 
     kind: Literal["words", "chars"] = "words"
@@ -154,10 +154,11 @@ class FingerprintSettings:
     counted for its size: all characters or ``letters`` alone. ``fingerprint.reader`` says which of them count.
 
     ``fields``: names and weights of the fields that make a text, in order; none: one text. A field of weight 3
-    counts as if it occurred three times. ``key_sentences``: how many more times the first and last sentence of each
-    paragraph and the longest sentence count. ``markup`` says whether texts are HTML; ``html_fields`` names the fields
-    that are HTML if the others are not. ``user_dictionary`` (in jieba's format) and ``stop_words`` (one word per line,
-    which does not count) are files of words; the scheme has the hash of their content.
+    counts as if it occurred three times; weights are at most 100. ``key_sentences``: how many more times the first and
+    last sentence of each paragraph and the longest sentence count. ``markup`` says whether texts are HTML;
+    ``html_fields`` names the fields that are HTML if the others are not. ``user_dictionary`` (in jieba's format) and
+    ``stop_words`` (one word per line, which does not count) are files of words; the scheme has the hash of their
+    content.
 
     ``sketch``: lengths of shingles, and how many values of an entry's sketch are made of each; none: no sketch. It is
     made of the ``letters`` of the text, or of all ``characters``, addresses included. ``form``: whether it ends with
@@ -244,9 +245,8 @@ def scheme_of(settings: FingerprintSettings) -> Scheme:
         "margins": _STEPS["margins"],
         "seed": settings.seed,
         "tables": settings.tables,
+        "block_bits": settings.block_bits,
     }
-    if settings.block_bits != BLOCK_WIDTHS[0]:  # absent, schemes of the releases before it keep their ids
-        parameters["block_bits"] = settings.block_bits
     if settings.sketch:
         parameters["sketch"] = [
             _STEPS["sketch"].format(settings.sketch_text),

@@ -79,7 +79,7 @@ class FollowerState:
     has_caught_up: bool
     """Whether everything was read that was there when the follower started."""
     unreadable: int
-    """Records of the output topics that are no outputs of this release, since the start."""
+    """Records of the output topics that are no outputs of this program, since the start."""
     unpublished: int | None
     """Groups that are to be published; None: nothing is published."""
 

@@ -91,7 +91,7 @@ class GroupedArticle:
     """None of a rejected record, which belongs to no group."""
     match: StampedMatch | None
     copies: int | None
-    """How many earlier articles are near; None: none, or an older release wrote the output."""
+    """How many earlier articles are near; None: none."""
     reason_code: str | None
     """Of a rejected record."""
     source_ms: int

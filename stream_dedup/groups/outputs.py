@@ -67,7 +67,7 @@ class OutputReading:
         if record.topic not in self._warned:
             self._warned.add(record.topic)
             log.warning(
-                "topic %s has records that are no outputs of this release; they belong to no group. The first one: "
+                "topic %s has records that are no outputs of this program; they belong to no group. The first one: "
                 "partition %d, offset %d: %s",
                 record.topic,
                 record.partition,

@@ -5,7 +5,7 @@
       groups.sqlite         SQLite; ``-wal`` and ``-shm`` beside it are SQLite's own
 
 ``PRAGMA application_id`` marks the database as ours, ``PRAGMA user_version`` is the format version. Times are ms since
-1970. Tables of format 2:
+1970. Tables:
 
     state         one row: the log that the store belongs to, the store's own id, the number of the next article, and
                   the id of the topic that the groups are published on
@@ -39,7 +39,7 @@ from pathlib import Path
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError, reason_of
 
 GROUPS_FILE = "groups.sqlite"
-GROUPS_FORMAT_VERSION = 2
+GROUPS_FORMAT_VERSION = 3
 _APPLICATION_ID = 0x53444752  # "SDGR"
 _HEADER = b"SQLite format 3\x00"
 
@@ -179,7 +179,7 @@ def open_writer(path: Path, log_id: bytes) -> sqlite3.Connection:
 
     Raises:
         RefusedError: it belongs to another log.
-        UserError: another release wrote it, or the file is not ours.
+        UserError: it is of another format, or the file is not ours.
         CorruptError: it is damaged.
         UnavailableError: the disk is full or fails.
     """
@@ -277,7 +277,8 @@ def _check(connection: sqlite3.Connection, path: Path, log_id: bytes) -> None:
         raise UserError(msg)
     version = _pragma(connection, "user_version")
     if version != GROUPS_FORMAT_VERSION:
-        msg = f"groups store {path} has format {version}, and this release reads {GROUPS_FORMAT_VERSION}; {_REMEDY}"
+        known = f"this program reads format {GROUPS_FORMAT_VERSION}"
+        msg = f"groups store {path} has format {version}, and {known}; {_REMEDY}"
         raise UserError(msg)
     found = bytes(connection.execute("SELECT log_id FROM state").fetchone()[0])
     if found != log_id:

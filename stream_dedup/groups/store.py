@@ -68,7 +68,7 @@ class GroupStore:
         With ``publishes`` the store notes which groups change (``publish``).
 
         Raises:
-            UserError: another process has it open, the folder holds something else, or another release wrote it.
+            UserError: another process has it open, the folder holds something else, or a store of another format.
             RefusedError: it belongs to another log.
             CorruptError: it is damaged.
             UnavailableError: the disk is full or fails.

@@ -233,7 +233,7 @@ class UnionBatch:
     def _count(self, output: JudgedOutput) -> None:
         stamp = output.stamp
         if stamp.verdict is Verdict.REJECTED:
-            kind = f"{REJECTED_KIND}{stamp.reason_code or 'unknown'}"
+            kind = f"{REJECTED_KIND}{stamp.reason_code}"
         else:
             kind = UPDATE_KIND if stamp.update else str(stamp.verdict)
         for width in BucketWidth:

@@ -86,8 +86,8 @@ _UNREADABLE = (ValueError, TypeError, KeyError, RecursionError, CorruptError)
 """Errors raised where the content of ``current`` is not what this program wrote."""
 
 _OTHER_FORMAT = (
-    "open it with the release that wrote it; a worker's index is read from its log again by "
-    "`stream-dedup index rebuild`"
+    "name a folder that is missing or empty (--index, of the service --data-dir): a worker and the service read their "
+    "log into it, `filter` and `Index` begin anew"
 )
 _MISSING = (
     "put it back from a backup; without one, a worker's index is read from its log again by "
@@ -111,13 +111,14 @@ class Folder:
         With ``emptied`` the current data, damaged or not, are removed as soon as other data become current.
 
         Raises:
-            UserError: another process has it open, or the folder holds something else.
-            CorruptError: it is damaged or of an unknown format.
+            UserError: another process has it open, or the folder holds something else or an index of another format.
+            CorruptError: it is damaged.
             UnavailableError: the disk is full.
         """
         with writing(path):
             path.mkdir(parents=True, exist_ok=True)
         _refuse_others_folder(path)
+        refuse_format(path)
         folder = cls(path, Owner.write(path))
         try:
             with writing(path):
@@ -132,12 +133,13 @@ class Folder:
         """Open an index folder for reading, together with other readers; nothing in it is made or changed.
 
         Raises:
-            UserError: there is no index, or a writer has it open.
-            CorruptError: it is damaged or of an unknown format.
+            UserError: there is no index, it is of another format, or a writer has it open.
+            CorruptError: it is damaged.
         """
         if not _holds_index(path):
             msg = f"index {path}: there is none; name its folder with --index"
             raise UserError(msg)
+        refuse_format(path)
         folder = cls(path, Owner.read(path))
         try:
             folder._read_current()
@@ -221,8 +223,7 @@ class Folder:
                 )
                 raise CorruptError(msg)
             return
-        version, name = pointer
-        _refuse_version(self.path, version)
+        _, name = pointer
         if not _DATA.fullmatch(name) or not is_folder(self.path / name):
             msg = (
                 f"index {self.path}: its data folder {reprlib.repr(name)} is missing, or is none of its own: {_MISSING}"
@@ -270,12 +271,19 @@ def mark_corrupt(path: Path, reason: str = "damage was found") -> None:
 
 
 def refuse_format(path: Path) -> None:
-    """Raise CorruptError where an index is of another format version; nothing where ``current`` cannot be read."""
+    """Raise UserError where a folder holds an index of another format; nothing where ``current`` cannot be read.
+
+    Nothing of such an index is read, changed or removed, not even where it would be emptied.
+    """
     pointer = None
-    with contextlib.suppress(*_UNREADABLE):
+    with contextlib.suppress(*_UNREADABLE, OSError):
         pointer = _read_pointer(path)
-    if pointer is not None:
-        _refuse_version(path, pointer[0])
+    if pointer is not None and pointer[0] != INDEX_FORMAT_VERSION:
+        msg = (
+            f"index {path} has format {reprlib.repr(pointer[0])}, and this program reads format "
+            f"{INDEX_FORMAT_VERSION}: {_OTHER_FORMAT}"
+        )
+        raise UserError(msg)
 
 
 def keep_aside(path: Path) -> Path | None:
@@ -344,15 +352,6 @@ def _kept_number(path: Path) -> int | None:
 
 def _is_marked(data: Path) -> bool:
     return is_file(data / _STAGED) or is_file(data / _COMMITTED)
-
-
-def _refuse_version(path: Path, version: object) -> None:
-    if version != INDEX_FORMAT_VERSION:
-        msg = (
-            f"index {path} has format version {reprlib.repr(version)}, this program knows {INDEX_FORMAT_VERSION}: "
-            f"{_OTHER_FORMAT}"
-        )
-        raise CorruptError(msg)
 
 
 def _refuse_others_folder(path: Path) -> None:

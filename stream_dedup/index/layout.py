@@ -11,7 +11,7 @@ their first byte:
                                        for every entry), with flag 2 a bit an entry, 1 = original
     S topic_id:16 partition:4 first:8  source range: last i64, log offset i64, least and greatest log time i64
     L topic_id:16 partition:4          offsets of a source partition below this are forgotten, i64 (not there before
-                                       the first trim of version 3)
+                                       a trim says so)
     H number:8                         the entry of this document number was withdrawn: hidden from articles whose
                                        own number, or the next one if they have none, is at least this, i64; log
                                        offset of the withdrawal, i64
@@ -55,7 +55,7 @@ from stream_dedup.core.arrays import I64
 from stream_dedup.core.model import DocNumber, LogOffset, SourceOffset
 from stream_dedup.errors import CorruptError
 
-INDEX_FORMAT_VERSION = 5
+INDEX_FORMAT_VERSION = 6
 REBUILD = (
     "run `stream-dedup index rebuild --index FOLDER`, for a worker's index with its --config: that is read from its "
     "log again; of one that `filter` or `Index` keeps, everything that can be read is saved"

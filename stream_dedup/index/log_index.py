@@ -113,8 +113,8 @@ class LogIndex:
         in the folder, damaged or not.
 
         Raises:
-            UserError: another process owns it, it holds another scheme, or the folder holds other files and no index.
-            CorruptError: it is damaged or of an unknown format.
+            UserError: another process owns it, it is of another format or scheme, or the folder holds other files.
+            CorruptError: it is damaged.
             UnavailableError: the disk is full or failing.
         """
         return cls._in(Folder.write(path, emptied=emptied), scheme, settings, staged=staged)
@@ -126,8 +126,8 @@ class LogIndex:
         Other processes may read it at the same time. ``begin`` and ``apply`` must not be called.
 
         Raises:
-            UserError: there is none, a process that writes owns it, or it holds another scheme.
-            CorruptError: it is damaged or of an unknown format.
+            UserError: there is none, a process that writes owns it, or it is of another format or scheme.
+            CorruptError: it is damaged.
         """
         return cls._in(Folder.read(path), scheme, settings)
 

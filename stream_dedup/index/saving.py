@@ -52,17 +52,15 @@ def refuse_unknown(path: Path) -> None:
     """Refuse to replace such data.
 
     Raises:
+        UserError: they are of another format.
         CorruptError: they may be the only copy of their content.
     """
+    refuse_format(path)
     if is_unknown(path):
-        remedy = "put the folder back from a backup; without one it cannot be saved, and another folder begins anew"
-        try:
-            refuse_format(path)
-        except CorruptError:
-            remedy = "open it with the release that wrote it: it has another format version"
         msg = (
             f"index {path}: nothing of its data can be read, not even whose they are; nothing was changed. "
-            f"Of a worker: move the folder away, and it reads its log again. Of `filter` or `Index`: {remedy}"
+            "Of a worker: move the folder away, and it reads its log again. Of `filter` or `Index`: put the folder "
+            "back from a backup; without one it cannot be saved, and another folder begins anew"
         )
         raise CorruptError(msg)
 
@@ -92,7 +90,7 @@ def save(path: Path, progress: ReportProgress, *, dry_run: bool = False) -> Save
     """Make a new index of the log records that can be read; with ``dry_run`` only read them.
 
     Raises:
-        UserError: another process has it open, or several data folders may be the one.
+        UserError: another process has it open, it is of another format, or several data folders may be the one.
         CorruptError: its state or its rules cannot be read, so nothing is known of its records.
         UnavailableError: the disk is full or failing.
     """

@@ -126,17 +126,12 @@ class Coverage:
         where = batch.source
         self.last[where] = max(self.last.get(where, _NO_OFFSET), ranges[-1][1])
 
-    def listed_by(self, trim: Trim) -> dict[SourceKey, SourceOffset]:
-        """Return what a trim lists as forgotten."""
-        forgotten = () if trim.basis is None else trim.basis.forgotten
-        return {(topic_id, partition): before for topic_id, partition, before in forgotten}
-
     def write_trim(self, writes: WriteBatch, trim: Trim) -> None:
         """Add the deletion of what a trim drops, and what it forgets, to a batch of writes.
 
         Call ``load`` once it is written.
         """
-        listed = self.listed_by(trim).items()
+        listed = trim.basis.forgotten_before.items()
         raised = {where: before for where, before in listed if before > self.forgotten.get(where, 0)}
         for where, before in raised.items():
             writes.put(forgotten_key(*where), forgotten_value(before))
@@ -148,14 +143,14 @@ class Coverage:
                 for part in kept:
                     writes.put(segment_key(*where, part.first), part.encode())
 
-    def forgotten_after(self, trim: Trim) -> tuple[Forgotten, ...]:
+    def forgotten_after(self, before: LogOffset, horizon: int) -> tuple[Forgotten, ...]:
         """Return what would be forgotten if a trim forgot every offset up to the greatest that it drops."""
         forgotten = dict(self.forgotten)
         for where, segment in self.all():
-            dropped = self._dropped_until(segment, trim)
+            dropped = self._dropped_until(segment, before, horizon)
             if dropped is not None:
                 forgotten[where] = max(forgotten.get(where, SourceOffset(0)), SourceOffset(dropped + 1))
-        return tuple(Forgotten(*where, before) for where, before in sorted(forgotten.items()))
+        return tuple(Forgotten(*where, offset) for where, offset in sorted(forgotten.items()))
 
     def covers_until(self, log_offset: LogOffset, horizon: int) -> bool:
         """Whether a log record covers coordinates of a log time up to a horizon."""
@@ -185,13 +180,13 @@ class Coverage:
             if part.time_min > trim.horizon and part.last >= first:
                 yield part._replace(first=max(part.first, first))
 
-    def _dropped_until(self, segment: Segment, trim: Trim) -> SourceOffset | None:
+    def _dropped_until(self, segment: Segment, before: LogOffset, horizon: int) -> SourceOffset | None:
         """Return the last offset of a range that a trim drops by its X or by its horizon; None of none."""
-        if segment.log_offset < trim.before or segment.time_max <= trim.horizon:
+        if segment.log_offset < before or segment.time_max <= horizon:
             return segment.last
-        if segment.time_min > trim.horizon:
+        if segment.time_min > horizon:
             return None
-        dropped = (part.last for part in self._by_time(segment) if part.time_min <= trim.horizon)
+        dropped = (part.last for part in self._by_time(segment) if part.time_min <= horizon)
         return max(dropped, default=None)
 
     def _by_time(self, segment: Segment) -> Iterator[Segment]:

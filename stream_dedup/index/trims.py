@@ -1,6 +1,6 @@
 """The rules of a log over its log positions, and trims: which are valid, and which one an index offers.
 
-A trim names a rules record X and a horizon H, and, in version 3, what its author computed it from: the revision of the
+A trim names a rules record X and a horizon H, and what its author computed it from: the revision of the
 rules, the log offset R before which it had read the log, and for each source partition the offset F below which
 everything was logged once and is forgotten.
 
@@ -34,7 +34,7 @@ All of this depends on the log alone, so every index of the log agrees, from wha
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 
 from stream_dedup.core.entry import Basis, Trim
@@ -92,8 +92,10 @@ class History:
         """Drop the marks before the low watermark."""
         self.marks = [mark for mark in self.marks if mark.offset >= low_watermark]
 
-    def best_trim(self, owed_time: int, low_watermark: LogOffset, last_void_trim: LogOffset) -> Trim | None:
-        """Return the trim that removes most, or None where none removes anything."""
+    def best_trim(
+        self, owed_time: int, low_watermark: LogOffset, last_void_trim: LogOffset
+    ) -> tuple[LogOffset, int] | None:
+        """Return X and horizon of the trim that removes most, or None where none removes anything."""
         # Those of the rules that may judge an article whose log time is at least ``owed_time``.
         windows = [
             mark.rules.window_ms
@@ -107,7 +109,7 @@ class History:
             if mark.offset <= low_watermark or mark.offset < last_void_trim or mark.before is None or mark.void:
                 continue
             if mark.before + max(known) < owed_time:
-                return Trim(mark.offset, mark.before + max(known))
+                return mark.offset, mark.before + max(known)
         return None
 
 
@@ -131,7 +133,7 @@ class Trims:
     def effect_of(self, trim: Trim) -> TrimEffect:
         """Return the effect of a trim at the end of what is applied."""
         rules = self.history.current
-        if trim.basis is not None and (rules is None or rules.revision != trim.basis.revision):
+        if rules is None or rules.revision != trim.basis.revision:
             return TrimEffect.NONE
         if self._drops_unread(trim):
             return TrimEffect.VOID
@@ -141,18 +143,17 @@ class Trims:
 
     def completes(self, trim: Trim) -> bool:
         """Whether a trim lists everything that is forgotten already."""
-        listed = self.coverage.listed_by(trim)
+        listed = trim.basis.forgotten_before
         return all(listed.get(where, 0) >= before for where, before in self.coverage.forgotten.items())
 
     def offered(self, owed_time: int) -> Trim | None:
         """Return the trim that removes most, if no article owed or to come has a log time below ``owed_time`` (ms)."""
         state, rules = self.state, self.history.current
-        trim = self.history.best_trim(owed_time, state.low_watermark, state.last_void_trim)
-        if trim is None or rules is None or next(self.rows.scan_heads(state.low_watermark, trim.before), None) is None:
+        best = self.history.best_trim(owed_time, state.low_watermark, state.last_void_trim)
+        if best is None or rules is None or next(self.rows.scan_heads(state.low_watermark, best[0]), None) is None:
             return None
-        return replace(
-            trim, basis=Basis(rules.revision, state.next_offset, forgotten=self.coverage.forgotten_after(trim))
-        )
+        forgotten = self.coverage.forgotten_after(*best)
+        return Trim(*best, Basis(rules.revision, state.next_offset, forgotten))
 
     def owed_since(self, where: SourceKey, offset: SourceOffset) -> int | None:
         """Return the least log time, ms, of a source partition's covered offsets from ``offset`` on, None of none."""
@@ -166,8 +167,6 @@ class Trims:
         return self.state.complete_trim >= trim.before or self.completes(trim)
 
     def _drops_unread(self, trim: Trim) -> bool:
-        if trim.basis is None:
-            return False
         read_to = trim.basis.read_to
         below = (
             self.coverage.overlapping(one[:2], SourceOffset(0), SourceOffset(one.before - 1))

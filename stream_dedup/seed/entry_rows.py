@@ -2,6 +2,7 @@
 
 ``stream_dedup.spark.fingerprint`` writes them, and ``stream-dedup seed`` reads them:
 
+    format      int8     1
     id          string   article id
     checksum    int64    XXH3-64 of the record's value, its 64 bits as a signed number: Spark has no unsigned ones
     status      int8     ``model.Status``
@@ -34,16 +35,17 @@ from stream_dedup.core.text.decode import MAX_ID_BYTES
 from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import UserError
 
-_SKETCH = "sketch"
+_FORMAT_VERSION = 1
 ROWS_SCHEMA = pa.schema(
     [
+        pa.field("format", pa.int8(), nullable=False),
         pa.field("id", pa.string(), nullable=False),
         pa.field("checksum", pa.int64(), nullable=False),
         pa.field("status", pa.int8(), nullable=False),
         pa.field("group", pa.int64(), nullable=False),
         pa.field("signature", pa.binary(), nullable=False),
         pa.field("margins", pa.binary(), nullable=False),
-        pa.field(_SKETCH, pa.binary(), nullable=False),
+        pa.field("sketch", pa.binary(), nullable=False),
         pa.field("reason", pa.string(), nullable=False),
         pa.field("scheme", pa.string(), nullable=False),
     ]
@@ -58,6 +60,7 @@ def batch_of(columns: Columns, scheme_id: str) -> pa.RecordBatch:
     """Return log entries, made under this scheme, as an Arrow batch."""
     return pa.record_batch(
         [
+            pa.array(np.full(len(columns), _FORMAT_VERSION, np.int8)),
             _strings(columns.ids),
             pa.array(columns.checksums.view(np.int64)),
             pa.array(columns.statuses.view(np.int8)),
@@ -76,10 +79,11 @@ def columns_of(batch: pa.RecordBatch, scheme: Scheme) -> Columns:
     """Return the log entries of an Arrow batch.
 
     Raises:
-        UserError: the rows were made under another scheme, a column is missing or of another type, or a value is null
+        UserError: the rows are of another format or scheme, a column is missing or of another type, or a value is null
             or none of its column.
     """
-    made = {field.name: _column(batch, field) for field in ROWS_SCHEMA if field.name != _SKETCH}
+    made = {field.name: _column(batch, field) for field in ROWS_SCHEMA}
+    _refuse_other_formats(made["format"])
     _refuse_other_schemes(made["scheme"], scheme)
     return Columns(
         checksums=_unsigned(made["checksum"]),
@@ -87,7 +91,7 @@ def columns_of(batch: pa.RecordBatch, scheme: Scheme) -> Columns:
         groups=_unsigned(made["group"]),
         signatures=_bytes(made["signature"], "signature", SIGNATURE_BYTES),
         margins=_bytes(made["margins"], "margins", scheme.widths.margin_bytes),
-        sketches=_sketches(batch, scheme.sketch_bytes),
+        sketches=_bytes(made["sketch"], "sketch", scheme.sketch_bytes),
         ids=_texts(made["id"], "id", MAX_ID_BYTES),
         reasons=_texts(made["reason"], "reason", MAX_REASON_BYTES),
     )
@@ -116,6 +120,13 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     except pa.ArrowException as error:
         msg = f"column {field.name} is {found.type}, which cannot be read as {field.type}: {_REMEDY}"
         raise UserError(msg) from error
+
+
+def _refuse_other_formats(found: pa.Array) -> None:
+    for other in pc.unique(found).to_pylist():
+        if other != _FORMAT_VERSION:
+            msg = f"the entries have format {other}, and this program reads format {_FORMAT_VERSION}: {_REMEDY}"
+            raise UserError(msg)
 
 
 def _refuse_other_schemes(found: pa.Array, scheme: Scheme) -> None:
@@ -154,13 +165,6 @@ def _texts(values: pa.Array, name: str, most: int) -> Texts:
     except UnicodeDecodeError as error:
         msg = f"column {name} has a value that is not UTF-8: {_REMEDY}"
         raise UserError(msg) from error
-
-
-def _sketches(batch: pa.RecordBatch, width: int) -> U8:
-    """Return the sketches; a file from before there were any has none, and fits a scheme without them."""
-    if not width and _SKETCH not in batch.schema.names:
-        return np.zeros((batch.num_rows, 0), np.uint8)
-    return _bytes(_column(batch, ROWS_SCHEMA.field(_SKETCH)), _SKETCH, width)
 
 
 def _bytes(values: pa.Array, name: str, width: int) -> U8:

@@ -1,5 +1,6 @@
 """The transactional id of a worker: a file in its index folder, so that it stays the same over restarts.
 
+    worker-id 1     the format
     GROUP-UUID      the id
     PLACE           where the file was written: a hash of machine, file system and folder
 
@@ -7,8 +8,8 @@ A copy of an index folder is an index like any other, but two workers with one i
 that finds itself in another place than the id takes a new one. That does no harm where the folder was only moved: what
 the worker left open under its former id is ended by the first worker of the group that joins (``abort_hanging``).
 
-The place is a hint. Of a copy that looks like its original (a cloned machine), and of a file without a place, which
-earlier builds wrote, the broker tells: see ``committer.MOST_FENCINGS``.
+The place is a hint. Of a copy that looks like its original (a cloned machine) the broker tells: see
+``committer.MOST_FENCINGS``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ log = logging.getLogger(__name__)
 MACHINE_FILE = Path("/etc/machine-id")
 """Names the machine; missing in most containers."""
 
-_CONTENT = re.compile(r"\s*(?P<id>\S[^\n]*?)[ \t\r]*(\n(?P<place>[0-9a-f]{16}))?\s*")
+_FORMAT = "worker-id 1"
+_CONTENT = re.compile(_FORMAT + r"\n(?P<id>\S[^\n]*)\n(?P<place>[0-9a-f]{16})\n")
 
 
 def worker_id(folder: Path, group: str) -> str:
@@ -43,15 +45,24 @@ def worker_id(folder: Path, group: str) -> str:
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        place, text = _place_of(folder), read_text(folder / ID_FILE)
+        text = read_text(folder / ID_FILE)
         kept = None if text is None else _parsed(folder / ID_FILE, text)
-        if kept is not None and kept["place"] in {None, place}:
+        if kept is not None and kept["place"] == _place_of(folder):
             return str(kept["id"])
         fresh = f"{group}-{uuid.uuid4()}"
-        replace_text(folder / ID_FILE, f"{fresh}\n{place}\n")
+        write_worker_id(folder, fresh)
     if kept is not None:
         log.info("index %s was copied or moved here: this worker takes a new transactional id, %s", folder, fresh)
     return fresh
+
+
+def write_worker_id(folder: Path, transactional_id: str) -> None:
+    """Give the worker in an index folder this transactional id.
+
+    Raises:
+        OSError: its file cannot be written.
+    """
+    replace_text(folder / ID_FILE, f"{_FORMAT}\n{transactional_id}\n{_place_of(folder)}\n")
 
 
 def _place_of(folder: Path) -> str:

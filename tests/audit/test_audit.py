@@ -118,25 +118,15 @@ def test_wrong(change: Callable[[OutputRecord], OutputRecord], message: str) -> 
     assert message in found.examples["wrong"][0]
 
 
-def test_copies_that_older_rules_did_not_count() -> None:
-    """Under rules that know no bound and no copies an output without the header is right; a wrong number is not."""
+def test_a_wrong_number_of_copies() -> None:
+    """An output without the number is no output of this program, and a wrong one is named."""
     log = three_articles().plain()
     outputs = outputs_of(log)
-    without = without_header("dedup.copies")(outputs[1])
-    assert counts(report(log, [outputs[0], without, outputs[2]])) == {}
-    wrong = with_header("dedup.copies", b"2")(outputs[1])
-    assert report(log, [outputs[0], wrong, outputs[2]]).examples["wrong"][0].endswith("copies 2, should be 1")
-
-
-@pytest.mark.parametrize("settings", [{"candidates": 5}, {"copies": 2}])
-def test_copies_that_newer_rules_count(settings: dict[str, int]) -> None:
-    """Rules that older releases cannot read ask for the header."""
-    log = LogOfTest()
-    log.add(rules(**settings))
-    log.add(with_values(batch([0, 1], [A, A ^ 1])))
-    outputs = outputs_of(log.plain())
-    without = without_header("dedup.copies")(outputs[1])
-    assert report(log.plain(), [outputs[0], without]).examples["wrong"][0].endswith("copies None, should be 1")
+    for change, message in (
+        (without_header("dedup.copies"), "duplicate without the header dedup.copies"),
+        (with_header("dedup.copies", b"2"), "copies 2, should be 1"),
+    ):
+        assert report(log, [outputs[0], change(outputs[1]), outputs[2]]).examples["wrong"][0].endswith(message)
 
 
 def test_wrong_reason() -> None:
@@ -160,7 +150,8 @@ def test_self_matched() -> None:
     log = three_articles().plain()
     outputs = outputs_of(log)
     itself = Match(LogPosition(1), "articles-0-1", "articles", at(1), 1000, 0, 1.0)
-    headers = output_headers(Judgement(Verdict.DUPLICATE, match=itself), A ^ 1, SCHEME.id, "articles", at(1), 1234)
+    judged = Judgement(Verdict.DUPLICATE, match=itself, copies=1)
+    headers = output_headers(judged, A ^ 1, SCHEME.id, "articles", at(1), 1234)
     found = report(log, [outputs[0], outputs[1]._replace(headers=headers), outputs[2]])
     assert counts(found) == {"self-matched": 1, "wrong": 1}
 

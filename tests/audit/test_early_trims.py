@@ -67,14 +67,14 @@ def test_a_window_that_was_made_longer_later() -> None:
     assert counts(sound_outputs(log.plain())) == {}
 
 
-def test_a_trim_of_the_old_window_under_the_new_rules() -> None:
-    """A trim that was computed under a short window, and appended after a longer one took force, is found."""
+def test_a_trim_of_a_shorter_window_than_that_of_the_rules() -> None:
+    """A trim that says the rules in force, and was computed with the window of the ones before, is found."""
     log = LogOfTest()
     log.add(rules(window_ms=1000))
     log.add(with_values(batch([0], [A])))
     anchor = log.add(rules(window_ms=1000))
     log.add(rules(2, window_ms=HOUR_MS))
-    log.trim(anchor, horizon=0)
+    log.trim(anchor, horizon=0, revision=2)
     log.add(with_values(batch([1], [A ^ 1])))
     assert counts(sound_outputs(log.plain())) == {"trimmed early": 1}
 

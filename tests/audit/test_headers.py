@@ -59,14 +59,19 @@ def test_update_is_a_unique_record_with_a_match() -> None:
 
 @pytest.mark.parametrize(("verdict", "match"), ANSWERS)
 def test_copies_are_named_where_there_are_any(verdict: Verdict, match: Match | None) -> None:
-    """One header more, on unique records too; none where nothing is near."""
+    """One header more, on unique records too; none where nothing is near. A match is one of them."""
     without, five = (headers_of(Judgement(verdict, match, copies=copies)) for copies in (0, 5))
     assert [pair for pair in five if pair not in without] == [("dedup.copies", b"5")]
-    assert (parse_headers(without).copies, parse_headers(five).copies) == (None, 5)
+    assert parse_headers(five).copies == 5
+    if match is None:
+        assert parse_headers(without).copies is None
+    else:
+        with pytest.raises(CorruptError, match=rf"{verdict} without the header dedup\.copies"):
+            parse_headers(without)
 
 
 @pytest.mark.parametrize("value", [b"0", b"33", b"many", b"-1"])
-def test_copies_that_no_release_writes_are_refused(value: bytes) -> None:
+def test_copies_that_are_never_written_are_refused(value: bytes) -> None:
     """A number out of the range that is counted, or none."""
     with pytest.raises(CorruptError, match="cannot be read"):
         parse_headers([*headers_of(Judgement(Verdict.UNIQUE)), ("dedup.copies", value)])
@@ -90,7 +95,7 @@ def test_names_and_values_of_a_rejected_record() -> None:
 
 
 @given(
-    st.sampled_from([Judgement(verdict, match=match) for verdict, match in ANSWERS]),
+    st.sampled_from([Judgement(verdict, match=match, copies=int(match is not None)) for verdict, match in ANSWERS]),
     st.integers(0, 2**64 - 1),
     st.integers(-1, 2**62),
 )
@@ -101,7 +106,7 @@ def test_there_and_back(judgement: Judgement, fingerprint: int, timestamp: int) 
     assert (stamp.topic, stamp.coordinates, stamp.scheme) == ("my-articles", HERE, "s")
     expected = StampedMatch(MATCH.id, 3, "0.9877", "my-articles", THERE, MATCH.time)
     assert stamp.match == (expected if judgement.match else None)
-    assert stamp.update == (judgement == Judgement(Verdict.UNIQUE, match=MATCH))
+    assert stamp.update == (judgement == Judgement(Verdict.UNIQUE, match=MATCH, copies=1))
 
 
 def test_incoming_headers_of_ours_are_dropped() -> None:
@@ -134,13 +139,13 @@ def test_damaged_headers_are_refused(name: str, value: bytes | None, message: st
         (b"duplicate", "dedup.match.", r"duplicate without the header dedup\.match\.id"),
         (b"duplicate", "dedup.fingerprint", r"duplicate without the header dedup\.fingerprint"),
         (b"rejected", "dedup.fingerprint", r"rejected with the header dedup\.match\.id"),
-        (b"rejected", "dedup.match.", r"rejected without the header dedup\.reason"),
+        (b"rejected", "dedup.match.", r"rejected with the header dedup\.copies"),
         (b"unique", "dedup.fingerprint", r"unique without the header dedup\.fingerprint"),
     ],
 )
 def test_headers_of_another_verdict_are_refused(verdict: bytes, dropped: str, message: str) -> None:
     """A missing header of its verdict is an error, and one that its verdict never has."""
-    whole = [*headers_of(Judgement(Verdict.DUPLICATE, match=MATCH))[1:], ("dedup.verdict", verdict)]
+    whole = [*headers_of(Judgement(Verdict.DUPLICATE, match=MATCH, copies=1))[1:], ("dedup.verdict", verdict)]
     with pytest.raises(CorruptError, match=message):
         parse_headers([pair for pair in whole if not pair[0].startswith(dropped)])
 
@@ -148,7 +153,7 @@ def test_headers_of_another_verdict_are_refused(verdict: bytes, dropped: str, me
 @pytest.mark.parametrize("verdict", [Verdict.UNIQUE, Verdict.DUPLICATE])
 def test_reason_belongs_to_rejected_ones(verdict: Verdict) -> None:
     """Nothing else gives a reason."""
-    headers = [*headers_of(Judgement(verdict, match=MATCH)), ("dedup.reason", b"why")]
+    headers = [*headers_of(Judgement(verdict, match=MATCH, copies=1)), ("dedup.reason", b"why")]
     with pytest.raises(CorruptError, match=rf"{verdict} with the header dedup\.reason"):
         parse_headers(headers)
 
@@ -156,17 +161,18 @@ def test_reason_belongs_to_rejected_ones(verdict: Verdict) -> None:
 @pytest.mark.parametrize("verdict", [Verdict.UNIQUE, Verdict.DUPLICATE])
 def test_code_of_a_reason_belongs_to_rejected_ones(verdict: Verdict) -> None:
     """Nothing else has one."""
-    headers = [*headers_of(Judgement(verdict, match=MATCH)), ("dedup.reason.code", b"invalid_json")]
+    headers = [*headers_of(Judgement(verdict, match=MATCH, copies=1)), ("dedup.reason.code", b"invalid_json")]
     with pytest.raises(CorruptError, match=rf"{verdict} with the header dedup\.reason\.code"):
         parse_headers(headers)
 
 
-def test_a_rejected_record_of_an_older_release_has_no_code() -> None:
-    """It is read; the code is None."""
+@pytest.mark.parametrize("name", ["dedup.reason", "dedup.reason.code"])
+def test_a_rejected_record_has_a_reason_and_its_code(name: str) -> None:
+    """One without either is refused."""
     headers = headers_of(Judgement(Verdict.REJECTED, reason="invalid JSON"))
     assert parse_headers(headers).reason_code == "invalid_json"
-    older = [pair for pair in headers if pair[0] != "dedup.reason.code"]
-    assert parse_headers(older).reason_code is None
+    with pytest.raises(CorruptError, match=rf"rejected without the header {name}$"):
+        parse_headers([pair for pair in headers if pair[0] != name])
 
 
 def test_header_twice_is_refused() -> None:
@@ -178,14 +184,24 @@ def test_header_twice_is_refused() -> None:
 
 def test_metadata_there_and_back() -> None:
     """A committed offset's metadata names its topic."""
-    assert offset_metadata(TOPIC_ID.bytes) == "topic_id=6a9e1b4e-8c1d-4d6f-9a55-6d3a0f0c1b2d"
-    assert topic_id_of_metadata(offset_metadata(TOPIC_ID.bytes)) == TOPIC_ID.bytes
-    assert topic_id_of_metadata(offset_metadata(TOPIC_ID.bytes) + "\0") == TOPIC_ID.bytes, (
-        "as confluent-kafka writes it"
-    )
+    text = offset_metadata(TOPIC_ID.bytes)
+    assert text == "format=1;topic_id=6a9e1b4e-8c1d-4d6f-9a55-6d3a0f0c1b2d"
+    assert topic_id_of_metadata(text, ("articles", 0)) == TOPIC_ID.bytes
+    assert topic_id_of_metadata(text + "\0", ("articles", 0)) == TOPIC_ID.bytes, "as confluent-kafka writes it"
 
 
-@pytest.mark.parametrize("text", [None, "", "topic_id=", "topic_id=12", "someone else's"])
-def test_metadata_of_others(text: str | None) -> None:
-    """Metadata that this program did not write names no topic."""
-    assert topic_id_of_metadata(text) is None
+@pytest.mark.parametrize("text", [None, "", "\0"])
+def test_an_offset_that_was_set_by_hand_names_no_topic(text: str | None) -> None:
+    """It has no metadata."""
+    assert topic_id_of_metadata(text, ("articles", 0)) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["format=1;topic_id=", "format=1;topic_id=12", f"format=2;topic_id={TOPIC_ID}", "of another program"]
+)
+def test_metadata_of_others(text: str) -> None:
+    """Metadata that this program does not write are refused, with the remedy."""
+    with pytest.raises(
+        CorruptError, match=rf"of articles-3 has the metadata '{text[:40]}', .* begin with another --group"
+    ):
+        topic_id_of_metadata(text, ("articles", 3))

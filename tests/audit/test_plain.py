@@ -248,7 +248,7 @@ def test_cut_log_knows_what_can_be_recomputed() -> None:
     log.articles(A, A, first=1, seconds=2)
     log.add(rules(3, window_ms=1000))
     log.articles(FAR, first=3, seconds=2)
-    log.trim(2, horizon=3000)
+    log.trim(2, horizon=3000, revision=3)
     log.articles(FAR, first=4)
     log.records = log.records[2:]
     plain = log.plain()

@@ -26,7 +26,7 @@ from stream_dedup.ports import (
 )
 from tests.audit.comparing import FAR, A, counts
 from tests.audit.run_world import KEYS, REJECTED_TOPIC, SOURCE, UNIQUE, World
-from tests.logs import REJECTED
+from tests.logs import REJECTED, trim_of
 from tests.memory.partition import Message
 from tests.memory.runtime import Phase
 
@@ -148,7 +148,7 @@ def test_progress_of_workers_is_no_fault() -> None:
 
     def go_on() -> None:
         world.write(3, only=lambda offset: offset > 0)
-        world.append(rules_of(world.config), Trim(LogOffset(2), 2_000_000_000_000))
+        world.append(rules_of(world.config), trim_of(2, 2_000_000_000_000, 3))
 
     with world.at("reader.bounds", Phase.END, go_on):
         assert counts(world.audit()) == {"pending": 2}
@@ -158,7 +158,7 @@ def test_the_same_trim_before_the_audit_began() -> None:
     """The same trim is a fault where it came before the committed offsets that leave the articles owed."""
     world = three_logged()
     world.write(1)
-    world.append(rules_of(world.config), Trim(LogOffset(2), 2_000_000_000_000))
+    world.append(rules_of(world.config), trim_of(2, 2_000_000_000_000, 3))
     assert counts(world.audit()) == {"pending": 2, "trimmed early": 1}
 
 

@@ -13,6 +13,8 @@ from stream_dedup.core.plain_batches import LEAST_TOGETHER
 from stream_dedup.errors import CorruptError, RefusedError
 from tests.logs import START_TIME, batch, rules
 
+NEW_LOG, OTHER_RELEASE = "begin a new log with another --group", "use the release that wrote it, then start again"
+
 
 class Consumed(NamedTuple):
     offset: int
@@ -38,9 +40,18 @@ def test_records_have_their_offsets_times_and_values() -> None:
 
 
 @pytest.mark.parametrize("at", [0, 1, LEAST_TOGETHER, 2 * LEAST_TOGETHER - 1])
-@pytest.mark.parametrize("value", [None, b"\4", b"\4\1damaged", b"\x09\1"])
-def test_the_first_record_that_cannot_be_read_is_named(at: int, value: bytes | None) -> None:
-    """With its offset, and with what ``decode`` says of its value; later ones do not matter."""
+@pytest.mark.parametrize(
+    ("value", "remedy"),
+    [
+        (None, NEW_LOG),
+        (b"\4\1old", NEW_LOG),
+        (b"\5", OTHER_RELEASE),
+        (b"\5\1damaged", OTHER_RELEASE),
+        (b"\6\1", OTHER_RELEASE),
+    ],
+)
+def test_the_first_record_that_cannot_be_read_is_named(at: int, value: bytes | None, remedy: str) -> None:
+    """With its offset, with what ``decode`` says of its value, and with a remedy; later ones do not matter."""
     records = consumed()
     records[at] = records[at]._replace(value=value)
     records[-1] = records[-1]._replace(value=value)
@@ -48,10 +59,7 @@ def test_the_first_record_that_cannot_be_read_is_named(at: int, value: bytes | N
         decode(value or b"")
     with pytest.raises(CorruptError) as error:
         log_records("a.log", records)
-    assert (
-        str(error.value)
-        == f"topic a.log, offset {3 * at}: {known.value}; use the release that wrote it, then start again"
-    )
+    assert str(error.value) == f"topic a.log, offset {3 * at}: {known.value}; {remedy}"
 
 
 def test_a_record_with_a_time_of_its_producer_is_refused_before_it_is_read() -> None:

@@ -95,11 +95,13 @@ def test_search_may_change(config: Config) -> None:
 
 
 def test_log_of_another_format(config: Config, admin: KafkaAdminClient) -> None:
-    """A record written by an earlier release is refused with its log offset and the way out."""
+    """A record of another format is refused with its log offset and the remedy."""
     ensure_topics(admin, config)
     with closing(make_producer(config.kafka)) as producer:
-        producer.send(config.log_topic, value=b"\x01" + encode(rules_of(config))[1:], partition=0).get(timeout=60)
-    with pytest.raises(CorruptError, match=r"offset 0: log record of format 1, and .* formats 2 to 4: .* --group"):
+        producer.send(config.log_topic, value=b"\x04" + encode(rules_of(config))[1:], partition=0).get(timeout=60)
+    with pytest.raises(
+        CorruptError, match=r"offset 0: log record of format 4, and .* format 5; begin a new log with another --group"
+    ):
         read_rules(config)
 
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import MAX_WITHDRAWN, Basis, Batch, Forgotten, Trim, Withdrawal, decode, encode, make_batch
-from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import (
     SIGNATURE_BYTES,
     SKETCH_SIZES,
@@ -30,7 +29,7 @@ from stream_dedup.core.rules import Rules
 from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError
 from tests.amount import sampled
-from tests.core.old_batches import as_before_4
+from tests.logs import SCHEME
 
 TOPIC_ID = bytes(range(16))
 BLANK: dict[str, Any] = {
@@ -91,7 +90,7 @@ def test_batch_as_drawn(read_to: LogOffset | None) -> None:
     """Every field of an encoded batch is where the drawing of the format has it."""
     batch = replace(made(8), read_to=read_to)
     raw = encode(batch)
-    assert raw[: HEAD.size] == HEAD.pack(4, 1, -1 if read_to is None else read_to, TOPIC_ID, 7, ROWS, len(NAME))
+    assert raw[: HEAD.size] == HEAD.pack(5, 1, -1 if read_to is None else read_to, TOPIC_ID, 7, ROWS, len(NAME))
     assert raw[HEAD.size : TABLE_AT] == NAME
     table = struct.pack("<B" + 8 * "BH", 8, 1, 8, 2, 8, 3, 1, 4, 8, 5, 32, 6, 64, 7, 4, 8, 4)
     at = TABLE_AT + len(table)
@@ -114,36 +113,8 @@ def test_what_is_blank_is_left_out() -> None:
     assert (raw[TABLE_AT], [*kinds]) == (6, [1, 2, 3, 5, 6, 7])
     assert same(decoded(raw), batch)
     nothing = make_batch(Columns.of(**BLANK), TOPIC_ID, "文章", 7, [0])
-    assert encode(nothing) == HEAD.pack(4, 1, -1, TOPIC_ID, 7, 1, len(NAME)) + NAME + b"\0"
+    assert encode(nothing) == HEAD.pack(5, 1, -1, TOPIC_ID, 7, 1, len(NAME)) + NAME + b"\0"
     assert same(decoded(encode(nothing)), nothing)
-
-
-@pytest.mark.parametrize("tables", TABLE_COUNTS)
-@pytest.mark.parametrize(("read_to", "seeded"), [(None, False), (LogOffset(2**40 + 5), False), (LogOffset(0), True)])
-def test_batches_of_formats_2_and_3_are_read(tables: int, read_to: LogOffset | None, *, seeded: bool) -> None:
-    """Bytes packed as these formats were drawn have every column, and are written anew in the format of today."""
-    batch = replace(made(tables), read_to=read_to, seeded=seeded)
-    old = as_before_4(batch)
-    assert old[0] == (2 if read_to is None else 3)
-    assert same(decoded(old), batch)
-    assert encode(decoded(old)) == encode(batch)
-
-
-def test_a_batch_is_no_larger_than_in_format_3() -> None:
-    """500 articles of which none was rejected: what is left out is more than the table takes."""
-    n = 500
-    columns = Columns.of(
-        checksums=range(n),
-        statuses=[Status.SHORT] * n,
-        groups=range(1, n + 1),
-        signatures=np.ones((n, SIGNATURE_BYTES)),
-        margins=np.ones((n, 32)),
-        sketches=np.zeros((n, 0)),
-        ids=[f"article {row}" for row in range(n)],
-        reasons=[""] * n,
-    )
-    batch = make_batch(columns, TOPIC_ID, "articles", 0, range(n), read_to=LogOffset(5))
-    assert len(encode(batch)) <= len(as_before_4(batch)) - 4 * n + 32
 
 
 @pytest.mark.parametrize("sketch_bytes", SKETCH_SIZES)
@@ -201,7 +172,7 @@ def test_a_batch_says_up_to_where_its_author_had_read(read_to: LogOffset | None)
 
 
 @pytest.mark.parametrize(
-    "payload", [Trim(LogOffset(3), -5), TRIM, Rules(Scheme("simhash", 1, "{}"), window_ms=7), WITHDRAWAL]
+    "payload", [TRIM, replace(TRIM, basis=Basis(9, LogOffset(0), ())), Rules(SCHEME, window_ms=7), WITHDRAWAL]
 )
 def test_rules_trims_and_withdrawals_there_and_back(payload: Trim | Rules | Withdrawal) -> None:
     """Decoding returns the rules, the trim and the withdrawal that were encoded."""
@@ -226,7 +197,7 @@ def test_a_seeded_batch_says_up_to_where_its_author_had_read() -> None:
 
 def test_withdrawals_as_drawn() -> None:
     """Every field of an encoded withdrawal is where the drawing of the format has it."""
-    assert encode(WITHDRAWAL) == struct.pack("<BBI3q", 3, 4, 3, 5, 2**53, 2**53 + 7)
+    assert encode(WITHDRAWAL) == struct.pack("<BBI3q", 5, 4, 3, 5, 2**53, 2**53 + 7)
 
 
 def test_the_largest_withdrawal_is_read_and_a_larger_one_refused() -> None:
@@ -238,36 +209,32 @@ def test_the_largest_withdrawal_is_read_and_a_larger_one_refused() -> None:
 
 
 def test_trims_as_drawn() -> None:
-    """Every field of an encoded trim is where the drawing of the format has it, in version 2 and in version 3."""
-    assert encode(Trim(LogOffset(3), -5)) == struct.pack("<BBqq", 2, 3, 3, -5)
+    """Every field of an encoded trim is where the drawing of the format has it."""
     partitions = struct.pack("<16siq16siq", TOPIC_ID, 0, 2**40, TOPIC_ID, 7, 1)
-    assert encode(TRIM) == struct.pack("<BBqqqqI", 3, 3, 3, -5, 9, 2**33, 2) + partitions
+    assert encode(TRIM) == struct.pack("<BBqqqqI", 5, 3, 3, -5, 9, 2**33, 2) + partitions
 
 
 RAWS = {
-    "4": encode(replace(made(4, 16), read_to=LogOffset(9))),
-    "4, seeded": encode(replace(made(16), read_to=LogOffset(9), seeded=True)),
-    "3": as_before_4(replace(made(), read_to=LogOffset(9))),
-    "2": as_before_4(made()),
+    "a batch": encode(replace(made(4, 16), read_to=LogOffset(9))),
+    "a seeded batch": encode(replace(made(16), read_to=LogOffset(9), seeded=True)),
 }
-"""A batch of each format."""
 CHANGES = (*sampled([1 << bit for bit in range(8)], 2), 0xFF)
 """Bits of a byte that are changed."""
 
 
-@pytest.mark.parametrize("format_", RAWS)
-def test_batch_cut_short(format_: str) -> None:
+@pytest.mark.parametrize("kind", RAWS)
+def test_batch_cut_short(kind: str) -> None:
     """A record that is cut short is refused, wherever it is cut."""
-    raw = RAWS[format_]
+    raw = RAWS[kind]
     for cut in range(len(raw)):
         with pytest.raises(CorruptError, match=r"too short|cut short"):
             decode(raw[:cut])
 
 
-@pytest.mark.parametrize("format_", RAWS)
-def test_every_changed_byte_is_read_or_refused(format_: str) -> None:
+@pytest.mark.parametrize("kind", RAWS)
+def test_every_changed_byte_is_read_or_refused(kind: str) -> None:
     """A record with a changed byte is another record or damage: nothing but ``CorruptError`` is raised."""
-    raw = RAWS[format_]
+    raw = RAWS[kind]
     refused = 0
     for at in range(len(raw)):
         for change in CHANGES:
@@ -286,19 +253,16 @@ def with_byte(raw: bytes, at: int, value: int) -> bytes:
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        (with_byte(encode(made()), 1, 9), "format 4 and unknown kind 9"),
-        (with_byte(encode(Rules(Scheme("simhash", 1, "{}"))), 0, 3), "format 3 and unknown kind 2"),
-        (with_byte(encode(TRIM), 0, 4), "format 4 and unknown kind 3"),
-        (with_byte(as_before_4(made()), 1, 5), "format 2 and unknown kind 5"),
+        (with_byte(encode(made()), 0, 4), "format 4, and this program reads format 5"),
+        (with_byte(encode(made()), 0, 6), "format 6, and this program reads format 5"),
+        (with_byte(encode(made()), 1, 9), "unknown kind 9"),
         (with_byte(encode(made()), 1, 5), "seeded log batch that does not say"),
-        (with_byte(encode(WITHDRAWAL), 0, 2), "format 2 and unknown kind 4"),
         (encode(WITHDRAWAL)[:-1], "cut short"),
         (encode(WITHDRAWAL) + b"\0", "1 bytes after its end"),
         (encode(Withdrawal(())), "withdrawal of 0 log positions"),
         (encode(Withdrawal(WITHDRAWAL.positions[::-1])), "log positions do not rise"),
         (encode(Withdrawal(WITHDRAWAL.positions[:1] * 2)), "log positions do not rise"),
         (encode(Withdrawal((LogPosition(-1),))), "log positions do not rise from 0"),
-        (encode(Trim(LogOffset(1), 2)) + b"\0", "1 bytes after its end"),
         (encode(TRIM)[:-1], "cut short"),
         (encode(TRIM) + b"\0", "1 bytes after its end"),
         (encode(replace(TRIM, basis=Basis(1, LogOffset(1), FORGOTTEN[::-1]))), "partitions do not rise"),
@@ -306,22 +270,16 @@ def with_byte(raw: bytes, at: int, value: int) -> bytes:
         (with_byte(encode(TRIM), -8, 0), "with one of which nothing is forgotten"),
         (with_byte(encode(TRIM), 33, 0x80), "had read the log up to -"),
         (encode(replace(made(), read_to=LogOffset(-2))), "had read the log up to -2"),
-        (as_before_4(replace(made(), read_to=LogOffset(-1))), "had read the log up to -1"),
         (encode(made()) + b"\0", "1 bytes after its end"),
         (encode(replace(made(), partition=-1)), "source partition -1: no topic has one"),
         (
             encode(replace(TRIM, basis=Basis(1, LogOffset(1), (Forgotten(TOPIC_ID, -1, SourceOffset(1)),)))),
             "do not rise",
         ),
-        (with_byte(as_before_4(made()), 26, 5), "5 tables: must be one of"),
-        (with_byte(as_before_4(made()), 22, 0), "batch of 0 entries"),
         (with_byte(encode(made()), 30, 0), "batch of 0 entries"),
         (with_byte(encode(made()), 33, 1), "batch of 16777219 entries: must be 1 to 1048576"),
         (with_byte(encode(made()), HEAD.size, 0xFF), "topic name is no UTF-8"),
-        (
-            with_byte(encode(made()), TABLE_AT + 1 + 3 * 7, 99),
-            "column of kind 99, .* kinds 1 to [0-9]+: .* later release",
-        ),
+        (with_byte(encode(made()), TABLE_AT + 1 + 3 * 7, 99), "column of kind 99, .* reads kinds 1 to 9"),
         (with_byte(encode(made()), TABLE_AT + 1, 2), "columns do not rise by kind: 2, 2, 3"),
         (with_byte(encode(made()), TABLE_AT + 1 + 3 * 5 + 1, 40), "margins have 40 bytes an entry: must be one of"),
         (encode(made(statuses=[0, 5, 1])), "unknown status 5"),
@@ -350,9 +308,3 @@ def test_texts_that_are_none() -> None:
     batch = replace(made(), ids=Texts(np.array([3, 4, 6], np.uint32), "文章".encode()))
     with pytest.raises(CorruptError, match="ids that end within a character"):
         decode(encode(batch))
-
-
-def test_log_of_the_format_before() -> None:
-    """The error for a record of another format names the formats and the remedy."""
-    with pytest.raises(CorruptError, match=r"format 1, and this program reads formats 2 to 4: .* --group"):
-        decode(with_byte(encode(made()), 0, 1))

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.entry import Batch, Trim, decode, encode, make_batch
+from stream_dedup.core.entry import LOG_FORMAT_VERSION, Batch, decode, encode, make_batch
 from stream_dedup.core.model import SIGNATURE_BYTES, SKETCH_SIZES, TABLE_COUNTS, LogOffset, Status
 from stream_dedup.core.plain_batches import LEAST_TOGETHER, MOST_TOGETHER_VALUE_BYTES, decode_plain
 from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError
 from tests.amount import sampled
-from tests.core.old_batches import as_before_4
-from tests.logs import rules
+from tests.logs import rules, trim_of
 
 IDS = ["", "a", "https://example.org/1", "第三", "é" * 40]
 TOPICS = ["articles", "文章", "a.b-c"]
@@ -93,16 +92,16 @@ def full_columns(tables: int, sketch_bytes: int) -> dict[str, object]:
 
 @pytest.mark.parametrize("seed", sampled(range(30), 6))
 def test_other_values_between_them_are_left_to_decode(seed: int) -> None:
-    """Damaged ones, other kinds, earlier formats, other widths: none changes the batches beside it."""
+    """Damaged ones, other kinds, another format, other widths: none changes the batches beside it."""
     rng = random.Random(seed)
     good = [drawn(rng) for _ in range(12)]
     others = [
         encode(rules()),
-        encode(Trim(LogOffset(3), 4)),
-        as_before_4(drawn(rng)),
+        encode(trim_of(3, 4, 5)),
+        b"\4" + encode(drawn(rng))[1:],
         encode(drawn(rng, 8)),
         b"",
-        b"\4",
+        b"\5",
     ]
     others += [damaged(rng, encode(drawn(rng))) for _ in range(12)]
     raws = [full := encode(make_batch(Columns.of(**full_columns(4, 16)), bytes(16), "t", 0, [1]))]
@@ -115,7 +114,7 @@ def test_other_values_between_them_are_left_to_decode(seed: int) -> None:
                 expected = decode(raw)
             except CorruptError:
                 continue
-            assert not isinstance(expected, Batch) or expected.widths != (4, 16) or raw[0] != 4
+            assert not isinstance(expected, Batch) or expected.widths != (4, 16) or raw[0] != LOG_FORMAT_VERSION
 
 
 def damaged(rng: random.Random, raw: bytes) -> bytes:
@@ -149,7 +148,7 @@ def test_a_byte_changed_anywhere_is_seen_as_decode_sees_it(ids: list[str], read_
         except (CorruptError, UnicodeDecodeError):
             assert found is None
             continue
-        if not isinstance(expected, Batch) or raw[0] != 4 or expected.widths != (4, 8):
+        if not isinstance(expected, Batch) or raw[0] != LOG_FORMAT_VERSION or expected.widths != (4, 8):
             assert found is None
         else:
             assert found is not None

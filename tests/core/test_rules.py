@@ -13,10 +13,10 @@ from stream_dedup.core.rules import DIRECTED, Rules, most_probes
 from stream_dedup.errors import CorruptError
 from tests.logs import scheme_of
 
-SCHEME = Scheme("simhash", 1, '{"tables":4}')
-WIDE = Scheme("article", 3, '{"fields":{"text":1,"title":3},"tables":8}')
+SCHEME = Scheme("simhash", 1, '{"block_bits":16,"tables":4}')
+WIDE = Scheme("article", 3, '{"block_bits":16,"fields":{"text":1,"title":3},"tables":8}')
 LONG_KEYS = Scheme("simhash", 1, '{"block_bits":24,"tables":4}')
-SKETCHED = Scheme("article", 3, '{"sketch":["minhash/1",16],"tables":8}')
+SKETCHED = Scheme("article", 3, '{"block_bits":16,"sketch":["minhash/1",16],"tables":8}')
 FORMED = scheme_of(8, 16, form=True)
 EXACT_RULES = Rules(SCHEME, distance=5, window_ms=1000)
 DIRECTED_RULES = Rules(WIDE, search=DIRECTED, distance=None, probes=64, limit=52, short_limit=44)
@@ -44,28 +44,14 @@ def test_there_and_back(rules: Rules) -> None:
     assert Rules.from_json(rules.to_json()) == rules
 
 
-def test_rules_of_the_first_releases_keep_their_bytes() -> None:
-    """A field that came later is written only where it says something, and reads as its default where it is absent."""
-    first = {
-        "bucket_limit": 16_384,
-        "distance": 5,
-        "featureless": "unique",
-        "limit": None,
-        "observe": False,
-        "probes": None,
-        "recrawl": "duplicate",
-        "revision": 1,
-        "scheme": asdict(SCHEME),
-        "search": "exact",
-        "short_limit": None,
-        "window_ms": 1000,
-    }
-    assert json.loads(EXACT_RULES.to_json()) == first
-    sketched = replace(DIRECTED_RULES, scheme=SKETCHED, min_equal=9)
-    assert json.loads(sketched.to_json()).keys() == first.keys() | {"min_equal"}
-    assert Rules.from_json(json.dumps(first).encode()) == EXACT_RULES
-    later = json.loads(replace(EXACT_RULES, candidates=7).to_json())
-    assert later == first | {"candidates": 7}
+def test_rules_as_written() -> None:
+    """Every field is written, and none may be missing."""
+    written = json.loads(EXACT_RULES.to_json())
+    assert written == asdict(EXACT_RULES)
+    for name in written:
+        lacking = {other: value for other, value in written.items() if other != name}
+        with pytest.raises(CorruptError, match="rules record"):
+            Rules.from_json(json.dumps(lacking).encode())
 
 
 @pytest.mark.parametrize(("status", "least"), [(Status.LONG, 9), (Status.SHORT, 14), (Status.EXACT, 0)])
@@ -77,10 +63,9 @@ def test_how_many_values_of_sketches_must_be_equal(status: Status, least: int) -
 
 
 def test_the_widths_of_a_scheme() -> None:
-    """A scheme without the parameters has four tables and no sketches."""
-    assert Scheme("simhash", 1, "{}").widths == (4, 0)
+    """A scheme without the parameter has no sketches."""
     assert WIDE.widths == (8, 0)
-    assert replace(WIDE, parameters='{"sketch":["minhash/1",24,[3,5]],"tables":16}').widths == (16, 24)
+    assert replace(WIDE, parameters='{"block_bits":16,"sketch":["minhash/1",24,[3,5]],"tables":16}').widths == (16, 24)
 
 
 @pytest.mark.parametrize(
@@ -142,16 +127,26 @@ def test_the_widths_of_a_scheme() -> None:
         (EXACT_RULES, {"scheme": asdict(replace(SCHEME, parameters="{"))}, r"scheme\.parameters '\{': must be"),
         (
             EXACT_RULES,
-            {"scheme": asdict(replace(SCHEME, parameters='{"tables":5}'))},
+            {"scheme": asdict(replace(SCHEME, parameters='{"block_bits":16,"tables":5}'))},
             "tables 5: must be one of 4, 8, 16",
+        ),
+        (
+            EXACT_RULES,
+            {"scheme": asdict(replace(SCHEME, parameters='{"block_bits":16}'))},
+            "tables None: must be one of 4, 8, 16",
+        ),
+        (
+            EXACT_RULES,
+            {"scheme": asdict(replace(SCHEME, parameters='{"tables":4}'))},
+            "block_bits None: must be one of 16, 20, 24",
         ),
         *(
             (
                 EXACT_RULES,
                 {"scheme": asdict(replace(SCHEME, parameters=f'{{"block_bits":{value},"tables":4}}'))},
-                r"block_bits .*: must be absent \(16\), 20 or 24",
+                "block_bits .*: must be one of 16, 20, 24",
             )
-            for value in ("16", "18", "20.0", '"20"', "true")
+            for value in ("18", "20.0", '"20"', "true")
         ),
         (EXACT_RULES, {"scheme": asdict(LONG_KEYS), "distance": 6}, "distance 6: must be a whole number from 0 to 5"),
         (
@@ -162,7 +157,7 @@ def test_the_widths_of_a_scheme() -> None:
         *(
             (
                 EXACT_RULES,
-                {"scheme": asdict(replace(SCHEME, parameters=f'{{"sketch":{value},"tables":4}}'))},
+                {"scheme": asdict(replace(SCHEME, parameters=f'{{"block_bits":16,"sketch":{value},"tables":4}}'))},
                 r"sketch .*: must be a list whose second item is its bytes, one of 0, 8, 16, 24, 32",
             )
             for value in ("16", "[]", '["a/1"]', '["a/1",12]', '["a/1",8.0]', '["a/1","8"]')

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Status, Verdict
 from stream_dedup.core.reasons import FEATURELESS_REASON
 from stream_dedup.core.rules import REJECTED, UNIQUE, Rules
 from stream_dedup.core.verdict import NearEntries, judge
+from tests.logs import SCHEME
 
 MATCH = Match(LogPosition(5), "a", "articles", Coordinates(b"0" * 16, 0, SourceOffset(5)), 1000, 2, 0.99)
 ONE = NearEntries(MATCH)
-RULES = Rules(Scheme("simhash", 1, "{}"))
+RULES = Rules(SCHEME)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_another_format_names_the_remedy(tmp_path: Path) -> None:
     made(tmp_path)
     with closing(sqlite3.connect(tmp_path / GROUPS_FILE)) as connection:
         connection.execute(f"PRAGMA user_version = {GROUPS_FORMAT_VERSION + 1}")
-    with pytest.raises(UserError, match="has format 3, and this release reads 2; delete the folder"):
+    with pytest.raises(UserError, match="has format 4, and this program reads format 3; delete the folder"):
         GroupStore.open(tmp_path, LOG_ID)
 
 

@@ -1,11 +1,8 @@
-"""Write the fixture of the current format version: ``python -m tests.index.make_fixture``.
-
-Run it once for each format version, with the release that has it. A fixture is never written again: what is there is
-left as it is.
+"""Write the fixture of the format: ``python -m tests.index.make_fixture``, once for each format version.
 
 ``log`` is an index of a log whose entries have no sketches, ``sketches`` of one whose entries have them; beside each is
 the log that it was made of. ``library`` is an index of the Python API, of what ``library.json`` says; ``found.json``
-has what its searches found, and the entries and rules that were searched: later releases may make others of a text.
+has what its searches found, and the entries and rules that were searched: a later version may make others of a text.
 """
 
 import gzip
@@ -32,6 +29,7 @@ from tests.logs import SCHEME, scheme_of
 from tests.random_logs import stepwise_log
 
 FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURE = FIXTURES / f"v{INDEX_FORMAT_VERSION}"
 LOGS = {"log": "records.json.gz", "sketches": "sketches.json.gz"}
 """Indexes of a fixture, and their logs: (offset, log time, value in hexadecimal digits) of each record."""
 SKETCH_BYTES = 16
@@ -43,9 +41,9 @@ COLUMNS = ("signatures", "margins", "statuses", "sketches")
 """Columns of ``Fingerprints``, in their order."""
 
 
-def log_of(version: str, name: str) -> list[LogRecord]:
-    """The log that an index of the fixture of a format version was made of."""
-    stored = json.loads(gzip.decompress((FIXTURES / version / LOGS[name]).read_bytes()))
+def log_of(name: str) -> list[LogRecord]:
+    """The log that an index of the fixture was made of."""
+    stored = json.loads(gzip.decompress((FIXTURE / LOGS[name]).read_bytes()))
     return [LogRecord(offset, time, decode(bytes.fromhex(raw)), bytes.fromhex(raw)) for offset, time, raw in stored]
 
 
@@ -87,9 +85,9 @@ def search_of(library: Index, content: str | int, scope: str | None) -> dict[str
     return {"rules": encode(rules).hex(), "groups": made.groups.tolist(), **columns, "found": found}
 
 
-def check_library(path: Path, version: str) -> None:
+def check_library(path: Path) -> None:
     """A copy of the fixture's index has as many articles as were kept, and its searches find what they found."""
-    searches = json.loads((FIXTURES / version / FOUND).read_text("utf-8"))
+    searches = json.loads((FIXTURE / FOUND).read_text("utf-8"))
     with closing(open_library(path, rules_of(searches[0]).scheme)) as index:
         assert index.state.next_doc_number == LIBRARY["articles"]
         for search in searches:
@@ -119,20 +117,17 @@ def found_by(index: LogIndex, search: dict[str, Any]) -> list[list[object]]:
 
 
 def main() -> None:
-    folder = FIXTURES / f"v{INDEX_FORMAT_VERSION}"
-    folder.mkdir(exist_ok=True)
+    FIXTURE.mkdir()
     for name, records in (("log", new_log()), ("sketches", new_sketched_log())):
-        if not (folder / name).exists():
-            write_log(folder, name, records)
-    if not (folder / "library").exists():
-        with Index(folder / "library") as library:
-            for article in LIBRARY["added"]:
-                library.add(*article)
-            found = [search_of(library, *search) for search in LIBRARY["searches"]]
-        (folder / FOUND).write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        write_log(FIXTURE, name, records)
+    with Index(FIXTURE / "library") as library:
+        for article in LIBRARY["added"]:
+            library.add(*article)
+        found = [search_of(library, *search) for search in LIBRARY["searches"]]
+    (FIXTURE / FOUND).write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     # RocksDB's diary, its empty write-ahead log and the locks are no part of the format.
     for name in ("LOG*", "*.log", "LOCK", "owner"):
-        for file in folder.rglob(name):
+        for file in FIXTURE.rglob(name):
             file.unlink()
 
 

@@ -253,7 +253,7 @@ def test_verify_finds_a_changed_entry(kept: Path) -> None:
         assert _changed(index, key, {words + 56 + 6: bytes([raw[words + 56 + 6] ^ 1])}) == {ENTRIES}  # another's block
         (order,) = _changed(index, key, {words + 56 + 3: bytes([raw[words + 56 + 3] ^ 0x80])})
         assert "a chunk of table N is not in order of block and document number; run `stream-dedup index" in order
-        (version,) = _changed(index, key, {0: b"\2"})
+        (version,) = _changed(index, key, {0: b"\1"})
         assert "a chunk of table N has version N; run `stream-dedup index rebuild" in version
         assert index.verify() == []
 

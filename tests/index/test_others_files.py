@@ -126,16 +126,6 @@ def test_data_without_current_are_damage_and_stay(tmp_path: Path, opening: str) 
         assert index.next_offset > 0
 
 
-def test_an_index_of_another_format_is_emptied(tmp_path: Path) -> None:
-    """As its refusal says: a worker's is a cache."""
-    kept(tmp_path)
-    pointer = json.loads((tmp_path / "current").read_text())
-    (tmp_path / "current").write_text(json.dumps(pointer | {"format": 2}))
-    (tmp_path / "data-3").mkdir()
-    LogIndex.open(tmp_path, scheme=SCHEME, emptied=True).close()
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["current", "data-3", "data-4", "owner"]
-
-
 @pytest.mark.parametrize("opening", WRITERS)
 @pytest.mark.parametrize("name", ["owner", "current.new", "corrupt", "corrupt.new"])
 def test_no_file_is_written_through_a_link(tmp_path: Path, opening: str, name: str) -> None:
@@ -187,9 +177,9 @@ GARBAGE = {
     "a number": b"7",
     "nested": b"[" * 50_000,
     "long": b" " * 100_000,
-    "lists": b'{"format": [3], "data": []}',
+    "lists": b'{"format": 6, "data": []}',
     "a long number": b'{"format": ' + b"9" * 5000 + b', "data": "data-1"}',
-    "half a surrogate": b'{"format": 3, "data": "\\ud800"}',
+    "half a surrogate": b'{"format": 6, "data": "\\ud800"}',
 }
 UNREADABLE: dict[str, Callable[[Path], object]] = {
     "link": lambda file: file.symlink_to(file.with_name("data-1") / "CURRENT"),

@@ -1,7 +1,6 @@
 """An index whose content does not agree is refused at opening, and what can be read of it is saved."""
 
 import fcntl
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -131,18 +130,6 @@ def test_data_of_which_nothing_can_be_read_are_not_replaced(folder: Path, capsys
     for option in ([], ["--dry-run"]):
         assert run(["index", "rebuild", "--index", str(folder), "--brokers", "127.0.0.1:1", *option]) == 6
         assert "nothing of its data can be read, not even whose they are; nothing was" in capsys.readouterr().err
-    assert sorted(folder.rglob("*")) == before
-
-
-def test_an_index_of_another_format_is_not_called_lost(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its state, as format 4 had it, says nothing here; the release that wrote it reads all of it."""
-    _change(folder, lambda store: {STATE: json.dumps(read_json(store.get([STATE])[0])).encode()})
-    (folder / "current").write_text(json.dumps({"format": 4, "data": "data-1"}))
-    before = sorted(folder.rglob("*"))
-    assert run(["index", "rebuild", "--index", str(folder), "--brokers", "127.0.0.1:1"]) == 6
-    told = capsys.readouterr().err
-    assert "Of `filter` or `Index`: open it with the release that wrote it: it has another format version" in told
-    assert "backup" not in told
     assert sorted(folder.rglob("*")) == before
 
 

@@ -30,8 +30,6 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.usefixtures("small_limits")
 
 WINDOW = 20_000
-FORGETS = 3
-"""Version of trims that say what they forget."""
 
 
 def offered(index: LogIndex, owed_time: int) -> tuple[int, int] | None:
@@ -47,8 +45,8 @@ def restated(writer: RandomLog, rng: random.Random, *, copies: bool) -> None:
     writer.append_rules(distance=5, window_ms=WINDOW)
 
 
-def trimmed_log(seed: int, index: LogIndex, version: int, *, copies: bool) -> list[LogRecord]:
-    """A log that is trimmed whenever its index says it may be, by trims of one version."""
+def trimmed_log(seed: int, index: LogIndex, *, copies: bool) -> list[LogRecord]:
+    """A log that is trimmed whenever its index says it may be."""
     rng = random.Random(seed)
     writer = stepwise_log(seed)
     writer.append_rules(distance=5, window_ms=WINDOW)
@@ -61,7 +59,7 @@ def trimmed_log(seed: int, index: LogIndex, version: int, *, copies: bool) -> li
         # Everything before now is judged and committed: what is owed is only to come.
         trim = index.trims.offered(writer.time)
         if trim is not None:
-            writer.append_trim(trim.before, trim.horizon, trim.basis if version == FORGETS else None)
+            writer.append_trim(trim.before, trim.horizon, trim.basis)
         elif copies and rng.random() < 0.1:
             writer.append_trim(rng.randrange(writer.records[-1].offset), writer.time - WINDOW)  # nearly always void
         for _ in range(4):
@@ -77,14 +75,11 @@ def after_trims(records: list[LogRecord], plain: PlainLog) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", sampled(range(10), 2))
-@pytest.mark.parametrize(("version", "copies"), [(2, False), (FORGETS, True)])
-def test_a_trim_changes_no_verdict(tmp_path: Path, seed: int, version: int, copies: bool) -> None:
-    """Everything after the trims is judged as if there were none.
-
-    What comes again may be forgotten, too, where the trims say what they forget.
-    """
+@pytest.mark.parametrize("copies", [False, True])
+def test_a_trim_changes_no_verdict(tmp_path: Path, seed: int, *, copies: bool) -> None:
+    """Everything after the trims is judged as if there were none; what comes again may be forgotten, too."""
     index = often_folding(tmp_path)
-    records = trimmed_log(seed, index, version, copies=copies)
+    records = trimmed_log(seed, index, copies=copies)
     without = plain_log(without_trims(records))
     assert index.low_watermark > 0
     check_verdicts(index, without, after_trims(records, without))
@@ -93,11 +88,10 @@ def test_a_trim_changes_no_verdict(tmp_path: Path, seed: int, version: int, copi
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", sampled(range(10), 2))
-@pytest.mark.parametrize("version", [2, FORGETS])
-def test_an_index_of_the_cut_log_is_the_same(tmp_path: Path, seed: int, version: int) -> None:
+def test_an_index_of_the_cut_log_is_the_same(tmp_path: Path, seed: int) -> None:
     """Trimmed as it went, or built from what the trims left of the log: the same verdicts, standing and next trim."""
     index = often_folding(tmp_path / "whole")
-    records = trimmed_log(seed, index, version, copies=True)
+    records = trimmed_log(seed, index, copies=True)
     plain = plain_log(records)
     assert index.low_watermark == plain.low_watermark > 0
     later = after_trims(records, plain)
@@ -140,7 +134,7 @@ def test_a_trim_in_the_middle_of_what_is_owed(tmp_path: Path) -> None:
 def test_a_rebuilt_index_numbers_from_0_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the document numbers run out, an index of the log that trims have cut goes on, with the same verdicts."""
     index = often_folding(tmp_path / "whole")
-    records = trimmed_log(1, index, FORGETS, copies=True)
+    records = trimmed_log(1, index, copies=True)
     plain = plain_log(records)
     numbered = index.state.next_doc_number
     index.close()

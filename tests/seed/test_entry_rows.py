@@ -41,7 +41,7 @@ def _not_utf8() -> pa.RecordBatch:
     """A batch whose writer said of other bytes that they are text."""
     batch = batch_of(columns(), SCHEME.id)
     ends, joined = pa.array([0, 1, 2, 3], pa.int32()).buffers()[1], pa.py_buffer(b"a\xff\xfe")
-    return batch.set_column(0, "id", pa.StringArray.from_buffers(3, ends, joined))
+    return batch.set_column(batch.schema.get_field_index("id"), "id", pa.StringArray.from_buffers(3, ends, joined))
 
 
 def test_entries_come_back() -> None:
@@ -61,14 +61,6 @@ def test_no_entries() -> None:
     """A batch without rows has no entries, of the scheme's number of tables."""
     found = columns_of(batch_of(Columns.blank(0, WIDTHS), SCHEME.id), SCHEME)
     assert (len(found), found.widths) == (0, WIDTHS)
-
-
-def test_a_file_from_before_there_were_sketches_is_read() -> None:
-    """A batch without the column fits a scheme without sketches."""
-    scheme, bare = scheme_of(8), Columns.concat([entries_batch([0, 1], [Entry(1), Entry(2)], 8)])
-    batch = batch_of(bare, scheme.id)
-    assert encode_columns(columns_of(batch, scheme)) == encode_columns(bare)
-    assert encode_columns(columns_of(batch.drop_columns("sketch"), scheme)) == encode_columns(bare)
 
 
 def test_unsigned_numbers_keep_their_bits() -> None:
@@ -108,6 +100,8 @@ def test_another_scheme_is_refused_in_three_lines() -> None:
         (changed("signature", [bytes(32), bytes(31), bytes(32)]), "column signature has values of 31, 32 bytes"),
         (changed("id", ["a", "b", "é" * 257]), "column id has a value of 514 bytes, at most 512 are allowed"),
         (changed("reason", ["a", "b" * 3_000, ""]), "column reason has a value of 3000 bytes, at most 2048"),
+        (changed("format", [1, 1, 2]), "the entries have format 2, and this program reads format 1: write the file by"),
+        (batch_of(columns(), SCHEME.id).drop_columns("format"), "column format is missing"),
         (_not_utf8(), "column id has a value that is not UTF-8"),
         (changed("margins", [bytes(32)] * 3), "column margins has values of 32 bytes, expected 64"),
         (changed("sketch", [bytes(8)] * 3), "column sketch has values of 8 bytes, expected 16"),

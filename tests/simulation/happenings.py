@@ -142,7 +142,7 @@ def _twin(world: SimulatedWorld, event: Event) -> None:
     """Start a second producer with the transactional id of a worker."""
     process = _slot(world, event).running
     if process is not None and process.link.end_late is not None:
-        transactional_id = (process.folder / "worker-id").read_text().strip()
+        transactional_id = (process.folder / "worker-id").read_text().splitlines()[1]
         world.cluster.transactions.renew(transactional_id, 60.0)
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
-from stream_dedup.index.folder import ID_FILE
 from stream_dedup.ports import CommittedOffset, Partition, PortError
+from stream_dedup.worker.worker_id import write_worker_id
 from tests.memory.broker import Cluster, Timings, Topic
 from tests.memory.partition import Message, PartitionLog
 from tests.memory.transactions import Session
@@ -99,7 +99,7 @@ class SimulatedWorld:
         self.slots = [Slot(number, self._config(number)) for number in range(plan.workers)]
         for slot, transactional_id in zip(self.slots, ids, strict=True):
             slot.config.index.path.mkdir(parents=True)
-            (slot.config.index.path / ID_FILE).write_text(transactional_id + "\n")
+            write_worker_id(slot.config.index.path, transactional_id)
 
     # The parts.
 

@@ -283,7 +283,7 @@ def test_articles_that_cannot_be_read_are_refused(
 
 def test_entries_without_what_the_rules_need_are_refused() -> None:
     """A missing column is named, a window needs the column of the time, and the order a name of its own."""
-    names = ["place", "id", "checksum", "status", "group", "signature", "margins", "sketch", "reason"]
+    names = ["place", "format", "id", "checksum", "status", "group", "signature", "margins", "sketch", "reason"]
     with pytest.raises(UserError, match="column scheme is missing"):
         check_entries(names, "place", rules())
     with pytest.raises(UserError, match="name the column with the time"):

@@ -10,7 +10,6 @@ import pytest
 from stream_dedup.broker.group_state import Member
 from stream_dedup.broker.lost_log import LostLog
 from stream_dedup.broker.replication import TopicFault, TopicProblem
-from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
 from stream_dedup.ports import Partition
@@ -18,8 +17,9 @@ from stream_dedup.status.finding_texts import FINDING_SENTENCES, FindingCode
 from stream_dedup.status.findings import find
 from stream_dedup.status.snapshot import LogState, PartitionState, Rates, Snapshot
 from stream_dedup.status.text import lines_of, values_of
+from tests.logs import SCHEME
 
-RULES = Rules(Scheme("simhash", 1, "{}"), distance=3)
+RULES = Rules(SCHEME, distance=3)
 ONE, TWO = Partition("articles", 0), Partition("articles", 1)
 WORKER = Member("news-1", "10.0.0.1", (ONE, TWO))
 FIRST, SECOND = PartitionState(ONE, 0, 100, 90, owner="news-1"), PartitionState(TWO, 0, 50, 50, owner="news-1")

@@ -9,13 +9,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from stream_dedup.core.entry import LogRecord, Payload, encode
-from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.worker.applied_records import note_applied
+from tests.logs import SCHEME
 
-RULES = Rules(Scheme("simhash", 1, "{}"), distance=3)
+RULES = Rules(SCHEME, distance=3)
 
 
 def record(offset: int, payload: Payload) -> LogRecord:

@@ -136,7 +136,7 @@ def test_a_transactional_id_is_on_disk_before_it_is_used(config: Config, monkeyp
     monkeypatch.setattr(os, "fsync", fsync)
     made = worker_id(config.index.path, config.kafka.group)
     (name, text, named), *rest = synced
-    assert (name, text.split("\n")[0], named) == ("worker-id.new", made, False)
+    assert (name, text.split("\n")[1], named) == ("worker-id.new", made, False)
     assert rest == [(folder.name, "", True)]
 
 

@@ -3,7 +3,7 @@
 //! This file owns the bytes of a stored chunk, little-endian:
 //!
 //! ```text
-//! version u8 = 1   zero u8 × 3   entries u32   keys u64 × entries   document numbers u32 × entries
+//! version u8 = 2   zero u8 × 3   entries u32   keys u64 × entries   document numbers u32 × entries
 //! ```
 //!
 //! In memory a chunk is one array: its keys, its document numbers, two in a word, and where its buckets begin, four in a
@@ -16,7 +16,7 @@ use super::stock::Stock;
 /// Most entries of a chunk: their number takes two bytes.
 pub const MOST_ENTRIES: usize = u16::MAX as usize;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const HEAD_BYTES: usize = 8;
 const KEY_BYTES: usize = 8;
 const NUMBER_BYTES: usize = 4;

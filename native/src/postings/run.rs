@@ -6,7 +6,7 @@
 //! the block. Its bytes, little-endian:
 //!
 //! ```text
-//! version u8 = 1   table u8   block bits u8   filter bits u8 (0: no filter)
+//! version u8 = 2   table u8   block bits u8   filter bits u8 (0: no filter)
 //! entries u64   before u64 (document numbers of the run are lower)   entries of a chunk u32 (but of the last one)
 //! first block u32, last block u32 of each chunk   filter: a bit for each value of a block's highest bits
 //! ```
@@ -23,7 +23,7 @@ const FILTERED_ENTRIES: u64 = 1 << 20;
 const FILTER_BITS: u32 = 3;
 /// A filter has one word at least.
 const LEAST_FILTER_BITS: u32 = 6;
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const HEAD_BYTES: usize = 24;
 
 /// The entries of one table that were added in one stretch; perhaps while its chunks are still made, in order.
@@ -343,7 +343,7 @@ mod tests {
             assert!(Run::from_directory(3, &whole[..cut]).is_err(), "{cut} bytes");
         }
         for (at, value) in
-            [(0, 2), (1, 16), (2, 17), (3, 0), (3, 5), (3, 17), (4, 0), (4, 255), (14, 0), (20, 0), (24, 9)]
+            [(0, 1), (1, 16), (2, 17), (3, 0), (3, 5), (3, 17), (4, 0), (4, 255), (14, 0), (20, 0), (24, 9)]
         {
             let mut other = whole.clone();
             other[at] = value;

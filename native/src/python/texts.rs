@@ -12,7 +12,9 @@ use crate::entries::{Entry, Maker, Raw};
 use crate::features::Feature;
 use crate::panics::Readers;
 use crate::reader::{Explained, Fields, OwnWords, Reader, Reading, Scheme, Status};
-use crate::settings::{Compared, Features, Normalisation, Settings, Treat, Treatment, Weights};
+use crate::settings::{
+    Compared, Features, MOST_FIELD_WEIGHT, MOST_GRAM_WEIGHT, Normalisation, Settings, Treat, Treatment, Weights,
+};
 use crate::signature::sums::Hash;
 use crate::text::halves::Text;
 
@@ -129,13 +131,15 @@ fn told((made, account): (Reading, Explained)) -> Told {
 /// What `scheme.FingerprintSettings` say.
 fn settings_of(given: &Bound<'_, PyAny>) -> PyResult<Settings> {
     let compared = [("letters", Compared::Letters), ("characters", Compared::Characters)];
+    let field_weights: Vec<u64> = get(given, "field_weights")?;
+    refuse_greater("field_weights", &field_weights, MOST_FIELD_WEIGHT)?;
     Ok(Settings {
         long: treatment_of(&given.getattr("long")?)?,
         short: treatment_of(&given.getattr("short")?)?,
         article_size: get(given, "article_size")?,
         exact_size: get(given, "exact_size")?,
         exact: one_of(given, "exact", compared)?,
-        field_weights: get(given, "field_weights")?,
+        field_weights,
         key_sentences: get(given, "key_sentences")?,
         sketch: get(given, "sketch")?,
         sketched: one_of(given, "sketch_text", compared)?,
@@ -149,6 +153,8 @@ fn treatment_of(given: &Bound<'_, PyAny>) -> PyResult<Treatment> {
     let (features, normalisation) = (&given.getattr("features")?, &given.getattr("normalisation")?);
     let damping = if get(features, "damped")? { Some(get(features, "damping")?) } else { None };
     let weights = [("tf", Weights::Count), ("level", Weights::Level), ("tfidf", Weights::CountIdf(damping))];
+    let gram_weights: [u64; 5] = get(features, "gram_weights")?;
+    refuse_greater("gram_weights", &gram_weights, MOST_GRAM_WEIGHT)?;
     let is_taken = |name: &str| get(normalisation, name);
     let treat = |name: &str| {
         one_of(normalisation, name, [("keep", Treat::Keep), ("drop", Treat::Drop), ("token", Treat::Token)])
@@ -177,8 +183,15 @@ fn treatment_of(given: &Bound<'_, PyAny>) -> PyResult<Treatment> {
             top_k: get(features, "top_k")?,
             of_languages: one_of(features, "idf", [("jieba", false), ("languages", true)])?,
             root: get(features, "root")?,
-            gram_weights: get(features, "gram_weights")?,
+            gram_weights: gram_weights.map(|weight| weight as u32),
         },
+    })
+}
+
+fn refuse_greater(name: &str, weights: &[u64], most: u64) -> PyResult<()> {
+    weights.iter().find(|&&weight| weight > most).map_or(Ok(()), |weight| {
+        let message = format!("{name}: {weight} is greater than {most}; sums of greater weights could overflow");
+        Err(PyValueError::new_err(message))
     })
 }
 

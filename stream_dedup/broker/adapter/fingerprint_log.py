@@ -18,7 +18,7 @@ from stream_dedup.broker.adapter.port_errors import port_error, port_errors
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
 from stream_dedup.broker.topics import LOG_MESSAGE_BYTES
 from stream_dedup.broker.workarounds import asleep
-from stream_dedup.core.entry import Batch, LogRecord, Payload, decode, encode
+from stream_dedup.core.entry import LOG_FORMAT_VERSION, Batch, LogRecord, Payload, decode, encode
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.panics import naming_panics
 from stream_dedup.core.plain_batches import decode_plain
@@ -252,5 +252,7 @@ def _log_record(
     try:
         return LogRecord(LogOffset(offset), timestamp, decode(raw) if batch is None else batch, raw)
     except CorruptError as error:
-        msg = f"topic {topic}, offset {offset}: {error}; use the release that wrote it, then start again"
+        is_old = raw[:1] < bytes([LOG_FORMAT_VERSION])
+        remedy = "begin a new log with another --group" if is_old else "use the release that wrote it, then start again"
+        msg = f"topic {topic}, offset {offset}: {error}; {remedy}"
         raise CorruptError(msg) from error

@@ -64,20 +64,23 @@ class KafkaOffsets:
         group = self._kafka.group
         with port_errors():
             found = self._connection.client().list_group_offsets({group: None})[group]
-        return {Partition(*at): committed_offset(offset) for at, offset in found.items() if offset.offset >= 0}
+        return {Partition(*at): committed_offset(at, offset) for at, offset in found.items() if offset.offset >= 0}
 
     def close(self) -> None:
         """Close the connections."""
         self._connection.close()
 
 
-def committed_offset(found: OffsetAndMetadata) -> CommittedOffset:
-    """Return a committed offset of the client in the terms of the ports."""
+def committed_offset(partition: tuple[str, int], found: OffsetAndMetadata) -> CommittedOffset:
+    """Return a committed offset of the client in the terms of the ports.
+
+    Raises:
+        CorruptError: its metadata are of another form.
+    """
     epoch = found.leader_epoch
     known = epoch is not None and epoch > UNKNOWN_EPOCH
-    return CommittedOffset(
-        SourceOffset(found.offset), topic_id_of_metadata(found.metadata), int(epoch) if known else None
-    )
+    topic_id = topic_id_of_metadata(found.metadata, partition)
+    return CommittedOffset(SourceOffset(found.offset), topic_id, int(epoch) if known else None)
 
 
 def offset_and_metadata(committed: CommittedOffset) -> OffsetAndMetadata:

@@ -1,8 +1,8 @@
 """Transactions of records and a mark on Kafka.
 
 The mark is a committed offset of a consumer group without members: of partition 0 of the topic that is published on.
-Its number is the sequence of the store, and its metadata is ``store_id=UUID``. A group without members takes offsets
-without proof of a membership; what fences two publishers from each other is the transactional id.
+Its number is the sequence of the store, and its metadata is ``format=1;store_id=UUID``. A group without members takes
+offsets without proof of a membership; what fences two publishers from each other is the transactional id.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stream_dedup.ports import Output, PublishedMark
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
 
-_STORE_ID = "store_id="
+_STORE_ID = "format=1;store_id="
 
 
 class KafkaMarkedSink:

@@ -201,14 +201,14 @@ class KafkaSource:
         """Return how far each partition that has begun was read."""
         with self._lock:
             found = {Partition(*at): position_of(self._consumer, at) for at in self._begun}
-        return {at: committed_offset(position) for at, position in found.items() if position is not None}
+        return {at: committed_offset(at, position) for at, position in found.items() if position is not None}
 
     def committed(self, partition: Partition) -> CommittedOffset | None:
         """Return the group's committed offset, None of none."""
         forget_offset_fetches(self._consumer)
         with port_errors():
             found = self._consumer.committed(TopicPartition(*partition), metadata=True, timeout_ms=OFFSET_REQUEST_MS)
-        return None if found is None else committed_offset(found)
+        return None if found is None else committed_offset(partition, found)
 
     def commit_start(self, partition: Partition, start: CommittedOffset) -> None:
         """Commit an offset outside any transaction, under the present membership."""

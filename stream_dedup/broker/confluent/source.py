@@ -396,7 +396,7 @@ def _topic_id(found: TopicPartition) -> bytes | None:
         text = found.metadata or ""
     except UnicodeDecodeError as error:
         text = error.object.decode("ascii", "replace")
-    return topic_id_of_metadata(text[:METADATA_LENGTH])
+    return topic_id_of_metadata(text[:METADATA_LENGTH], (found.topic, found.partition))
 
 
 def _position(partition: Partition, start: CommittedOffset) -> TopicPartition:

@@ -182,3 +182,28 @@ def test_common_words_are_lower_case_and_few() -> None:
     words = common_words()
     assert 1000 < len(words) < 2500
     assert [word for word in words if split_normalised(normalise(word), marked=True).words != [word]] == []
+
+
+@pytest.mark.parametrize("treated", ["long", "short"])
+def test_weights_of_grams_are_bounded(treated: str) -> None:
+    """A setting of up to 1,000 hundredths is taken; the error for a greater one names it, the limit and the reason."""
+    for weight in (1_000, 1_001, 1 << 32):
+        grams = Treatment(features=Features(kind="chars", gram_weights=(1, 2, 3, 4, weight)))
+        usual = FingerprintSettings(article_size=200)
+        settings = replace(usual, long=grams) if treated == "long" else replace(usual, short=grams)
+        if weight == 1_000:
+            assert Fingerprinter(settings).fingerprint(["ferry and bridge"]).statuses.tolist() == [Status.SHORT]
+            continue
+        with pytest.raises(ValueError, match=f"gram_weights: {weight} is greater than 1000; sums .* could overflow"):
+            Fingerprinter(settings).fingerprint(["ferry and bridge"])
+
+
+def test_weights_of_fields_are_bounded() -> None:
+    """A weight of up to 100 is taken; the error for a greater one names it, the limit and the reason."""
+    texts = [("ferry", "and bridge")]
+    taken = FingerprintSettings(fields=(("title", 100), ("text", 1)))
+    assert Fingerprinter(taken).fingerprint(texts).statuses.tolist() == [Status.LONG]
+    for weight in (101, 1 << 60):
+        refused = replace(taken, fields=(("title", 1), ("text", weight)))
+        with pytest.raises(ValueError, match=f"field_weights: {weight} is greater than 100; sums .* could overflow"):
+            Fingerprinter(refused).fingerprint(texts)
