@@ -45,7 +45,7 @@ def main(config_path: str, folder: str, version: str) -> int:
             held_last = slow.exists() and not held_last
             time.sleep(TOO_LONG * config.kafka.transaction_timeout_s * held_last)
 
-    EntryMaker.__call__ = _panicking_maker()  # type: ignore[method-assign]
+    EntryMaker.__call__ = _panicking_maker()
     return run_worker(config, on_step)
 
 
