@@ -13,7 +13,7 @@ Rules:
 * A request without a lane waits for none: its large tasks may occupy every thread. That is for callers which take all
   columns in one order.
 * Tasks that may begin do so in the order of ``submit_all``. What belongs to a cancelled future does not begin.
-* A thread is started when there is work for it, none before: Spark forks its Python processes, and a process with one
+* A thread is started when there is work for it, none before: until then a process may fork, and a process with one
   record needs one thread. Threads wait in Python, so signals reach the main thread at any time.
 
 The queue has no limit of its own: callers limit what they have under way.

@@ -24,6 +24,8 @@ COMMANDS = {
     "topics create": (),
     "rules apply": (),
     "rules apply --dry-run": (),
+    "seed lines": (),
+    "seed --topic={input}": (),
     "run": ("--index=index", "--metrics=off"),
 }
 """The commands that create something, with flags of their own."""

@@ -362,7 +362,7 @@ CHINESE = {
     "finding.stuck": "{partitions}：有文章等待，但 {seconds:.0f} 秒内没有任何提交",
     "remedy.stuck": "请看负责它的 worker 的日志和它的 /healthz",
     "finding.lag_grows": "积压的 {lag:,} 篇文章每秒增长 {growth:,.0f} 篇",
-    "remedy.lag_grows": "启动更多 worker（每个分区最多一个），或给它们更多进程",
+    "remedy.lag_grows": "启动更多 worker（每个分区最多一个），或给它们更多 CPU 核心",
     "finding.other_scheme": "配置得到的 scheme 是 {configured}，日志的是 {in_force}",
     "remedy.other_scheme": "使用这个配置的 worker 不会启动：请按日志的 scheme 配置，或使用另外的 --group",
     "finding.other_rules": "配置与现行规则不同：{changes}",
