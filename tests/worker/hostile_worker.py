@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from functools import cache
@@ -19,14 +20,22 @@ WAITING = "wait for the file "
 PAUSE_S = 0.01
 
 
+def begun(file: Path) -> list[Path]:
+    """Return a file for each thread that has begun to wait for the file."""
+    return list(file.parent.glob(f"{file.name}.*"))
+
+
 def waiting(*arguments: str) -> int:
     """An article that says so waits for a file."""
     make = EntryMaker.__call__
 
     def slowly(maker: EntryMaker, records: Sequence[RawRecord]) -> Columns:
         for value in [(record.value or b"").decode("utf-8", "replace") for record in records]:
-            while WAITING in value and not Path(value.partition(WAITING)[2].partition('"')[0]).exists():
-                time.sleep(PAUSE_S)
+            if WAITING in value:
+                file = Path(value.partition(WAITING)[2].partition('"')[0])
+                file.with_name(f"{file.name}.{threading.get_native_id()}").touch()
+                while not file.exists():
+                    time.sleep(PAUSE_S)
         return make(maker, records)
 
     with patch.object(EntryMaker, "__call__", slowly):

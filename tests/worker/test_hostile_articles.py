@@ -13,7 +13,7 @@ from stream_dedup.core.reasons import DEFECT
 from stream_dedup.threads import CHUNK_BYTES
 from tests.waiting import wait_until
 from tests.worker.conftest import MakePipeline
-from tests.worker.hostile_worker import WAITING
+from tests.worker.hostile_worker import WAITING, begun
 from tests.worker.mixture import records
 from tests.worker.pipeline import Pipeline
 
@@ -33,22 +33,25 @@ def article(key: str, text: str) -> tuple[bytes, bytes]:
 def test_slow_articles_hold_up_their_own_partitions_alone(
     make_pipeline: MakePipeline, tmp_path: Path, threads: int
 ) -> None:
-    """With n threads, n - 1 of them at once: the other partition is judged to its end meanwhile."""
-    made = make_pipeline(partitions=threads, kafka={"session_timeout_s": 30}, worker={"threads": threads})
+    """As many as there are threads, and all but one are at work on them: another partition is judged to its end."""
+    partitions = threads + 1
+    made = make_pipeline(partitions=partitions, kafka={"session_timeout_s": 30}, worker={"threads": threads})
     *slow, other = made.partitions()
-    stream = records(threads * EACH, SEED)[: threads * EACH]
-    at = EACH // 2 * threads
-    for number in range(len(slow)):
-        stream[at + number] = article(f"slow {number}", f"{'long ' * (CHUNK_BYTES // 4)}{WAITING}{tmp_path / 'done'}")
-    made.produce(stream)
+    half = EACH // 2 * partitions
+    stream, done = records(2 * half, SEED), tmp_path / "done"
+    text = f"{'long ' * (CHUNK_BYTES // 4)}{WAITING}{done}"
+    made.produce([*stream[:half], *(article(f"slow {number}", text) for number in range(len(slow)))])
     worker = made.start(program="tests.worker.hostile_worker:waiting")
+    wait_until(lambda: len(begun(done)) >= threads - 1, LIMIT_S, "all threads but one are at work on slow articles")
+    made.produce(stream[half : 2 * half])
     wait_until(lambda: made.committed().get(other, 0) == EACH, LIMIT_S, "the other partition is judged to its end")
     assert all(made.committed().get(partition, 0) <= EACH // 2 for partition in slow)
-    (tmp_path / "done").touch()
+    assert len(begun(done)) == threads - 1
+    done.touch()
     made.wait_done(LIMIT_S)
     made.stop(worker)
     stamps = made.stamps()
-    assert len(stamps) == len(stream)
+    assert len(stamps) == 2 * half + len(slow)
     assert [stamps[partition.partition, EACH // 2].verdict for partition in slow].count(Verdict.UNIQUE) == 1
     made.assert_sound()
 
