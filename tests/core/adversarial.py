@@ -213,7 +213,7 @@ class Path:
         """A record is ``json`` with the text in it, or the ``text`` itself, or the text is the whole ``record``."""
         self._kind = kind
         self._maker = EntryMaker(settings, InputFormat(kind="text" if kind == "text" else "json", max_bytes=LARGE))
-        self._maker.warm()
+        self._maker.fingerprinter.warm()
         self.seconds("warm \u4e00\u4e8c\u4e09 " * 200, 1)
 
     def seconds(self, text: str, runs: int) -> float:

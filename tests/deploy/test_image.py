@@ -35,7 +35,7 @@ for path in pathlib.Path(stream_dedup.__file__).parent.rglob("*.py"):
         if name != "_typeshed":  # for type checkers only
             importlib.import_module(name)
 from stream_dedup.cli import run
-sys.exit(run(["filter", "--processes", "0"]))
+sys.exit(run(["filter"]))
 """
 """Imports what any function of the program imports, without the packages that are its arguments; filters a line."""
 
