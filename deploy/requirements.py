@@ -1,6 +1,6 @@
 """Prints what pip is to install, by pyproject.toml: ``python3 deploy/requirements.py [build] [EXTRA ...]``.
 
-The program's dependencies always; with ``build`` what builds the native core; with the name of an extra what that needs.
+The program's dependencies always; with ``build`` what builds the native core; with the name of an extra what it needs.
 """
 
 from __future__ import annotations

@@ -135,7 +135,8 @@ def test_ports_are_of_this_machine(name: str) -> None:
 def test_image_has_the_dependencies_of_the_service_and_of_both_clients() -> None:
     """What the Dockerfile has pip install, the program's dependencies and those of two extras, is that."""
     project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text("utf-8"))["project"]
-    called = re.search(r"python3 (deploy/requirements.py .+) >requirements.txt", (DEPLOY / "Dockerfile").read_text("utf-8"))
+    dockerfile = (DEPLOY / "Dockerfile").read_text("utf-8")
+    called = re.search(r"python3 (deploy/requirements.py .+) >requirements.txt", dockerfile)
     assert called is not None
     command = [sys.executable, *called[1].split()]
     listed = subprocess.run(command, cwd=DEPLOY.parent, capture_output=True, text=True, check=True)
