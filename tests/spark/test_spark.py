@@ -39,6 +39,7 @@ from tests.logs import TOPIC, directed_rules, entries_batch, record, rules, sche
 from tests.random_logs import RandomEntries
 from tests.spark.sessions import session
 
+pytestmark = pytest.mark.spark
 ARTICLES = 250
 WAYS = {
     "k=3, long lists": rules(bucket_limit=3),
@@ -118,7 +119,6 @@ def made_by_core(records: Sequence[bytes | None], keys: Sequence[bytes | None], 
     )
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_spark_makes_the_same_entries_and_finds_the_same_matches(tmp_path: Path) -> None:
     """Entries through Parquet are those of the core, and matches those of the reference.
