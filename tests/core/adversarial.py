@@ -151,6 +151,7 @@ PAGES: dict[str, Family] = {
     "ever more elements to make again": counted("<p><b x={}>x</p>"),
     "half elements, half blocks": lambda size: counted("<b x={}>")(size // 2) + "<p>x</p>" * (size // 16),
     "attributes": lambda size: counted("a{} ", before="<a ")(size) + ">",
+    "attributes without end": counted("a{} ", before="<a "),
     "attributes of the body": counted("<body a{}=1>"),
     "one attribute of any length": repeated("a b ", before='<a b="', behind='">'),
     "hidden": repeated("<i hidden>x</i>"),
