@@ -66,7 +66,7 @@ $(VENV)/.run: pyproject.toml deploy/requirements.py
 	  || { echo 'Python 3.11 to 3.14 is needed; $(PYTHON) is another: make PYTHON=/path/to/python3.11'; exit 1; }
 	@[ "$$(printf '%s\n' $(RUST) "$$(cargo --version 2>/dev/null | cut -d ' ' -f 2)" | sort -V | head -n 1)" = $(RUST) ] \
 	  || { echo 'Rust $(RUST) or later is needed: apt install cargo-web (Debian 12), apt install cargo (Debian 13), or rustup'; exit 1; }
-	@echo 'Setting up $(VENV) (the first time takes a minute or two)'
+	@echo 'Setting up $(VENV) (the first time takes some minutes)'
 	@$(PYTHON) -m venv $(VENV) || { echo 'Python cannot make environments here: apt install python3-venv'; exit 1; }
 	@$(call install,build broker serve)
 
