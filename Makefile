@@ -1,6 +1,7 @@
-# make run    everything set up, and the main job shown on a real Kafka broker
+# make run    what running needs set up, and the main job shown on a real Kafka broker
+# make setup  the same set-up alone: .venv, with the native core
 # make demo   an endless sample stream, a worker, and the pages of the service; prints their address; Ctrl-C ends it
-# make test   everything set up, and all tests; the wide sweeps by samples
+# make test   what tests need as well, and all tests; the wide sweeps by samples
 # make test-full  all tests, all of the wide sweeps, ten times the examples of the property tests
 # make test-cluster  the tests on three Kafka nodes
 # make test-spark  the tests on Apache Spark
@@ -26,8 +27,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# The oldest Rust that builds the native core; --locked: with the crates of Cargo.lock.
+# The oldest Rust that builds the native core.
 RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' native/Cargo.toml)
+PIP := $(BIN)/pip --disable-pip-version-check
+# Installs sets of requirements and keeps their list as the target; the program's own are among them, so no set breaks them.
+install = $(BIN)/python deploy/requirements.py $(1) >$@.wanted && $(PIP) install --quiet --requirement $@.wanted && mv $@.wanted $@
+# The tools of tests and figures.
+TOOLS := $(VENV)/.core $(addprefix $(VENV)/.,test bench confluent docs parquet)
+# --locked: with the crates of Cargo.lock.
 CRATE := --quiet --locked --manifest-path native/Cargo.toml
 # Test processes side by side: two more than there are cores where tests wait for a broker. 0 for none (to see a test's
 # output as it comes, or for a debugger).
@@ -50,20 +57,25 @@ help:
 docker:
 	@command -v docker >/dev/null || { echo 'docker is not installed: apt install docker.io' >&2; exit 1; }
 
-setup: $(VENV)/.dev
+# An environment that grows with what is asked of it. Each of these files is the list of what is installed: .run of what
+# running and building need, the others of one extra; .core says that the native core is built and the program installed.
+setup: $(VENV)/.core
 
-$(VENV)/.dev: pyproject.toml native/Cargo.toml native/Cargo.lock $(shell find native/src native/build -type f)
+$(VENV)/.run: pyproject.toml deploy/requirements.py
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' \
 	  || { echo 'Python 3.11 to 3.14 is needed; $(PYTHON) is another: make PYTHON=/path/to/python3.11'; exit 1; }
 	@[ "$$(printf '%s\n' $(RUST) "$$(cargo --version 2>/dev/null | cut -d ' ' -f 2)" | sort -V | head -n 1)" = $(RUST) ] \
 	  || { echo 'Rust $(RUST) or later is needed: apt install cargo-web (Debian 12), apt install cargo (Debian 13), or rustup'; exit 1; }
 	@echo 'Setting up $(VENV) (the first time takes some minutes)'
 	@$(PYTHON) -m venv $(VENV) || { echo 'Python cannot make environments here: apt install python3-venv'; exit 1; }
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,confluent,docs,serve,spark]'
-	@touch $@
+	@$(call install,build broker serve)
 
-$(VENV)/.bench: $(VENV)/.dev
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,bench,confluent,docs,serve,spark]'
+$(VENV)/.%: $(VENV)/.run
+	@$(call install,$*)
+
+# Built with what .run has: no package is fetched again for it, and after an edit cargo builds what changed.
+$(VENV)/.core: $(VENV)/.run native/Cargo.toml native/Cargo.lock $(shell find native/src native/build -type f)
+	@PATH=$(CURDIR)/$(BIN):$$PATH $(PIP) install --quiet --no-build-isolation --no-deps --editable .
 	@touch $@
 
 run: setup
@@ -73,20 +85,20 @@ demo: setup
 	@exec $(BIN)/python -P -m stream_dedup.dev.live
 
 # One test after another to whichever process is free: the long ones come first (tests/conftest.py).
-test: setup
+test: $(TOOLS)
 	@PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo test $(CRATE) --no-default-features
 	@$(BIN)/pytest --numprocesses $(JOBS) --dist load --maxschedchunk 1 $(ARGS)
 
 test-full: export STREAM_DEDUP_TESTS := full
-test-full: test
+test-full: $(VENV)/.spark test
 
-test-cluster: setup
+test-cluster: $(TOOLS)
 	@$(BIN)/pytest -m cluster $(ARGS)
 
-test-spark: setup
+test-spark: $(TOOLS) $(VENV)/.spark
 	@$(BIN)/pytest -m spark $(ARGS)
 
-lint: setup
+lint: $(TOOLS) $(VENV)/.lint $(VENV)/.spark
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
@@ -94,33 +106,33 @@ lint: setup
 	@cargo fmt --check --manifest-path native/Cargo.toml
 	@PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo clippy $(CRATE) --all-targets -- --deny warnings
 
-bench: $(VENV)/.bench
+bench: $(TOOLS)
 	@$(BIN)/python -m benchmarks
 
-quality: $(VENV)/.bench
+quality: $(TOOLS)
 	@$(BIN)/python -m benchmarks.quality $(ARGS)
 
-simulate: setup
+simulate: $(TOOLS)
 	@$(BIN)/python -m tests.simulation $(ARGS)
 
-fuzz: setup
+fuzz: $(TOOLS)
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
-alerts: setup
+alerts: $(TOOLS)
 	@$(BIN)/python -m benchmarks.alerts $(ARGS)
 
-boards: setup
+boards: $(TOOLS)
 	@$(BIN)/python -m boards
 
-docs: setup
+docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo 'build/site/index.html'
 
-soak: setup
+soak: $(TOOLS)
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
-wheel: setup
-	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+wheel: $(VENV)/.run
+	@$(PIP) wheel --quiet --no-deps --wheel-dir dist .
 
 # deploy/certs/README: what to do where the network puts its own certificates before PyPI's.
 image: docker

@@ -22,10 +22,9 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from benchmarks.alert_service import Clients, ServedGroup
-from benchmarks.harmed_worker import SLOW, STUCK
+from benchmarks.harmed_worker import PANICKING, SLOW, STUCK
 from stream_dedup.dev.broker import BrokerSettings, DevBroker, find_broker
 from tests.small_disk import SmallDisk, small_disk
-from tests.worker.poisoned_worker import CRASHING
 
 RULES = Path(__file__).parents[1] / "deploy" / "alerts.yml"
 GROUP = "alerts"
@@ -149,7 +148,7 @@ class Worker:
 class Feeder:
     """Sends articles all the time, each text twice: the second time edited, and in one pair of five under the same id.
 
-    Some records cannot be read, and once in a while there is an article that ends its fingerprinting process.
+    Some records cannot be read, and once in a while there is an article at which the native core panics.
     """
 
     def __init__(self, bootstrap: str) -> None:
@@ -169,9 +168,9 @@ class Feeder:
             self._send(json.dumps({"id": f"burst-{number}", "text": f"{number} of a burst"}).encode(), number)
         self._producer.flush()
 
-    def poison(self) -> None:
-        """Send an article that ends its fingerprinting process."""
-        self._send(json.dumps({"id": "poison", "text": CRASHING}).encode(), 0)
+    def send_panic(self) -> None:
+        """Send an article at which the native core panics."""
+        self._send(json.dumps({"id": "panic", "text": f"{PANICKING} at this article of some words"}).encode(), 0)
 
     def close(self) -> None:
         """Stop sending."""

@@ -97,7 +97,7 @@ def _crash(stage: Stage) -> None:
 
 def _harm_articles(stage: Stage) -> None:
     stage.feeder.broken_each, stage.feeder.age_s = 2, 3600
-    stage.feeder.poison()
+    stage.feeder.send_panic()
     stage.disk.fill(LEFT_BYTES)
     stage.workers["c"].restart("0.0.0")
 
@@ -174,7 +174,7 @@ HARMS = (
         {
             "StreamDedupRejects": "",
             "StreamDedupLate": "",
-            "StreamDedupPoisoned": "",
+            "StreamDedupPanics": "",
             "StreamDedupDiskFull": "b",
             "StreamDedupVersionsDiffer": "",
         },

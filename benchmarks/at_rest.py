@@ -70,7 +70,7 @@ def _now() -> dict[str, list[float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--profile", default=DEFAULT_PROFILE)
     parser.add_argument("--clients", default=",".join(CLIENTS), help="with commas")
     given = parser.parse_args()

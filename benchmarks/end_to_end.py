@@ -4,11 +4,11 @@
     python -m benchmarks.end_to_end --sweep [--seconds S] [--out FILE]
     python -m benchmarks.end_to_end --picture FILE
 
-Each turn takes the same real articles through a plain consumer (``benchmarks.pipeline``) and through a worker with each
-client, with as many processes each, and through a copy loop of one process with each client (``benchmarks.copy_loop``),
-on one broker, from topics that were filled beforehand. Articles a second are those between the first and the last
-output. Processor time of an article is that of all processes of the contender
-over the outputs in the meantime; the broker is not part of it. It says less about an idle machine than the articles a
+Each turn takes the same real articles through a plain consumer of so many processes (``benchmarks.pipeline``) and
+through a worker of as many threads with each client, and through a copy loop of one process with each client
+(``benchmarks.copy_loop``), on one broker, from topics that were filled beforehand. Articles a second are those between
+the first and the last output. Processor time of an article is that of all processes of the contender over the outputs
+in the meantime; the broker is not part of it. It says less about an idle machine than the articles a
 second, and does not depend on what else the machine does.
 
 The sweep feeds a running worker at shares of its full load, one after the other, and takes the time from the append
@@ -115,7 +115,7 @@ def measure_plain(bootstrap: str, values: list[bytes], given: argparse.Namespace
         context.Process(
             target=plain_consumer, args=(bench.config, bench.source, number, *bench.outputs[:2]), daemon=True
         )
-        for number in range(given.processes)
+        for number in range(given.threads)
     ]
     for child in children:
         child.start()
@@ -131,12 +131,12 @@ def measure_other(bootstrap: str, name: str, values: list[bytes], given: argpars
     """One turn of a worker or of a copy loop."""
     bench = Bench(bootstrap, "turn", given.profile)
     bench.feed(values)
-    with _running(bench, name, given.processes) as pid:
+    with _running(bench, name, given.threads) as pid:
         return measure(bench, lambda: [pid], len(values))
 
 
 @contextmanager
-def _running(bench: Bench, name: str, processes: int) -> Iterator[int]:
+def _running(bench: Bench, name: str, threads: int) -> Iterator[int]:
     """Run the worker or the copy loop of this name; give its process."""
     client = name.removeprefix(COPY)
     if client != name:
@@ -153,7 +153,7 @@ def _running(bench: Bench, name: str, processes: int) -> Iterator[int]:
             copying.join()
         return
     with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder:
-        worker = start_worker(bench, Path(folder), processes, client)
+        worker = start_worker(bench, Path(folder), threads, client)
         try:
             yield worker.pid
         finally:
@@ -176,7 +176,7 @@ def take_turns(bootstrap: str, given: argparse.Namespace) -> dict[str, list[Meas
             taken.append(one)
             print(f"turn {number}, {name}: {one.rate:,.0f} articles/s, {one.processor_us:,.0f} µs each", flush=True)
     mean_kb = sum(map(len, values)) / len(values) / 1000
-    print(f"\n{len(values)} articles of {mean_kb:.1f} kB, {given.processes} processes, profile {given.profile}\n")
+    print(f"\n{len(values)} articles of {mean_kb:.1f} kB, {given.threads} threads, profile {given.profile}\n")
     print("| | articles/s | of the plain consumer's | by turn | of the copy loop's | processor time, µs | of plain's |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for name, taken in turns.items():
@@ -199,7 +199,7 @@ def live_rate(bootstrap: str, client: str, above: float, given: argparse.Namespa
     bench = Bench(bootstrap, "live", given.profile)
     number = int(above * LIVE_S)
     values = [as_json(at, text) for at, text in enumerate(articles(number + STARTED))]
-    with _running(bench, client, given.processes):
+    with _running(bench, client, given.threads):
         bench.feed(values[:STARTED])
         bench.drain(STARTED)
         begun = time.time() * 1000
@@ -214,7 +214,7 @@ def sweep(bootstrap: str, name: str, full: float, given: argparse.Namespace) -> 
     bench = Bench(bootstrap, "sweep", given.profile)
     counts = [int(full * share * given.seconds) for share in SHARES]
     values = (as_json(at, text) for at, text in zip(count(), articles(sum(counts) + STARTED), strict=False))
-    with _running(bench, name, given.processes):
+    with _running(bench, name, given.threads):
         bench.feed(list(islice(values, STARTED)))
         bench.drain(STARTED)
         spans = []
@@ -288,7 +288,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--articles", type=int, default=12_000, help="articles through a worker")
     parser.add_argument("--plain", type=int, default=1_500, help="articles through the plain consumer")
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=multiprocessing.cpu_count(),
+        help="of a worker; processes of the plain consumer",
+    )
     parser.add_argument("--profile", default=DEFAULT_PROFILE)
     parser.add_argument("--clients", default=",".join(CLIENTS), help="with commas")
     parser.add_argument("--sweep", action="store_true", help="also the latency at shares of full load")

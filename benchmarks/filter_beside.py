@@ -1,4 +1,4 @@
-"""``stream-dedup filter --processes 0`` beside a plain loop over rensa's index, on files with planted copies.
+"""``stream-dedup filter`` beside a plain loop over rensa's index, on files with planted copies.
 
     python -m benchmarks.filter_beside [--sizes 10000,100000] [--turns R] [--datasketch N]
 
@@ -58,7 +58,7 @@ class Truth(NamedTuple):
 
 def by_filter(given: Path, _marked: Path) -> list[str]:
     """Return the command of filter, which writes to standard output."""
-    return [sys.executable, "-m", "stream_dedup", "filter", "--processes", "0", "--log-level", "warning", str(given)]
+    return [sys.executable, "-m", "stream_dedup", "filter", "--log-level", "warning", str(given)]
 
 
 def by_loop(name: str) -> Command:
@@ -124,7 +124,7 @@ def main() -> None:
     options = _options()
     need_packages("benchmarks.filter_beside", "bench", *LOOPS)
     sizes = [int(size) for size in options.sizes.split(",")]
-    ways: dict[str, Command] = {"filter --processes 0": by_filter} | {f"loop, {name}": by_loop(name) for name in LOOPS}
+    ways: dict[str, Command] = {"filter": by_filter} | {f"loop, {name}": by_loop(name) for name in LOOPS}
     with tempfile.TemporaryDirectory(dir=options.folder) as temporary:
         folder = Path(temporary)
         write_texts(folder / "one.jsonl", 1)

@@ -1,7 +1,7 @@
 """A worker on a large index under a steady load, beside one on an empty index.
 
     python -m benchmarks.large_index [--articles 1000000] [--minutes 2] [--rate R] [--characters 300] [--memory MIB]
-                                     [--processes P] [--folder DIR]
+                                     [--threads T] [--folder DIR]
 
 On a broker of its own, first with a log of so many made articles (``benchmarks.stream``), then with an empty one:
 
@@ -17,8 +17,8 @@ a line more. Each minute is a line of the table:
 
 * latency: append time of the output minus append time of the article; median, 99 %, longest.
 * longest gap: the longest time between two appends of outputs. A batch that waits for the index shows here.
-* memory: of the worker's process and of the files that it has mapped; of its pool.
-* processor time an article: of the worker and its pool.
+* memory: of the worker's process, and of the files that it has mapped.
+* processor time an article: of the worker.
 
 The worker, the broker, the producer and the reader of the outputs share the cores: compare the two indexes, not the
 figures with those of another benchmark.
@@ -50,7 +50,7 @@ from kafka import TopicPartition
 
 from benchmarks.made_log import MadeLog
 from benchmarks.pipeline import PARTITIONS, Bench, end_worker, source_time, start_worker
-from benchmarks.processes import children_of, memory_of, processor_s_of
+from benchmarks.processes import memory_of, processor_s_of
 from benchmarks.texts import articles as texts
 from benchmarks.texts import as_json, described
 from stream_dedup.broker.client import make_admin, make_consumer
@@ -175,7 +175,7 @@ class Loaded:
         _print_minute("all", np.concatenate(every), pid, None)
 
     def _started(self) -> Outputs:
-        return Outputs(self._bench, start_worker(self._bench, self._folder, self._options.processes))
+        return Outputs(self._bench, start_worker(self._bench, self._folder, self._options.threads))
 
     def _feed_now(self, count: int) -> None:
         self._bench.feed(made_articles(*self._values(count)))
@@ -215,7 +215,7 @@ def main() -> None:
     options = _options()
     if options.memory is not None:
         os.environ[MEMORY_VARIABLE] = str(options.memory)
-    print(f"{options.processes} processes, articles of {options.characters} characters, {described()}", flush=True)
+    print(f"{options.threads} threads, articles of {options.characters} characters, {described()}", flush=True)
     rate = options.rate
     with tempfile.TemporaryDirectory(prefix="stream-dedup-large-", dir=options.folder) as temporary:
         folder = Path(temporary)
@@ -233,7 +233,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rate", type=float, help="articles a second of the steady load")
     parser.add_argument("--characters", type=int, default=300, help="of an article")
     parser.add_argument("--memory", type=int, help="MiB of the index (index.memory_mib)")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="fingerprinting processes")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="fingerprinting threads")
     parser.add_argument("--folder", type=Path, help="where log and index are made, on a disk with room for both")
     return parser.parse_args()
 
@@ -275,18 +275,18 @@ def _rate_of(appended: I64, without_s: float) -> float:
 
 HEAD = (
     "| minute | articles/s | p50, ms | p99, ms | longest, ms | longest gap, ms | memory, MiB: of the worker | mapped "
-    "| of the pool | processor µs an article |\n| ---: |" + " ---: |" * 9
+    "| processor µs an article |\n| ---: |" + " ---: |" * 8
 )
 
 
 def _print_minute(minute: str, appended: I64, pid: int, used_s: float | None) -> None:
     times, delays = appended.T
     p50, p99 = np.percentile(delays, [50, 99])
-    memory, pool = memory_of(pid), sum(memory_of(child).anonymous for child in children_of(pid))
+    memory = memory_of(pid)
     each = "" if used_s is None else f"{used_s / len(appended) * 1e6:.0f}"
     print(
         f"| {minute} | {_rate_of(appended, 0):,.0f} | {p50:.0f} | {p99:.0f} | {delays.max()} | {np.diff(times).max()} "
-        f"| {memory.anonymous:,.0f} | {memory.files:,.0f} | {pool:,.0f} | {each} |",
+        f"| {memory.anonymous:,.0f} | {memory.files:,.0f} | {each} |",
         flush=True,
     )
 

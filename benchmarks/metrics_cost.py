@@ -2,8 +2,8 @@
 
     python -m benchmarks.metrics_cost [--articles N]
 
-One broker, one topic that was filled beforehand, one worker with an empty index, which fingerprints in one process of a
-pool. Two runs:
+One broker, one topic that was filled beforehand, one worker with an empty index, which fingerprints in one thread.
+Two runs:
 
 * **turns**: metrics are on for ``TURN_S``, then off for as long, and so on until every article is committed. While they
   are on, the page is asked for once, more often than is usual; while they are off each metric does nothing, no
@@ -11,8 +11,8 @@ pool. Two runs:
   so that a turn is compared with the turns beside it and not with another start.
 * **calls**: adds up the processor time of every call of a metric and of what gauges are read from.
 
-The processor time is that of the worker itself, without the pool, which spends none on metrics: the share of the
-metrics is the highest there. What else runs on the machine adds to single turns; the median bears it.
+The processor time is that of the worker, with its fingerprinting. What else runs on the machine adds to single turns;
+the median bears it.
 
 Ends with 1 if the calls take more than 1 % of the worker's processor time.
 """
@@ -220,7 +220,7 @@ def measure(bench: Bench, folder: Path, kind: str, expected: int) -> Cost:
         "topics": bench.config.topics.model_dump(),
         "match": {"profile": DEFAULT_PROFILE},
         "index": {"path": str(folder / group)},
-        "worker": {"processes": 1},
+        "worker": {"threads": 1},
         "metrics": {"address": address},
     }
     command = [sys.executable, "-m", "benchmarks.metrics_cost", "--child", json.dumps(config), kind]

@@ -1,10 +1,10 @@
 """Latency and processor time of one worker over the number of partitions of its input, and over the rate.
 
     python -m benchmarks.partitions [--partitions 2,8,32] [--rates 300,1200,2225] [--seconds S] [--turns T]
-                                    [--client NAME] [--processes P]
+                                    [--client NAME] [--threads P]
 
 A worker for each number of partitions; each rate is fed for so many seconds, the first of which is not counted. Latency
-is append time of the output minus append time of the source. Processor time is that of the worker with its processes.
+is append time of the output minus append time of the source. Processor time is that of the worker.
 Figures are medians of the turns. Broker, producer and worker share the machine.
 """
 
@@ -39,7 +39,7 @@ def measure(bootstrap: str, partitions: int, rates: list[float], given: argparse
     values = (as_json(number, text) for number, text in enumerate(articles(FIRST_ARTICLES + sum(sizes))))
     spans, fed = [], FIRST_ARTICLES
     with tempfile.TemporaryDirectory() as folder:
-        worker = start_worker(bench, Path(folder), given.processes, given.client)
+        worker = start_worker(bench, Path(folder), given.threads, given.client)
         bench.feed(list(islice(values, FIRST_ARTICLES)), FIRST_RATE)
         bench.drain(fed)
         for rate, size in zip(rates, sizes, strict=True):
@@ -70,7 +70,7 @@ def main() -> None:
             for partitions in map(int, given.partitions.split(",")):
                 for rate, figures in zip(rates, measure(broker.bootstrap, partitions, rates, given), strict=True):
                     taken[partitions, rate].append(figures)
-    print(f"{given.client}, {given.processes} processes\n")
+    print(f"{given.client}, {given.threads} threads\n")
     print("| partitions, articles a second | median latency, ms | 99 % | processor time of an article, µs |")
     print("| --- | ---: | ---: | ---: |")
     for (partitions, rate), turns in taken.items():
@@ -85,7 +85,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=9)
     parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--client", default="kafka-python")
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=2)
     return parser.parse_args()
 
 

@@ -1,13 +1,13 @@
 """End to end through a real broker, and through files, beside a copy loop and a plain consumer.
 
-    python -m benchmarks.pipeline [--articles N] [--plain N] [--processes P] [--profile NAME]
+    python -m benchmarks.pipeline [--articles N] [--plain N] [--threads T] [--profile NAME]
 
 In one run, on the same broker and the same articles:
 
 * **copy**: the floor. One process that polls, sends on and commits in transactions, with the same
   client and settings; no fingerprint, no log, no index.
-* **stream-dedup**: one worker with P processes, with the ``article`` profile or the one named.
-* **plain**: what one writes without this program: P processes, each a consumer that cuts with jieba,
+* **stream-dedup**: one worker with T threads, with the ``article`` profile or the one named.
+* **plain**: what one writes without this program: T processes, each a consumer that cuts with jieba,
   fingerprints and looks up with the simhash package (k=3), and sends on.
 
 Throughput is articles over the time from the first output's append to the last one's, of a topic that was
@@ -202,7 +202,7 @@ def measure_children(bench: Bench, target: Callable[..., None], processes: int, 
     return rate_of(records)
 
 
-def start_worker(bench: Bench, folder: Path, processes: int, client: str = "kafka-python") -> subprocess.Popen[bytes]:
+def start_worker(bench: Bench, folder: Path, threads: int, client: str = "kafka-python") -> subprocess.Popen[bytes]:
     """Start a worker with this Kafka client."""
     topics, kafka = bench.config.topics, bench.config.kafka
     flags = {
@@ -215,7 +215,7 @@ def start_worker(bench: Bench, folder: Path, processes: int, client: str = "kafk
         "index": str(folder / kafka.group),
         "profile": bench.config.match.profile,
         "metrics": "off",
-        "processes": str(processes),
+        "threads": str(threads),
         "log-level": "warning",
     }
     given = [part for name, value in flags.items() for part in (f"--{name}", value)]
@@ -228,17 +228,17 @@ def end_worker(worker: subprocess.Popen[bytes]) -> None:
     worker.wait(60)
 
 
-def measure_ours(bench: Bench, folder: Path, processes: int, expected: int) -> float:
-    worker = start_worker(bench, folder, processes)
+def measure_ours(bench: Bench, folder: Path, threads: int, expected: int) -> float:
+    worker = start_worker(bench, folder, threads)
     records = bench.drain(expected)
     end_worker(worker)
     assert len(records) == expected
     return rate_of(records)
 
 
-def measure_live(bench: Bench, folder: Path, processes: int, values: list[bytes], rate: float) -> float:
+def measure_live(bench: Bench, folder: Path, threads: int, values: list[bytes], rate: float) -> float:
     """Articles a second of a worker while a producer, on the same machine, sends more than it can do."""
-    worker = start_worker(bench, folder, processes)
+    worker = start_worker(bench, folder, threads)
     bench.feed(values[:50])
     bench.drain(50)
     bench.feed(values, rate)
@@ -248,11 +248,9 @@ def measure_live(bench: Bench, folder: Path, processes: int, values: list[bytes]
     return rate_of([record for record in records[50:] if record.timestamp < fed_ms])
 
 
-def measure_latency(
-    bench: Bench, folder: Path, processes: int, values: list[bytes], rate: float
-) -> tuple[float, float]:
+def measure_latency(bench: Bench, folder: Path, threads: int, values: list[bytes], rate: float) -> tuple[float, float]:
     """Median and 99th percentile, ms, of a running worker fed at a rate; its first ``WARM_UP_S`` are not counted."""
-    worker = start_worker(bench, folder, processes)
+    worker = start_worker(bench, folder, threads)
     bench.feed(values[:50])
     bench.drain(50)
     bench.feed(values, rate)
@@ -270,13 +268,13 @@ def source_time(record: Any) -> int:  # noqa: ANN401 - the client's record
     return int(dict(record.headers)["dedup.source.timestamp"])
 
 
-def measure_filter(folder: Path, values: list[bytes], processes: int, profile: str) -> float:
+def measure_filter(folder: Path, values: list[bytes], threads: int, profile: str) -> float:
     """Articles a second of ``filter``, its start-up (a call with one line) set aside."""
 
     def timed(name: str, part: list[bytes]) -> float:
         path = folder / name
         path.write_bytes(b"\n".join(part) + b"\n")
-        flags = ["--profile", profile, "--processes", str(processes)]
+        flags = ["--profile", profile, "--threads", str(threads)]
         command = [sys.executable, "-m", "stream_dedup", "filter", *flags, str(path)]
         times = []
         for _ in range(FILTER_RUNS):
@@ -302,19 +300,17 @@ def main() -> None:
             ways[way].feed(values)
         ways["plain"].feed(values[:: max(1, len(values) // given.plain)][: given.plain])  # of the same kind
         copy = measure_children(ways["copy"], copy_loop, 1, len(values), ways["copy"].outputs[0])
-        ours = measure_ours(ways["ours"], folder, given.processes, len(values))
-        plain = measure_children(
-            ways["plain"], plain_consumer, given.processes, given.plain, *ways["plain"].outputs[:2]
-        )
+        ours = measure_ours(ways["ours"], folder, given.threads, len(values))
+        plain = measure_children(ways["plain"], plain_consumer, given.threads, given.plain, *ways["plain"].outputs[:2])
         if given.latency_s:
-            live = measure_live(ways["live"], folder, given.processes, values, ours)
+            live = measure_live(ways["live"], folder, given.threads, values, ours)
             some = [as_json(number, text) for number, text in enumerate(articles(int(live * given.latency_s / 2)))]
-            delays = measure_latency(ways["latency"], folder, given.processes, some, live / 2)
+            delays = measure_latency(ways["latency"], folder, given.threads, some, live / 2)
         if given.filtered:
             lines = [as_json(number, text) for number, text in enumerate(articles(given.filtered))]
-            filtered = measure_filter(folder, lines, given.processes, given.profile)
+            filtered = measure_filter(folder, lines, given.threads, given.profile)
     mean_kb = sum(map(len, values)) / len(values) / 1000
-    print(f"{len(values)} articles of {mean_kb:.1f} kB, {given.processes} processes, profile {given.profile}\n")
+    print(f"{len(values)} articles of {mean_kb:.1f} kB, {given.threads} threads, profile {given.profile}\n")
     print("| way | articles/s | beside the plain consumer | beside the copy loop |")
     print("| --- | --- | --- | --- |")
     for name, rate in (
@@ -335,7 +331,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--articles", type=int, default=12_000, help="articles through ours and the copy loop")
     parser.add_argument("--plain", type=int, default=1_500, help="articles through the plain consumer")
     parser.add_argument("--filtered", type=int, default=FILTER_ARTICLES, help="articles through filter, 0 for none")
-    parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=multiprocessing.cpu_count(),
+        help="of a worker and filter; processes of the plain consumer",
+    )
     parser.add_argument("--profile", default=DEFAULT_PROFILE, help="article (default), comment or simhash")
     parser.add_argument("--latency-s", type=float, default=30.0, help="how long latency is measured, 0 for not at all")
     return parser.parse_args()

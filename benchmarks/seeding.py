@@ -40,7 +40,7 @@ FILTERED = 6_000
 def start_seed(made: Pipeline, archive: Path) -> subprocess.Popen[bytes]:
     path = made.folder / "seed.toml"
     values = made.values("seed")
-    values["worker"]["processes"] = os.cpu_count()
+    values["worker"]["threads"] = os.cpu_count()
     path.write_text(toml_of(values), "utf-8")
     return subprocess.Popen([sys.executable, "-m", "stream_dedup", "seed", "--config", str(path), str(archive)])
 
@@ -94,7 +94,7 @@ def main() -> int:
     given = parser.parse_args()
     values = [as_json(number, text) for number, text in enumerate(articles(given.articles - 1))]
     (alone,) = archive_lines(1)
-    print(f"{given.articles} articles, {described()}, {os.cpu_count()} processes", flush=True)
+    print(f"{given.articles} articles, {described()}, {os.cpu_count()} threads", flush=True)
     with find_broker(BrokerSettings()) as broker, tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         archive, one = folder / "archive.jsonl", folder / "one.jsonl"

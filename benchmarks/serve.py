@@ -5,7 +5,7 @@
 A log of made articles (``benchmarks.stream``) is appended to a broker of its own, and the service builds its index from
 it. Then clients in another process, each with one connection, send one text after the other (``benchmarks.texts``,
 real ones with STREAM_DEDUP_DATA), first one in each request, then a hundred. When the service has ended, its index is
-opened and asked the same, without HTTP, pool and threads: one article at a time, and as many as there are clients.
+opened and asked the same, without HTTP and threads: one article at a time, and as many as there are clients.
 
 With ``--agree`` so many real articles are checked one by one, each before it is logged, and compared with what a worker
 then says. Ends with exit code 1 where one differs.
@@ -111,14 +111,14 @@ def _print_load(request: str, clients: int, load: Load, used_s: float) -> None:
 def _print_bare(path: Path, config: Config, texts: Sequence[str], clients: int) -> None:
     """Ask the index itself."""
     maker = EntryMaker(fingerprint_settings_of(config))
-    maker.warm()
+    maker.fingerprinter.warm()
     raw = [RawRecord(None, b'{"text": %s}' % orjson.dumps(text), "x") for text in texts]
     made: list[Columns] = []
     fingerprinting = _each_s(lambda at: made.append(maker([raw[at % len(raw)]])), BARE_SECONDS)
     columns = Columns.concat(made[: len(texts)])
     with LogIndex.read(path, scheme=None, settings=IndexSettings(memory_mib=MEMORY_MIB)) as index:
         now = time.time_ns() // 1_000_000
-        print("\n| without HTTP, pool and threads | p50, ms | p99, ms |\n| --- | ---: | ---: |")
+        print("\n| without HTTP and threads | p50, ms | p99, ms |\n| --- | ---: | ---: |")
         _print_each("fingerprint one text", fingerprinting)
         for many in (1, clients):
             parts = [columns.rows(slice(at, at + many)) for at in range(0, len(columns) - many, many)]

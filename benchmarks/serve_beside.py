@@ -3,7 +3,7 @@
 A source topic is filled beforehand, so that the worker always has work. In turns, in one run: the service is stopped
 (SIGSTOP), follows the log and the outputs, and follows while clients check texts. Before a turn the service catches up
 with what was logged while it was stopped. Throughput is source offsets committed over the time of the turn; processor
-time is that of the worker and its processes.
+time is that of the worker.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import orjson
 
-from benchmarks.processes import children_of, processor_s_of
+from benchmarks.processes import processor_s_of
 from benchmarks.serve_clients import loaded
 from benchmarks.texts import articles
 from tests.forks import ForkedProcess
@@ -60,7 +60,7 @@ class _Load(NamedTuple):
 
 def beside(bootstrap: str, folder: Path, count: int, seconds: float, clients: int) -> None:
     """Print a table of the turns."""
-    keys: dict[str, Keys] = {"worker": {"processes": 2, "batch_records": 500}, "kafka": PATIENT}
+    keys: dict[str, Keys] = {"worker": {"threads": 2, "batch_records": 500}, "kafka": PATIENT}
     texts = articles(TEXTS)
     with pipeline(bootstrap, folder, "beside", partitions=PARTITIONS, **keys) as made:
         for begin in range(0, count, PRODUCED):
@@ -112,10 +112,9 @@ def _turn(made: Pipeline, worker: ForkedProcess, service: Served, way: str, load
 
 
 def _signal(service: Served, sent: signal.Signals) -> None:
-    """Send a signal to the service and its processes."""
+    """Send a signal to the service."""
     assert service.process is not None
-    for pid in (service.process.pid, *children_of(service.process.pid)):
-        os.kill(pid, sent)
+    os.kill(service.process.pid, sent)
 
 
 def _wait_caught_up(service: Served) -> None:

@@ -12,7 +12,7 @@ machine.
 * **matches**: ``near_duplicates`` of these entries as stored and in a random order; verdict, match, distance and
   similarity of every article are compared with those of the reference for a log in that order.
 * **rate**: articles a second from the text to Parquet (a job before it has loaded everything), with each number of
-  processes, beside ``stream-dedup filter`` with as many (its start-up taken off), which also searches.
+  processes, beside ``stream-dedup filter`` with as many threads (its start-up taken off), which also searches.
 
 It ends with exit code 1 where anything differs.
 """
@@ -65,7 +65,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder:
         differing = compared(Path(folder), options)
         if options.rate:
-            print("\n| processes | Spark, articles/s | filter, articles/s | Spark beside filter |")
+            print("\n| processes, threads | Spark, articles/s | filter, articles/s | Spark beside filter |")
             print("| ---: | ---: | ---: | ---: |")
             for processes in options.processes:
                 print(rate(Path(folder), options, processes), flush=True)

@@ -1,6 +1,6 @@
 """Where an article's time and processor time go in a worker, by thread and by stage, with each Kafka client.
 
-    python -m benchmarks.stages [--articles N] [--rate R] [--turns T] [--processes P] [--clients NAMES]
+    python -m benchmarks.stages [--articles N] [--rate R] [--turns T] [--threads T] [--clients NAMES]
 
 A worker runs in a process of its own, with its stages timed: the calls that ``benchmarks.timed_worker`` names. The
 processor time of a stage is that of its thread during the call, less that of the stages within it. Threads are rows
@@ -10,7 +10,7 @@ client are one row. Timing a call takes a microsecond, which is in the stages th
 Without ``--rate`` the topic is filled beforehand: full load. With it the articles are fed at so many a second, and
 the table of times counts: from the append of an article to its source topic to the end of its transaction, as a mean
 over articles. What is committed before ``--warm-up`` articles is not counted. The clients take turns; figures are
-medians of the turns. Memory is that at the end: of the main process, and of the largest fingerprinting process.
+medians of the turns. Memory is that at the end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.copy_loop import CLIENTS
 from benchmarks.pipeline import Bench
-from benchmarks.processes import Memory, children_of, memory_of
+from benchmarks.processes import Memory, memory_of
 from benchmarks.texts import articles, as_json
 from benchmarks.timed_worker import CLIENT_THREADS, MOMENTS, SINK_STAGES, STAGES, run_timed
 from stream_dedup.core.profiles import DEFAULT_PROFILE
@@ -37,7 +37,6 @@ from stream_dedup.dev.broker import BrokerSettings, find_broker
 
 STOP_S = 60
 LEAST_SHOWN_US = 0.5
-MAIN, CHILD = "main process", "a fingerprinting process"
 
 
 class Taken(NamedTuple):
@@ -46,11 +45,11 @@ class Taken(NamedTuple):
     rate: float
     """Articles a second."""
     used_us: Mapping[str, float]
-    """Processor time of an article, µs: of threads, of stages, of the fingerprinting processes."""
+    """Processor time of an article, µs: of threads, of stages."""
     times_ms: Mapping[str, float]
     calls: Mapping[str, float]
     """Calls of a stage in a second."""
-    memory: Mapping[str, Memory]
+    memory: Memory
 
 
 def take_turn(bootstrap: str, client: str, values: list[bytes], given: argparse.Namespace) -> Taken:
@@ -68,7 +67,7 @@ def take_turn(bootstrap: str, client: str, values: list[bytes], given: argparse.
             bench.drain(given.warm_up)
             bench.feed(values[given.warm_up :], given.rate)
         bench.drain(len(values))
-        memory = {MAIN: memory_of(worker.pid or 0), CHILD: max(map(memory_of, children_of(worker.pid or 0)), key=sum)}
+        memory = memory_of(worker.pid or 0)
         os.kill(worker.pid or 0, signal.SIGTERM)
         worker.join(STOP_S)
         found: dict[str, Any] = json.loads(out.read_text())
@@ -99,7 +98,7 @@ def flags_of(bench: Bench, folder: Path, client: str, given: argparse.Namespace)
         "match": {"profile": given.profile},
         "index": {"path": str(folder / "index")},
         "metrics": {"address": "off"},
-        "worker": {"processes": given.processes},
+        "worker": {"threads": given.threads},
     }
 
 
@@ -121,17 +120,16 @@ def print_taken(taken: dict[str, list[Taken]]) -> None:
     for client, turns in taken.items():
         main = median(sum(turn.used_us.get(name, 0.0) for name in threads) for turn in turns)
         rate = median(turn.rate for turn in turns)
-        print(f"{client}: {rate:,.0f} articles/s, {main:.0f} µs of the main process an article")
-    print_table(taken, "thread", [*threads, "processes"])
+        print(f"{client}: {rate:,.0f} articles/s, {main:.0f} µs an article")
+    print_table(taken, "thread", threads)
     print_table(taken, "stage", [name for name in names if name.startswith("stage")])
     print(f"\n| calls a second | {' | '.join(taken)} |\n| --- |{' ---: |' * len(taken)}")
     for stage in (*STAGES, *SINK_STAGES):
         cells = [median(turn.calls.get(stage, 0.0) for turn in turns) for turns in taken.values()]
         print(f"| {stage} | {' | '.join(f'{calls:.1f}' for calls in cells)} |")
-    print(f"\n| MiB of its own, of mapped files | {' | '.join(taken)} |\n| --- |{' ---: |' * len(taken)}")
-    for part in (MAIN, CHILD):
-        mib = [(median(turn.memory[part][at] for turn in turns) for at in (0, 1)) for turns in taken.values()]
-        print(f"| {part} | {' | '.join(f'{own:.0f}, {mapped:.0f}' for own, mapped in mib)} |")
+    print(f"\n| memory | {' | '.join(taken)} |\n| --- |{' ---: |' * len(taken)}")
+    mib = [(median(turn.memory[at] for turn in turns) for at in (0, 1)) for turns in taken.values()]
+    print(f"| MiB of its own, of mapped files | {' | '.join(f'{own:.0f}, {mapped:.0f}' for own, mapped in mib)} |")
     print(f"\n| until | {' | '.join(taken)} |\n| --- |{' ---: |' * len(taken)}")
     for moment in MOMENTS:
         cells = [median(turn.times_ms[moment] for turn in turns) for turns in taken.values()]
@@ -144,7 +142,7 @@ def main() -> None:
     parser.add_argument("--warm-up", type=int, default=4_000, help="articles that are not counted")
     parser.add_argument("--rate", type=float, default=0.0, help="articles a second; 0: full load")
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--threads", type=int, default=multiprocessing.cpu_count())
     parser.add_argument("--profile", default=DEFAULT_PROFILE)
     parser.add_argument("--clients", default=",".join(CLIENTS), help="with commas")
     given = parser.parse_args()

@@ -1,4 +1,4 @@
-"""How long the first article takes: a start of ``filter --processes 0`` with one line, and a fingerprint in Python.
+"""How long the first article takes: a start of ``filter`` with one line, and a fingerprint in Python.
 
     python -m benchmarks.starts [--turns R]
 
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 LINE = b'{"id": 1, "text": "\xe6\x96\xb0\xe9\x97\xbb"}\n'
 STARTS = {
-    "filter": ["-m", "stream_dedup", "filter", "--processes", "0", "--log-level", "warning"],
+    "filter": ["-m", "stream_dedup", "filter", "--log-level", "warning"],
     "fingerprint": ["-c", "import stream_dedup; stream_dedup.fingerprint('\u65b0\u95fb')"],
 }
 KIB = 1024

@@ -13,18 +13,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processes import children_of, processor_s_of
 from stream_dedup.config.load import load_config
 
 STAGES = {
     "source: poll": ("worker.source", "BatchSource._fetch"),
     "source: make batches": ("worker.source", "BatchSource._polled_batch"),
-    "engine: hand to the pool": ("worker.fingerprinting", "BatchFingerprinter.submit_all"),
+    "engine: hand to the threads": ("threads", "FingerprintThreads.submit_all"),
     "engine: append": ("worker.engine", "Engine._append"),
     "engine: apply the log": ("index.log_index", "LogIndex.apply"),
     "engine: compare checksums": ("worker.engine", "Engine._check_values"),
     "engine: judge": ("index.log_index", "LogIndex.judge"),
-    "pool: exchange": ("pool.driver", "Driver.columns"),
+    "threads: fingerprint": ("threads", "FingerprintThreads._made"),
+    "threads: pass on": ("threads", "FingerprintThreads._end"),
     "log tail: poll, decode": ("worker.log_tail", "LogTail._poll"),
     "topic watch: look up": ("worker.topic_watch", "TopicWatch._look_up"),
     "committer: make outputs": ("worker.committer", "Committer._output"),
@@ -119,16 +119,15 @@ class Stages:
             self.result = {"used": used, "times": times, "articles": self._counted}
 
     def _now(self) -> dict[str, float]:
-        """Return seconds so far: of stages, of threads, of the fingerprinting processes, of the clock; and calls."""
+        """Return seconds so far: of stages, of threads, of the clock; and calls."""
         names = {thread.native_id: thread.name for thread in threading.enumerate()}
         names[os.getpid()] = "source"
         used: dict[str, float] = defaultdict(float, {f"stage {name}": seconds for name, seconds in self._used.items()})
         used |= {f"calls {name}": float(calls) for name, calls in self._calls.items()}
         for task in Path("/proc/self/task").iterdir():
             name = names.get(int(task.name)) or (task / "comm").read_text().strip()
-            name = "drivers of the pool" if name.startswith("Thread-") else name
+            name = name.partition("_")[0] if name.startswith("fingerprinting") else name
             used[f"thread {name}"] += int((task / "schedstat").read_text().split()[0]) / 1e9
-        used["processes"] = sum(processor_s_of(child) for child in children_of(os.getpid()))
         used["clock"] = time.monotonic()
         return used
 
@@ -154,7 +153,7 @@ def _mark_moments(stages: Stages, client: str) -> None:
     from stream_dedup.worker.engine import Engine  # noqa: PLC0415 - as above
 
     def ready(_engine: Engine, batch: Any, span: Any) -> None:  # noqa: ANN401 - a polled batch, its records
-        if all(part.done() for part in span.columns):
+        if span.columns.done():
             stages.mark(batch, 1)
 
     of_transaction: list[Any] = []

@@ -154,13 +154,13 @@ WORKER = Board(
             (Query(quantile(0.95, "stage_seconds", "le, stage", ME), "{{stage}}"),),
         ),
         Panel(
-            "Use of the pool",
-            "Near 100 %: more processes or workers are needed.",
+            "Use of the fingerprinting threads",
+            "Near 100 %: more threads and cores, or workers, are needed.",
             "percentunit",
             (
                 Query(
-                    f"{rate('pool_busy_seconds_total', 'instance', ME)} "
-                    f"/ sum by (instance) (stream_dedup_pool_processes{{{ME}}})",
+                    f"{rate('fingerprint_busy_seconds_total', 'instance', ME)} "
+                    f"/ sum by (instance) (stream_dedup_fingerprint_threads{{{ME}}})",
                     "{{instance}}",
                 ),
             ),
@@ -206,13 +206,13 @@ WORKER = Board(
         ),
         Panel(
             "Memory of the process",
-            "Without the processes that fingerprint.",
+            "Resident, in bytes.",
             "bytes",
             (Query(f'process_resident_memory_bytes{{job="stream-dedup", {ME}}}', "{{instance}}"),),
         ),
         Panel(
             "Processor time of the process",
-            "Cores, without the processes that fingerprint.",
+            "Cores.",
             "none",
             (Query(f'rate(process_cpu_seconds_total{{job="stream-dedup", {ME}}}[{RANGE}])', "{{instance}}"),),
         ),
@@ -223,13 +223,10 @@ WORKER = Board(
             (Query(f'time() - process_start_time_seconds{{job="stream-dedup", {ME}}}', "{{instance}}"),),
         ),
         Panel(
-            "Ended fingerprinting processes",
-            "A second, by cause, and articles rejected for it.",
+            "Panics",
+            "Articles a second that were rejected because the native core panicked: 0.",
             "cps",
-            (
-                Query(rate("process_restarts_total", "cause", ME), "{{cause}}"),
-                Query(rate("poisoned_total", "code", ME), "rejected: {{code}}"),
-            ),
+            (Query(rate("rejected_total", "instance", f'{ME}, reason="defect"'), "{{instance}}"),),
         ),
         Panel(
             "Open files",

@@ -127,7 +127,7 @@ SERVICE = Board(
         ),
         Panel(
             "Memory and processor time",
-            "Bytes and cores, without the processes that fingerprint.",
+            "Bytes and cores.",
             "none",
             (
                 Query('process_resident_memory_bytes{job="stream-dedup-serve"}', "{{instance}} bytes"),

@@ -6,5 +6,5 @@ use ``stream-dedup`` or ``python -P -m stream_dedup``.
 
 from stream_dedup.cli import main
 
-if __name__ == "__main__":  # a fingerprinting process imports this module again
+if __name__ == "__main__":
     main()

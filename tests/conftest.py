@@ -137,7 +137,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Three nodes take all cores for minutes, and what is marked ``full`` is also proven by cheaper tests. Both run where
     they are asked for: with ``-m cluster`` (``make test-cluster``), with ``-m full``, or in a full run; so do those of
-    Spark, which takes a minute of both cores (``-m spark``, ``make test-spark``). A run without a broker
+    Spark, which need PySpark and a minute of both cores (``-m spark``, ``make test-spark``). A run without a broker
     (``-m "not broker"``) is for a quick answer: it leaves out what is marked ``slow``.
     """
     for item in items:

@@ -27,8 +27,8 @@ from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
 MAX_REQUEST_BYTES = 150_000
-MAX_DESCRIPTORS = 5
-"""Standard streams, and what else a process takes over: the connection and the lifeline of a pool's child."""
+MAX_DESCRIPTORS = 3
+"""Standard streams."""
 CRASHED = 70
 """Exit code of a process that ended with an exception."""
 
@@ -195,7 +195,7 @@ def main(descriptor: str) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which close the socket
     # The dictionaries and tables of every scheme; those of short articles belong to no plain EntryMaker.
-    EntryMaker(fingerprint_settings_of(Config())).warm()
+    EntryMaker(fingerprint_settings_of(Config())).fingerprinter.warm()
     with socket.socket(fileno=int(descriptor)) as connection:
         serve(connection)
 

@@ -21,13 +21,6 @@ os.write(os.open({ran!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND), {line!r})
 os._exit(9)
 """
 
-POOL = """\
-import sys
-from stream_dedup.pool import FingerprintPool
-sys.path[:0] = ["", ".", "./"]
-with FingerprintPool(1) as pool:
-    pool.warm()
-"""
 KEEPER = """\
 from stream_dedup.dev.broker.keeper import Keeper
 keeper = Keeper(containers=False)
@@ -65,16 +58,10 @@ def test_the_trap_works(trap: Path) -> None:
 
 
 @pytest.mark.slow
-def test_filter_and_its_processes(trap: Path) -> None:
-    """`stream-dedup filter` with a fingerprinting process."""
-    said = run_in(trap, str(PROGRAM), "filter", "--processes", "1", "../input")
+def test_filter(trap: Path) -> None:
+    """`stream-dedup filter`, as a user calls it."""
+    said = run_in(trap, str(PROGRAM), "filter", "../input")
     assert json.loads(said)["dedup"]["verdict"] == "unique"
-
-
-@pytest.mark.slow
-def test_processes_of_a_program_that_has_the_current_folder_in_its_path(trap: Path) -> None:
-    """As an interactive Python has it: its fingerprinting processes do not get it."""
-    run_in(trap, sys.executable, "-P", "-c", POOL)
 
 
 @pytest.mark.slow
@@ -100,5 +87,5 @@ def commands_of_python() -> Iterator[tuple[str, list[ast.expr]]]:
 def test_every_python_process_is_started_with_a_safe_path() -> None:
     """Whoever starts Python gives -P first."""
     found = {where: ast.unparse(elements[1]) for where, elements in commands_of_python()}
-    assert len(found) >= 3
+    assert len(found) >= 2
     assert set(found.values()) == {"'-P'"}

@@ -52,7 +52,7 @@ def test_the_line_has_the_command_for_this_interpreter(block: Block) -> None:
     with pytest.raises(UserError) as refused:
         need_packages("serve", "serve", *SERVE_PACKAGES)
     assert str(refused.value) == f"serve needs uvicorn, jinja2, which are not installed: {command}"
-    need_packages("x", "spark", "pyarrow")
+    need_packages("x", "parquet", "pyarrow")
     with pytest.raises(UserError, match=r"^x needs nothing-here, which is not installed: apt install y$"):
         need_program("x", "nothing-here", "apt install y")
 
@@ -86,7 +86,7 @@ def test_each_package_is_in_the_extra_that_is_named() -> None:
     [
         ("serve", "fastapi", pip_command("serve")),
         ("run --config worker.toml", "confluent_kafka", pip_command("confluent")),
-        ("seed archive.parquet", "pyarrow", pip_command("spark")),
+        ("seed archive.parquet", "pyarrow", pip_command("parquet")),
         ("broker", "", JAVA),
         ("broker --nodes 3", "", JAVA),
     ],
@@ -189,5 +189,5 @@ def test_a_script_whose_imports_fail_is_one_line() -> None:
     (line,) = done.stderr.splitlines()
     assert (done.returncode, line) == (
         1,
-        f"this script needs grafana-foundation-sdk, which is not installed: {pip_command('dev')}",
+        f"this script needs grafana-foundation-sdk, which is not installed: {pip_command('test')}",
     )

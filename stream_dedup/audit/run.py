@@ -16,7 +16,7 @@ An audit writes nothing and joins no group, so it may run beside workers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -30,11 +30,13 @@ from stream_dedup.audit.sources import AuditedSource, Since, lost_records
 from stream_dedup.audit.texts import Compared, compare_texts, records_of
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.core.entry import LogRecord
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import LogOffset, SourceOffset, Verdict
 from stream_dedup.core.progress import ReportStage
 from stream_dedup.core.rules_text import scheme_mismatch
+from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.cores import thread_count
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
-from stream_dedup.pool import FingerprintPool, process_count
 from stream_dedup.ports import (
     AuditPorts,
     CommittedOffset,
@@ -45,6 +47,7 @@ from stream_dedup.ports import (
     SourceChangedError,
     TopicReader,
 )
+from stream_dedup.threads import FingerprintThreads
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
@@ -150,8 +153,8 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
         if options.texts:
             texts = np.flatnonzero(audit.chosen) if options.sample is None else wanted
             records = records_of(log, texts, snapshot.sources, ports.reader)
-            with closing(_pool(config)) as pool:
-                compared = compare_texts(log, texts, records, pool, audit.copied)
+            with _fingerprinter(config) as fingerprinter:
+                compared = compare_texts(log, texts, records, fingerprinter, audit.copied)
                 audit.compared(len(texts), _counted(compared, len(texts), progress))
     return audit.report()
 
@@ -254,13 +257,9 @@ def _refuse_another_scheme(config: Config, log: PlainLog) -> None:
         raise UserError(scheme_mismatch(log.rules.scheme, configured, f"log {config.log_topic}", remedy))
 
 
-def _pool(config: Config) -> FingerprintPool:
-    return FingerprintPool(
-        process_count(config.worker.processes),
-        fingerprint_settings_of(config),
-        input_format_of(config),
-        config.worker.article_limit_s,
-    )
+def _fingerprinter(config: Config) -> FingerprintThreads[RawRecord]:
+    maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config))
+    return FingerprintThreads(thread_count(config.worker.threads), maker)
 
 
 def _counted(compared: Iterable[Compared], total: int, progress: ReportStage) -> Iterator[Compared]:

@@ -3,7 +3,7 @@
 Each source record is fingerprinted again, and its entry is compared with the logged one. Its key, headers and time are
 compared with those of its output; ``audit`` has compared the value already, by its checksum.
 
-A rejection by a limit (time, size, a process that was killed) depends on more than the record, and is not compared.
+A rejection by a limit (its size, a defect of the core) depends on more than the record, and is not compared.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.headers import Stamp, without_ours
 from stream_dedup.core.model import Coordinates, SourceOffset, Status
-from stream_dedup.core.reasons import DEFECT, KILLED_TWICE, RECORD_TOO_LARGE, TOO_SLOW
+from stream_dedup.core.reasons import DEFECT, RECORD_TOO_LARGE
 from stream_dedup.core.text.decode import RawRecord
-from stream_dedup.pool import FingerprintPool
 from stream_dedup.ports import Partition, SourceRecord, TopicReader
+from stream_dedup.threads import FingerprintThreads
 
 CHUNK = 64
-"""Records that a process of the pool gets at once."""
+"""Records that are given to the threads at once."""
 CHUNKS_AHEAD = 16
-"""Chunks that are given to the pool before the oldest is waited for: bounds the records in memory."""
-LIMIT_REASONS = tuple(reason.partition("{")[0] for reason in (TOO_SLOW, RECORD_TOO_LARGE, KILLED_TWICE, DEFECT))
+"""Chunks that are given to them before the oldest is waited for: bounds the records in memory."""
+LIMIT_REASONS = tuple(reason.partition("{")[0] for reason in (RECORD_TOO_LARGE, DEFECT))
 """How the reasons begin that depend on more than the record."""
 
 
@@ -71,7 +71,7 @@ def compare_texts(
     log: PlainLog,
     wanted: I64,
     source_records: Iterable[tuple[Coordinates, SourceRecord]],
-    pool: FingerprintPool,
+    fingerprinter: FingerprintThreads[RawRecord],
     copied: CopiedParts,
 ) -> Iterator[Compared]:
     """Yield what the comparison of these articles with their source records shows; those without one are left out."""
@@ -83,7 +83,7 @@ def compare_texts(
         for index in log.find(coordinates)
         if chosen[index] and not _limited(log, index)
     )
-    for (index, record), columns, row in _fingerprinted(comparable, pool):
+    for (index, record), columns, row in _fingerprinted(comparable, fingerprinter):
         if not columns.reasons[row].startswith(LIMIT_REASONS):
             yield Compared(index, _entry_differences(log, index, columns, row), copied.differing(index, record))
 
@@ -111,13 +111,13 @@ def _offsets(log: PlainLog, wanted: I64, partition: Partition, source: AuditedSo
 
 
 def _fingerprinted(
-    records: Iterable[tuple[int, SourceRecord]], pool: FingerprintPool
+    records: Iterable[tuple[int, SourceRecord]], fingerprinter: FingerprintThreads[RawRecord]
 ) -> Iterator[tuple[tuple[int, SourceRecord], Columns, int]]:
     """Yield each record with columns that hold its entry, and the row of it."""
     under_way: deque[tuple[Sequence[tuple[int, SourceRecord]], Future[Columns]]] = deque()
     remaining = iter(records)
     while chunk := list(islice(remaining, CHUNK)):
-        under_way.append((chunk, pool.submit([_raw(record) for _, record in chunk])))
+        under_way.append((chunk, fingerprinter.submit([_raw(record) for _, record in chunk])))
         if len(under_way) >= CHUNKS_AHEAD:
             yield from _rows(*under_way.popleft())
     while under_way:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,9 +23,11 @@ from stream_dedup.config.effective import fingerprint_settings_of, input_format_
 from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.columns import Columns
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import Status, signed
 from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, decode, parse_object
 from stream_dedup.core.text_column import as_stored
+from stream_dedup.cores import thread_count
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import (
     Copies,
@@ -38,13 +39,13 @@ from stream_dedup.files.inputs import (
     read_batches_again,
     total_bytes,
 )
-from stream_dedup.pool import FingerprintPool, process_count
+from stream_dedup.threads import FingerprintThreads
 
 MAX_ARTICLES = 2_000_000
 """Lines read: 400 MB of memory. More articles change no figure noticeably."""
 
 BATCHES_AHEAD = 2
-"""Batches submitted for each process: one in work, one waiting."""
+"""Batches submitted for each thread: one in work, one waiting."""
 
 
 class Where(NamedTuple):
@@ -78,7 +79,7 @@ def collect(
     """Read and fingerprint every line.
 
     Args:
-        config: scheme, format of the input, processes.
+        config: scheme, format of the input, threads.
         files: files of JSON Lines, or ``-``.
         original: field with the id of the article's original, or None.
         report: called after each batch with the lines done and the bytes read.
@@ -91,16 +92,11 @@ def collect(
     progress = Progress(total=total_bytes(files))
     parts: list[_Part] = []
     lines = 0
-    processes = process_count(config.worker.processes, progress.total)
-    with ExitStack() as stack:
-        pool = FingerprintPool(
-            processes,
-            fingerprint_settings_of(config),
-            input_format_of(config),
-            config.worker.article_limit_s,
-        )
-        stack.callback(pool.close)
-        for batch, columns in _fingerprinted(read_batches(files, progress, copies), pool, processes):
+    threads = thread_count(config.worker.threads)
+    maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config))
+    with FingerprintThreads(threads, maker) as fingerprinter:
+        batches = read_batches(files, progress, copies)
+        for batch, columns in _fingerprinted(batches, fingerprinter, BATCHES_AHEAD * threads):
             parts.append(_part(batch, columns, original, input_format_of(config)))
             lines += len(batch.lines)
             report(lines, progress)
@@ -181,15 +177,15 @@ def _joined(parts: list[_Part], original: str | None, *, whole: bool) -> Collect
 
 
 def _fingerprinted(
-    batches: Iterator[LineBatch | None], pool: FingerprintPool, processes: int
+    batches: Iterator[LineBatch | None], fingerprinter: FingerprintThreads[RawRecord], most_ahead: int
 ) -> Iterator[tuple[LineBatch, Columns]]:
-    """Yield batches with their columns, in order; a bounded number is submitted at once."""
+    """Yield batches with their columns, in order; at most ``most_ahead`` are submitted at a time."""
     under_way: deque[tuple[LineBatch, Future[Columns]]] = deque()
     for lines in batches:
         if lines is None:
             continue
-        under_way.append((lines, pool.submit(_records(lines))))
-        while len(under_way) > BATCHES_AHEAD * max(1, processes):
+        under_way.append((lines, fingerprinter.submit(_records(lines))))
+        while len(under_way) > most_ahead:
             done, columns = under_way.popleft()
             yield done, columns.result()
     for done, columns in under_way:

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     "id_field",
     "text_field",
     "scope",
-    "processes",
-    "article_limit",
+    "threads",
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--original", metavar="FIELD", help="Field with the id of the article of which a line is a copy.")

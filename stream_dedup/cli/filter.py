@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     "html",
     "scope",
     "recrawl",
-    "processes",
-    "article_limit",
+    "threads",
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option(

@@ -30,7 +30,7 @@ def command(config: Config, topic: str | None, key_field: str | None, files: tup
       stream-dedup produce --brokers kafka:9092 --topic articles articles.jsonl
     """  # noqa: D301 - \b keeps click from folding the example
     from stream_dedup.broker.produce import produce_lines  # noqa: PLC0415 - loads the Kafka client
-    from stream_dedup.files.inputs import check_inputs, whole_lines  # noqa: PLC0415 - loads the pool
+    from stream_dedup.files.inputs import check_inputs, whole_lines  # noqa: PLC0415 - loads the core
 
     inputs = files or (STREAM,)
     check_inputs(inputs)

@@ -22,7 +22,7 @@ _TOPICS = ("input", "unique", "duplicate", "rejected")
 
 
 @click.command()
-@config_options("brokers", *_TOPICS, "group", *JUDGING, "id_field", "text_field", "html", "processes", "article_limit")
+@config_options("brokers", *_TOPICS, "group", *JUDGING, "id_field", "text_field", "html", "threads")
 @click.argument("files", nargs=-1, metavar="FILE...")
 @click.option("--topic", metavar="TOPIC", help="Enter the articles of this topic, up to its present end.")
 @click.option(

@@ -18,8 +18,7 @@ from stream_dedup.config.model import Config
     "group",
     "index",
     *JUDGING,
-    "processes",
-    "article_limit",
+    "threads",
     "metrics",
 )
 @click.option(

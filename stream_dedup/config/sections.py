@@ -287,21 +287,12 @@ class IndexConfig(Section):
 class WorkerConfig(Section):
     """The resources and time limits of a worker."""
 
-    processes: int | None = key(
+    threads: int | None = key(
         None,
-        "fingerprinting processes",
-        note="0: the command fingerprints in its own process",
+        "fingerprinting threads",
         unset="one for each core of its affinity and CPU quota",
-        ge=0,
-        le=256,
-    )
-    article_limit_s: float = key(
-        10,
-        "processor time for fingerprinting one article; an article that takes longer is rejected",
-        form="seconds",
         ge=1,
-        le=3600,
-        allow_inf_nan=False,
+        le=256,
     )
     batch_records: int = key(500, "maximum records in one batch", ge=1, le=10_000)
     max_inflight_batches: int = key(

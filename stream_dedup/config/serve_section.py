@@ -28,7 +28,13 @@ class ServeConfig(Section):
     data_dir: Path = key(
         Path("serve"), "folder of the index and the groups of the service", form="a folder on a local disk"
     )
-    processes: int = key(1, "fingerprinting processes of the service", ge=1, le=256)
+    threads: int | None = key(
+        None,
+        "fingerprinting threads of the service",
+        unset="one for each core of its affinity and CPU quota",
+        ge=1,
+        le=256,
+    )
     token_file: Path | None = key(
         None,
         "file that contains the token; every request but /healthz and /readyz must have it",

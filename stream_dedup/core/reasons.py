@@ -29,8 +29,6 @@ EMPTY_TEXT = "empty text"
 FEATURELESS_REASON = "text without words"
 """Where the rules reject text without features."""
 LONG_ID = "id too long: {size} bytes, the limit is {limit}"
-TOO_SLOW = "takes longer than {limit:g} s to fingerprint"
-KILLED_TWICE = "its fingerprinting process was killed twice"
 DEFECT = "a defect in the native core"
 """Where it panicked; what it said may quote the record, and is on standard error."""
 
@@ -50,8 +48,6 @@ _CODES = {
     EMPTY_TEXT: "empty_text",
     FEATURELESS_REASON: "no_words",
     LONG_ID: "id_too_long",
-    TOO_SLOW: "too_slow",
-    KILLED_TWICE: "killed",
     DEFECT: "defect",
 }
 OTHER = "other"

@@ -7,7 +7,7 @@ Python (the HTML parser, the JSON parsers, OpenCC, Unicode's tables) has a versi
 upgrade that changes no entry must not refuse a log. ``tests/core/test_steps.py`` holds each of these steps to its
 results, and pyproject.toml names the versions for which they were seen. A change of the results is a new version here.
 
-Not part of it are settings that cannot change an entry (the number of processes, settings without effect under the
+Not part of it are settings that cannot change an entry (the number of threads, settings without effect under the
 others), and those that say what of a record is the article: the format, the names of
 the fields of id and text, and the size limit. The same text gives a comparable entry wherever it was read.
 

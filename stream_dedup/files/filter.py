@@ -8,8 +8,8 @@ Uses the same core as the worker. Its log is not a topic but the sequence of lin
 * A kept index starts with the rules of its first call; a call with other rules changes them from its first line on.
 * The index is opened before the first line is read, and committed after the last line is written: a call that fails
   leaves a kept index unchanged.
-* A thread of its own logs and judges a batch while the caller's thread fingerprints the next one; native code of both
-  runs at the same time. The caller's thread alone reads and writes: signals interrupt only there what may wait.
+* A thread of its own logs and judges a batch while others fingerprint the next ones; native code of all of them runs at
+  the same time. The caller's thread alone reads and writes: signals interrupt only there what may wait.
 
 It never writes to an index that belongs to a log in Kafka.
 """
@@ -34,12 +34,13 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, LogRecord, Payload, encode, make_batch
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import FILES_LOG_PREFIX, ROW_BITS, Judgement, LogOffset, Status, Verdict
 from stream_dedup.core.reasons import NO_TIME, TOO_LONG
 from stream_dedup.core.text.decode import RawRecord, parse_object
+from stream_dedup.cores import thread_count
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import (
-    LONE_BATCH_LINES,
     MAX_LINE_BYTES,
     STDIN,
     CutLine,
@@ -55,13 +56,10 @@ from stream_dedup.files.same_file import refuse_inputs_as_outputs, refuse_output
 from stream_dedup.folders import TemporaryFolder
 from stream_dedup.index import LogIndex
 from stream_dedup.interpreter import short_pauses
-from stream_dedup.pool import FingerprintPool, process_count
+from stream_dedup.threads import FingerprintThreads
 
 LOOK_AHEAD = 2
-"""Batches submitted for each process: one that is fingerprinted, one that waits. More would only use memory."""
-THREADS = 2
-"""Threads that fingerprint where no processes do, if there are cores for them. With more, each would mostly wait for
-the others' Python code."""
+"""Batches submitted for each thread: one that is fingerprinted, one that waits. More would only use memory."""
 LEAST_MILLISECONDS = 100_000_000_000
 """A number from this one on is milliseconds (1973 and later), a smaller one seconds (until the year 5138)."""
 MAX_TIME_MS = 253_402_300_800_000
@@ -144,27 +142,19 @@ def filter_files(
     _check(config, options)
     tally = Tally()
     tally.progress.total = total_bytes(options.inputs)
-    processes = process_count(config.worker.processes, tally.progress.total)
+    threads = thread_count(config.worker.threads)
     with ExitStack() as stack:
         outputs = Outputs(options.destinations())
         stack.callback(outputs.discard)
         outputs.open()
         index = stack.enter_context(_index(config, options.index))
-        pool = FingerprintPool(
-            processes,
-            fingerprint_settings_of(config),
-            input_format_of(config),
-            config.worker.article_limit_s,
-            threads=min(THREADS, process_count(None)),
-        )
-        stack.callback(pool.close)
+        maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config))
+        fingerprinter = stack.enter_context(FingerprintThreads(threads, maker))
         judging = stack.enter_context(_judging())
         stack.enter_context(short_pauses(collects=False))
         call = _Call(_Log(index, config, clock), judging, outputs, tally, options, config)
-        limit = LOOK_AHEAD * max(1, processes)
-        most_lines = None if processes else LONE_BATCH_LINES
-        batches = read_batches(options.inputs, tally.progress, most_lines=most_lines)
-        call.answer(_fingerprinted(batches, pool, limit), report)
+        batches = read_batches(options.inputs, tally.progress)
+        call.answer(_fingerprinted(batches, fingerprinter, LOOK_AHEAD * threads), report)
         outputs.finish(written)
         index.commit()
     return tally
@@ -358,16 +348,25 @@ def time_ms(value: Any) -> int | None:  # noqa: ANN401 - whatever a JSON field h
 
 
 def _fingerprinted(
-    batches: Iterator[LineBatch | None], pool: FingerprintPool, limit: int
+    batches: Iterator[LineBatch | None], fingerprinter: FingerprintThreads[RawRecord], limit: int
 ) -> Iterator[tuple[LineBatch, Columns] | None]:
     """Yield the batches with their columns, in order; at most ``limit`` of them are submitted at a time.
 
-    Where the input is slow, all lines read so far are yielded, and ``None``, before more input is awaited.
+    Where the input is slow, all lines read so far are yielded, and ``None``, before more input is awaited; where it
+    cannot be read further, they are yielded before the error is raised.
     """
     submitted: deque[_SubmittedBatch] = deque()
-    for lines in batches:
+    failure: Exception | None = None
+    while True:
+        try:
+            lines = next(batches)
+        except StopIteration:
+            break
+        except Exception as error:  # noqa: BLE001 - raised below
+            failure = error
+            break
         if lines is not None:
-            submitted.append(_SubmittedBatch(lines, pool.submit(_records(lines))))
+            submitted.append(_SubmittedBatch(lines, fingerprinter.submit(_records(lines))))
         while submitted and (lines is None or len(submitted) > limit or submitted[0].columns.done()):
             done = submitted.popleft()
             yield done.lines, done.columns.result()
@@ -376,6 +375,8 @@ def _fingerprinted(
     while submitted:
         done = submitted.popleft()
         yield done.lines, done.columns.result()
+    if failure is not None:
+        raise failure
 
 
 def _records(lines: LineBatch) -> list[RawRecord]:

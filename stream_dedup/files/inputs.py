@@ -39,9 +39,6 @@ READ_BYTES = 1 << 18
 """Bytes of one read: four times the capacity of a pipe, far below the limit of a batch."""
 LINE_BATCH_LINES = 256
 """Lines in one batch: enough to make the cost of a batch negligible."""
-LONE_BATCH_LINES = 2048
-"""Lines in one batch where one process does everything: on one core it fingerprints and judges by turns, and each time
-the tables of the one displace those of the other from the processor's cache. Of short texts a batch takes 0.2 s."""
 LINE_BATCH_BYTES = 4 << 20
 """Bytes in one batch, so that the submitted batches stay bounded with long lines."""
 MAX_LINE_BYTES = 64 << 20
@@ -159,16 +156,13 @@ class Copies:
             file.close()
 
 
-def read_batches(
-    names: Sequence[str], progress: Progress, copies: Copies | None = None, most_lines: int | None = None
-) -> Iterator[LineBatch | None]:
+def read_batches(names: Sequence[str], progress: Progress, copies: Copies | None = None) -> Iterator[LineBatch | None]:
     """Yield every non-blank line of every input, in order, and ``None`` where the input has no data at present.
 
     Args:
         names: paths, or ``-`` for standard input.
         progress: counts the bytes read.
         copies: copies of inputs that cannot be read twice; None: no input is read again.
-        most_lines: lines in one batch at most; None: ``LINE_BATCH_LINES``.
 
     Raises:
         UserError: an input cannot be opened, or its compressed data are damaged or end too early.
@@ -179,7 +173,7 @@ def read_batches(
             chunks = _chunks(descriptor, progress, waits=waits)
             if copies is not None and (waits or name == STDIN):
                 chunks = _copied(chunks, copies, source)
-            yield from _batches(chunks, source, shown_name(name), most_lines or LINE_BATCH_LINES)
+            yield from _batches(chunks, source, shown_name(name))
 
 
 def read_batches_again(names: Sequence[str], copies: Copies) -> Iterator[LineBatch]:
@@ -192,7 +186,7 @@ def read_batches_again(names: Sequence[str], copies: Copies) -> Iterator[LineBat
         copy = copies.rewound(source)
         with _opened(name) if copy is None else nullcontext(copy) as descriptor:
             chunks = _chunks(descriptor, Progress(), waits=False)
-            batches = _batches(chunks, source, shown_name(name), LINE_BATCH_LINES)
+            batches = _batches(chunks, source, shown_name(name))
             yield from (batch for batch in batches if batch is not None)
 
 
@@ -250,7 +244,7 @@ def _opened(name: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _batches(chunks: Iterator[bytes | None], source: int, name: str, most_lines: int) -> Iterator[LineBatch | None]:
+def _batches(chunks: Iterator[bytes | None], source: int, name: str) -> Iterator[LineBatch | None]:
     batch, size = LineBatch(source, name), 0
     for numbered in _lines(unpacked(chunks, name)):
         if numbered is not None:
@@ -259,7 +253,7 @@ def _batches(chunks: Iterator[bytes | None], source: int, name: str, most_lines:
             batch.numbers.append(number)
             size += len(line) if isinstance(line, bytes) else len(line.head)
         idle = numbered is None
-        if batch.lines and (idle or len(batch.lines) == most_lines or size >= LINE_BATCH_BYTES):
+        if batch.lines and (idle or len(batch.lines) == LINE_BATCH_LINES or size >= LINE_BATCH_BYTES):
             yield batch
             batch, size = LineBatch(source, name), 0
         if idle:

@@ -48,12 +48,6 @@ KINDS = tuple(status.name.lower() for status in Status)
 RECORD_KINDS = ("batch", "rules", "trim", "withdrawal")
 """Kinds of log records."""
 OUTCOMES = ("committed", "aborted", "unknown")
-RestartCause = Literal["late", "killed", "idle", "loading"]
-RESTART_CAUSES: tuple[RestartCause, ...] = get_args(RestartCause)
-"""How a fingerprinting process ended: at work, by the time limit or otherwise; without work; while it loaded."""
-PoisonCode = Literal["late", "killed"]
-POISON_CODES: tuple[PoisonCode, ...] = get_args(PoisonCode)
-"""What an article did to its fingerprinting process: took longer than the limit, or had it killed twice."""
 
 PROCESS_METRICS = (
     "process_cpu_seconds_total",
@@ -63,8 +57,8 @@ PROCESS_METRICS = (
     "process_start_time_seconds",
     "process_virtual_memory_bytes",
 )
-"""The standard metrics of a process, which the Prometheus client reads from /proc: of the worker itself, without the
-processes that fingerprint. The start time shows a worker that starts again and again."""
+"""The standard metrics of a process, which the Prometheus client reads from /proc. The start time shows a worker that
+starts again and again."""
 
 
 class Metrics:
@@ -94,29 +88,15 @@ class Metrics:
         Counter,
         "articles",
         "rejected articles, by code of the reason, as in the header dedup.reason.code",
-        "A rise: the format of a producer changed; read the records in the rejected topic.",
+        "A rise: the format of a producer changed; read the records in the rejected topic. Any defect: the native core "
+        "panicked at an article; see the runbook.",
         labels={"reason": CODES},
-    )
-    poisoned = Declaration(
-        Counter,
-        "articles",
-        "articles rejected for what they did to their fingerprinting process, by code: late, killed",
-        "late: see worker.article_limit_s. killed: memory ran out, or a library crashed; report the article.",
-        labels={"code": POISON_CODES},
-    )
-    process_restarts = Declaration(
-        Counter,
-        "processes",
-        "fingerprinting processes that ended and were replaced, by cause: late, killed, idle, loading",
-        "Follows poisoned. killed or idle without poisoned articles: memory runs out; use fewer worker.processes. late "
-        "without them: an article, or a busy machine, took more than 2 s; the others were done without it.",
-        labels={"cause": RESTART_CAUSES},
     )
     stage_seconds = Declaration(
         Histogram,
         "seconds",
         "time that one batch spent in a stage; end_to_end: from the source timestamp to the commit",
-        "See which stage grew. decode_fingerprint: add processes. append, transaction: the broker. judge: the index.",
+        "See which stage grew. decode_fingerprint: add cores. append, transaction: the broker. judge: the index.",
         labels={"stage": STAGES},
         buckets=STAGE_BUCKETS,
     )
@@ -141,17 +121,17 @@ class Metrics:
         "Falling: copies are edited more, or unlike articles match; read some of the lowest, and calibrate.",
         buckets=SIMILARITY_BUCKETS,
     )
-    pool_processes = Declaration(
+    fingerprint_threads = Declaration(
         Gauge,
-        "processes",
-        "processes that fingerprint; 1 where the worker does it itself",
-        "Set by worker.processes.",
+        "threads",
+        "threads that fingerprint",
+        "Set by worker.threads.",
     )
-    pool_busy_seconds = Declaration(
+    fingerprint_busy_seconds = Declaration(
         Counter,
         "seconds",
-        "time in which fingerprinting processes worked on articles, summed over the processes",
-        "Its rate divided by pool_processes is the use of the pool. Near 1: more processes or workers are needed.",
+        "time in which threads fingerprinted articles, summed over the threads",
+        "Its rate divided by fingerprint_threads is their use. Near 1: more threads and cores, or workers, are needed.",
     )
     source_lag = Declaration(
         Gauge,
@@ -301,7 +281,7 @@ class Metrics:
 
     def stage(self, name: Stage) -> AbstractContextManager[None]:
         """Measure a stage, also where it fails."""
-        return Timing(self._of_stage[name])
+        return Timing(self._of_stage[name].observe)
 
     def passed(self, stage: Stage, seconds: float) -> None:
         """Record the time of a stage."""
@@ -329,17 +309,9 @@ class Metrics:
         """Count the articles of a committed batch by the time from their source timestamps."""
         self.end_to_end_seconds.observe(np.maximum(seconds, 0))
 
-    def count_work(self, seconds: float) -> None:
-        """Count the time that a fingerprinting process worked on a task."""
-        self.pool_busy_seconds.inc(seconds)
-
-    def count_poisoned(self, code: PoisonCode) -> None:
-        """Count an article that was rejected for what it did to its fingerprinting process."""
-        self.poisoned.labels(code).inc()
-
-    def count_restart(self, cause: RestartCause) -> None:
-        """Count a fingerprinting process that ended and is replaced."""
-        self.process_restarts.labels(cause).inc()
+    def fingerprinting(self) -> AbstractContextManager[None]:
+        """Count the time in which a thread fingerprints."""
+        return Timing(self.fingerprint_busy_seconds.inc)
 
     def count_lookups(self, lookups: int, lists: int, candidates: int) -> None:
         """Count the look-ups of a batch, its posting lists and its candidates."""

@@ -1,4 +1,4 @@
-"""The time of a block, for a histogram."""
+"""The time of a block, for a metric."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from prometheus_client import Histogram
+    from collections.abc import Callable
 
 
 class Timing:
-    """Observes the seconds of a block, also where it fails; written as a generator it would take twice as long."""
+    """Passes the seconds of a block on, also where it fails; written as a generator it would take twice as long."""
 
-    __slots__ = ("_begun", "_histogram")
+    __slots__ = ("_begun", "_count")
 
-    def __init__(self, histogram: Histogram) -> None:
-        """Take the histogram, or a child of it."""
-        self._histogram = histogram
+    def __init__(self, count: Callable[[float], None]) -> None:
+        """Take what counts or observes them."""
+        self._count = count
 
     def __enter__(self) -> None:
         self._begun = perf_counter()
 
     def __exit__(self, *_error: object) -> None:
-        self._histogram.observe(perf_counter() - self._begun)
+        self._count(perf_counter() - self._begun)

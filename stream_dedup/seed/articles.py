@@ -18,7 +18,7 @@ from stream_dedup.errors import UserError
 
 if TYPE_CHECKING:
     from stream_dedup.core.text.decode import RawRecord
-    from stream_dedup.pool import FingerprintPool
+    from stream_dedup.threads import FingerprintThreads
 
 
 class SeedSource(NamedTuple):
@@ -45,8 +45,8 @@ class SeedBatch(Protocol):
     def checksums(self) -> U64:
         """The checksum of each value."""
 
-    def columns(self, rows: I64, pool: FingerprintPool) -> Future[Columns]:
-        """Return the entries of these rows, as ``FingerprintPool.submit`` does."""
+    def columns(self, rows: I64, fingerprinter: FingerprintThreads[RawRecord]) -> Future[Columns]:
+        """Return the entries of these rows, as ``FingerprintThreads.submit`` does."""
 
 
 class Archive(Protocol):
@@ -83,10 +83,10 @@ class RawBatch:
         """The checksum of each value."""
         return np.array([checksum(record.value) for record in self.records], np.uint64)
 
-    def columns(self, rows: I64, pool: FingerprintPool) -> Future[Columns]:
-        """Fingerprint these rows in the pool."""
+    def columns(self, rows: I64, fingerprinter: FingerprintThreads[RawRecord]) -> Future[Columns]:
+        """Fingerprint these rows."""
         wanted = rows.tolist()
-        made = pool.submit([self.records[row] for row in wanted])
+        made = fingerprinter.submit([self.records[row] for row in wanted])
         reasons = {at: self.rejected[row] for at, row in enumerate(wanted) if row in self.rejected}
         return _rejected(made, reasons) if reasons else made
 
@@ -104,7 +104,7 @@ class StoredBatch:
         """The checksum of each value."""
         return self.entries.checksums
 
-    def columns(self, rows: I64, _pool: FingerprintPool) -> Future[Columns]:
+    def columns(self, rows: I64, _fingerprinter: FingerprintThreads[RawRecord]) -> Future[Columns]:
         """Return the entries of these rows; the future is done."""
         made: Future[Columns] = Future()
         made.set_result(self.entries.rows(rows))

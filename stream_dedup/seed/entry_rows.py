@@ -16,7 +16,7 @@
 No value is null. Other columns may stand beside them and are ignored. The bytes of a signature, of margins and the
 meaning of each column are those of ``columns.Columns``.
 
-Imports pyarrow, which the extra ``[spark]`` installs: import this module only where Arrow batches are at hand.
+Imports pyarrow, which the extra ``[parquet]`` installs: import this module only where Arrow batches are at hand.
 """
 
 from __future__ import annotations

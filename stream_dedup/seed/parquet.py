@@ -1,7 +1,7 @@
 """Archives in Parquet: entries that ``stream_dedup.spark.fingerprint`` made; they are not fingerprinted again.
 
 An archive is known by its first row (checksum and id); the source offset of an article is the number of its row, from
-0. pyarrow, which the extra ``[spark]`` installs, is loaded for the first such file.
+0. pyarrow, which the extra ``[parquet]`` installs, is loaded for the first such file.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _unreadable(path: Path, error: Exception) -> UserError:
 
 
 def _opened(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
-    need_packages(f"input {printable(str(path))} (Parquet)", "spark", "pyarrow")
+    need_packages(f"input {printable(str(path))} (Parquet)", "parquet", "pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - an extra
     from pyarrow import parquet  # noqa: PLC0415 - an extra
 

@@ -14,13 +14,15 @@ from stream_dedup.broker.lost_log import refuse_lost_log
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, refuse_wrong_topics, topic_ids
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.cores import thread_count
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.files.inputs import Progress, check_inputs, printable, total_bytes
-from stream_dedup.pool import FingerprintPool, process_count
 from stream_dedup.seed.files import LinesArchive, lines_archive
 from stream_dedup.seed.parquet import ParquetArchive, is_parquet, parquet_archive
 from stream_dedup.seed.seeding import ReadLog, Seeding, SeedTally, begin, read_log
 from stream_dedup.seed.topic import TopicArchive
+from stream_dedup.threads import FingerprintThreads
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
     from stream_dedup.core.progress import ReportStage
     from stream_dedup.seed.articles import Archive
 
-SUBMITTED_PER_PROCESS = 2
-"""Batches in the pool for each process: one that is fingerprinted, one that waits."""
+SUBMITTED_PER_THREAD = 2
+"""Batches submitted for each thread: one that is fingerprinted, one that waits."""
 LOG_ID_CHECK_S = 1.0
 """Seconds between two requests for the id of the log's topic: a request takes some milliseconds."""
 MAX_NAME_BYTES = 249
@@ -63,8 +65,6 @@ def seed_files(config: Config, paths: Sequence[str], name: str | None, report: R
     check_inputs(paths)
     read = Progress(total=total_bytes(paths))
     archives = archives_in(config, paths, name, read)
-    is_raw = any(isinstance(archive, LinesArchive) for archive in archives)
-    processes = process_count(config.worker.processes, read.total) if is_raw else 0
     progress = SeedProgress(total=read.total)
 
     def report_bytes() -> None:
@@ -72,7 +72,7 @@ def seed_files(config: Config, paths: Sequence[str], name: str | None, report: R
         report(progress)
 
     sources = [archive.source[:2] for archive in archives]
-    _seed(_SeedCall(config, archives, sources, processes), progress.tally, report_bytes, stage)
+    _seed(_SeedCall(config, archives, sources), progress.tally, report_bytes, stage)
     return progress.tally
 
 
@@ -120,19 +120,17 @@ def seed_topic(config: Config, topic: str, report: Report, stage: ReportStage) -
             report(progress)
 
         sources = [source[:2] for source in archive.sources.values()]
-        processes = process_count(config.worker.processes)
-        _seed(_SeedCall(config, [archive], sources, processes), progress.tally, report_offsets, stage)
+        _seed(_SeedCall(config, [archive], sources), progress.tally, report_offsets, stage)
     return progress.tally
 
 
 @dataclass(frozen=True, slots=True)
 class _SeedCall:
-    """What one call enters, and with how many processes."""
+    """What one call enters."""
 
     config: Config
     archives: Sequence[Archive]
     sources: Collection[tuple[bytes, int]]
-    processes: int
 
 
 class SameLogTopic:
@@ -165,15 +163,15 @@ class SameLogTopic:
 
 
 def _seed(call: _SeedCall, tally: SeedTally, report: Callable[[], None], stage: ReportStage) -> None:
-    """Enter the archives; the pool loads while the log is read.
+    """Enter the archives.
 
     In order:
 
-        1  check the topics
-        2  read the log, if there is one, and compare its rules with the configuration's
-        3  make missing topics; read the log, if it was one of them
-        4  begin an empty log with the configuration's rules
-        5  enter the archives
+    1  check the topics
+    2  read the log, if there is one, and compare its rules with the configuration's
+    3  make missing topics; read the log, if it was one of them
+    4  begin an empty log with the configuration's rules
+    5  enter the archives
     """
     config, topic = call.config, call.config.log_topic
     with ExitStack() as stack:
@@ -182,8 +180,8 @@ def _seed(call: _SeedCall, tally: SeedTally, report: Callable[[], None], stage: 
         # 1
         refuse_lost_log(admin, config)
         is_there = topic not in refuse_wrong_topics(admin, config).missing
-        settings, fmt = fingerprint_settings_of(config), input_format_of(config)
-        pool = stack.enter_context(FingerprintPool(call.processes, settings, fmt, config.worker.article_limit_s))
+        maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config))
+        maker.fingerprinter.warm()
 
         def read_it() -> tuple[SameLogTopic, ReadLog]:
             same_log = SameLogTopic(config, lambda: topic_ids(admin, [topic]).get(topic))
@@ -198,5 +196,7 @@ def _seed(call: _SeedCall, tally: SeedTally, report: Callable[[], None], stage: 
         # 4
         begin(config, read)
         # 5
-        most_submitted = SUBMITTED_PER_PROCESS * max(1, call.processes)
-        Seeding(read, same_log, pool, most_submitted, tally).enter(call.archives, report)
+        threads = thread_count(config.worker.threads)
+        fingerprinter = stack.enter_context(FingerprintThreads(threads, maker))
+        seeding = Seeding(read, same_log, fingerprinter, SUBMITTED_PER_THREAD * threads, tally)
+        seeding.enter(call.archives, report)

@@ -3,7 +3,7 @@
     1  Read the log to its end: what it has of these sources, and its rules. An empty log begins with the
        configuration's rules; other rules are refused.
     2  Read the articles. Those that the log has are skipped; one that the log has with another checksum is refused.
-    3  Fingerprint the others in the pool.
+    3  Fingerprint the others.
     4  Append them, as seeded batches: no output is owed for them. Reading, fingerprinting and appending overlap.
     5  Wait until every batch is acknowledged.
     6  See that the log is still the one that was read.
@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from stream_dedup.core.arrays import I64
     from stream_dedup.core.columns import Columns
     from stream_dedup.core.progress import ReportStage
-    from stream_dedup.pool import FingerprintPool
+    from stream_dedup.core.text.decode import RawRecord
     from stream_dedup.seed.articles import Archive, SeedBatch, SeedSource
+    from stream_dedup.threads import FingerprintThreads
 
 SHOWN_REJECTED = 5
 """Rejected articles that are named with their reason; all of them are counted."""
@@ -64,7 +65,7 @@ class SeedTally:
 
 
 class _Submitted(NamedTuple):
-    """Articles on their way through the pool."""
+    """Articles that are fingerprinted."""
 
     archive: Archive
     batch: SeedBatch
@@ -130,12 +131,17 @@ class Seeding:
     """Steps 2 to 5."""
 
     def __init__(
-        self, read: ReadLog, same_log: SameLog, pool: FingerprintPool, most_submitted: int, tally: SeedTally
+        self,
+        read: ReadLog,
+        same_log: SameLog,
+        fingerprinter: FingerprintThreads[RawRecord],
+        most_submitted: int,
+        tally: SeedTally,
     ) -> None:
-        """At most ``most_submitted`` batches are in the pool."""
+        """At most ``most_submitted`` batches are fingerprinted, or wait to be, at a time."""
         self._read = read
         self._same_log = same_log
-        self._pool = pool
+        self._fingerprinter = fingerprinter
         self._most_submitted = most_submitted
         self._tally = tally
         self._submitted: deque[_Submitted] = deque()
@@ -169,7 +175,7 @@ class Seeding:
             report()
 
     def _submit(self, archive: Archive, batch: SeedBatch, known: LoggedPartition) -> None:
-        """Give the pool what the log does not have (steps 2 and 3)."""
+        """Fingerprint what the log does not have (steps 2 and 3)."""
         checksums = batch.checksums
         found = known.find(batch.offsets, checksums)
         if found.changed.any():
@@ -179,7 +185,7 @@ class Seeding:
         self._tally.unchecked += int(found.unchecked.sum())
         if len(rows):
             self._read.logged.add(batch.source[:2], batch.offsets[rows], checksums[rows])
-            self._submitted.append(_Submitted(archive, batch, rows, batch.columns(rows, self._pool)))
+            self._submitted.append(_Submitted(archive, batch, rows, batch.columns(rows, self._fingerprinter)))
 
     def _append_submitted(self, most_left: int) -> None:
         """Append what is fingerprinted, in order (step 4); where more than ``most_left`` are left, wait for them."""

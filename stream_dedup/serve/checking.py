@@ -1,6 +1,6 @@
 """Checks articles: from a request to the verdicts that they would have if they were logged next.
 
-    1  make each article a source record, and fingerprint it in the pool, as a worker does (steps 2 and 3)
+    1  make each article a source record, and fingerprint it in a thread, as a worker does (steps 2 and 3)
     2  judge all of them on the follower's thread, between two log records (step 6)
     3  make the answer
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHECKED_S = 30.0
-"""Longest time of a check: an article that is slow to fingerprint may take ``worker.article_limit_s`` of it."""
+"""Longest time of a check."""
 
 
 class Checker:
@@ -105,9 +105,10 @@ class Checker:
         for at, article in articles.items():
             refuse_unused(article, at, self._format)
         records = [record_of(article, self._format) for article in articles.values()]
-        scheme, fingerprinter = self._fingerprinter.get()
-        parts = map(asyncio.wrap_future, fingerprinter.submit(records))
-        return Columns.concat(await asyncio.gather(*parts)), scheme
+        started = self._fingerprinter.get()
+        # A lane of its own: no request waits for another one's large articles.
+        columns = await asyncio.wrap_future(started.records.submit(records, lane=object()))
+        return columns, started.scheme
 
     async def _judged(self, columns: Columns, scheme: Scheme, top: int) -> Checked:
         """Return the verdicts of entries of a scheme.

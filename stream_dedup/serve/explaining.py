@@ -3,7 +3,7 @@
 A logged article is named by its source coordinates, or by its article id, which the groups know. Its text is read from
 the source topic; if it is not there any more, only what the log holds of it is explained: signature, blocks, distances.
 
-The explanation is made in a process of its own: a text that takes longer than ``worker.article_limit_s`` ends it.
+The explanations are made in a thread of their own, one after the other; ``MAX_EXPLAINED`` bounds what one takes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,9 @@ from pydantic import ConfigDict, Field, model_validator
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.core.model import Coordinates, LogPosition, SourceOffset
 from stream_dedup.core.text.decode import Rejection, decode
-from stream_dedup.errors import UnavailableError
 from stream_dedup.explain.entry import side_at
-from stream_dedup.explain.process import ExplainRecipe, Pair
-from stream_dedup.explain.side import Side
-from stream_dedup.pool.limited import LimitedProcess
-from stream_dedup.pool.process import DeathError
+from stream_dedup.explain.explain import as_json, explain
+from stream_dedup.explain.side import Side, side_of_texts
 from stream_dedup.serve.follower import LogFollower, NotReadyError
 from stream_dedup.serve.given import GivenArticle, GivenObject, raw_of, refuse_unused
 from stream_dedup.serve.lanes import Lane
@@ -31,6 +28,7 @@ from stream_dedup.serve.problems import in_body, invalid, not_found, not_ready
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
+    from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
     from stream_dedup.core.text.decode import Article
     from stream_dedup.serve.kept_groups import KeptGroups
     from stream_dedup.serve.problems import ProblemError
@@ -97,9 +95,7 @@ class Explainer:
         self._fingerprinter = fingerprinter
         self._groups = groups
         self._texts = texts
-        self._limit_s = config.worker.article_limit_s
         self._lane = Lane("explain", EXPLAIN_S)
-        self._process = LimitedProcess()
 
     async def explain(self, request: ExplainRequest) -> dict[str, Any]:
         """Return the explanation, as ``stream-dedup explain --json`` writes it.
@@ -114,13 +110,12 @@ class Explainer:
         a, b = [await self._found(name, one) for name, one in (("a", request.a), ("b", request.b))]
         for name, article in (("a", a), ("b", b)):
             _check_length(name, article)
-        recipe = ExplainRecipe(self._fingerprinter.needed_settings(), self._limit_s)
-        return await self._lane.run(lambda: self._explained(recipe, Pair(a, b, rules)))
+        maker = self._fingerprinter.get().texts
+        return await self._lane.run(lambda: as_json(explain(_side(maker, "A", a), _side(maker, "B", b), rules)))
 
     def close(self) -> None:
-        """End the thread and the process."""
+        """End the thread."""
         self._lane.close()
-        self._process.kill()
 
     async def _found(self, name: str, given: ExplainedArticle) -> Article | Side:
         """Return an article with its text, or the entry of a logged one whose text is gone."""
@@ -166,16 +161,9 @@ class Explainer:
         except NotReadyError as error:
             raise not_ready(str(error)) from error
 
-    def _explained(self, recipe: ExplainRecipe, pair: Pair) -> dict[str, Any]:
-        """Explain in the process, which the limit ends; in the thread of explanations."""
-        try:
-            explained: dict[str, Any] = self._process.ask(recipe, pair)
-        except DeathError as death:
-            if not death.late:
-                raise UnavailableError(str(death)) from death
-            detail = f"explaining takes longer than {self._limit_s:g} s of processor time (worker.article_limit_s)"
-            raise invalid(detail) from death
-        return explained
+
+def _side(maker: Fingerprinter, name: str, article: Article | Side) -> Side:
+    return article if isinstance(article, Side) else side_of_texts(maker, name, article.texts, article.scope)
 
 
 def _check_length(name: str, article: Article | Side) -> None:

@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import CorruptError, DefectError, RefusedError, StreamDedupError, UnavailableError
-from stream_dedup.pool.driver import complete
 from stream_dedup.serve.log_watch import LogWatch
 from stream_dedup.serve.opening import ServedLog, opened_log
 from stream_dedup.serve.position import FOLLOWING, LOADING, SILENT, Activity, Phase, Position
@@ -96,6 +95,13 @@ class _CheckRequest(NamedTuple):
 class _Work(NamedTuple):
     do: Callable[[LogIndex], Any]
     future: Future[Any]
+
+    def complete(self, index: LogIndex) -> None:
+        """Do it, and set the future to the result, or to the exception that it raised."""
+        try:
+            self.future.set_result(self.do(index))
+        except Exception as error:  # noqa: BLE001 - raised again where the result is asked for
+            self.future.set_exception(error)
 
 
 class _ServiceEndsError(Exception):
@@ -273,7 +279,7 @@ class LogFollower:
         for _ in range(len(self._works)):
             work = _next_of(self._works)
             if work is not None and work.future.set_running_or_notify_cancel():
-                complete(work.future, lambda work=work: work.do(following.index))  # type: ignore[misc] # the work of this round
+                work.complete(following.index)
         requests = self._next_checks(following.index.rules)
         if requests:
             self._judge(following, requests)

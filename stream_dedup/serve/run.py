@@ -1,6 +1,6 @@
 """Builds the service from a configuration and runs it.
 
-In this order: secrets, address, broker; then the follower opens the log, and the processes that fingerprint are loaded
+In this order: secrets, address, broker; then the follower opens the log, and what fingerprints is loaded
 when its scheme is known. The service answers from the beginning: with 503 and the reason while the log is read.
 """
 
@@ -135,7 +135,7 @@ class RunningService:
 
     def raise_failure(self) -> None:
         """Raise what a thread failed with, if one did."""
-        failures = [*self._failures, self._server.failure, self._fingerprinter.failure]
+        failures = [*self._failures, self._server.failure]
         for failure in failures:
             if failure is not None:
                 raise failure

@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.config.sections import MAX_RECORD_BYTES
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.core.scheme import scheme_of
-from stream_dedup.pool import FingerprintPool
+from stream_dedup.cores import thread_count
 from stream_dedup.serve.problems import ProblemError, not_ready
-from stream_dedup.worker.fingerprinting import BatchFingerprinter
+from stream_dedup.threads import FingerprintThreads
+from stream_dedup.worker.fingerprinting import SourceEntryMaker
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
+    from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
     from stream_dedup.core.logged_scheme import Scheme
     from stream_dedup.core.scheme import FingerprintSettings
-    from stream_dedup.errors import StreamDedupError
+    from stream_dedup.ports import SourceRecord
 
 
 def settings_for(config: Config, scheme: Scheme) -> FingerprintSettings | None:
@@ -38,57 +41,54 @@ def settings_for(config: Config, scheme: Scheme) -> FingerprintSettings | None:
 
 
 class StartedFingerprinter(NamedTuple):
-    """What fingerprints records, and the scheme of its entries."""
+    """What fingerprints under a scheme."""
 
     scheme: Scheme
-    records: BatchFingerprinter
+    texts: Fingerprinter
+    records: FingerprintThreads[SourceRecord]
 
 
 class SchemeFingerprinter:
-    """The fingerprinting processes for the scheme of the log. Any thread."""
+    """The fingerprinting threads for the scheme of the log. Any thread."""
 
     def __init__(self, config: Config) -> None:
         """Start nothing yet."""
         self._config = config
         self._lock = threading.Lock()
         self._scheme: Scheme | None = None
-        self._pool: FingerprintPool | None = None
         self._started: StartedFingerprinter | None = None
-        self.settings: FingerprintSettings | None = None
-        """Those of the scheme, once it is known."""
 
     def use(self, scheme: Scheme) -> None:
-        """Load what the scheme of the log needs; return when the processes are ready.
+        """Load what the scheme of the log needs.
 
         Raises:
-            UserError: a package or its data are missing.
-            UnavailableError: no process could be started.
+            UserError: a file of words cannot be read.
         """
         with self._lock:
             if scheme == self._scheme:
                 return
             self._end()
             self._scheme = None  # while what it needs is not there
-            self.settings = settings_for(self._config, scheme)
-            if self.settings is not None:
-                self._started = self._start(scheme, self.settings)
+            settings = settings_for(self._config, scheme)
+            if settings is not None:
+                self._started = self._start(scheme, settings)
             self._scheme = scheme
 
     def _start(self, scheme: Scheme, settings: FingerprintSettings) -> StartedFingerprinter:
-        config, processes = self._config, self._config.serve.processes
-        self._pool = FingerprintPool(processes, settings, input_format_of(config), config.worker.article_limit_s)
-        self._pool.warm()
-        fingerprinter = BatchFingerprinter(self._pool, processes, MAX_RECORD_BYTES, settings.widths)
-        return StartedFingerprinter(scheme, fingerprinter)
+        maker = EntryMaker(settings, input_format_of(self._config))
+        maker.fingerprinter.warm()
+        make = SourceEntryMaker(maker, MAX_RECORD_BYTES, settings.widths)
+        threads = FingerprintThreads(thread_count(self._config.serve.threads), make)
+        return StartedFingerprinter(scheme, maker.fingerprinter, threads)
 
     @property
-    def failure(self) -> StreamDedupError | None:
-        """The error after which no text can be fingerprinted any more; None while the processes work."""
-        pool = self._pool
-        return None if pool is None else pool.failure
+    def settings(self) -> FingerprintSettings | None:
+        """The settings of the log's scheme; None while it is not known, or the configuration has none."""
+        started = self._started
+        return None if started is None else started.texts.settings
 
     def get(self) -> StartedFingerprinter:
-        """Return what fingerprints records, and the scheme of its entries.
+        """Return what fingerprints under the log's scheme.
 
         Raises:
             ProblemError: the configuration has no settings for the log's scheme, or the log was not read yet.
@@ -97,13 +97,6 @@ class SchemeFingerprinter:
         if started is None:
             raise self._problem()
         return started
-
-    def needed_settings(self) -> FingerprintSettings:
-        """Return the settings of the log's scheme; raises as ``get``."""
-        settings = self.settings
-        if settings is None:
-            raise self._problem()
-        return settings
 
     def _problem(self) -> ProblemError:
         scheme = self._scheme
@@ -116,11 +109,11 @@ class SchemeFingerprinter:
         return ProblemError(HTTPStatus.CONFLICT, "other-scheme", detail)
 
     def close(self) -> None:
-        """End the processes."""
+        """End the threads."""
         with self._lock:
             self._end()
 
     def _end(self) -> None:
-        pool, self._pool, self._started = self._pool, None, None
-        if pool is not None:
-            pool.close()
+        started, self._started = self._started, None
+        if started is not None:
+            started.records.close()

@@ -30,7 +30,7 @@ _LAYOUT = "stream_dedup/index/layout.py (computed)"
 _CHUNKS = "native/src/postings/chunk.rs (computed)"
 
 CHARACTER = MeasuredCost(0.19, "µs", "fingerprinting, a character of Chinese text", _FINGERPRINT)
-MAIN_PROCESS = MeasuredCost(150, "µs", "the main process, an article of its own", _PIPELINE)
+OWN = MeasuredCost(150, "µs", "a worker, an article of its own, without fingerprinting", _PIPELINE)
 FOLLOWED = MeasuredCost(20, "µs", "reading an article from the log and adding it to the index", _FOLLOWING)
 LOOKUP = MeasuredCost(0.28, "µs", "a look-up among 100 million articles, without the entries compared", _INDEX)
 COMPARED = MeasuredCost(0.0021, "µs", "an entry compared", _INDEX)
@@ -47,8 +47,8 @@ LOG = {
 }
 SKETCH = MeasuredCost(32, "bytes", "the sketch and form of profile article", _FORMAT)
 ID = MeasuredCost(24, "bytes", "an article id (an assumption)", "-")
-WORKER_MEMORY = MeasuredCost(90, "MB", "main process", "docs/sizing.md")
-PROCESS_MEMORY = MeasuredCost(250, "MB", "a fingerprinting process", "docs/sizing.md")
+WORKER_MEMORY = MeasuredCost(90, "MB", "a worker, without its index", "docs/sizing.md")
+THREAD_MEMORY = MeasuredCost(70, "MB", "a fingerprinting thread, with texts of 1 MB", "docs/sizing.md")
 
 ROCKSDB_MIB = 192
 """MiB that RocksDB's own cache and buffers take of a large ``index.memory_mib`` (``index/settings.py``)."""
@@ -57,7 +57,7 @@ PEAK = 3
 MERGING = 1.3
 """Room on disk while posting lists and RocksDB's files are merged: times the merged index."""
 BUSY = 0.7
-"""Share of its core that the main process of a worker may be busy at the peak."""
+"""Share of a core that a worker may be busy at the peak, without fingerprinting."""
 WORKER_PARTITIONS = 4
 """Partitions of the input for each worker, so that work can be shared out evenly."""
 
@@ -80,7 +80,7 @@ PLANS = (KeyPlan(16, 4, 768, 0.988), KeyPlan(20, 8, 1_536, 0.988), KeyPlan(24, 1
 
 COSTS_MEASURED: tuple[MeasuredCost, ...] = (
     CHARACTER,
-    MAIN_PROCESS,
+    OWN,
     FOLLOWED,
     LOOKUP,
     COMPARED,
@@ -92,6 +92,6 @@ COSTS_MEASURED: tuple[MeasuredCost, ...] = (
     SKETCH,
     ID,
     WORKER_MEMORY,
-    PROCESS_MEMORY,
+    THREAD_MEMORY,
 )
 """All of them, as the page shows them."""

@@ -1,8 +1,8 @@
 """Computes what a stream takes, from the costs of ``measured``.
 
-A worker judges its own articles and follows those of all. At the peak rate R with W workers its main process is busy
-for R / W x (main process + search) + R x following of each second; W is the least number with which that stays below
-``BUSY``. Fingerprinting is spread over other cores.
+A worker judges its own articles and follows those of all. At the peak rate R with W workers that takes
+R / W x (own + search) + R x following of each second; W is the least number with which it stays below ``BUSY``, because
+Python does it on one core. Fingerprinting is spread over other cores.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def size_of(demand: Demand, plan: KeyPlan) -> Size:
     """
     held, peak = demand.held, demand.peak
     search = search_us(held, plan)
-    own = (measured.MAIN_PROCESS.value + search) * _MICRO
+    own = (measured.OWN.value + search) * _MICRO
     following = measured.FOLLOWED.value * _MICRO
     left = measured.BUSY - peak * following
     if left <= 0:
@@ -81,7 +81,7 @@ def size_of(demand: Demand, plan: KeyPlan) -> Size:
         raise UserError(msg)
     workers = max(1, math.ceil(peak * own / left))
     fingerprinting = peak * measured.CHARACTER.value * demand.characters * _MICRO
-    processes = max(1, math.ceil(fingerprinting / workers))
+    threads = max(1, math.ceil(fingerprinting / workers))
     sketch = measured.SKETCH.value
     in_memory = measured.ROW_MEMORY.value + sketch + measured.LIST_MEMORY.value * plan.tables
     index_memory_mib = math.ceil(in_memory * held / _MIB) + measured.ROCKSDB_MIB
@@ -97,7 +97,7 @@ def size_of(demand: Demand, plan: KeyPlan) -> Size:
         partitions=measured.WORKER_PARTITIONS * (workers + 1),
         index_memory_mib=index_memory_mib,
         memory=int(
-            index_memory_mib * _MIB + (measured.WORKER_MEMORY.value + processes * measured.PROCESS_MEMORY.value) * 1e6
+            index_memory_mib * _MIB + (measured.WORKER_MEMORY.value + threads * measured.THREAD_MEMORY.value) * 1e6
         ),
         disk=int(on_disk * held * measured.MERGING),
         log=int((measured.LOG[plan.tables].value + sketch + measured.ID.value) * held),

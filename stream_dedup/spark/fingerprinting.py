@@ -21,11 +21,10 @@ from stream_dedup.config.effective import fingerprint_settings_of, input_format_
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.entry_maker import checksum
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker, checksum
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
 from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.errors import UserError
-from stream_dedup.pool import FingerprintPool
 from stream_dedup.seed.entry_rows import ROWS_SCHEMA, batch_of
 
 PART_ROWS = 500
@@ -54,10 +53,7 @@ def fingerprint(
     config = config_of(config)
     check_articles(articles.schema, keep)
     settings = fingerprint_settings_of(config)
-    work = EntriesOfBatches(
-        Fingerprinting(settings, input_format_of(config), config.worker.article_limit_s, scheme_of(settings).id),
-        tuple(keep),
-    )
+    work = EntriesOfBatches(Fingerprinting(settings, input_format_of(config), scheme_of(settings).id), tuple(keep))
     fields = [*from_arrow_schema(ROWS_SCHEMA).fields, *(articles.schema[name] for name in keep)]
     return articles.mapInArrow(work.entries, StructType(fields))
 
@@ -78,7 +74,6 @@ class Fingerprinting(NamedTuple):
 
     settings: FingerprintSettings
     fmt: InputFormat
-    article_limit_s: float
     scheme_id: str
 
 
@@ -95,7 +90,7 @@ class EntriesOfBatches(NamedTuple):
                 yield self._made(batch.slice(start, PART_ROWS))
 
     def _made(self, articles: pa.RecordBatch) -> pa.RecordBatch:
-        columns: Columns = _pool(self.fingerprinting).submit(_records(articles)).result()
+        columns: Columns = _maker(self.fingerprinting)(_records(articles))
         entries = batch_of(columns, self.fingerprinting.scheme_id)
         for name in self.keep:
             entries = entries.append_column(name, articles.column(name))
@@ -103,8 +98,10 @@ class EntriesOfBatches(NamedTuple):
 
 
 @cache
-def _pool(work: Fingerprinting) -> FingerprintPool:
-    """Return the fingerprinter of this process, made once: Spark uses a Python process for many tasks.
+def _maker(work: Fingerprinting) -> EntryMaker:
+    """Return what makes entries in this process, made once: Spark uses a Python process for many tasks.
+
+    It works in the thread of the task, for Spark shares out the work.
 
     Raises:
         UserError: this machine's dictionaries are not those of the driver, or are missing.
@@ -116,10 +113,9 @@ def _pool(work: Fingerprinting) -> FingerprintPool:
             "install the same versions of stream_dedup and its packages on both"
         )
         raise UserError(msg)
-    # The pool of 0 processes works in this thread and limits the time of each article; Spark shares out the work.
-    pool = FingerprintPool(0, work.settings, work.fmt, work.article_limit_s)
-    pool.warm()
-    return pool
+    maker = EntryMaker(work.settings, work.fmt)
+    maker.fingerprinter.warm()
+    return maker
 
 
 def _records(articles: pa.RecordBatch) -> list[RawRecord]:

@@ -155,7 +155,7 @@ FINDING_SENTENCES: Mapping[FindingCode, FindingSentences] = _TOPIC_SENTENCES | {
     ),
     FindingCode.LAG_GROWS: FindingSentences(
         "the lag of {lag:,} articles grows by {growth:,.0f} a second",
-        "start more workers (at most one for each partition), or give them more processes",
+        "start more workers (at most one for each partition), or give them more cores",
     ),
     FindingCode.OTHER_SCHEME: FindingSentences(
         "the configuration gives scheme {configured}, the log has {in_force}",

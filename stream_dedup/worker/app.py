@@ -16,11 +16,13 @@ from prometheus_client import CollectorRegistry
 from stream_dedup.broker.client import unavailable_on_kafka_error, wait_for_broker
 from stream_dedup.broker.clients import check_client, worker_ports
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.cores import thread_count
 from stream_dedup.interpreter import short_pauses
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
-from stream_dedup.pool import FingerprintPool, process_count
-from stream_dedup.worker.fingerprinting import BatchFingerprinter
+from stream_dedup.threads import FingerprintThreads
+from stream_dedup.worker.fingerprinting import SourceEntryMaker
 from stream_dedup.worker.log_topic import KafkaLogTopic
 from stream_dedup.worker.opening import RebuildPlan, open_log, plan_rebuild
 from stream_dedup.worker.steps import Step, TrimStep
@@ -99,10 +101,7 @@ def _start(
     *,
     new_log: bool,
 ) -> Worker:
-    """Make, in this order: metrics, broker, pool, log and index, worker. The pool loads while the log is read.
-
-    Everything is loaded here, so that no article waits for it.
-    """
+    """Make, in this order: metrics, broker, what reads texts, log and index, worker."""
     check_client(config)
     metrics = Metrics(CollectorRegistry())
     metrics.watch_process()
@@ -118,10 +117,9 @@ def _start(
         )
         print(f"metrics: http://{server.address}/metrics", file=sys.stderr, flush=True)  # noqa: T201 - asked for by a port of 0
     wait_for_broker(config.kafka, stop.is_set)
-    processes = process_count(config.worker.processes)
     settings = fingerprint_settings_of(config)
-    pool = FingerprintPool(processes, settings, input_format_of(config), config.worker.article_limit_s, metrics)
-    stack.callback(pool.close)
+    maker = EntryMaker(settings, input_format_of(config))
+    maker.fingerprinter.warm()
     opened = open_log(
         config,
         KafkaLogTopic(config),
@@ -130,21 +128,23 @@ def _start(
     )
     stack.callback(opened.log.close)
     stack.callback(opened.index.close)
-    pool.warm()
     metrics.watch_disk(config.index.path)
-    metrics.pool_processes.set(max(processes, 1))
+    threads = thread_count(config.worker.threads)
+    metrics.fingerprint_threads.set(threads)
     metrics.identify(_version(), opened.scheme_id)
     transactional_id = worker_id(config.index.path, config.kafka.group)
     ports = worker_ports(config, transactional_id, opened.log, opened.record_bytes)
     stack.callback(ports.offsets.close)
     stack.callback(ports.watch_offsets.close)
+    make = SourceEntryMaker(maker, opened.record_bytes, settings.widths)
+    fingerprinter = stack.enter_context(FingerprintThreads(threads, make, metrics.fingerprinting))
     worker = Worker(
         WorkerParts(
             config=config,
             ports=ports,
             opened=opened,
             transactional_id=transactional_id,
-            fingerprinter=BatchFingerprinter(pool, processes, opened.record_bytes, settings.widths),
+            fingerprinter=fingerprinter,
             watchdog=Watchdog(ports.clock),
             metrics=metrics,
             stop=stop,

@@ -17,7 +17,7 @@ Rules:
 * An assignment has ended for everyone as soon as its membership is not the present one, before anyone has called
   ``end``.
 * Whoever holds a batch releases it exactly once: the committer after its transaction has an outcome, or the engine or
-  the committer when they drop it. The engine cancels the batch's work in the pool before it releases the batch.
+  the committer when they drop it. The engine cancels the batch's fingerprinting before it releases the batch.
 * The batches in flight are limited by number and by bytes: that limits the memory of the producers, too, which hold
   nothing that is not in flight. The number is for each eight partitions: a poll brings a batch of each, and the next
   one must not wait for its commit. A partition may have as much in flight as is left for all. However long the batches

@@ -55,8 +55,8 @@ class UnloggedSpan:
     """Consecutive rows of a batch that were not in the log when the engine received the batch."""
 
     rows: slice
-    columns: list[Future[Columns]]
-    """Of the rows in order, in pieces."""
+    columns: Future[Columns]
+    """Of the rows in order."""
     began: float
     """Monotonic seconds at which the present step of the span began."""
     appends: list[Append] | None = None
@@ -65,10 +65,6 @@ class UnloggedSpan:
     """Whether the metrics have its texts: an append that failed is made again, and they count once."""
     is_logged: bool = False
     """Whether every append was seen to be in the log."""
-
-    def is_fingerprinted(self) -> bool:
-        """Return whether the columns of all rows are there, or a failure."""
-        return all(part.done() for part in self.columns)
 
 
 def spans_of(wanted: NDArray[np.bool_]) -> list[slice]:

@@ -1,6 +1,6 @@
 """The engine does steps 2 to 6 of an article's way. Its thread is the only one that touches the index.
 
-    2, 3  decode and fingerprint, in the pool, the articles that are not in the log yet
+    2, 3  decode and fingerprint, in threads, the articles that are not in the log yet
     4     append their entries to the log
     5     read the log; apply every record, of this worker and of others, to the index in log order
     6     judge this worker's articles as of their log positions, oldest batch first
@@ -13,7 +13,7 @@ Rules:
 * Batches of one source partition leave in the order in which they were polled, so verdicts leave in source order. The
   batches of other partitions do not wait for them, but for a moment with those of the same poll (``gathering``).
 * Articles that were logged once and that a trim has forgotten are never logged again.
-* A batch whose assignment has ended is dropped, at whatever step it is, and its work in the pool is cancelled.
+* A batch whose assignment has ended is dropped, at whatever step it is, and its fingerprinting is cancelled.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stream_dedup.core.arrays import I64
-from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import make_batch
 from stream_dedup.core.fingerprint.entry_maker import checksum
 from stream_dedup.core.model import ROW_BITS, LogOffset, log_offset_of
@@ -53,9 +52,9 @@ if TYPE_CHECKING:
     from stream_dedup.core.model import Judgement
     from stream_dedup.index import LogIndex
     from stream_dedup.metrics.metrics import Metrics, Stage
-    from stream_dedup.ports import Append, Clock, Event, FingerprintLog, Partition
+    from stream_dedup.ports import Append, Clock, Event, FingerprintLog, Partition, SourceRecord
+    from stream_dedup.threads import FingerprintThreads
     from stream_dedup.worker.assignments import AssignmentOwner
-    from stream_dedup.worker.fingerprinting import BatchFingerprinter
     from stream_dedup.worker.log_tail import LogTail
     from stream_dedup.worker.topic_watch import TopicWatch
     from stream_dedup.worker.trimmer import Trimmer
@@ -80,7 +79,7 @@ class EngineParts:
     tail: LogTail
     log: FingerprintLog
     log_topic: str
-    fingerprinter: BatchFingerprinter
+    fingerprinter: FingerprintThreads[SourceRecord]
     watch: TopicWatch
     trimmer: Trimmer
     metrics: Metrics
@@ -170,8 +169,7 @@ class Engine:
         for batch, of_batch in zip(batches, unlogged, strict=True):
             spans = [UnloggedSpan(rows, next(columns), now) for rows in of_batch]
             for span in spans:
-                for part in span.columns:
-                    part.add_done_callback(self._wake_up)
+                span.columns.add_done_callback(self._wake_up)
             self._parts.on_step(Step.DECODING)
             self._pending.append(PendingBatch(batch, spans))
 
@@ -197,7 +195,7 @@ class Engine:
 
     def _append_when_fingerprinted(self, batch: PolledBatch, span: UnloggedSpan) -> bool:
         """Append a span if it is fingerprinted and its topic is still the one that was polled; return whether."""
-        if not span.is_fingerprinted():
+        if not span.columns.done():
             return False
         self._parts.on_step(Step.FINGERPRINTED)
         if not self._is_of_its_topic(batch):
@@ -220,7 +218,7 @@ class Engine:
 
     def _append(self, batch: PolledBatch, span: UnloggedSpan) -> None:
         """Append the rows that are still not in the log: another worker may have logged some meanwhile."""
-        columns = Columns.concat([part.result() for part in span.columns])
+        columns = span.columns.result()
         if not span.is_counted:
             self._observe_stage("decode_fingerprint", span)
             self._parts.metrics.count_texts(columns.statuses)
@@ -410,8 +408,7 @@ class Engine:
             self._pending.remove(pending)
             self._parts.assignments.end(pending.polled.assignment, "its membership has ended")
             for span in pending.spans:
-                for part in span.columns:
-                    part.cancel()
+                span.columns.cancel()
             self._parts.assignments.release(pending.polled)
 
     def _positions(self, batch: PolledBatch) -> I64:

@@ -32,7 +32,7 @@ class Gathering:
         for batch in pending:
             for span in batch.spans:
                 if span.appends is None and batch.polled.polled_at > self._ended_to:
-                    fingerprinted[span.is_fingerprinted()].add(batch.polled.polled_at)
+                    fingerprinted[span.columns.done()].add(batch.polled.polled_at)
         waiting = fingerprinted[True] & fingerprinted[False]
         if waiting and (self.until is None or now < self.until):
             self.until = self.until or now + GATHER_S

@@ -1,6 +1,6 @@
 """The log's tail: a thread that reads the log and queues its records in order.
 
-The engine therefore never waits for the broker: it is woken by new records, by results of the pool and by topic
+The engine therefore never waits for the broker: it is woken by new records, by fingerprinted records and by topic
 look-ups. The queue is bounded: while it is full, the thread waits.
 
 A worker that has no batch in flight only follows the others: no verdict waits for what it reads. Then the thread pauses

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from stream_dedup.config.model import Config
     from stream_dedup.metrics.metrics import Metrics
-    from stream_dedup.ports import Event, Thread, WorkerPorts
-    from stream_dedup.worker.fingerprinting import BatchFingerprinter
+    from stream_dedup.ports import Event, SourceRecord, Thread, WorkerPorts
+    from stream_dedup.threads import FingerprintThreads
     from stream_dedup.worker.opening import OpenedLog
     from stream_dedup.worker.watchdog import Watchdog
 
@@ -69,7 +69,7 @@ class WorkerParts:
     ports: WorkerPorts
     opened: OpenedLog
     transactional_id: str
-    fingerprinter: BatchFingerprinter
+    fingerprinter: FingerprintThreads[SourceRecord]
     watchdog: Watchdog
     metrics: Metrics
     stop: Event

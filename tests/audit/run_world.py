@@ -37,7 +37,6 @@ SOURCE, UNIQUE, REJECTED_TOPIC = Partition("articles", 0), Partition("unique", 0
 KEYS = {
     "kafka": {"group": GROUP, "brokers": "memory:1"},
     "topics": {"input": ["articles"], "unique": "unique", "duplicate": "duplicate", "rejected": "rejected"},
-    "worker": {"processes": 0},
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -18,10 +17,10 @@ from stream_dedup.core.entry import Batch, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker, rejected_columns
 from stream_dedup.core.headers import OmittedValue, output_headers
 from stream_dedup.core.model import Judgement, Status, Verdict, Widths
-from stream_dedup.core.reasons import TOO_SLOW
+from stream_dedup.core.reasons import DEFECT
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.core.text_column import Texts
-from stream_dedup.pool import FingerprintPool
+from stream_dedup.threads import FingerprintThreads
 from tests.audit.comparing import SOURCE_0, TOPICS, OutputRecord, counts, scope
 from tests.logs import TOPIC, LogOfTest, at, directed_rules
 
@@ -62,8 +61,9 @@ def compared(
     audit = Audit(plain, scope(committed={SOURCE_0: 0}, texts=True))
     for output in outputs:
         audit.add(output)
-    with closing(FingerprintPool(0)) as pool:
-        found = compare_texts(plain, np.array(wanted), [(at(one.offset), one) for one in records], pool, audit.copied)
+    given = [(at(one.offset), one) for one in records]
+    with FingerprintThreads(1, EntryMaker()) as fingerprinter:
+        found = compare_texts(plain, np.array(wanted), given, fingerprinter, audit.copied)
         audit.compared(len(wanted), found)
     return audit.report()
 
@@ -164,17 +164,17 @@ def test_omitted_value() -> None:
     )
 
 
-def limit_of_time(batch: Batch) -> Batch:
-    """The first entry, rejected by the limit of time."""
+def defect(batch: Batch) -> Batch:
+    """The first entry, rejected because the core panicked."""
     record = RECORDS[0]
     raw = RawRecord(record.key, record.value, "articles-0-0")
-    columns = Columns.concat([rejected_columns(raw, TOO_SLOW.format(limit=10), Widths()), entries(RECORDS[1:])])
+    columns = Columns.concat([rejected_columns(raw, DEFECT, Widths()), entries(RECORDS[1:])])
     return make_batch(columns, batch.topic_id, batch.topic, batch.partition, batch.offsets)
 
 
 def test_rejected_by_a_limit() -> None:
-    """A rejection that depends on the machine is not compared, and counted."""
-    found = compared(logged(limit_of_time))
+    """A rejection that depends on more than the record is not compared, and counted."""
+    found = compared(logged(defect))
     assert (faults(found), found.texts) == ({"not compared": 1}, 2)
 
 

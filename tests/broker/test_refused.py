@@ -24,9 +24,9 @@ COMMANDS = {
     "topics create": (),
     "rules apply": (),
     "rules apply --dry-run": (),
-    "seed lines": ("--processes=0",),
-    "seed --topic={input}": ("--processes=0",),
-    "run": ("--index=index", "--processes=0", "--metrics=off"),
+    "seed lines": (),
+    "seed --topic={input}": (),
+    "run": ("--index=index", "--metrics=off"),
 }
 """The commands that create something, with flags of their own."""
 

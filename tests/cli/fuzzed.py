@@ -23,8 +23,8 @@ from typing import Any
 
 SETTINGS: dict[str, tuple[str, ...]] = {
     "article": (),
-    "comment": ("--profile", "comment", "--processes", "2"),
-    "simhash": ("--profile", "simhash", "--distance", "7", "--processes", "0"),
+    "comment": ("--profile", "comment", "--threads", "2"),
+    "simhash": ("--profile", "simhash", "--distance", "7"),
     "article, with all": ("--scope", "scope", "--recrawl", "update", "--time-field", "n", "--window", "1h"),
 }
 """Flags of the four calls; the last reads every field there is."""

@@ -30,14 +30,14 @@ PROBES = PROFILES[DEFAULT_PROFILE].probes or 0
 
 
 def calibrated(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
-    assert run(["calibrate", "--json", "--processes", "0", *args]) == 0
+    assert run(["calibrate", "--json", *args]) == 0
     said: dict[str, Any] = json.loads(capsys.readouterr().out)
     return said
 
 
 def filtered(capsys: pytest.CaptureFixture[str], *args: str) -> list[dict[str, Any]]:
     """What ``filter`` adds to each line."""
-    assert run(["filter", "--processes", "0", *args]) == 0
+    assert run(["filter", *args]) == 0
     return [json.loads(line)["dedup"] for line in capsys.readouterr().out.splitlines()]
 
 
@@ -92,7 +92,7 @@ def test_kinds_of_text_and_scopes_are_kept_apart_as_in_filter(
     said = calibrated(capsys, str(mixed_texts))
     assert (said["lines"], said["rejected"], said["featureless"], said["exact"]) == (87, 2, 1, 4)
     assert said["exact_duplicates"] == 1
-    assert run(["filter", "--processes", "0", str(mixed_texts)]) == 3
+    assert run(["filter", str(mixed_texts)]) == 3
     verdicts = [json.loads(line)["dedup"]["verdict"] for line in capsys.readouterr().out.splitlines()]
     own = {figures["kind"]: cell_of(figures, figures["limit"], PROBES)["duplicates"] for figures in said["figures"]}
     assert set(own) == {"long", "short"}
@@ -339,7 +339,7 @@ def test_standard_input_says_what_the_file_says(
     out = tmp_path / "out"
     for flags in (["--json"], ["--html", "-"]):
         with long_texts.open("rb") as given, out.open("wb") as file:
-            process = fork(["calibrate", "--processes", "0", *flags, "-"], file.fileno(), given.fileno())
+            process = fork(["calibrate", *flags, "-"], file.fileno(), given.fileno())
         _, said = process.communicate()
         assert (process.returncode, said) == (0, b"")
         if flags == ["--json"]:

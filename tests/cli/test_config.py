@@ -71,13 +71,12 @@ def test_config_show_tells_what_the_profile_makes_of_it(
 
 
 def test_config_show_says_what_an_unset_key_means(capsys: pytest.CaptureFixture[str]) -> None:
-    """A key without a value is shown with what is in force: no window is for ever, no number of processes is not 0."""
+    """A key without a value is shown with what is in force: no window is for ever, no number of threads is not 0."""
     assert run(["config", "show"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    window, processes = lines[lines.index("# window =") - 1], lines[lines.index("# processes =") - 1]
+    window, threads = lines[lines.index("# window =") - 1], lines[lines.index("# threads =") - 1]
     assert window == "# time for which an article is remembered; default: for ever"
-    assert "0: the command fingerprints in its own process" in processes
-    assert processes.endswith("default: one for each core of its affinity and CPU quota")
+    assert threads.endswith("default: one for each core of its affinity and CPU quota")
 
 
 def test_config_check_tells_all_and_exits_2(capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,12 +99,12 @@ def test_calibrate(articles: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     """File names, ids and passages, for a terminal and on the page, where each is isolated from what is around it."""
     renamed = articles.rename(articles.with_name(HOSTILE))
     page = tmp_path / "page.html"
-    assert_harmless(output(capsys, "calibrate", "--processes", "0", "--html", str(page), str(renamed)))
+    assert_harmless(output(capsys, "calibrate", "--html", str(page), str(renamed)))
     html = page.read_text("utf-8")
     assert_harmless(html)
     assert html.count("<bdi>") == html.count("</bdi>") > 4
     assert f"<h1>Calibration of <bdi>{tmp_path}/in/\\x1b]0;title" in html
-    assert_harmless(output(capsys, "calibrate", "--processes", "0", "--json", str(renamed)))
+    assert_harmless(output(capsys, "calibrate", "--json", str(renamed)))
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_each_line_has_one_right_answer(setting: str, tmp_path: Path) -> None:
     """Each that is not blank comes out once, in its place, as it was, with a verdict; none changes another's."""
     lines = list(Fuzzer(SEED).lines(LINES))
     assert list(faults(lines, filtered_by(SETTINGS[setting], tmp_path)(b"\n".join(lines)))) == []
-    assert are_judged_alike(lines, filtered_by([*SETTINGS[setting], "--processes", "0"], tmp_path))
+    assert are_judged_alike(lines, filtered_by([*SETTINGS[setting]], tmp_path))
 
 
 RECORD = b'{"id":1,"text":"the ferry runs"}'

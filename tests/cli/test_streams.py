@@ -32,9 +32,9 @@ COMMANDS = {
     "explain --json": ["explain", "--json", "the ferry", "the bridge"],
     "config show": ["config", "show"],
     "config check": ["config", "check"],
-    "calibrate": ["calibrate", "--processes", "0", "{two}"],
-    "calibrate --json": ["calibrate", "--json", "--processes", "0", "{two}"],
-    "calibrate --html -": ["calibrate", "--html", "-", "--processes", "0", "{two}"],
+    "calibrate": ["calibrate", "{two}"],
+    "calibrate --json": ["calibrate", "--json", "{two}"],
+    "calibrate --html -": ["calibrate", "--html", "-", "{two}"],
     "index stats": ["index", "stats", "--index", "{index}"],
     "index verify": ["index", "verify", "--index", "{index}"],
 }

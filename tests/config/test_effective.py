@@ -59,7 +59,7 @@ def test_given_keys_stand_over_the_profile() -> None:
     ("section", "keys"),
     [
         ("match", {"limit": 40, "window": "1h", "recrawl": "update", "observe": True, "bucket_limit": 5}),
-        ("worker", {"processes": 3}),
+        ("worker", {"threads": 3}),
     ],
 )
 def test_what_only_the_verdict_depends_on_is_not_in_the_scheme(section: str, keys: dict[str, object]) -> None:

@@ -172,4 +172,4 @@ def test_every_number_has_two_ends(name: str) -> None:
 
 def test_the_numbers_are_found() -> None:
     """The check above is about all of them."""
-    assert {"kafka.session_timeout_s", "match.limit", "worker.processes", "features.seed"} <= set(numeric_keys())
+    assert {"kafka.session_timeout_s", "match.limit", "worker.threads", "features.seed"} <= set(numeric_keys())

@@ -151,6 +151,7 @@ PAGES: dict[str, Family] = {
     "ever more elements to make again": counted("<p><b x={}>x</p>"),
     "half elements, half blocks": lambda size: counted("<b x={}>")(size // 2) + "<p>x</p>" * (size // 16),
     "attributes": lambda size: counted("a{} ", before="<a ")(size) + ">",
+    "attributes without end": counted("a{} ", before="<a "),
     "attributes of the body": counted("<body a{}=1>"),
     "one attribute of any length": repeated("a b ", before='<a b="', behind='">'),
     "hidden": repeated("<i hidden>x</i>"),
@@ -213,7 +214,7 @@ class Path:
         """A record is ``json`` with the text in it, or the ``text`` itself, or the text is the whole ``record``."""
         self._kind = kind
         self._maker = EntryMaker(settings, InputFormat(kind="text" if kind == "text" else "json", max_bytes=LARGE))
-        self._maker.warm()
+        self._maker.fingerprinter.warm()
         self.seconds("warm \u4e00\u4e8c\u4e09 " * 200, 1)
 
     def seconds(self, text: str, runs: int) -> float:

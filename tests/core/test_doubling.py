@@ -40,6 +40,7 @@ FOUND = {
     "'@a.cn/'",
     "<!-- where much is open",
     "<div> and a stray end",
+    "attributes without end",
     "half surrogates",
 }
 """Families that found a quadratic step."""

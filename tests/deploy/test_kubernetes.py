@@ -10,6 +10,7 @@ import kubernetes_validate
 import pytest
 
 from stream_dedup.config.model import Config
+from stream_dedup.sizing.measured import THREAD_MEMORY, WORKER_MEMORY
 from stream_dedup.worker.worker import FORCED_EXTRA_S
 from tests.deploy.manifests import (
     DEPLOY,
@@ -167,9 +168,9 @@ def test_secrets_are_files(config: Config) -> None:
 
 
 def test_memory_covers_what_a_worker_needs(config: Config) -> None:
-    """The limit is above the sum of docs/sizing.md, with twice the processes."""
-    processes = int(WORKER["resources"]["limits"]["cpu"])
-    needed_mb = 2 * processes * 250 + 90 + 64 + config.index.memory_mib * 1.049
+    """The limit is above the sum of docs/sizing.md, with an index that takes 1.4 times its budget."""
+    threads = int(WORKER["resources"]["limits"]["cpu"])
+    needed_mb = threads * THREAD_MEMORY.value + WORKER_MEMORY.value + 64 + 1.4 * config.index.memory_mib * 1.049
     assert int(WORKER["resources"]["limits"]["memory"].removesuffix("Gi")) * 1074 > needed_mb
     assert WORKER["resources"]["requests"] == WORKER["resources"]["limits"]
 

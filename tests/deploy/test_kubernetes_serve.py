@@ -15,6 +15,7 @@ from stream_dedup.errors import UserError
 from stream_dedup.serve.checking import CHECKED_S
 from stream_dedup.serve.kept_groups import END_S
 from stream_dedup.serve.limits import BODIES, OPEN_PAGES
+from stream_dedup.sizing.measured import THREAD_MEMORY, WORKER_MEMORY
 from tests.deploy.manifests import (
     DEPLOY,
     FOLDER,
@@ -142,10 +143,11 @@ def test_the_service_ends_in_time(config: Config) -> None:
 
 
 def test_memory_covers_what_the_service_needs(config: Config) -> None:
-    """The limit is above the sum of docs/sizing.md: twice the processes, all bodies, the pages of the groups."""
-    parts_mb: list[float] = [90, 2 * config.serve.processes * 250, 100]
-    parts_mb.append(BODIES * config.serve.max_body_bytes // 10**6)
-    parts_mb.append(config.index.memory_mib * 1.049)
+    """The limit is above the sum of docs/sizing.md: the threads, all bodies, the pages of the groups."""
+    assert config.serve.threads is None, "as many as the limit has cores"
+    threads = int(SERVE["resources"]["limits"]["cpu"])
+    parts_mb = [WORKER_MEMORY.value, threads * THREAD_MEMORY.value, 100.0]
+    parts_mb.append(BODIES * config.serve.max_body_bytes / 10**6)
+    parts_mb.append(1.4 * config.index.memory_mib * 1.049)
     assert int(SERVE["resources"]["limits"]["memory"].removesuffix("Gi")) * 1074 > sum(parts_mb)
     assert SERVE["resources"]["requests"]["memory"] == SERVE["resources"]["limits"]["memory"]
-    assert int(SERVE["resources"]["limits"]["cpu"]) > config.serve.processes

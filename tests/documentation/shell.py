@@ -30,6 +30,7 @@ FOREIGN = frozenset(
             "sh",
             "sort",
             "du",
+            "apt",
             "pip",
             "openssl",
         ),

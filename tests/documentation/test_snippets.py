@@ -74,7 +74,11 @@ def _problems_of_python(source: str) -> Iterator[str]:
             yield from (f"{node.func.id} has no argument {word}" for word in given if word not in taken)
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=str)
+@pytest.mark.parametrize(
+    "block",
+    [pytest.param(block, marks=[pytest.mark.spark] * ("stream_dedup.spark" in block.content)) for block in BLOCKS],
+    ids=str,
+)
 def test_a_block_is_right_as_far_as_it_is_read(block: Block) -> None:
     """Commands exist, click accepts their flags and values, make has the targets; JSON, YAML and Python are read."""
     assert list(problems(block)) == []

@@ -13,13 +13,10 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, TypedDict
 
 from stream_dedup.cli import main as program
 from stream_dedup.index import LogIndex
-from tests.forked_children import forked_children
-from tests.forks import fork_forks
 
 
 class SetUp(TypedDict, total=False):
@@ -35,8 +32,6 @@ class SetUp(TypedDict, total=False):
     """Standard output without a buffer, as PYTHONUNBUFFERED makes it."""
     no_output: bool
     """Standard output is closed: Python has None for it."""
-    forks_children: bool
-    """The children of its pools are forked from a copy of it: they start in milliseconds."""
 
 
 _EFFECTS = ((os, "fsync"), (os, "replace"), (LogIndex, "commit"))
@@ -56,8 +51,7 @@ def main(set_up: str, *args: str) -> None:
     wanted: SetUp = json.loads(set_up)
     _set_up(wanted)
     sys.argv = ["stream-dedup", *args]
-    with forked_children(fork_forks()) if wanted.get("forks_children") else nullcontext():
-        program()
+    program()
 
 
 def _set_up(wanted: SetUp) -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.files.filtering import OTHER, STORY, Filter, PipedFilter, record, write
+from tests.waiting import wait_until
 
 Piped = Callable[..., PipedFilter]
+
+LONG_TEXTS, TEXT_S = 30, 0.3
+"""Texts that take so many seconds of processor time each."""
 
 
 def test_an_edited_copy_is_a_duplicate_of_the_first(tmp_path: Path, call: Filter) -> None:
@@ -102,7 +107,7 @@ def test_inputs_are_one_log_in_order(tmp_path: Path, call: Filter) -> None:
 
 def test_slow_input_is_answered_at_once(piped: Piped) -> None:
     """Each line has its answer before the next one is written."""
-    process = piped("--processes", 0)
+    process = piped()
     for number, verdict in enumerate(["unique", "duplicate", "duplicate"]):
         process.stdin.write(json.dumps(record(number, STORY)).encode() + b"\n")
         process.stdin.flush()
@@ -113,7 +118,7 @@ def test_slow_input_is_answered_at_once(piped: Piped) -> None:
 
 def test_ids_from_standard_input(piped: Piped) -> None:
     """A missing id on standard input is stdin and the line."""
-    process = piped("--processes", 0)
+    process = piped()
     line = json.dumps({"text": STORY}).encode() + b"\n"
     process.stdin.write(line * 2)
     process.stdin.close()
@@ -121,19 +126,41 @@ def test_ids_from_standard_input(piped: Piped) -> None:
 
 
 @pytest.mark.slow
-def test_many_processes_keep_the_order(tmp_path: Path, call: Filter) -> None:
-    """Lines leave in their order, with the verdicts of one process."""
+def test_many_threads_keep_the_order(tmp_path: Path, call: Filter) -> None:
+    """Lines leave in their order, with the verdicts of one thread."""
     texts = [f"{OTHER} Part {number % 400} of the series, number {number % 400 * 7919}." for number in range(1000)]
     source = write(tmp_path / "a", *(record(number, text) for number, text in enumerate(texts)))
-    outs = call("--processes", 2, source)
+    outs = call("--threads", 2, source)
     assert [out["id"] for out in outs] == list(range(1000))
-    assert outs == call("--processes", 0, source)
+    assert outs == call("--threads", 1, source)
+
+
+def state_of(pid: int) -> tuple[str, float]:
+    """The state of a process as the kernel names it, and the seconds of processor time that it has taken."""
+    state, *fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    return state, sum(map(int, fields[10:12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "expected"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_while_texts_take_long(tmp_path: Path, piped: Piped, number: int, expected: int) -> None:
+    """Texts of 1 MB, of the character that takes longest: it ends with those under way, and begins no other."""
+    source = write(tmp_path / "a", *(record(line, "ﷺ" * 320_000) for line in range(LONG_TEXTS)))
+    process = piped("--threads", 2, source)
+    begun_s = state_of(process.pid)[1]
+    wait_until(lambda: state_of(process.pid)[1] - begun_s > 1, 60, "it is at work on the texts")
+    sent_s = state_of(process.pid)[1]
+    process.send_signal(number)
+    wait_until(lambda: state_of(process.pid)[0] == "Z", 60, "it has ended")
+    taken_s = state_of(process.pid)[1] - sent_s
+    assert process.wait(10) == expected
+    assert taken_s < LONG_TEXTS * TEXT_S / 3
 
 
 def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path, piped: Piped) -> None:
     """`filter | head -1` says nothing on standard error."""
     source = write(tmp_path / "a", *(record(number, OTHER * 20) for number in range(3000)))
-    process = piped("--processes", 0, source)
+    process = piped(source)
     process.stdout.readline()
     process.stdout.close()
     assert process.wait(60) == 141

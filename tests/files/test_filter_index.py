@@ -13,7 +13,7 @@ import pytest
 from stream_dedup import fingerprint
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
-from stream_dedup.files.inputs import LINE_BATCH_LINES, LONE_BATCH_LINES
+from stream_dedup.files.inputs import LINE_BATCH_LINES
 from stream_dedup.index import LogIndex
 from tests.files.filtering import EDITED, OTHER, STORY, Filter, PipedFilter, record, write
 from tests.index.panics import SAID, planted_panic
@@ -29,14 +29,14 @@ def test_a_kept_index_knows_earlier_calls(tmp_path: Path, call: Filter) -> None:
     assert [out["dedup"]["match"]["id"] for out in again] == ["a", "b"]
 
 
-def test_one_process_alone_logs_more_lines_at_once(tmp_path: Path, call: Filter) -> None:
-    """The rules are the first log record, and each batch of lines is one."""
-    lines = [record(number, f"{number} {number}") for number in range(LONE_BATCH_LINES + 1)]
-    for processes, batches in ((0, 2), (1, -(-len(lines) // LINE_BATCH_LINES))):
-        index = tmp_path / f"index-{processes}"
-        call("--processes", processes, "--index", index, write(tmp_path / "a", *lines))
+def test_lines_are_logged_in_batches(tmp_path: Path, call: Filter) -> None:
+    """The rules are the first log record, and each batch of lines is one, however many threads there are."""
+    lines = [record(number, f"{number} {number}") for number in range(2 * LINE_BATCH_LINES + 1)]
+    for threads in (1, 2):
+        index = tmp_path / f"index-{threads}"
+        call("--threads", threads, "--index", index, write(tmp_path / "a", *lines))
         with LogIndex.read(index, scheme=None) as kept:
-            assert kept.next_offset == 1 + batches
+            assert kept.next_offset == 1 + 3
 
 
 def test_without_an_index_nothing_is_kept(tmp_path: Path, call: Filter) -> None:
@@ -109,7 +109,7 @@ def test_a_killed_call_leaves_a_kept_index_as_it_was(tmp_path: Path, call: Filte
     """Ended by a signal after it answered, it has kept nothing, and the next call works."""
     one, index = write(tmp_path / "1", record("a", OTHER)), tmp_path / "index"
     call("--index", index, one)
-    process = piped("--index", index, "--processes", 0)
+    process = piped("--index", index)
     process.stdin.write(json.dumps(record("b", STORY)).encode() + b"\n")
     process.stdin.flush()
     assert json.loads(process.stdout.readline())["dedup"]["verdict"] == "unique"
@@ -122,11 +122,11 @@ def test_a_killed_call_leaves_a_kept_index_as_it_was(tmp_path: Path, call: Filte
 def test_the_index_is_opened_before_a_line_is_read(tmp_path: Path, piped: Piped) -> None:
     """An index that another process has makes the call end though its input never comes."""
     index = tmp_path / "index"
-    first = piped("--index", index, "--processes", 0)
+    first = piped("--index", index)
     first.stdin.write(json.dumps(record("a", STORY)).encode() + b"\n")
     first.stdin.flush()
     first.stdout.readline()
-    second = piped("--index", index, "--processes", 0)
+    second = piped("--index", index)
     assert second.wait(30) == 2
     assert str(first.pid).encode() in second.stderr.read()
 

@@ -48,7 +48,7 @@ def ended(process: ForkedProcess) -> tuple[int, str]:
 
 
 def flags(tmp_path: Path, *, indexed: bool) -> list[object]:
-    return ["filter", "--processes", 0, *(["--index", tmp_path / "index"] if indexed else [])]
+    return ["filter", *(["--index", tmp_path / "index"] if indexed else [])]
 
 
 def verdicts_of_the_next_call(tmp_path: Path, source: Path) -> set[str]:
@@ -56,7 +56,7 @@ def verdicts_of_the_next_call(tmp_path: Path, source: Path) -> set[str]:
     out = tmp_path / "next.jsonl"
     out.unlink(missing_ok=True)
     args = ["--unique", out, "--duplicate", out, "--rejected", out, "--index", tmp_path / "index", source]
-    assert run(["filter", "--processes", "0", *map(str, args)]) == 0
+    assert run(["filter", *map(str, args)]) == 0
     lines = out.read_bytes().splitlines()
     assert len(lines) == LINES
     return {json.loads(line)["dedup"]["verdict"] for line in lines}
@@ -97,7 +97,7 @@ def test_a_full_device(tmp_path: Path, source: Path, fork: Fork) -> None:
 def test_a_disk_that_gets_full(tmp_path: Path, source: Path, fork: Fork, missing: int, unbuffered: bool) -> None:
     """A write that the disk takes only in part is an error, also where it is the last one."""
     whole, out = tmp_path / "whole", tmp_path / "out"
-    assert run(["filter", "--processes", "0", "--unique", str(whole), str(source)]) == 0
+    assert run(["filter", "--unique", str(whole), str(source)]) == 0
     room = whole.stat().st_size - missing
     with out.open("wb") as file:
         args = [*flags(tmp_path, indexed=True), source]

@@ -85,14 +85,6 @@ def test_batches_are_bounded_and_numbered(tmp_path: Path) -> None:
     ]
 
 
-def test_batches_may_have_more_lines(tmp_path: Path) -> None:
-    """The caller says how many lines a batch has at most."""
-    path = tmp_path / "a"
-    path.write_bytes(b"x\n" * (LINE_BATCH_LINES + 3))
-    batches = read_batches([str(path)], Progress(), most_lines=LINE_BATCH_LINES + 2)
-    assert [len(batch.lines) for batch in batches if batch is not None] == [LINE_BATCH_LINES + 2, 1]
-
-
 def test_a_batch_has_lines_of_one_input(tmp_path: Path) -> None:
     """Two inputs are two sources, in order, each counted from its first line."""
     (tmp_path / "a").write_bytes(b"1\n2\n")

@@ -104,7 +104,7 @@ def _chunks(drawn: Iterator[DrawnRecord]) -> Iterator[tuple[int, list[DrawnRecor
 def maker_of(way: str) -> EntryMaker:
     config = load_config(None, WAYS[way], {})
     maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config))
-    maker.warm()
+    maker.fingerprinter.warm()
     return maker
 
 

@@ -18,7 +18,7 @@ from tests.fuzz.records import DrawnRecord, RecordFuzzer
 from tests.worker.pipeline import Pipeline, pipeline
 
 PARTITIONS = 2
-SETTINGS: dict[str, Any] = {"worker": {"processes": 2}, "input": {"markup": "html"}}
+SETTINGS: dict[str, Any] = {"worker": {"threads": 2}, "input": {"markup": "html"}}
 RECORDS_A_SECOND = 20
 """At least so many are done in a second, on a machine that is busy with other things."""
 START_S = 120

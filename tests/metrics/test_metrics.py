@@ -20,6 +20,7 @@ from prometheus_client.samples import Sample
 from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Status, Verdict
 from stream_dedup.core.reasons import CODES
 from stream_dedup.errors import UserError
+from stream_dedup.metrics import timing
 from stream_dedup.metrics.batch_histogram import BatchHistogram
 from stream_dedup.metrics.buckets import DELAY_BUCKETS
 from stream_dedup.metrics.metrics import DECLARATIONS, PROCESS_METRICS, STAGES, Metrics
@@ -87,6 +88,17 @@ def test_health_pages_ask_each_time(server: MetricsServer, health: Health) -> No
 def test_other_pages_are_not_there(server: MetricsServer) -> None:
     """An unknown page answers 404 and names those that are."""
     assert get(server, "/")[0] == 404
+
+
+def test_the_time_of_fingerprinting_is_added_up(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of work that fails."""
+    times = iter([10.0, 12.5, 20.0, 20.25])
+    monkeypatch.setattr(timing, "perf_counter", lambda: next(times))
+    with metrics.fingerprinting():
+        pass
+    with pytest.raises(MemoryError), metrics.fingerprinting():
+        raise MemoryError
+    assert metrics.registry.get_sample_value("stream_dedup_fingerprint_busy_seconds_total") == 2.75
 
 
 def test_a_taken_port_is_told(server: MetricsServer, metrics: Metrics) -> None:

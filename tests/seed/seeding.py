@@ -13,15 +13,16 @@ from stream_dedup.config.effective import fingerprint_settings_of, input_format_
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.entry import Batch, LogRecord
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import Coordinates
 from stream_dedup.errors import RefusedError
 from stream_dedup.files.inputs import Progress
-from stream_dedup.pool import FingerprintPool
 from stream_dedup.ports import Append, FingerprintLog
 from stream_dedup.seed.articles import Archive
 from stream_dedup.seed.run import archives_in
 from stream_dedup.seed.seeding import Seeding, SeedTally, begin, read_log
 from stream_dedup.seed.topic import TopicArchive
+from stream_dedup.threads import FingerprintThreads
 from tests.memory.world import MemoryWorld
 
 MOST_SUBMITTED = 2
@@ -79,10 +80,11 @@ class SeedWorld:
         """Enter these archives, with their sources (by default those of files)."""
         config, tally = config or self.config(), SeedTally()
         wanted = sources or [archive.source[:2] for archive in archives]  # type: ignore[attr-defined]
-        with FingerprintPool(0, fingerprint_settings_of(config), input_format_of(config)) as pool:
+        maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config))
+        with FingerprintThreads(1, maker) as fingerprinter:
             read = read_log(config, self.waiting(config), wanted, lambda *_: None)
             begin(config, read)
-            Seeding(read, self.same_log, pool, MOST_SUBMITTED, tally).enter(archives, lambda: None)
+            Seeding(read, self.same_log, fingerprinter, MOST_SUBMITTED, tally).enter(archives, lambda: None)
         return tally
 
     def seed_files(self, *paths: Path, name: str | None = None, config: Config | None = None) -> SeedTally:

@@ -9,8 +9,6 @@ from unittest.mock import patch
 from stream_dedup.broker import log
 from stream_dedup.cli import run
 from stream_dedup.files import inputs
-from tests.forked_children import forked_children
-from tests.forks import fork_forks
 
 BATCH_LINES = 10
 SEED = 7
@@ -25,9 +23,5 @@ def archive_lines(count: int) -> list[str]:
 
 
 def main(config: str, archive: str) -> int:
-    with (
-        patch.object(inputs, "LINE_BATCH_LINES", BATCH_LINES),
-        patch.object(log, "MOST_UNACKNOWLEDGED", 2),
-        forked_children(fork_forks()),
-    ):
+    with patch.object(inputs, "LINE_BATCH_LINES", BATCH_LINES), patch.object(log, "MOST_UNACKNOWLEDGED", 2):
         return run(["seed", "--config", config, archive])

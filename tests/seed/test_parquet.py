@@ -140,5 +140,5 @@ def test_without_pyarrow_the_error_names_the_extra(
     """It is no dependency of the worker."""
     path = write(world, tmp_path / "archive", LINES)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(UserError, match=r"pip install 'stream-dedup\[spark\]'"):
+    with pytest.raises(UserError, match=r"pip install 'stream-dedup\[parquet\]'"):
         world.seed_files(path)

@@ -56,7 +56,7 @@ class Served:
         self._log.write_bytes(b"")
         with self._log.open("ab") as log, Path("/dev/null").open("rb") as nothing:
             streams = [nothing.fileno(), log.fileno(), log.fileno()]
-            arguments = ['{"forks_children": true}', "serve", "--config", str(self._config)]
+            arguments = ["{}", "serve", "--config", str(self._config)]
             self.process = forks().start("tests.files.dying_filter:main", arguments, streams)
         wait_until(lambda: "serve: " in self.log() or not self.runs, START_S, "the service listens")
 

@@ -8,8 +8,6 @@ import pytest
 from selenium.webdriver import Chrome
 
 from tests.browser import open_browser
-from tests.forked_children import forked_children
-from tests.forks import forks
 from tests.worker.conftest import make_pipeline
 
 __all__ = ["browser", "make_pipeline"]
@@ -19,10 +17,3 @@ __all__ = ["browser", "make_pipeline"]
 def browser() -> Iterator[Chrome]:
     with open_browser() as opened:
         yield opened
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_pools() -> Iterator[None]:
-    """Processes of a service in the test's process start in milliseconds."""
-    with forked_children(forks()):
-        yield

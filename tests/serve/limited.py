@@ -15,6 +15,7 @@ CUT_S = 20.0
 """A client that must be cut off is cut off within this time on a busy machine."""
 BODY = 64 << 10
 CONNECTIONS = 32
+THREADS = 3
 MARKUP = '<script>alert(1)</script><img src=x onerror="alert(2)"> a story about markup, told at some length here'
 HOST = b"Host: 127.0.0.1\r\n"
 
@@ -23,6 +24,7 @@ HOST = b"Host: 127.0.0.1\r\n"
 def limited_service(folder: Path) -> Iterator[MemoryService]:
     """Run a service whose log has an article full of markup."""
     limits = {"client_s": CLIENT_S, "max_body_bytes": BODY, "connections": CONNECTIONS, "queue_articles": 500}
+    limits |= {"threads": THREADS}
     made = MemoryService(folder, serve=limits)
     made.begin_log()
     made.log_articles([json.dumps({"id": MARKUP, "text": MARKUP}).encode()])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,11 +12,10 @@ import pytest
 
 from stream_dedup import Index, fingerprint
 from stream_dedup.config.effective import rules_of
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.text.decode import RawRecord
-from stream_dedup.errors import DefectError, UnavailableError, UserError
+from stream_dedup.errors import DefectError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
-from stream_dedup.pool import FingerprintPool
-from stream_dedup.pool.process import DeathError
 from stream_dedup.ports import Partition, PassingError
 from stream_dedup.serve.follower import NotReadyError
 from stream_dedup.serve.opening import opened_log
@@ -271,23 +268,6 @@ def test_a_log_is_only_read(made: MemoryService) -> None:
     assert calls.isdisjoint({"log.append", "log.cut", "log-topic.prepare"})
 
 
-@pytest.mark.expect_log("cannot be answered")
-def test_a_service_that_cannot_fingerprint_any_more_ends(made: MemoryService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who watches over it starts it again; it would refuse every check, and /readyz would not say so."""
-
-    def start(*_: object) -> None:
-        raise DeathError(1, 1)
-
-    with made.serve() as running:
-        monkeypatch.setattr("stream_dedup.pool.driver.ChildProcess", start)
-        (pid,) = running._fingerprinter._pool.pids  # type: ignore[union-attr] # a process of the service
-        os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: stat_of(pid) in {"Z", "gone"}, WAIT_S, "the process is dead")
-        assert made.call("POST", "/v1/check", {"text": STORIES[0]}).status == 503
-        with pytest.raises(UnavailableError, match="fingerprinting process"):
-            running.raise_failure()
-
-
 def test_what_is_asked_of_a_follower_that_has_failed_is_refused(
     made: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,32 +298,22 @@ def _failing(*_: object) -> None:
     raise ValueError(msg)
 
 
-def stat_of(pid: int) -> str:
-    """The state of a process, as the kernel names it."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
-    except OSError:
-        return "gone"
+def test_what_could_not_be_loaded_is_loaded_again(made: MemoryService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of words was missing at first: checks are answered, and do not say that the log has another scheme."""
+    warm, calls = Fingerprinter.warm, list[int]()
 
-
-def test_processes_that_could_not_be_started_are_started_again(
-    made: MemoryService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first time memory ran out: checks are answered, and do not say that the log has another scheme."""
-    warm, calls = FingerprintPool.warm, list[int]()
-
-    def fail_once(pool: FingerprintPool) -> None:
+    def fail_once(fingerprinter: Fingerprinter) -> None:
         calls.append(1)
         if len(calls) == 1:
-            msg = "no process could be started"
-            raise UnavailableError(msg)
-        warm(pool)
+            msg = "the file of words is missing"
+            raise UserError(msg)
+        warm(fingerprinter)
 
-    monkeypatch.setattr(FingerprintPool, "warm", fail_once)
+    monkeypatch.setattr(Fingerprinter, "warm", fail_once)
     fingerprinter = SchemeFingerprinter(made.config)
     try:
         scheme = rules_of(made.config).scheme
-        with pytest.raises(UnavailableError):
+        with pytest.raises(UserError):
             fingerprinter.use(scheme)
         fingerprinter.use(scheme)
         assert fingerprinter.get().scheme == scheme

@@ -5,15 +5,21 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 import pytest
 
-from tests.serve.limited import CONNECTIONS, CUT_S, HOST, MARKUP, assert_answers, limited_service
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.text.decode import RawRecord
+from tests.serve.limited import CONNECTIONS, CUT_S, HOST, MARKUP, THREADS, assert_answers, limited_service
 from tests.serve.served import MemoryService
 from tests.waiting import wait_until
+
+LARGE = 20_000
+"""Bytes above which a text is large here: no body may have so many as in truth."""
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +61,37 @@ def test_slow_bodies_shut_nobody_out(service: MemoryService) -> None:
         for _ in range(CONNECTIONS):
             assert service.call("POST", "/v1/check", {"text": MARKUP}).status == 200
         assert service.running._server.connections <= CONNECTIONS
+
+
+def test_large_texts_shut_nobody_out(service: MemoryService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several clients each has a large text that takes long: a thread is left for the others."""
+    make, ends, slow = EntryMaker.__call__, threading.Event(), list[int]()
+
+    def slowly(maker: EntryMaker, records: Sequence[RawRecord]) -> Columns:
+        if len(records[0].value or b"") > LARGE:
+            slow.append(len(records))
+            assert ends.wait(CUT_S)
+        return make(maker, records)
+
+    monkeypatch.setattr("stream_dedup.threads.CHUNK_BYTES", LARGE)
+    monkeypatch.setattr(EntryMaker, "__call__", slowly)
+    body = {"text": MARKUP + "a" * LARGE}
+    answers: list[int] = []
+    clients = [
+        threading.Thread(target=lambda: answers.append(service.call("POST", "/v1/check", body).status))
+        for _ in range(THREADS)
+    ]
+    try:
+        for client in clients:
+            client.start()
+        wait_until(lambda: len(slow) == THREADS - 1, CUT_S, "large texts occupy all threads but one")
+        for _ in range(3):
+            assert service.call("POST", "/v1/check", {"text": MARKUP}).status == 200
+    finally:
+        ends.set()
+        for client in clients:
+            client.join()
+    assert answers == [200] * THREADS
 
 
 def test_a_full_queue_refuses_at_once(service: MemoryService) -> None:

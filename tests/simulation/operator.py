@@ -18,7 +18,7 @@ from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.seed.logged import LoggedArticles
 from tests.memory.log import payload_of
 from tests.memory.partition import Message, PartitionLog
-from tests.simulation.fake_pool import columns_of, value_of
+from tests.simulation.fake_threads import columns_of, value_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import SimulatedWorld

@@ -12,7 +12,7 @@ from enum import StrEnum
 from random import Random
 from typing import Any
 
-from tests.simulation.fake_pool import value_of
+from tests.simulation.fake_threads import value_of
 
 LENGTH_S = 12.0
 """Virtual seconds in which articles are written and events happen."""

@@ -15,7 +15,7 @@ from stream_dedup.errors import UnavailableError
 from stream_dedup.index import LogIndex
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.ports import FingerprintLog, WorkerPorts
-from stream_dedup.worker.fingerprinting import BatchFingerprinter
+from stream_dedup.worker.fingerprinting import SourceEntryMaker
 from stream_dedup.worker.opening import open_log
 from stream_dedup.worker.steps import Step, TrimStep
 from stream_dedup.worker.watchdog import Watchdog
@@ -26,14 +26,14 @@ from tests.memory.log_topic import MemoryLogTopic
 from tests.memory.offsets import MemoryOffsets
 from tests.memory.sink import end_request, memory_sink
 from tests.memory.source import MemberSettings, MemorySource
-from tests.simulation.fake_pool import FakePool
+from tests.simulation.fake_threads import FakeThreads, columns_of
 from tests.simulation.link import Link
 from tests.simulation.memory_store import MemoryStore
 from tests.simulation.plan import SESSION_S, TRANSACTION_S, Plan
 from tests.simulation.scheduler import Actor, Process, Scheduler, VirtualClock
 
-POOL_S = 0.3
-"""Longest time of a task of the pool."""
+FINGERPRINT_S = 0.3
+"""Longest time in which records are fingerprinted."""
 
 
 @cache
@@ -96,14 +96,15 @@ class WorkerProcess:
         self._index = opened.index
         name = worker_id(config.index.path, config.kafka.group)
         widths = rules_of(config).scheme.widths
-        pool: Any = FakePool(self._later, self._pool_s, widths)
+        make = SourceEntryMaker(lambda records: columns_of(records, widths), opened.record_bytes, widths)
+        threads: Any = FakeThreads(self._later, self._fingerprint_s, make)
         self.worker = Worker(
             WorkerParts(
                 config=config,
                 ports=self._ports(name, opened.log),
                 opened=opened,
                 transactional_id=name,
-                fingerprinter=BatchFingerprinter(pool, 1, opened.record_bytes, widths),
+                fingerprinter=threads,
                 watchdog=Watchdog(self._clock, self._end_by_watchdog),
                 metrics=metrics(),
                 stop=self.stop,
@@ -140,5 +141,5 @@ class WorkerProcess:
     def _later(self, delay_s: float, run: Callable[[], None]) -> None:
         self._scheduler.call_at(self._scheduler.now() + delay_s, run)
 
-    def _pool_s(self) -> float:
-        return POOL_S * self._scheduler.rng.random() ** 2
+    def _fingerprint_s(self) -> float:
+        return FINGERPRINT_S * self._scheduler.rng.random() ** 2

@@ -39,6 +39,7 @@ from tests.logs import TOPIC, directed_rules, entries_batch, record, rules, sche
 from tests.random_logs import RandomEntries
 from tests.spark.sessions import session
 
+pytestmark = pytest.mark.spark
 ARTICLES = 250
 WAYS = {
     "k=3, long lists": rules(bucket_limit=3),
@@ -118,7 +119,6 @@ def made_by_core(records: Sequence[bytes | None], keys: Sequence[bytes | None], 
     )
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_spark_makes_the_same_entries_and_finds_the_same_matches(tmp_path: Path) -> None:
     """Entries through Parquet are those of the core, and matches those of the reference.
@@ -178,7 +178,7 @@ def _found(identity: str, judgement: Judgement) -> Found:
 def test_an_id_is_made_where_an_article_has_none() -> None:
     """Without an id, a key and a source, the checksum of the value is the id: the same on every machine."""
     config = Config()
-    work = Fingerprinting(fingerprint_settings_of(config), input_format_of(config), 10, rules_of(config).scheme.id)
+    work = Fingerprinting(fingerprint_settings_of(config), input_format_of(config), rules_of(config).scheme.id)
     batch = pa.record_batch({"value": ['{"text": "The ferry left."}', None], "place": [7, 8]})
     made = pa.Table.from_batches(EntriesOfBatches(work, ("place",)).entries(iter([batch])))
     checksums = [f"{checksum & (1 << 64) - 1:016x}" for checksum in made["checksum"].to_pylist()]
@@ -188,7 +188,7 @@ def test_an_id_is_made_where_an_article_has_none() -> None:
 def test_an_executor_with_other_dictionaries_is_refused() -> None:
     """A process that would make entries of another scheme than the driver stops the job and names both schemes."""
     config = Config()
-    work = Fingerprinting(fingerprint_settings_of(config), input_format_of(config), 10, "article/1-00000000")
+    work = Fingerprinting(fingerprint_settings_of(config), input_format_of(config), "article/1-00000000")
     batch = pa.record_batch({"value": ['{"text": "The ferry left."}']})
     with pytest.raises(UserError, match="the driver of article/1-00000000"):
         list(EntriesOfBatches(work, ()).entries(iter([batch])))

@@ -23,7 +23,7 @@ from stream_dedup.status.snapshot import LogState, PartitionState, Snapshot
 from tests.memory.partition import Message, PartitionLog
 from tests.memory.transactions import Session
 from tests.simulation import worker_process
-from tests.simulation.fake_pool import value_of
+from tests.simulation.fake_threads import value_of
 from tests.simulation.plan import Plan, plan_of
 from tests.simulation.run import stores_in_memory
 from tests.simulation.world import GROUP, SimulatedWorld

@@ -112,10 +112,10 @@ class World:
     def _renew(self) -> None:
         self.renewed += 1
 
-    def _submit_all(self, wanted: Sequence[tuple[Sequence[SourceRecord], Partition]]) -> list[list[Future[Columns]]]:
+    def _submit_all(self, wanted: Sequence[tuple[Sequence[SourceRecord], Partition]]) -> list[Future[Columns]]:
         futures: list[Future[Columns]] = [Future() for _ in wanted]
         self.columns |= {records[0].offset: future for (records, _), future in zip(wanted, futures, strict=True)}
-        return [[future] for future in futures]
+        return futures
 
     def begin(self) -> Assignment:
         self.membership = Membership(frozenset(), 1, "proof")

@@ -72,7 +72,7 @@ class Pipeline:
                 "partitions": self._partitions,
             },
             "index": {"path": str(self.folder / index), "fold_entries": 500},
-            "worker": {"processes": 0, "batch_records": 100, "shutdown_s": 10},
+            "worker": {"batch_records": 100, "shutdown_s": 10},
             "metrics": {"address": "off"},
         }
         for section, keys in self._sections.items():
@@ -228,7 +228,7 @@ class Pipeline:
         """Run a command of the program with this pipeline's configuration."""
         path, out, error = (self.folder / f"command.{name}" for name in ("toml", "out", "err"))
         path.write_text(toml_of(self.values("command")), "utf-8")
-        arguments = ['{"forks_children": true}', *command, "--config", str(path)]
+        arguments = ["{}", *command, "--config", str(path)]
         with Path(os.devnull).open("rb") as nothing, out.open("wb") as to, error.open("wb") as to_error:
             streams = [nothing.fileno(), to.fileno(), to_error.fileno()]
             running = forks().start("tests.files.dying_filter:main", arguments, streams)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation.fake_pool import value_of
+from tests.simulation.fake_threads import value_of
 from tests.simulation.plan import Plan, Write
 from tests.simulation.worker_process import WorkerProcess
 from tests.simulation.world import SimulatedWorld

@@ -1,65 +1,47 @@
-"""How a worker shares the records of a batch out among its fingerprinting processes."""
+"""Log entries of source records."""
 
 from __future__ import annotations
 
-from concurrent.futures import Future
-from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+import numpy as np
 
-from stream_dedup.worker.fingerprinting import (
-    CHUNK_BYTES,
-    CHUNK_RECORDS,
-    LEAST_SHARE_RECORDS,
-    BatchFingerprinter,
-    chunks,
-)
+from stream_dedup.broker.record import too_large_reason
+from stream_dedup.core.columns import Columns, names_of
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker, rejected_columns
+from stream_dedup.core.model import Widths
+from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.ports import SourceRecord
+from stream_dedup.worker.fingerprinting import SourceEntryMaker
+from tests.core.texts import STORY
 
-SIZES = st.lists(st.integers(0, CHUNK_BYTES // 3) | st.integers(CHUNK_BYTES - 2, CHUNK_BYTES + 2), max_size=60)
-
-
-@given(SIZES, st.integers(1, 20))
-@example([0] * (2 * CHUNK_RECORDS + 1), CHUNK_RECORDS)
-@example([], 8)
-def test_each_task_has_as_many_records_as_fit(sizes: list[int], most: int) -> None:
-    """Every record is in one task, in order; only a record of its own may be larger than a task, and none is added."""
-    parts = list(chunks(sizes, most))
-    assert [at for part in parts for at in range(len(sizes))[part]] == list(range(len(sizes)))
-    for part in parts:
-        assert 1 <= part.stop - part.start <= most
-        assert sum(sizes[part]) <= CHUNK_BYTES or part.stop - part.start == 1
-    for part, after in pairwise(parts):
-        full = part.stop - part.start == most
-        assert full or sum(sizes[part]) + sizes[after.start] > CHUNK_BYTES
+LIMIT = 2_000
 
 
-@pytest.mark.parametrize(
-    ("records", "processes", "tasks"),
-    [
-        (0, 2, []),
-        (1, 2, [1]),
-        (2 * LEAST_SHARE_RECORDS - 1, 2, [2 * LEAST_SHARE_RECORDS - 1]),
-        (2 * LEAST_SHARE_RECORDS, 2, [LEAST_SHARE_RECORDS] * 2),
-        (2 * LEAST_SHARE_RECORDS + 1, 2, [LEAST_SHARE_RECORDS + 1, LEAST_SHARE_RECORDS]),
-        (2 * LEAST_SHARE_RECORDS, 1, [2 * LEAST_SHARE_RECORDS]),
-        (4 * LEAST_SHARE_RECORDS, 8, [LEAST_SHARE_RECORDS] * 4),
-        (3 * CHUNK_RECORDS, 2, [CHUNK_RECORDS] * 3),
-    ],
-)
-def test_a_batch_is_shared_out_in_equal_tasks(records: int, processes: int, tasks: list[int]) -> None:
-    """No more than there are processes, and none so small that handing it over costs more than it saves."""
-    given: list[int] = []
+def source_record(offset: int, text: str, key: bytes | None = None) -> SourceRecord:
+    value = b'{"text": "%s"}' % text.encode()
+    made: Any = SimpleNamespace(topic="articles", partition=3, offset=offset, key=key, value=value, headers=())
+    record: SourceRecord = made
+    return record
 
-    def submit_all(wanted: list[tuple[list[object], object]]) -> list[Future[object]]:
-        given.extend(len(task) for task, _ in wanted)
-        return [Future() for _ in wanted]
 
-    pool: Any = SimpleNamespace(submit_all=submit_all)
-    record: Any = SimpleNamespace(topic="articles", partition=0, offset=0, key=None, value=b"text", headers=[])
-    widths: Any = None
-    BatchFingerprinter(pool, processes, 1 << 20, widths).submit([record] * records)
-    assert given == tasks
+def same(a: Columns, b: Columns) -> bool:
+    return all(np.array_equal(list(getattr(a, name)), list(getattr(b, name))) for name in names_of(Columns))
+
+
+def test_a_record_that_no_output_can_hold_is_rejected_unread() -> None:
+    """Its entry says so, under its key; the others, and all where none is too large, are as without it."""
+    maker = EntryMaker()
+    make = SourceEntryMaker(maker, LIMIT, Widths())
+    sound = [source_record(0, STORY[:40]), source_record(1, "好", b"own key"), source_record(2, STORY[:60])]
+    raw = [RawRecord(one.key, one.value, f"articles-3-{one.offset}") for one in sound]
+    assert same(make(sound), maker(raw))
+    large = source_record(7, "x" * LIMIT, b"large key")
+    reason = too_large_reason(large, LIMIT)
+    assert reason is not None
+    rejected = rejected_columns(RawRecord(large.key, large.value, "articles-3-7"), reason, Widths())
+    for at in range(len(sound) + 1):
+        made = make([*sound[:at], large, *sound[at:]])
+        assert same(made, Columns.concat([*([maker(raw[:at])] * (at > 0)), rejected, *([maker(raw[at:])] * (at < 3))]))
+        assert (made.ids[at], made.reasons[at]) == ("large key", reason)

@@ -3,7 +3,6 @@
 import itertools
 import random
 import signal
-import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -151,26 +150,3 @@ def test_graceful_stop(make_pipeline: MakePipeline, number: signal.Signals) -> N
     made.wait_done()
     made.stop(second)
     made.assert_sound()
-
-
-@pytest.mark.slow
-@pytest.mark.full
-def test_pool_ends_with_its_worker(make_pipeline: MakePipeline) -> None:
-    """After a SIGKILL of a worker none of its processes is left."""
-    made = make_pipeline(worker={"processes": 2})
-    worker = made.start()
-    made.wait_joined()
-    children = _descendants(worker.pid)
-    assert len(children) >= 2
-    worker.kill()
-    worker.wait()
-    for child in children:
-        subprocess.run(["tail", f"--pid={child}", "-f", "/dev/null"], timeout=60, check=True)
-
-
-def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
-    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in tasks.read_text().split():
-            found += [int(child), *_descendants(int(child))]
-    return found

@@ -29,6 +29,6 @@ pub fn text_of(html: &[u8]) -> Cow<'_, [u8]> {
         return Cow::Borrowed(html);
     }
     let html = halves::join(html);
-    let text = if nesting::is_too_deep(&html) { stripped::text_of(&html) } else { tree::text_of(&html) };
+    let text = nesting::parsable(&html).map_or_else(|| stripped::text_of(&html), tree::text_of);
     Cow::Owned(text.into_bytes())
 }

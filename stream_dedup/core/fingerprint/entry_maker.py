@@ -20,35 +20,23 @@ from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.decode import InputFormat, RawRecord, key_id
 from stream_dedup.core.text_column import Texts
 
-SENTENCE = "渡口的船今天早上开了。 The ferry left this morning."
-"""Fingerprinted when everything is loaded: what the libraries do at their first call is done, or has crashed, then."""
-
 
 class EntryMaker:
-    """Makes log entries from records. Use one instance per thread."""
+    """Makes log entries from records. Several threads may call it at the same time."""
 
     def __init__(self, settings: FingerprintSettings | None = None, fmt: InputFormat | None = None) -> None:
-        """Load nothing yet: dictionaries are loaded by ``warm`` or with the first records."""
+        """Load nothing yet: a user's words are loaded with the first records, or by the fingerprinter's ``warm``."""
+        self.fingerprinter = Fingerprinter(settings)
+        """What reads the texts."""
         self._format = fmt or InputFormat()
-        self._fingerprinter = Fingerprinter(settings)
-
-    def warm(self) -> None:
-        """Load dictionaries and tables now, and fingerprint a sentence.
-
-        Raises:
-            UserError: a package or its data are missing or differ from what the scheme names.
-        """
-        self._fingerprinter.warm()
-        fields = len(self._fingerprinter.settings.html)
-        self._fingerprinter.fingerprint([[SENTENCE] * fields])
 
     def __call__(self, records: Sequence[RawRecord]) -> Columns:
         """Make the entries of these records; an entry depends on its own record alone.
 
         Raises:
-            UserError: as ``warm``. No record raises.
+            UserError: a file of words cannot be read. No record raises.
         """
-        return self._fingerprinter.entries(records, self._format)
+        return self.fingerprinter.entries(records, self._format)
 
 
 def checksum(value: bytes | None) -> int:

@@ -10,7 +10,7 @@ elsewhere then: its configuration in the keeper's folder, the logs of Java in th
 
 The container is its own broker from ``start`` to ``close``: stopped, killed and started again, never made anew,
 so its data stays in it. testcontainers and the Docker client are imported when they are needed: they belong to
-the development extra.
+the extra ``[broker]``.
 """
 
 import contextlib

@@ -181,7 +181,7 @@ ENGLISH = {
     "problem.not-ready": "The service is not ready to answer.",
     "problem.other-scheme": "The configuration of this service has no settings for the scheme of the log, so texts "
     "cannot be fingerprinted. Start it with the configuration of the workers.",
-    "problem.timeout": "The text took too long. Texts of this size may exceed worker.article_limit_s.",
+    "problem.timeout": "The answer took too long. Try again, or with a shorter text.",
     "problem.other": "The text could not be checked.",
     # reasons of rejection
     "reason.no_value": "record without a value",
@@ -197,8 +197,6 @@ ENGLISH = {
     "reason.empty_text": "empty text",
     "reason.no_words": "no words",
     "reason.id_too_long": "id too long",
-    "reason.too_slow": "took too long",
-    "reason.killed": "process was killed twice",
     "reason.defect": "defect of the program",
     "reason.other": "other reason",
     # Groups

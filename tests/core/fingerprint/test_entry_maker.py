@@ -1,7 +1,6 @@
 """Log entries made from records."""
 
 import json
-import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +8,6 @@ import numpy as np
 import pytest
 import xxhash
 
-from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
-from stream_dedup.config.load import load_config
 from stream_dedup.core.columns import Columns, names_of
 from stream_dedup.core.entry import Batch, decode, encode, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker, rejected_columns
@@ -89,12 +86,6 @@ def test_no_records_no_entries() -> None:
     assert same(EntryMaker()([]), Columns.concat([]))
 
 
-def test_columns_survive_a_pickle() -> None:
-    """Pickling keeps every column, as the transfer between processes needs."""
-    columns = EntryMaker()(RECORDS)
-    assert same(pickle.loads(pickle.dumps(columns)), columns)  # noqa: S301 - our own
-
-
 def test_a_record_may_be_rejected_unseen() -> None:
     """A record rejected without being read has its key as id, and its checksum."""
     columns = rejected_columns(RECORDS[0], "too large", Widths())
@@ -144,11 +135,3 @@ def test_rejected_columns_are_as_wide_as_the_schemes() -> None:
     """A rejected entry has the margin width of its scheme."""
     columns = rejected_columns(RECORDS[0], "too large", Widths(16, 24))
     assert (columns.margins.shape, columns.sketches.shape) == ((1, 128), (1, 24))
-
-
-@pytest.mark.parametrize("fields", [{}, {"text": 1}, {"title": 2, "text": 1, "html": 1}])
-def test_everything_is_loaded_whatever_the_fields_are(fields: dict[str, int]) -> None:
-    """The sentence that is fingerprinted when everything is loaded has as many fields as an article."""
-    html = ["html"] if "html" in fields else []
-    config = load_config(None, {"input": {"fields": fields, "html_fields": html}} if fields else {}, {})
-    EntryMaker(fingerprint_settings_of(config), input_format_of(config)).warm()

@@ -8,7 +8,7 @@
 //!   of them before a thousand paragraphs make a million elements out of 20 kB.
 //! * Each attribute of a tag is compared with all other attributes of the tag.
 //!
-//! [`is_too_deep`] bounds all three. Tags are read exactly as a parser reads them, with attributes, comments and
+//! [`parsable`] bounds all three. Tags are read exactly as a parser reads them, with attributes, comments and
 //! scripts ([`Tokens`]). A start tag opens its element. An end tag closes the last element of its name only if the rules
 //! require it, because no element between them prevents it; all other elements stay counted. So the bound may be too
 //! high (an omitted optional end tag counts), and is never too low, except for the two elements that a table cell adds
@@ -138,9 +138,12 @@ impl<'a> Name<'a> {
     }
 }
 
-/// Whether a parser may exceed a limit of open elements, of elements to make again, or of attributes.
-pub fn is_too_deep(html: &str) -> bool {
-    !is_small(html) && OpenElements::new(html).read()
+/// What a parser is given of a page; none where it may exceed a limit of open elements, of elements to make again, or of
+/// attributes.
+///
+/// A tag in which the page ends is not given: the standard drops it, but only when its attributes were compared.
+pub fn parsable(html: &str) -> Option<&str> {
+    if is_small(html) { Some(html) } else { OpenElements::new(html).read().map(|size| &html[..size]) }
 }
 
 /// Whether a text is too small to be slow.
@@ -160,6 +163,8 @@ struct Open<'a> {
 /// The elements that a parser may have open while the tags of a page are read.
 struct OpenElements<'a> {
     html: &'a str,
+    /// Bytes before a tag in which the page ends.
+    size: usize,
     is_beyond: bool,
     open: Vec<Open<'a>>,
     /// Number of open elements that are strange, and of those that are foreign.
@@ -178,6 +183,7 @@ impl<'a> OpenElements<'a> {
     fn new(html: &'a str) -> Self {
         Self {
             html,
+            size: html.len(),
             is_beyond: false,
             open: Vec::new(),
             strange: 0,
@@ -189,8 +195,8 @@ impl<'a> OpenElements<'a> {
         }
     }
 
-    /// Read the page until a limit is exceeded; return whether one is.
-    fn read(mut self) -> bool {
+    /// Read the page until a limit is exceeded; return how much of it there is to parse if none is.
+    fn read(mut self) -> Option<usize> {
         let mut tokens = Tokens::new(self.html);
         while let Some(token) = tokens.next() {
             self.rebuilt += self.formatting.max(0) as usize;
@@ -200,7 +206,7 @@ impl<'a> OpenElements<'a> {
             }
             tokens.go_to(end);
         }
-        self.is_beyond()
+        (!self.is_beyond()).then_some(self.size)
     }
 
     fn is_beyond(&self) -> bool {
@@ -220,7 +226,10 @@ impl<'a> OpenElements<'a> {
             }
             Token::Comment { end } => end,
             Token::Declaration { written, end } => self.after_declaration(written, end),
-            Token::Unclosed => None,
+            Token::Unclosed { begin } => {
+                self.size = begin;
+                None
+            }
         }
     }
 
@@ -317,7 +326,8 @@ fn is_in_the_way(traits: Traits, between: &[Open]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::tree::tests::size_of;
-    use super::{MOST_ATTRIBUTES, MOST_OPEN, OpenElements, Token, Tokens, is_too_deep};
+    use super::super::tree::text_of;
+    use super::{MOST_ATTRIBUTES, MOST_OPEN, OpenElements, Token, Tokens, parsable};
 
     /// Elements for one start tag: a cell brings the body and the row of its table with it.
     const IMPLIED: usize = 3;
@@ -455,7 +465,7 @@ mod tests {
             numbered(2 * MOST_ATTRIBUTES, &|n| format!("<body a{n}>")),
         ];
         for page in repeated.iter().map(|one| one.repeat(twice)).chain(made) {
-            assert!(is_too_deep(&page), "{}", &page[..60]);
+            assert!(parsable(&page).is_none(), "{}", &page[..60]);
         }
     }
 
@@ -477,7 +487,23 @@ mod tests {
             format!("<p title=\"{}\" style='{}'>", "word ".repeat(10_000), "a: b; ".repeat(1000)),
         ];
         for page in repeated.iter().map(|one| format!("<table>{}", one.repeat(3000))).chain(made) {
-            assert!(!is_too_deep(&page), "{}", &page[..60]);
+            assert!(parsable(&page).is_some(), "{}", &page[..60]);
         }
+    }
+
+    #[test]
+    fn a_tag_in_which_the_page_ends_is_not_given_and_says_nothing() {
+        let ends = ["<a b", "<a b='", "</a x", "<a b=\"x> ", "<a/", "<a", "<a b=c>&amp<p x"];
+        let mut cut = 0;
+        for (seed, end) in (0..5_000).zip(ends.iter().cycle()) {
+            let html = Drawn(seed).page() + "a&amp" + end;
+            let Some(size) = OpenElements::new(&html).read() else { continue };
+            cut += usize::from(size < html.len());
+            assert_eq!(text_of(&html), text_of(&html[..size]), "{seed}: {html}");
+        }
+        assert!(cut > 2_000, "{cut}");
+        let attributes: Vec<_> = (0..99_999).map(|n| format!("a{n}")).collect();
+        let page = "<p>word ".repeat(300) + "<a " + &attributes.join(" ");
+        assert_eq!(parsable(&page).map(str::len), page.find("<a "));
     }
 }

@@ -22,7 +22,7 @@ pub enum Token<'a> {
         /// Where it ends.
         end: usize,
     },
-    /// A comment; it may have no end.
+    /// A comment, or a declaration in which the page ends; it may have no end.
     Comment {
         /// Where it ends.
         end: Option<usize>,
@@ -34,8 +34,11 @@ pub enum Token<'a> {
         /// Where it ends.
         end: usize,
     },
-    /// A tag or declaration in which the page ends.
-    Unclosed,
+    /// A tag in which the page ends.
+    Unclosed {
+        /// Where it begins.
+        begin: usize,
+    },
 }
 
 /// The tokens of a page, one after the other.
@@ -70,7 +73,7 @@ impl<'a> Tokens<'a> {
             [b'/', b'>', ..] => None,
             [b'/' | b'!' | b'?', ..] => Some(match memchr(b'>', &bytes[start..]) {
                 Some(size) => Token::Declaration { written: &self.html[start..=start + size], end: start + size + 1 },
-                None => Token::Unclosed,
+                None => Token::Comment { end: None },
             }),
             _ => None,
         }
@@ -91,7 +94,7 @@ impl<'a> Tokens<'a> {
             attributes += 1;
         }
         if bytes.get(at) != Some(&b'>') {
-            return Token::Unclosed;
+            return Token::Unclosed { begin: start };
         }
         let (tag, name, end) = (&self.html[start..=at], &self.html[name..name_end], at + 1);
         if bytes[start + 1] == b'/' {

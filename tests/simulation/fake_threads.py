@@ -1,4 +1,4 @@
-"""A pool of fingerprinting processes that takes virtual time, and whose fingerprints are trivial.
+"""Fingerprinting that takes virtual time, and whose fingerprints are trivial.
 
 The value of an article is text:
 
@@ -22,6 +22,7 @@ from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import checksum
 from stream_dedup.core.model import SIGNATURE_BYTES, Status, Widths
 from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.ports import SourceRecord
 
 UNREADABLE = "not readable"
 """The reason of every rejected record."""
@@ -72,33 +73,30 @@ def _number_of(story: str) -> int:
     return int.from_bytes(b"".join(halves), "big")
 
 
-class FakePool:
-    """Completes each chunk after a delay that ``delay_s`` draws, in whatever order that gives."""
+class FakeThreads:
+    """Completes each request after a delay that ``delay_s`` draws, in whatever order that gives."""
 
     def __init__(
-        self, later: Callable[[float, Callable[[], None]], None], delay_s: Callable[[], float], widths: Widths
+        self,
+        later: Callable[[float, Callable[[], None]], None],
+        delay_s: Callable[[], float],
+        make: Callable[[Sequence[SourceRecord]], Columns],
     ) -> None:
         """``later`` calls a function in so many seconds."""
         self._later = later
         self._delay_s = delay_s
-        self._widths = widths
+        self._make = make
 
-    def submit_all(self, wanted: Sequence[tuple[Sequence[RawRecord], object]]) -> list[Future[Columns]]:
+    def submit_all(self, wanted: Sequence[tuple[Sequence[SourceRecord], object]]) -> list[Future[Columns]]:
         """Return futures of the columns of these records, whatever their lanes."""
         return [self._submit(records) for records, _ in wanted]
 
-    def _submit(self, records: Sequence[RawRecord]) -> Future[Columns]:
+    def _submit(self, records: Sequence[SourceRecord]) -> Future[Columns]:
         future: Future[Columns] = Future()
 
         def complete() -> None:
             if future.set_running_or_notify_cancel():
-                future.set_result(columns_of(records, self._widths))
+                future.set_result(self._make(records))
 
         self._later(self._delay_s(), complete)
         return future
-
-    def warm(self) -> None:
-        """Everything is loaded."""
-
-    def close(self) -> None:
-        """No process is to be ended."""

@@ -1,11 +1,11 @@
-"""The number of fingerprinting processes is what affinity and quota allow, read from folders like the kernel's."""
+"""The number of fingerprinting threads is what affinity and quota allow, read from folders like the kernel's."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from stream_dedup.pool.cores import SMALL_INPUT_BYTES, process_count, usable_cores
+from stream_dedup.cores import thread_count, usable_cores
 
 PERIOD_US = 100_000
 
@@ -97,15 +97,5 @@ def test_no_control_groups(tmp_path: Path, own: str) -> None:
 def test_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     """A configured number counts whatever the machine allows; without one, the affinity is the process's own."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {3})
-    assert process_count(7) == 7
-    assert process_count(0) == 0
-    assert process_count(None) == 1
-
-
-def test_a_small_input_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no number is configured; an input of unknown size is not small."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {3})
-    assert process_count(None, SMALL_INPUT_BYTES - 1) == 0
-    assert process_count(None, SMALL_INPUT_BYTES) == 1
-    assert process_count(None, None) == 1
-    assert process_count(7, 0) == 7
+    assert thread_count(7) == 7
+    assert thread_count(None) == 1

@@ -1,0 +1,81 @@
+"""Articles that take long, and articles at which the native core panics, through real workers."""
+
+import json
+import re
+import urllib.request
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from stream_dedup.core.model import Verdict
+from stream_dedup.core.reasons import DEFECT
+from stream_dedup.threads import CHUNK_BYTES
+from tests.waiting import wait_until
+from tests.worker.conftest import MakePipeline
+from tests.worker.hostile_worker import WAITING, begun
+from tests.worker.mixture import records
+from tests.worker.pipeline import Pipeline
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
+SEED = 11
+EACH = 40
+LIMIT_S = 200
+COUNTED = re.compile(r'^stream_dedup_(articles|rejected)_total\{\w+="(\w+)"\} ([\d.]+)$', re.MULTILINE)
+
+
+def article(key: str, text: str) -> tuple[bytes, bytes]:
+    return key.encode(), json.dumps({"text": text}).encode()
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_slow_articles_hold_up_their_own_partitions_alone(
+    make_pipeline: MakePipeline, tmp_path: Path, threads: int
+) -> None:
+    """As many as there are threads, and all but one are at work on them: another partition is judged to its end."""
+    partitions = threads + 1
+    made = make_pipeline(partitions=partitions, kafka={"session_timeout_s": 30}, worker={"threads": threads})
+    *slow, other = made.partitions()
+    half = EACH // 2 * partitions
+    stream, done = records(2 * half, SEED), tmp_path / "done"
+    text = f"{'long ' * (CHUNK_BYTES // 4)}{WAITING}{done}"
+    made.produce([*stream[:half], *(article(f"slow {number}", text) for number in range(len(slow)))])
+    worker = made.start(program="tests.worker.hostile_worker:waiting")
+    wait_until(lambda: len(begun(done)) >= threads - 1, LIMIT_S, "all threads but one are at work on slow articles")
+    made.produce(stream[half : 2 * half])
+    wait_until(lambda: made.committed().get(other, 0) == EACH, LIMIT_S, "the other partition is judged to its end")
+    assert all(made.committed().get(partition, 0) <= EACH // 2 for partition in slow)
+    assert len(begun(done)) == threads - 1
+    done.touch()
+    made.wait_done(LIMIT_S)
+    made.stop(worker)
+    stamps = made.stamps()
+    assert len(stamps) == 2 * half + len(slow)
+    assert [stamps[partition.partition, EACH // 2].verdict for partition in slow].count(Verdict.UNIQUE) == 1
+    made.assert_sound()
+
+
+def counted(made: Pipeline) -> Counter[str]:
+    """What the worker's metrics say of the articles that it judged, by verdict, and by reason of rejection."""
+    (url,) = re.findall(r"^metrics: (\S+)$", made.log(), re.MULTILINE)
+    with urllib.request.urlopen(url, timeout=LIMIT_S) as answer:  # noqa: S310 - the worker's own
+        return Counter({name: int(float(count)) for _, name, count in COUNTED.findall(answer.read().decode())})
+
+
+def test_a_panic_rejects_its_article_and_is_counted(make_pipeline: MakePipeline) -> None:
+    """Each of them once, and nothing else; the articles beside it have the verdicts that they have without it."""
+    made = make_pipeline(metrics={"address": "127.0.0.1:0"}, worker={"threads": 2})
+    exact = [article(f"exact {number}", "好船渡口"[number % 4]) for number in range(3 * EACH)]
+    panicking = [article(f"story {number}", f"the ferry number {number} left at dawn") for number in range(EACH)]
+    made.produce([one for number in range(EACH) for one in (*exact[3 * number :][:3], panicking[number])])
+    worker = made.start(program="tests.worker.hostile_worker:panicking")
+    made.wait_done(LIMIT_S)
+    wait_until(
+        lambda: sum(counted(made)[verdict] for verdict in Verdict) == 4 * EACH, LIMIT_S, "all articles are counted"
+    )
+    assert counted(made) == Counter(unique=4, duplicate=3 * EACH - 4, rejected=EACH, defect=EACH)
+    made.stop(worker)
+    reasons = Counter((stamp.verdict, stamp.reason) for stamp in made.stamps().values())
+    assert reasons[Verdict.REJECTED, DEFECT] == EACH
+    made.assert_sound()
