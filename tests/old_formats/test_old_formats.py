@@ -88,7 +88,7 @@ def test_a_log_record_is_refused(name: str) -> None:
     assert decode_plain([raw] * 10) == [None] * 10
     message = (
         rf"^topic a\.log, offset 5: log record of format {raw[0]}, and this program reads format 5; "
-        "begin a new log with another --group$"
+        "begin a new log with another --group and other output topics$"
     )
     with pytest.raises(CorruptError, match=message):
         log_records("a.log", consumed)
@@ -211,7 +211,9 @@ def test_entries_in_parquet_are_refused(old: Path) -> None:
 def test_a_committed_offset_is_refused(commit: str) -> None:
     """Its metadata are not taken for those of an offset that was set by hand."""
     found = SimpleNamespace(offset=7, metadata=texts_of(commit)["source"], leader_epoch=3)
-    with pytest.raises(CorruptError, match=r"of articles-0 has the metadata 'topic_id=.*, .* another --group"):
+    with pytest.raises(
+        CorruptError, match=r"of articles-0 has the metadata 'topic_id=.*, .* another --group and other output topics"
+    ):
         committed_offset(("articles", 0), found)
     by_hand = SimpleNamespace(offset=7, metadata="", leader_epoch=3)
     assert committed_offset(("articles", 0), by_hand) == CommittedOffset(7, None, 3)  # type: ignore[arg-type]
