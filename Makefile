@@ -49,6 +49,8 @@ PROMETHEUS_IMAGE ?= stream-dedup/prometheus
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+# With make -j, too: one pip at a time in an environment, and nothing runs while it installs.
+.NOTPARALLEL:
 .PHONY: help docker setup run demo test test-full test-cluster test-spark lint bench quality fuzz simulate soak alerts boards docs wheel image check-image check-compose kafka-image prometheus-image clean
 
 help:
@@ -75,7 +77,7 @@ $(VENV)/.%: $(VENV)/.run
 
 # Built with what .run has: no package is fetched again for it, and after an edit cargo builds what changed.
 $(VENV)/.core: $(VENV)/.run native/Cargo.toml native/Cargo.lock $(shell find native/src native/build -type f)
-	@PATH=$(CURDIR)/$(BIN):$$PATH $(PIP) install --quiet --no-build-isolation --no-deps --editable .
+	@PATH='$(CURDIR)/$(BIN)':$$PATH $(PIP) install --quiet --no-build-isolation --no-deps --editable .
 	@touch $@
 
 run: setup
@@ -86,7 +88,7 @@ demo: setup
 
 # One test after another to whichever process is free: the long ones come first (tests/conftest.py).
 test: $(TOOLS)
-	@PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo test $(CRATE) --no-default-features
+	@PYO3_PYTHON='$(CURDIR)/$(BIN)/python' cargo test $(CRATE) --no-default-features
 	@$(BIN)/pytest --numprocesses $(JOBS) --dist load --maxschedchunk 1 $(ARGS)
 
 test-full: export STREAM_DEDUP_TESTS := full
@@ -104,7 +106,7 @@ lint: $(TOOLS) $(VENV)/.lint $(VENV)/.spark
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo --no-cache
 	@cargo fmt --check --manifest-path native/Cargo.toml
-	@PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo clippy $(CRATE) --all-targets -- --deny warnings
+	@PYO3_PYTHON='$(CURDIR)/$(BIN)/python' cargo clippy $(CRATE) --all-targets -- --deny warnings
 
 bench: $(TOOLS)
 	@$(BIN)/python -m benchmarks
@@ -148,7 +150,7 @@ check-compose: docker
 kafka-image: docker setup
 	@jars=$$($(BIN)/python -P -m stream_dedup.dev.broker) \
 	  && tar --create --transform 's,^\(.*\.jar\)$$,jars/\1,' -C deploy/kafka Dockerfile run \
-	    -C $(CURDIR)/stream_dedup/dev/broker log4j2.properties -C "$$jars" $$(ls $$jars) \
+	    -C '$(CURDIR)/stream_dedup/dev/broker' log4j2.properties -C "$$jars" $$(ls $$jars) \
 	  | docker build --tag $(KAFKA_IMAGE) -
 
 prometheus-image: docker
