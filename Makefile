@@ -24,9 +24,13 @@
 #             make check-compose: deploy/compose.yml with it, for real; make kafka-image, make prometheus-image: where
 #             apache/kafka and prom/prometheus cannot be pulled
 
-PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# An environment keeps its Python; where another one is given, it is made anew.
+PYTHON ?= $(firstword $(wildcard $(BIN)/python) python3)
+WHICH := import sys; print(sys.base_prefix, sys.version)
+OTHER := $(if $(filter-out file,$(origin PYTHON)),$(filter-out \
+  $(shell $(BIN)/python -c '$(WHICH)' 2>/dev/null),$(or $(shell $(PYTHON) -c '$(WHICH)' 2>/dev/null),none)))
 # The oldest Rust that builds the native core.
 RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' native/Cargo.toml)
 PIP := $(BIN)/pip --disable-pip-version-check
@@ -51,7 +55,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # With make -j, too: one pip at a time in an environment, and nothing runs while it installs.
 .NOTPARALLEL:
-.PHONY: help docker setup run demo test test-full test-cluster test-spark lint bench quality fuzz simulate soak alerts boards docs wheel image check-image check-compose kafka-image prometheus-image clean
+.PHONY: help docker setup run demo test test-full test-cluster test-spark lint bench quality fuzz simulate soak alerts boards docs wheel image check-image check-compose kafka-image prometheus-image clean other
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -63,13 +67,13 @@ docker:
 # running and building need, the others of one extra; .core says that the native core is built and the program installed.
 setup: $(VENV)/.core
 
-$(VENV)/.run: pyproject.toml deploy/requirements.py
+$(VENV)/.run: pyproject.toml deploy/requirements.py $(if $(OTHER),other)
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' \
 	  || { echo 'Python 3.11 to 3.14 is needed; $(PYTHON) is another: make PYTHON=/path/to/python3.11'; exit 1; }
 	@[ "$$(printf '%s\n' $(RUST) "$$(cargo --version 2>/dev/null | cut -d ' ' -f 2)" | sort -V | head -n 1)" = $(RUST) ] \
 	  || { echo 'Rust $(RUST) or later is needed: apt install cargo-web (Debian 12), apt install cargo (Debian 13), or rustup'; exit 1; }
 	@echo 'Setting up $(VENV) (the first time takes a minute or two)'
-	@$(PYTHON) -m venv $(VENV) || { echo 'Python cannot make environments here: apt install python3-venv'; exit 1; }
+	@$(PYTHON) -m venv $(if $(OTHER),--clear )$(VENV) || { echo 'Python cannot make environments here: apt install python3-venv'; exit 1; }
 	@$(call install,build broker serve)
 
 $(VENV)/.%: $(VENV)/.run

@@ -19,18 +19,18 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
 LATER = 4_102_444_800
 """A time after that of every file, 2100."""
 
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "PYTHON"))}
+
 
 def commands(target: str, venv: Path) -> str:
     """The commands that make would run for a target with this environment."""
     command = ["make", "--dry-run", f"VENV={venv}", target]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
 
 
 def made(folder: Path, *given: str) -> str:
     """Run make in a folder that has our Makefile; return what it says."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-    done = subprocess.run(["make", *given], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(["make", *given], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -110,3 +110,12 @@ def test_one_pip_at_a_time_with_j(clone: Path) -> None:
     """Two that installed the same package into one environment side by side could break it."""
     made(clone, "-j8", *(f".venv/.{name}" for name in sorted(TEST)))
     assert (clone / "log").read_text("utf-8") == "begins\nends\n" * len(TEST)
+
+
+def test_an_environment_keeps_its_python(clone: Path) -> None:
+    """Another one that is given makes it anew; a change of pyproject.toml does not mix two in one environment."""
+    assert "-m venv" not in made(clone, "--dry-run", f"PYTHON={sys.executable}", ".venv/.run")
+    program(clone / "another", "echo of another version")
+    assert "./another -m venv --clear .venv" in made(clone, "--dry-run", "PYTHON=./another", ".venv/.run")
+    os.utime(clone / ".venv/.run", (0, 0))
+    assert ".venv/bin/python -m venv .venv" in made(clone, "--dry-run", ".venv/.run")
