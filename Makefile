@@ -79,10 +79,12 @@ $(VENV)/.run: pyproject.toml deploy/requirements.py $(if $(OTHER),other)
 $(VENV)/.%: $(VENV)/.run
 	@$(call install,$*)
 
-# Built with what .run has: no package is fetched again for it, and after an edit cargo builds what changed.
+# Built with what .run has: no package is fetched again for it, and after an edit cargo builds what changed. The
+# time of .core is that before the build: what is edited meanwhile is built by the next call.
 $(VENV)/.core: $(VENV)/.run native/Cargo.toml native/Cargo.lock $(shell find native/src native/build -type f)
+	@touch $@.begun
 	@PATH='$(CURDIR)/$(BIN)':$$PATH $(PIP) install --quiet --no-build-isolation --no-deps --editable .
-	@touch $@
+	@mv $@.begun $@
 
 run: setup
 	@$(BIN)/python -P -m stream_dedup.dev.demo

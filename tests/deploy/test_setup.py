@@ -119,3 +119,13 @@ def test_an_environment_keeps_its_python(clone: Path) -> None:
     assert "./another -m venv --clear .venv" in made(clone, "--dry-run", "PYTHON=./another", ".venv/.run")
     os.utime(clone / ".venv/.run", (0, 0))
     assert ".venv/bin/python -m venv .venv" in made(clone, "--dry-run", ".venv/.run")
+
+
+def test_an_edit_while_the_core_is_built_is_built_next(clone: Path) -> None:
+    """The build may have read the file before."""
+    edited = clone / "native/src/lib.rs"
+    program(clone / ".venv/bin/pip", f"touch '{edited}'; echo built")
+    assert made(clone, "setup") == "built\n"
+    program(clone / ".venv/bin/pip", "echo built")
+    assert made(clone, "setup") == "built\n"
+    assert "built" not in made(clone, "setup")
