@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import uuid
 import zipfile
 from collections.abc import Callable
@@ -192,6 +193,21 @@ def test_a_groups_store_is_refused(old: Path) -> None:
     shutil.rmtree(old / "groups")
     with closing(GroupStore.open(old / "groups", LOG_ID)) as store:
         assert store.size()[0] == 0
+
+
+def test_a_groups_store_of_a_killed_process_is_refused(old: Path, tmp_path: Path) -> None:
+    """What it had committed stays in its write-ahead log, which is not merged into the file and deleted."""
+    folder = tmp_path / "killed"
+    with closing(sqlite3.connect(old / "groups" / "groups.sqlite")) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        with connection:
+            connection.execute("UPDATE state SET next_number = next_number + 1")
+        shutil.copytree(old / "groups", folder)
+    files = [folder / "groups.sqlite", folder / "groups.sqlite-wal"]
+    before = [file.read_bytes() for file in files]
+    with pytest.raises(UserError, match="has format 2, and this program reads format 3"):
+        GroupStore.open(folder, LOG_ID)
+    assert [file.read_bytes() for file in files] == before
 
 
 def test_entries_in_parquet_are_refused(old: Path) -> None:
