@@ -29,6 +29,7 @@ from stream_dedup.files.lines import MAX_LINE_BYTES, Line, Numbered, UnreadLine,
 DELIMITERS = (b",", b";", b"\t")
 """Of CSV; where the header has as many of two, the first one."""
 _NAMED_DELIMITER = re.compile(rb"sep=(.)\r?", re.IGNORECASE)
+_QUOTED = re.compile(rb'"[^"]*"')
 _QUOTES = "a quotation mark is not closed or not doubled"
 _RETURN = "a carriage return within a line"
 
@@ -60,7 +61,7 @@ def rows(chunks: Iterable[bytes | None], name: str, delimiter: bytes | None) -> 
         if (named := _NAMED_DELIMITER.fullmatch(line)) is not None:
             delimiter = named[1]
         elif not is_blank(line):
-            chosen = delimiter or max(DELIMITERS, key=line.count)
+            chosen = delimiter or max(DELIMITERS, key=_QUOTED.sub(b"", line).count)
             yield from _Rows(name, chosen.decode("latin-1"), (number, line), found).read()
 
 

@@ -139,7 +139,7 @@ _LEADING = re.compile(rb"(?:\s|" + BYTE_ORDER_MARK + rb")*+")
 _ARRAY = re.compile(rb'\[\s*+(?:[{\["\]]|(?:null|true|false|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*[,\]])')
 _OBJECT_OF_LINES = re.compile(rb"\{[ \t\r]*+\n|\x1e")
 """The beginning of an object over several lines, or of a JSON text sequence (RFC 7464)."""
-_UNDECIDED = re.compile(rb"(?:\{[ \t\r]*+|\[\s*+[-+.\w]*+\s*+)?\Z")
+_UNDECIDED = re.compile(rb"(?:\{[ \t\r]*+|\[\s*+[-+.\w]*+\s*+|\xef\xbb?)?\Z")
 _PAGE = re.compile(rb"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _MARKUP = re.compile(rb"<(?:[!?]|/?[A-Za-z])")
 _SUFFIX = re.compile(r"\.(csv|tsv|tab)(?:\.(?:gz|zstd?|xz|bz2))?\Z", re.IGNORECASE)
@@ -188,14 +188,14 @@ def recognised(head: bytes, name: str, form: InputForm, *, of_records: bool, end
         return "json"
     if not ended and _UNDECIDED.match(head, begin) and len(head) < MAX_SPACE_BYTES:
         return None
-    suffix = _SUFFIX.search(name)
-    if suffix is not None and not head.startswith(b"{", begin):
-        return "csv" if suffix[1].lower() == "csv" else "tsv"
     if of_records and _PAGE.match(head, begin):
         _refuse(name, "HTML", _PAGE_REMEDY)
     if of_records and _MARKUP.match(head, begin):
         _refuse(name, "XML", _MARKUP_REMEDY)
-    return "jsonl"
+    suffix = _SUFFIX.search(name)
+    if suffix is None or head.startswith(b"{", begin):
+        return "jsonl"
+    return "csv" if suffix[1].lower() == "csv" else "tsv"
 
 
 def _needs_more(head: bytes) -> bool:
@@ -252,7 +252,7 @@ def _is_text_in(head: bytes, encoding: str) -> bool:
         text = codecs.getincrementaldecoder(encoding)().decode(head)
     except UnicodeDecodeError:
         return False
-    return bool(text) and all(one.isprintable() or one.isspace() for one in text.removeprefix("\ufeff"))
+    return bool(text.strip()) and all(one.isprintable() or one.isspace() for one in text)
 
 
 def _is_binary(head: bytes) -> bool:
