@@ -76,8 +76,8 @@ def command(  # noqa: PLR0917 - one argument for each flag
     it must not be an input. A call that is killed may leave a temporary file .stream-dedup-*.tmp beside it.
 
     --plain writes each record as it came, without `dedup`: unique ones to standard output, duplicates and rejected
-    lines only where --duplicate and --rejected name a FILE. (Of a line that cannot be read as one, --rejected gets the
-    object described above.)
+    lines only where --duplicate and --rejected name a FILE. (Of a line that is too long or cannot be decoded, and of a
+    row that is broken, --rejected gets the object described above.)
 
     --index DIR keeps the index for later calls; a call that fails leaves it unchanged. The rules
     (--limit, --window and so on) are those of this call and hold for its own lines; the profile cannot change.

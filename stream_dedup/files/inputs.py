@@ -3,7 +3,7 @@
 Rules:
 
 * Each input is opened once and read once, from beginning to end, so that a named pipe works like a file.
-* What an input is shows its content (``recognition``): it may be compressed (``compressed``), in another encoding
+* The content of an input shows what it is (``recognition``): it may be compressed (``compressed``), in another encoding
   (``encodings``), lines (``lines``), JSON over several lines (``json_documents``), CSV (``delimited``) or Parquet
   (``parquet_rows``). Whatever it is, a record becomes one line of JSON, as if it had been JSON Lines.
 * Progress counts the bytes that are read, not the unpacked ones.

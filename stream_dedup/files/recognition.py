@@ -1,4 +1,4 @@
-"""What an input is, by its first bytes: read as what it is, or refused before its first record.
+"""Recognises inputs by their first bytes: what each is read as, or why it is refused before its first record.
 
 ``form.FORMATS`` are read. Everything else that is recognised here is refused with one line: the input, its format, and
 a command that makes it readable. What nothing here describes is read as lines, each of which has a verdict of its own.

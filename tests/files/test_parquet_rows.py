@@ -45,7 +45,7 @@ VALUES: list[tuple[pa.Array, list[str]]] = [
     (pa.array(["文".encode(), b"\xff\0"], pa.binary()), ['"文"', '{"base64":"/wA="}']),
     (pa.array([date(2024, 2, 29)]), ['"2024-02-29"']),
     (pa.array([time(1, 2, 3, 4)]), ['"01:02:03.000004"']),
-    (pa.array([datetime(2024, 1, 2, 3, 4, 5, 6)]  # noqa: DTZ001 - it has none), ['"2024-01-02T03:04:05.000006"']),
+    (pa.array([datetime(2024, 1, 2, 3, 4, 5, 6, UTC)], pa.timestamp("us")), ['"2024-01-02T03:04:05.000006"']),
     (pa.array([1_704_164_645_000_000_007], pa.timestamp("ns", "UTC")), ['"2024-01-02T03:04:05+00:00"']),
     (
         pa.array([datetime(2024, 1, 2, 3, tzinfo=UTC)], pa.timestamp("ms", "Asia/Shanghai")),

@@ -1,4 +1,4 @@
-"""What an input is shows its content: formats that are read, and those that are refused with their name."""
+"""The content of an input shows what it is: formats that are read, and those that are refused with their name."""
 
 from __future__ import annotations
 
