@@ -31,7 +31,10 @@ DELIMITERS = (b",", b";", b"\t")
 _NAMED_DELIMITER = re.compile(rb"sep=(.)\r?", re.IGNORECASE)
 _QUOTED = re.compile(rb'"[^"]*"')
 _QUOTES = "a quotation mark is not closed or not doubled"
+_LONG = "too long or a quotation mark is not closed"
 _RETURN = "a carriage return within a line"
+_PROBLEMS = ((_LONG, _LONG), ("limit", _LONG), ("new-line", _RETURN))
+"""What an error of the reader says, and what it means."""
 
 
 class _NoDataError(Exception):
@@ -87,7 +90,7 @@ class _Rows:
                 self._feed.give_back(0)
                 yield None
             except csv.Error as error:
-                yield self._broken(_RETURN if "new-line" in str(error) else _QUOTES)
+                yield self._broken(next((problem for said, problem in _PROBLEMS if said in str(error)), _QUOTES))
             else:
                 raw = b"\n".join(line for _, line in self._feed.row if isinstance(line, bytes))
                 if fields and not is_blank(raw) and (line := self._row(fields, raw)):
@@ -147,8 +150,7 @@ class _Feed:
         self.row.append((number, line))
         self._size += len(line) if isinstance(line, bytes) else line.length
         if isinstance(line, UnreadLine) or self._size > MAX_LINE_BYTES:
-            msg = "too long"
-            raise csv.Error(msg)
+            raise csv.Error(_LONG)
         return line.decode("utf-8", "surrogateescape") + "\n"
 
     def begin_row(self) -> None:

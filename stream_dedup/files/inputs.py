@@ -126,7 +126,7 @@ def total_bytes(names: Sequence[str]) -> int | None:
 
 
 class Copies:
-    """Copies of the inputs that cannot be read twice: pipes and standard input.
+    """Copies of inputs that must be read twice, or not in order, and cannot be: pipes, standard input, packed Parquet.
 
     Each copy is a temporary file without a name, which the system removes when the process ends.
     """
@@ -146,8 +146,8 @@ class Copies:
             write_all(self._files[source].fileno(), chunk)
         except OSError as error:
             msg = (
-                f"temporary folder {tempfile.gettempdir()}: the copy of a pipe cannot be written ({error.strerror}); "
-                "make room, set TMPDIR to another folder, or name a file as input"
+                f"temporary folder {tempfile.gettempdir()}: the copy of an input cannot be written ({error.strerror}); "
+                "make room, set TMPDIR to another folder, or name a file that is not compressed"
             )
             raise UnavailableError(msg) from error
 
@@ -324,7 +324,6 @@ class _Input:
         """Whether this is a file of Parquet, which need not be copied."""
         return (
             not self.waits
-            and self._copies is None
             and self._form.format in {None, "parquet"}
             and self._form.encoding is None
             and os.pread(self._descriptor, len(PARQUET_MAGIC), 0) == PARQUET_MAGIC

@@ -139,7 +139,7 @@ _LEADING = re.compile(rb"(?:\s|" + BYTE_ORDER_MARK + rb")*+")
 _ARRAY = re.compile(rb'\[\s*+(?:[{\["\]]|(?:null|true|false|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*[,\]])')
 _OBJECT_OF_LINES = re.compile(rb"\{[ \t\r]*+\n|\x1e")
 """The beginning of an object over several lines, or of a JSON text sequence (RFC 7464)."""
-_UNDECIDED = re.compile(rb"(?:\{[ \t\r]*+|\[\s*+[-+.\w]*+\s*+|\xef\xbb?)?\Z")
+_UNDECIDED = re.compile(rb"(?:\{[ \t\r]*+|\[\s*+[-+.\w]*+\s*+|<[^>\n]{0,64}|\xef\xbb?)?\Z")
 _PAGE = re.compile(rb"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _MARKUP = re.compile(rb"<(?:[!?]|/?[A-Za-z])")
 _SUFFIX = re.compile(r"\.(csv|tsv|tab)(?:\.(?:gz|zstd?|xz|bz2))?\Z", re.IGNORECASE)

@@ -14,9 +14,11 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
+import orjson
 
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.errors import UserError
 from stream_dedup.files.form import InputForm
 from stream_dedup.files.inputs import (
     STDIN,
@@ -28,6 +30,7 @@ from stream_dedup.files.inputs import (
 from stream_dedup.files.lines import UnreadLine
 from stream_dedup.files.recognition import STDIN_NAME
 from stream_dedup.seed.articles import RawBatch, SeedSource, identity_of, replaced
+from stream_dedup.seed.parquet import ENTRY_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ def lines_archive(path: str, name: str | None, progress: Progress, form: InputFo
     """Return the archive in a file; None if it has no line. Blocks until a pipe has its first line.
 
     Raises:
-        UserError: the file cannot be opened.
+        UserError: the file cannot be opened, or has entries.
     """
     regular = path != STDIN and stat.S_ISREG(Path(path).stat().st_mode)
     lines = read_batches([path], Progress() if regular else progress, form=form)
@@ -73,6 +76,9 @@ def lines_archive(path: str, name: str | None, progress: Progress, form: InputFo
     if first is None:
         return None
     beginning = _beginning(first)
+    if first.unit == "row" and len(ENTRY_COLUMNS.intersection(orjson.loads(beginning or b"{}"))) > 1:
+        msg = f"input {printable(path)}: this is Parquet with entries; name a file of it that is not compressed"
+        raise UserError(msg)
     identity = identity_of(beginning, name)
     called = name or (STDIN_NAME if path == STDIN else printable(Path(path).name))
     read = partial(read_batches, [path], progress, form=form) if regular else partial(chain, [first], lines)

@@ -23,7 +23,7 @@ from stream_dedup.seed.articles import SeedSource, StoredBatch, identity_of, rep
 if TYPE_CHECKING:
     from stream_dedup.core.logged_scheme import Scheme
 
-_ENTRY_COLUMNS = frozenset({"checksum", "scheme", "signature"})
+ENTRY_COLUMNS = frozenset({"checksum", "scheme", "signature"})
 """Parquet with two of these columns is taken for entries; other Parquet has articles."""
 PARQUET_BATCH_ROWS = 1_024
 """Rows of one batch: some 200 kB of log."""
@@ -82,7 +82,7 @@ def has_entries(path: str) -> bool:
     with Path(path).open("rb") as file:
         if file.read(len(PARQUET_MAGIC)) != PARQUET_MAGIC:
             return False
-    return len(_ENTRY_COLUMNS.intersection(_opened(Path(path)).schema_arrow.names)) > 1
+    return len(ENTRY_COLUMNS.intersection(_opened(Path(path)).schema_arrow.names)) > 1
 
 
 def parquet_archive(path: str, name: str | None, scheme: Scheme, progress: Progress) -> ParquetArchive | None:

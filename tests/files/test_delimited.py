@@ -146,14 +146,15 @@ def test_an_unusable_header_is_refused(tmp_path: Path, call: Filter, content: by
 
 
 def test_a_row_too_long_to_hold_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether one line is too long or its lines together are; those after it are read."""
+    """Whether one line is too long, a field, or its lines together; those after it are read."""
     monkeypatch.setattr(lines, "MAX_LINE_BYTES", 50)
     monkeypatch.setattr(delimited, "MAX_LINE_BYTES", 50)
-    long, many = b"a," + b"x" * 60, b'b,"' + b"yyyy\n" * 20
-    made = read(b"id,text\n" + long + b"\n" + many + b'"\nc,z\n')
-    assert made[0] == (2, "too long: 62 bytes, the limit is 50")
-    assert made[1] == (3, QUOTES)
-    assert made[-1] == (24, {"id": "c", "text": "z"})
+    long = "invalid row: too long or a quotation mark is not closed"
+    made = read(b"id,text\na," + b"x" * 60 + b"\nb,y\n")
+    assert made == [(2, "too long: 62 bytes, the limit is 50"), (3, {"id": "b", "text": "y"})]
+    for row in (b'a,"' + b"yyyy\n" * 20, b"a" + b',"y\n"' * 20):
+        made = read(b"id,text\n" + row + b'"\nc,z\n')
+        assert (made[0], made[-1]) == ((2, long), (23, {"id": "c", "text": "z"}))
 
 
 def test_outputs_are_json_lines(tmp_path: Path, call: Filter) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+import tempfile
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -86,6 +87,17 @@ def test_a_pipe_and_a_packed_file_are_read(tmp_path: Path, call: Filter, piped: 
     process.stdin.close()
     assert [json.loads(line)["dedup"]["verdict"] for line in process.stdout.read().splitlines()] == VERDICTS
     assert process.wait() == EXIT_OK
+
+
+def test_a_file_is_read_where_it_is(tmp_path: Path, call: Filter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a copy: there is no folder for one."""
+    path = articles(tmp_path / "a")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    index = ("--index", tmp_path / "index")
+    assert call.verdicts(*index, path) == VERDICTS
+    (tmp_path / "a.gz").write_bytes(gzip.compress(path.read_bytes()))
+    assert call(*index, tmp_path / "a.gz") == []
+    assert "the copy of an input cannot be written" in call.err
 
 
 def test_calibrate_reads_the_texts_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ from pyarrow import feather, orc
 from stream_dedup.cli import run
 from stream_dedup.errors import UserError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
+from stream_dedup.files import inputs
 from stream_dedup.files.form import Format, InputForm
 from stream_dedup.files.inputs import Progress, read_batches, whole_lines
 from stream_dedup.files.recognition import recognised, screened
@@ -116,15 +117,19 @@ FOREIGN: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_what_is_not_read_is_refused_with_its_name(tmp_path: Path, call: Filter, name: str) -> None:
+def test_what_is_not_read_is_refused_with_its_name(
+    tmp_path: Path, call: Filter, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One line names the file, its format and a remedy; a file before it has no verdict, and nothing is made."""
     content, says = FOREIGN[name]
     good, bad = write(tmp_path / "good", record("a", STORY)), tmp_path / "it's.csv"
     bad.write_bytes(content)
     assert call("--index", tmp_path / "index", "--unique", tmp_path / "out", good, bad) == []
     assert (call.code, call.err.count("\n")) == (EXIT_USER, 1)
-    with pytest.raises(UserError, match=f"^input .*it's.csv: this is {says}"):
-        list(read_batches([str(bad)], Progress()))
+    for size in (1 << 18, 5, 1):
+        monkeypatch.setattr(inputs, "READ_BYTES", size)
+        with pytest.raises(UserError, match=f"^input .*it's.csv: this is {says}"):
+            list(read_batches([str(bad)], Progress()))
     assert sorted(one.name for one in tmp_path.iterdir()) == ["good", "it's.csv"]
 
 
@@ -263,15 +268,18 @@ def test_explain_reads_compressed_texts(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_calibrate_reads_what_filter_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The articles of an array, with the texts of their pairs; rows that are not read are counted as rejected."""
+    """The articles of an array; rows that are broken, and lines that cannot be decoded, are counted as rejected."""
     records = [record("a", STORY), record("b", EDITED), record("c", OTHER)]
     (tmp_path / "a.json").write_text(json.dumps(records))
     (tmp_path / "a.csv").write_text("id,text\n" + "".join(f'{one["id"]},"{one["text"]}"\n' for one in records) + "d\n")
+    lines = [json.dumps(one, ensure_ascii=False).encode("gb18030") for one in records]
+    (tmp_path / "a").write_bytes(b"\n".join([*lines, lines[2].replace(b"harbour", b"harb\xffour")]))
     reports = []
-    for name in ("a.json", "a.csv"):
-        assert run(["calibrate", "--json", str(tmp_path / name)]) == EXIT_OK
+    for name in ("a.json", "a.csv", "a"):
+        flags = ["--encoding", "gb18030"] if name == "a" else []
+        assert run(["calibrate", "--json", *flags, str(tmp_path / name)]) == EXIT_OK
         reports.append(json.loads(capsys.readouterr().out))
-    assert [(one["articles"], one["rejected"]) for one in reports] == [(3, 0), (3, 1)]
+    assert [(one["articles"], one["rejected"]) for one in reports] == [(3, 0), (3, 1), (3, 1)]
     assert reports[0]["figures"] == reports[1]["figures"]
 
 

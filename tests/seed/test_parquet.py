@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -139,6 +140,17 @@ def test_articles_are_entered_as_from_lines(world: SeedWorld, tmp_path: Path) ->
     lines = write_lines(tmp_path / "texts.jsonl", [orjson.dumps(one).decode() for one in records])
     assert world.seed_files(tmp_path / "texts").entered == len(records)
     assert world.seed_files(lines).present == len(records)
+
+
+def test_compressed_entries_are_refused(world: SeedWorld, tmp_path: Path) -> None:
+    """They would be articles without a text, each logged as rejected."""
+    packed = tmp_path / "packed"
+    packed.write_bytes(gzip.compress(write(world, tmp_path / "archive", LINES).read_bytes()))
+    with pytest.raises(
+        UserError, match="packed: this is Parquet with entries; name a file of it that is not compressed"
+    ):
+        world.seed_files(packed)
+    assert world.batches() == []
 
 
 def test_an_empty_file_is_nothing(world: SeedWorld, tmp_path: Path) -> None:
