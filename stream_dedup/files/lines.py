@@ -19,7 +19,6 @@ MAX_LINE_BYTES = 64 << 20
 KEPT_BYTES = 64 << 10
 """Bytes of a longer line that are kept for its output line."""
 
-_MARK_AFTER_OBJECT = b"}" + BYTE_ORDER_MARK
 _SPACE = b" \t\r\n"
 
 
@@ -60,7 +59,7 @@ def lines(
 ) -> Iterator[Numbered | None]:
     """Yield number, from 1, and content of each line that is not blank, ``stripped``; pass ``None`` on.
 
-    ``divided`` divides a line with a byte order mark behind an object: that of a file without a last line feed, to
+    ``divided`` divides a line with a byte order mark between objects: that of a file without a last line feed, to
     which another file was appended. What follows the mark counts as a line of its own.
     """
     number = 0
@@ -77,7 +76,7 @@ def lines(
                     line = stripped(line)
                 if is_blank(line):
                     continue
-                if _MARK_AFTER_OBJECT in line:
+                if BYTE_ORDER_MARK in line:
                     for part in divided(line):
                         yield number, part
                         number += 1

@@ -49,7 +49,7 @@ _PICKLE = (
 )
 _TWICE = "it is compressed twice, unpack it once: {} -dc < {{file}} > {{lines}}"
 _MARKUP_REMEDY = (
-    "convert its records: python -c 'import sys, pandas; pandas.read_xml(sys.argv[1]).to_json("
+    'convert its records: python -c \'import sys, pandas; pandas.read_xml(sys.argv[1], parser="etree").to_json('
     'sys.argv[1] + ".jsonl", orient="records", lines=True)\' {file}'
 )
 _PAGE_REMEDY = "make its text a record, and add --html: jq -cRs '{{text: .}}' {file} > {lines}"

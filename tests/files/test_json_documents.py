@@ -160,6 +160,7 @@ def test_a_mark_between_objects_of_a_line_divides_it(tmp_path: Path, call: Filte
     first, second = (
         json.dumps(record(one, text + "}\ufeff{"), ensure_ascii=False) for one, text in (("a", STORY), ("b", OTHER))
     )
-    (tmp_path / "a").write_text(f"{first}\ufeff{second}\n{json.dumps(record('c', EDITED))}\n")
+    content = f"{first}\r\ufeff{second}\n{json.dumps(record('c', EDITED))}\n"
+    (tmp_path / "a").write_bytes(content.encode())
     assert call.verdicts(tmp_path / "a") == ["unique", "unique", "duplicate"]
     assert call.raw.decode().count("\ufeff") == 2
