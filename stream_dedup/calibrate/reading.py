@@ -39,7 +39,7 @@ from stream_dedup.files.inputs import (
     read_batches_again,
     total_bytes,
 )
-from stream_dedup.files.lines import Line, UnreadLine
+from stream_dedup.files.lines import AnyLine, UnreadLine
 from stream_dedup.threads import FingerprintThreads
 
 MAX_ARTICLES = 2_000_000
@@ -156,7 +156,7 @@ def _part(batch: LineBatch, columns: Columns, original: str | None, fmt: InputFo
     return _Part(columns.statuses, columns.rows(rows), where, originals)
 
 
-def _original(line: Line, field: str, fmt: InputFormat) -> str | None:
+def _original(line: AnyLine, field: str, fmt: InputFormat) -> str | None:
     """Return the id in the field, or None."""
     record = parse_object(line, fmt, [field]) if isinstance(line, bytes) else ""
     value: Any = record.get(field) if isinstance(record, dict) else None

@@ -24,7 +24,7 @@ import orjson
 from stream_dedup.core.reasons import NOT_ROW, NOT_UTF8, ROW_LENGTH
 from stream_dedup.core.text.decode import BYTE_ORDER_MARK, is_blank
 from stream_dedup.errors import UserError
-from stream_dedup.files.lines import MAX_LINE_BYTES, Line, Numbered, UnreadLine, unread, whole_lines
+from stream_dedup.files.lines import MAX_LINE_BYTES, AnyLine, Numbered, UnreadLine, unread, whole_lines
 
 DELIMITERS = (b",", b";", b"\t")
 """Of CSV; where the header has as many of two, the first one."""
@@ -96,7 +96,7 @@ class _Rows:
                 if fields and not is_blank(raw) and (line := self._row(fields, raw)):
                     yield self._feed.row[0][0], line
 
-    def _row(self, fields: list[str], raw: bytes) -> Line | None:
+    def _row(self, fields: list[str], raw: bytes) -> AnyLine | None:
         """Return the object of a row; None of the header."""
         if self._header is None:
             self._header = self._checked(fields)

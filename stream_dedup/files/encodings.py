@@ -10,7 +10,7 @@ import codecs
 from collections.abc import Iterable, Iterator
 
 from stream_dedup.core.reasons import NOT_ENCODED
-from stream_dedup.files.lines import Line, Numbered, UnreadLine
+from stream_dedup.files.lines import AnyLine, Numbered, UnreadLine
 
 UNDECODED = "\udcff".encode("utf-8", "surrogatepass")
 """Stands for what cannot be decoded: a lone surrogate."""
@@ -33,7 +33,7 @@ def rejecting_undecoded(records: Iterable[Numbered | None], encoding: str) -> It
         yield numbered if numbered is None else (numbered[0], _rejected(numbered[1], encoding))
 
 
-def _rejected(line: Line, encoding: str) -> Line:
+def _rejected(line: AnyLine, encoding: str) -> AnyLine:
     head = line if isinstance(line, bytes) else line.head
     if UNDECODED not in head:
         return line

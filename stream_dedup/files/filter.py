@@ -50,7 +50,7 @@ from stream_dedup.files.inputs import (
     read_batches,
     total_bytes,
 )
-from stream_dedup.files.lines import Line, UnreadLine
+from stream_dedup.files.lines import AnyLine, UnreadLine
 from stream_dedup.files.output_file import STDOUT
 from stream_dedup.files.outputs import Outputs, has_text, rejected_line, with_verdict
 from stream_dedup.files.same_file import refuse_inputs_as_outputs, refuse_outputs_inside
@@ -308,7 +308,7 @@ class _Call:
                 self._tally.not_utf8 += 1
         self._tally.verdicts.update(judgement.verdict for judgement in judgements)
 
-    def _output_line(self, line: Line, judgement: Judgement, fingerprint: int) -> bytes:
+    def _output_line(self, line: AnyLine, judgement: Judgement, fingerprint: int) -> bytes:
         if self._plain and isinstance(line, bytes):
             return line + b"\n"
         if judgement.verdict is Verdict.REJECTED and not has_text(line, self._format):

@@ -37,7 +37,7 @@ from stream_dedup.files.delimited import rows
 from stream_dedup.files.encodings import rejecting_undecoded, transcoded
 from stream_dedup.files.form import Format, InputForm
 from stream_dedup.files.json_documents import divided, documents
-from stream_dedup.files.lines import Line, Numbered, UnreadLine, lines
+from stream_dedup.files.lines import AnyLine, Numbered, UnreadLine, lines
 from stream_dedup.files.lines import whole_lines as undivided_lines
 from stream_dedup.files.output_file import SIGNAL_S, write_all
 from stream_dedup.files.parquet_rows import rows as parquet_rows
@@ -64,7 +64,7 @@ class LineBatch:
 
     source: int
     name: str
-    lines: list[Line] = field(default_factory=list)
+    lines: list[AnyLine] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     unit: str = "line"
     """What the numbers count."""

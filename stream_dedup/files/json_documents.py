@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from stream_dedup.core.reasons import NOT_JSON
 from stream_dedup.core.text.decode import BYTE_ORDER_MARK
 from stream_dedup.errors import UserError
-from stream_dedup.files.lines import CutPieces, Line, Numbered, UnreadLine, stripped, unread
+from stream_dedup.files.lines import AnyLine, CutPieces, Numbered, UnreadLine, stripped, unread
 
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _IN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
@@ -55,7 +55,7 @@ def documents(chunks: Iterable[bytes | None], name: str) -> Iterator[Numbered | 
     scanner.end()
 
 
-def divided(line: bytes) -> list[Line]:
+def divided(line: bytes) -> list[AnyLine]:
     """Return the objects of a line that has several, with byte order marks between them; any other line as it is."""
     scanner = _Scanner("")
     try:
@@ -79,7 +79,7 @@ class _Scanner:
         self._record = CutPieces()
         self._read = 0
 
-    def feed(self, chunk: bytes) -> Iterator[Line]:
+    def feed(self, chunk: bytes) -> Iterator[AnyLine]:
         """Yield the records that end in these bytes."""
         at = begin = 0
         if self._escaped:
@@ -160,7 +160,7 @@ class _Scanner:
         self._record.append(b"{")
         return at + 1
 
-    def _ended(self, last: bytes) -> Iterator[Line]:
+    def _ended(self, last: bytes) -> Iterator[AnyLine]:
         """Yield the record that ends with these bytes, unless there is nothing between two commas."""
         self._record.append(last)
         record = self._record.end()
@@ -174,7 +174,7 @@ class _Scanner:
         )
 
 
-def _one_line(record: bytes) -> Line:
+def _one_line(record: bytes) -> AnyLine:
     """Return a record without line ends."""
     if b"\n" not in record and b"\r" not in record:
         return record

@@ -31,8 +31,8 @@ class UnreadLine:
     reason: str
 
 
-Line = bytes | UnreadLine
-Numbered = tuple[int, Line]
+AnyLine = bytes | UnreadLine
+Numbered = tuple[int, AnyLine]
 """A record of an input, with its number."""
 
 
@@ -55,7 +55,7 @@ def stripped(line: bytes) -> bytes:
 
 
 def lines(
-    chunks: Iterable[bytes | None], divided: Callable[[bytes], list[Line]] = lambda line: [line]
+    chunks: Iterable[bytes | None], divided: Callable[[bytes], list[AnyLine]] = lambda line: [line]
 ) -> Iterator[Numbered | None]:
     """Yield number, from 1, and content of each line that is not blank, ``stripped``; pass ``None`` on.
 
@@ -97,14 +97,14 @@ def whole_lines(chunks: Iterable[bytes | None]) -> Iterator[Numbered | None]:
             yield number, line
 
 
-def _ended_lines(chunks: Iterable[bytes | None]) -> Iterator[list[Line] | None]:
+def _ended_lines(chunks: Iterable[bytes | None]) -> Iterator[list[AnyLine] | None]:
     """Yield the lines that end in each chunk."""
     tail = CutPieces()
     for chunk in chunks:
         if chunk is None:
             yield None
             continue
-        ended: list[Line]
+        ended: list[AnyLine]
         first, *others = chunk.split(b"\n")
         tail.append(first)
         if others:
@@ -115,7 +115,7 @@ def _ended_lines(chunks: Iterable[bytes | None]) -> Iterator[list[Line] | None]:
         yield [tail.end()]
 
 
-def _bounded(line: Line) -> Line:
+def _bounded(line: AnyLine) -> AnyLine:
     if isinstance(line, UnreadLine):
         return line
     pieces = CutPieces()
@@ -143,7 +143,7 @@ class CutPieces:
         elif piece and len(self._pieces) > 1:
             self._pieces = [b"".join(self._pieces)[:KEPT_BYTES]]
 
-    def end(self) -> Line:
+    def end(self) -> AnyLine:
         """End the line and return it."""
         whole, length, blank = b"".join(self._pieces), self.length, self._blank
         self._pieces, self.length, self._blank = [], 0, True

@@ -28,7 +28,7 @@ import orjson
 
 from stream_dedup.core.model import Judgement, Verdict
 from stream_dedup.core.text.decode import InputFormat, parse_object
-from stream_dedup.files.lines import KEPT_BYTES, Line, UnreadLine
+from stream_dedup.files.lines import KEPT_BYTES, AnyLine, UnreadLine
 from stream_dedup.files.output_file import STDOUT, OutputTarget, output_to, unwritten
 
 MEMBER = "dedup"
@@ -53,7 +53,7 @@ def with_verdict(line: bytes, judgement: Judgement, fingerprint: int) -> bytes:
     return b'%b,"dedup":%b}\n' % (line[:-1], orjson.dumps(_explain(judgement, fingerprint)))
 
 
-def rejected_line(line: Line, reason: str | None) -> bytes:
+def rejected_line(line: AnyLine, reason: str | None) -> bytes:
     """Return the output line of an input line that is not a record with a text."""
     said: dict[str, Any] = {"verdict": str(Verdict.REJECTED), "reason": reason}
     if isinstance(line, UnreadLine) and line.length > len(line.head):
@@ -63,7 +63,7 @@ def rejected_line(line: Line, reason: str | None) -> bytes:
     return orjson.dumps({MEMBER: said}) + b"\n"
 
 
-def has_text(line: Line, fmt: InputFormat) -> bool:
+def has_text(line: AnyLine, fmt: InputFormat) -> bool:
     """Return whether a line is a JSON object with a text."""
     record = None if isinstance(line, UnreadLine) else parse_object(line, fmt, fmt.text_fields)
     return isinstance(record, dict) and any(isinstance(record.get(name), str) for name in fmt.text_fields)

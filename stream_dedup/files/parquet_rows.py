@@ -31,7 +31,7 @@ import orjson
 from stream_dedup.core.reasons import NOT_ROW
 from stream_dedup.errors import UserError
 from stream_dedup.extras import need_packages
-from stream_dedup.files.lines import MAX_LINE_BYTES, Line, Numbered, too_long, unread
+from stream_dedup.files.lines import MAX_LINE_BYTES, AnyLine, Numbered, too_long, unread
 
 BATCH_ROWS = 64
 """Rows in memory at once: with articles of a megabyte, as much as a batch of lines."""
@@ -93,7 +93,7 @@ def rows(file: IO[bytes], name: str, report: Callable[[float], None] = lambda _:
         raise unreadable(name, error) from error
 
 
-def _lines(batch: Any, *, as_objects: bool) -> Iterator[Line]:  # noqa: ANN401 - as above
+def _lines(batch: Any, *, as_objects: bool) -> Iterator[AnyLine]:  # noqa: ANN401 - as above
     """Yield the rows of a batch; one at a time if some of them cannot be made."""
     try:
         made = _values(batch, as_objects=as_objects)

@@ -256,8 +256,8 @@ def _is_text_in(head: bytes, encoding: str) -> bool:
 
 
 def _is_binary(head: bytes) -> bool:
-    """Whether this is no text. A line of JSON may contain anything, and a file that was truncated begins with zeros."""
-    begins_record = head.lstrip()[:1] in {b"{", b"["}
+    """Whether this is no text. Lines of JSON may contain anything, and a truncated file begins with zeros."""
+    begins_record = head.lstrip()[:1] in {b"{", b"["} or b"\n{" in head
     controls = len(head) - len(head.translate(None, _CONTROLS))
     return not begins_record and b"\0" in head.strip(b"\0") and controls > _CONTROL_SHARE * len(head)
 

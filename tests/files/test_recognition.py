@@ -208,7 +208,15 @@ def test_names_decide_only_what_content_does_not(name: str, content: bytes, expe
 
 
 @pytest.mark.parametrize(
-    "content", [bytes(900) + b'\n{"id":1}\n', b"\x01\x02 garbage\n", b'{"id":"\0\0\0\0"}\n', b"\xff\xfd\n", b"\0\n"]
+    "content",
+    [
+        bytes(900) + b'\n{"id":1}\n',
+        b'\x80\0\0\1\2\n{"id":1}\n',
+        b"\x01\x02 garbage\n",
+        b'{"id":"\0\0\0\0"}\n',
+        b"\xff\xfd\n",
+        b"\0\n",
+    ],
 )
 def test_a_first_line_that_is_garbage_costs_itself_only(content: bytes, tmp_path: Path) -> None:
     """Zeros of a file that was truncated while it was written, control characters, bytes that are not UTF-8."""
