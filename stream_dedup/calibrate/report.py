@@ -30,7 +30,8 @@ from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import Status
 from stream_dedup.core.rules import most_probes
 from stream_dedup.errors import UserError
-from stream_dedup.files.inputs import Copies, Progress, printable
+from stream_dedup.files.form import InputForm
+from stream_dedup.files.inputs import AS_RECOGNISED, Copies, Progress, printable
 
 COMPARISONS = 2_000_000_000
 """Most comparisons of signatures: all of 63,000 articles, or 4,000 of a million."""
@@ -55,6 +56,7 @@ class Options:
     original: str | None = None
     pairs: int = 10
     comparisons: int = COMPARISONS
+    form: InputForm = AS_RECOGNISED
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ def calibrate(config: Config, options: Options, listener: Listener) -> Calibrati
 def _report(config: Config, options: Options, listener: Listener, copies: Copies) -> CalibrationReport:
     begun = time.monotonic()
     rules = rules_of(config)
-    collected = collect(config, options.files, options.original, listener.reading, copies)
+    collected = collect(config, options.files, options.original, listener.reading, copies, options.form)
     entries = collected.entries
     _check(collected, options)
     queries = _asked(entries, options.comparisons)
@@ -194,7 +196,9 @@ class _Shower:
     def _texts(self, numbers: set[int]) -> dict[int, str]:
         """Return the texts of these articles; empty for one that can no longer be read."""
         sources = {number: Where(*self.collected.where[number].tolist()) for number in numbers}
-        texts = texts_at(self.options.files, set(sources.values()), input_format_of(self.config), self.copies)
+        texts = texts_at(
+            self.options.files, set(sources.values()), input_format_of(self.config), self.copies, self.options.form
+        )
         return {number: texts.get(source, "") for number, source in sources.items()}
 
     def _show(self, pair: edge.Edge, side: edge.EdgeList, kind: Status, texts: dict[int, str]) -> edge.ShownPair:

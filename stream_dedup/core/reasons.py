@@ -17,6 +17,8 @@ TOMBSTONE = "tombstone: the record has no value"
 TOO_LONG = "too long: {size} bytes, the limit is {limit}"
 RECORD_TOO_LARGE = "record too large: {size} bytes with key and headers, {limit} fit"
 NOT_UTF8 = "invalid UTF-8 at byte {at}"
+NOT_ENCODED = "invalid {encoding} at character {at}"
+"""Of a line that ``--encoding`` decodes."""
 NOT_JSON = "invalid JSON"
 TOO_DEEP = "JSON nested deeper than {limit}"
 NOT_OBJECT = "JSON value is no object but {kind}"
@@ -26,6 +28,8 @@ NO_TEXTS = "none of the text fields {field} is there"
 NOT_SCOPE = "scope field {field} is neither text nor a number but {kind}"
 NO_TIME = "no time in field {field}"
 EMPTY_TEXT = "empty text"
+ROW_LENGTH = "row of {size} fields, the header has {limit}"
+NOT_ROW = "invalid row: {problem}"
 FEATURELESS_REASON = "text without words"
 """Where the rules reject text without features."""
 LONG_ID = "id too long: {size} bytes, the limit is {limit}"
@@ -37,6 +41,7 @@ _CODES = {
     TOO_LONG: "too_large",
     RECORD_TOO_LARGE: "too_large",
     NOT_UTF8: "invalid_utf8",
+    NOT_ENCODED: "invalid_encoding",
     NOT_JSON: "invalid_json",
     TOO_DEEP: "nested_too_deep",
     NOT_OBJECT: "not_an_object",
@@ -46,6 +51,8 @@ _CODES = {
     NOT_SCOPE: "invalid_scope",
     NO_TIME: "invalid_time",
     EMPTY_TEXT: "empty_text",
+    ROW_LENGTH: "invalid_row",
+    NOT_ROW: "invalid_row",
     FEATURELESS_REASON: "no_words",
     LONG_ID: "id_too_long",
     DEFECT: "defect",
@@ -55,7 +62,15 @@ OTHER = "other"
 CODES = (*dict.fromkeys(_CODES.values()), OTHER)
 """Every code."""
 
-_FORMS = {"size": r"\d+", "limit": r"[\d.e+-]+", "at": r"\d+", "field": ".+", "kind": "[a-z ]+"}
+_FORMS = {
+    "size": r"\d+",
+    "limit": r"[\d.e+-]+",
+    "at": r"\d+",
+    "field": ".+",
+    "kind": "[a-z ]+",
+    "encoding": "[A-Za-z0-9_-]+",
+    "problem": "[a-z ]+",
+}
 _PLACEHOLDER = re.compile(r"\{(\w+)[^}]*\}")
 
 

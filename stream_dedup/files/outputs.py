@@ -28,7 +28,7 @@ import orjson
 
 from stream_dedup.core.model import Judgement, Verdict
 from stream_dedup.core.text.decode import InputFormat, parse_object
-from stream_dedup.files.inputs import KEPT_BYTES, CutLine
+from stream_dedup.files.lines import KEPT_BYTES, AnyLine, UnreadLine
 from stream_dedup.files.output_file import STDOUT, OutputTarget, output_to, unwritten
 
 MEMBER = "dedup"
@@ -53,19 +53,19 @@ def with_verdict(line: bytes, judgement: Judgement, fingerprint: int) -> bytes:
     return b'%b,"dedup":%b}\n' % (line[:-1], orjson.dumps(_explain(judgement, fingerprint)))
 
 
-def rejected_line(line: bytes | CutLine, reason: str | None) -> bytes:
+def rejected_line(line: AnyLine, reason: str | None) -> bytes:
     """Return the output line of an input line that is not a record with a text."""
     said: dict[str, Any] = {"verdict": str(Verdict.REJECTED), "reason": reason}
-    if isinstance(line, CutLine):
+    if isinstance(line, UnreadLine) and line.length > len(line.head):
         said |= {"line_base64": base64.b64encode(line.head).decode(), "line_bytes": line.length}
     else:
-        said |= _as_json(line)
+        said |= _as_json(line.head if isinstance(line, UnreadLine) else line)
     return orjson.dumps({MEMBER: said}) + b"\n"
 
 
-def has_text(line: bytes | CutLine, fmt: InputFormat) -> bool:
+def has_text(line: AnyLine, fmt: InputFormat) -> bool:
     """Return whether a line is a JSON object with a text."""
-    record = None if isinstance(line, CutLine) else parse_object(line, fmt, fmt.text_fields)
+    record = None if isinstance(line, UnreadLine) else parse_object(line, fmt, fmt.text_fields)
     return isinstance(record, dict) and any(isinstance(record.get(name), str) for name in fmt.text_fields)
 
 
