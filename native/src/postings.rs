@@ -3,7 +3,7 @@
 //! * [`plan`]: the look-ups of an article.
 //! * [`chunk`], [`run`], [`merge`]: the entries of a table, sorted, as they are stored and as they are read.
 //! * [`rows`]: what the check needs of an entry.
-//! * [`cache`], [`stock`]: the chunks that are in memory, within one budget; and memory that they leave.
+//! * [`cache`]: the chunks that are in memory, within one budget.
 //! * [`tables`]: all tables and rows of an index: folds and merges.
 //! * [`near`], [`search`]: what near means, and the search for the nearest entries.
 //!
@@ -18,5 +18,4 @@ pub mod plan;
 pub mod rows;
 pub mod run;
 pub mod search;
-pub mod stock;
 pub mod tables;

@@ -16,7 +16,7 @@ their first byte:
                                        own number, or the next one if they have none, is at least this, i64; log
                                        offset of the withdrawal, i64
     U offset:8                         rules record that took force or restates, JSON
-    W chunk:4                          rows ROW_CHUNK * chunk to before the next chunk's (below)
+    W chunk:4                          rows from of_chunk * chunk to before the next chunk's (below)
     N                                  the rows after the last whole chunk
     T                                  numbers of the runs of the block tables, JSON: of each table the oldest first
     D run:4                            directory of a run (``native/src/postings/run.rs``)
@@ -55,7 +55,7 @@ from stream_dedup.core.arrays import I64
 from stream_dedup.core.model import DocNumber, LogOffset, SourceOffset
 from stream_dedup.errors import CorruptError
 
-INDEX_FORMAT_VERSION = 6
+INDEX_FORMAT_VERSION = 7
 REBUILD = (
     "run `stream-dedup index rebuild --index FOLDER`, for a worker's index with its --config: that is read from its "
     "log again; of one that `filter` or `Index` keeps, everything that can be read is saved"
@@ -71,7 +71,7 @@ _ROWS = tuple(f"rows-{number}" for number in range(4))
 _RUNS = tuple(f"run-{number:02}" for number in range(RUN_FAMILIES))
 _FAMILIES = {b"C": (_RUNS, 4, 1), b"E": (_RECORDS, 8, 1 << 12), b"W": (_ROWS, 4, 1 << 14)}
 """Of the kinds that have several: the families, bytes of the number in a key, and how many numbers follow each other
-in one of them: a run, 4,096 log offsets, or a million rows."""
+in one of them: a run, 4,096 log offsets, or two million rows."""
 ORDERED_FAMILIES = (*_RECORDS, *_ROWS)
 """Column families of keys that are only ever written in order."""
 FAMILIES = (DEFAULT_FAMILY, *ORDERED_FAMILIES, *_RUNS)

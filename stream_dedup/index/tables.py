@@ -59,10 +59,11 @@ ENTRY_BYTES = 12
 """Bytes of an entry of a table: its key and its document number."""
 CHUNK_ENTRIES = 1024
 """Entries of a table in one stored chunk: 12 KiB."""
-ROW_CHUNK = 64
-"""Rows of one stored chunk: 4 KiB and their sketches; an unfinished one is written again with each write of rows."""
-_READ_CHUNKS = 256
-"""Chunks of rows read at once: 1 MiB without sketches. Of more, half of the time is the system giving memory."""
+ROW_CHUNK_BYTES = 12_800
+"""Bytes of the rows of one stored chunk, at most: those that a chunk of entries takes in memory, so that both fill a frame
+of the cache. An unfinished chunk is written again with each write of rows."""
+_READ_CHUNKS = 128
+"""Chunks of rows read at once: 1.5 MiB. Of more, half of the time is the system giving memory."""
 
 
 @dataclass(slots=True)
@@ -99,6 +100,8 @@ class RowColumn:
     def __init__(self, store: Store, first: DocNumber, after: DocNumber, kind: RowType) -> None:
         self._store = store
         self.kind = kind
+        self.of_chunk = max(1, ROW_CHUNK_BYTES // kind.itemsize)
+        """Rows of one stored chunk."""
         self.first = first
         self.after = after
         self.tail = np.empty(0, kind)
@@ -123,7 +126,7 @@ class RowColumn:
                 "for an index of filter or of the Python API, name another folder"
             )
             raise RefusedError(msg)
-        chunk = self.after // ROW_CHUNK
+        chunk = self.after // self.of_chunk
         raw = self.tail.tobytes() + rows.tobytes()
         whole = len(raw) - len(raw) % self._chunk_bytes
         for at in range(0, whole, self._chunk_bytes):
@@ -133,7 +136,7 @@ class RowColumn:
 
     def rows_written(self, rows: RowArray) -> None:
         """Count rows that were written."""
-        unfinished = (self.after + len(rows)) % ROW_CHUNK
+        unfinished = (self.after + len(rows)) % self.of_chunk
         # NumPy joins arrays of records slowly, however few they are: only where the chunk goes on.
         tail = np.concatenate((self.tail, rows)) if unfinished > len(rows) else rows[len(rows) - unfinished :].copy()
         self.tail = tail
@@ -141,17 +144,17 @@ class RowColumn:
 
     def read(self, first: DocNumber, end: DocNumber) -> RowArray:
         """Read the rows of the document numbers from ``first`` to before ``end`` from disk."""
-        whole = self.after // ROW_CHUNK
-        begin, after = first // ROW_CHUNK, -(-end // ROW_CHUNK)
+        whole = self.after // self.of_chunk
+        begin, after = first // self.of_chunk, -(-end // self.of_chunk)
         found = self._store.get([chunk_key(chunk) for chunk in range(begin, min(after, whole))])
         for chunk, raw in enumerate(found, begin):
             if len(raw) != self._chunk_bytes:
-                reason = f"rows {chunk * ROW_CHUNK} and on: {len(raw)} bytes do not hold them"
+                reason = f"rows {chunk * self.of_chunk} and on: {len(raw)} bytes do not hold them"
                 raise self._store.corrupt(reason)
         if after > whole:
             found.append(self.tail.tobytes())
         rows = np.frombuffer(b"".join(found), self.kind)
-        return rows[first - begin * ROW_CHUNK : end - begin * ROW_CHUNK]
+        return rows[first - begin * self.of_chunk : end - begin * self.of_chunk]
 
     def scan(self, start: DocNumber) -> Iterator[tuple[DocNumber, RowArray]]:
         """Yield rows from a document number on, in portions, each with its first document number.
@@ -161,7 +164,7 @@ class RowColumn:
         """
         start, last = max(start, self.first), -1
         while start < self.after:
-            end = min(DocNumber((start // ROW_CHUNK + _READ_CHUNKS) * ROW_CHUNK), self.after)
+            end = min(DocNumber((start // self.of_chunk + _READ_CHUNKS) * self.of_chunk), self.after)
             rows = self.read(start, end)
             self._refuse_disorder(start, rows["position"], last)
             yield start, rows
@@ -179,10 +182,10 @@ class RowColumn:
 
     def _check_end(self) -> None:
         """Read the last rows, and check that those on disk end at the last document number, as they were written."""
-        chunks, left = divmod(self.after, ROW_CHUNK)
+        chunks, left = divmod(self.after, self.of_chunk)
         ends = [chunk_key(chunk) for chunk in (max(chunks - 1, 0), chunks)]
         *found, tail = self._store.get([*ends, LAST_ROWS])
-        has_last = bool(found[0]) or self.first >= chunks * ROW_CHUNK
+        has_last = bool(found[0]) or self.first >= chunks * self.of_chunk
         if len(tail) != left * self.kind.itemsize or found[bool(chunks)] or not has_last:
             reason = f"its rows do not end at {self.after}, as its state says"
             raise self._store.corrupt(reason)
@@ -190,7 +193,7 @@ class RowColumn:
 
     @property
     def _chunk_bytes(self) -> int:
-        return ROW_CHUNK * self.kind.itemsize
+        return self.of_chunk * self.kind.itemsize
 
 
 class Tables:
@@ -207,7 +210,7 @@ class Tables:
             tables=count,
             block_bits=block_bits,
             row_words=rows.kind.itemsize // 8,
-            chunk_rows=ROW_CHUNK,
+            chunk_rows=rows.of_chunk,
             first=rows.first,
             after=rows.after,
             tail=rows.tail.tobytes(),
@@ -237,7 +240,7 @@ class Tables:
 
     def put_drop(self, writes: WriteBatch, first: DocNumber) -> None:
         """Add to a write that entries before a document number are gone: their rows, and runs without any other."""
-        writes.delete_range(chunk_key(0), chunk_key(first // ROW_CHUNK))
+        writes.delete_range(chunk_key(0), chunk_key(first // self.rows.of_chunk))
         gone = [run.number for run in self.runs if run.is_stored and run.before <= first]
         if gone:
             self._put_names(writes, [], gone)

@@ -6,7 +6,7 @@ from stream_dedup.index import tables
 
 OF_RUNS = {"CHUNK_ENTRIES": 5, "WRITE_BYTES": 500}
 """Each run says how large its chunks are: who opens the folder need not know."""
-OF_ROWS = {"ROW_CHUNK": 4, "_READ_CHUNKS": 3}
+OF_ROWS = {"ROW_CHUNK_BYTES": 300, "_READ_CHUNKS": 3}
 
 
 def small_runs(set_to: Any = setattr) -> None:  # noqa: ANN401 - or a test's own, which sets them back

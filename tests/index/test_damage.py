@@ -199,10 +199,12 @@ def test_verify_finds_changed_rows(kept: Path) -> None:
     """The rows are those of the log, on disk and in memory."""
     with open_index(kept) as index:
         raw = _value(index, chunk_key(3))
+        changed = 3 * index._applied.tables.rows.of_chunk + 1
         _write(index, chunk_key(3), raw[:70] + b"??" + raw[72:])
-        assert index.verify()[0] == "log record 4: the rows of its entries are not those of the log"
+        of_log = f"log record {1 + changed // ROWS}"
+        assert index.verify()[0] == f"{of_log}: the rows of its entries are not those of the log"
     with LogIndex.open(kept, scheme=SCHEME, settings=IndexSettings(memory_mib=0)) as index:
-        damaged = "log record 4: the rows held in memory are not those of the log"
+        damaged = f"{of_log}: the rows held in memory are not those of the log"
         assert index.verify()[1] == damaged
         _write(index, chunk_key(3), raw)
         assert set(index.verify()) <= {damaged}  # where they were in memory

@@ -24,13 +24,14 @@ from tests.amount import sampled
 from tests.index.checks import build
 from tests.logs import SCHEME, START_TIME, TOPIC, batch_record, rules_record
 
-RECORDS = [rules_record(0), *(batch_record(at, START_TIME, [3] * 50, range(at * 50, at * 50 + 50)) for at in (1, 2, 3))]
+BATCHES = [batch_record(at, START_TIME, [3] * 50, range(at * 50, at * 50 + 50)) for at in range(1, 7)]
+RECORDS = [rules_record(0), *BATCHES]
 SETTINGS = IndexSettings(memory_mib=0)
 
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
-    """An index of 150 equal articles in three records."""
+    """An index of 300 equal articles in six records: a chunk of rows, and an unfinished one."""
     build(LogIndex.open(tmp_path, scheme=SCHEME), RECORDS).close()
     return tmp_path
 

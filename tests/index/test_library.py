@@ -85,7 +85,7 @@ def test_each_batch_is_read_once_for_the_ids_of_a_search(tmp_path: Path, monkeyp
 
 def test_rows_are_read_a_few_chunks_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that follow each other are read in portions, in their order, from within any chunk to within any other."""
-    monkeypatch.setattr(tables, "ROW_CHUNK", 4)
+    monkeypatch.setattr(tables, "ROW_CHUNK_BYTES", 256)
     monkeypatch.setattr(tables, "_READ_CHUNKS", 3)
     index, drawn = open_library(tmp_path, SCHEME, IndexSettings(memory_mib=0)), random_signatures(50)
     add_signatures(index, drawn, [str(at) for at in range(50)])

@@ -17,6 +17,7 @@ from stream_dedup.index.folder import Folder
 from stream_dedup.index.layout import LAST_ROWS, ROW, STATE, chunk_key, json_value, offset_key, read_json
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.store import Store
+from stream_dedup.index.tables import ROW_CHUNK_BYTES
 
 ARTICLES = 700
 """More than a portion: two log records, at the offsets 1 and 2."""
@@ -52,10 +53,12 @@ def _row(number: int, field: int, value: int) -> Callable[[Store], dict[bytes, b
     """Change a word of a row: 4 is the group, 6 the log position."""
 
     def change(store: Store) -> dict[bytes, bytes | None]:
-        key = chunk_key(number // 64) if number < ARTICLES // 64 * 64 else LAST_ROWS
-        size = len(store.get([chunk_key(0)])[0]) // 64
+        stored = [*(chunk_key(chunk) for chunk in range(99)), LAST_ROWS]
+        size = sum(map(len, store.get(stored))) // ARTICLES
+        chunk, at = divmod(number, ROW_CHUNK_BYTES // size)
+        key = next(key for key in (chunk_key(chunk), LAST_ROWS) if store.get([key])[0])
         raw = bytearray(store.get([key])[0])
-        at = number % 64 * size + field * 8
+        at = at * size + field * 8
         raw[at : at + 8] = value.to_bytes(8, "little")
         return {key: bytes(raw)}
 

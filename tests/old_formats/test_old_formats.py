@@ -52,7 +52,7 @@ from tests.simulation.scheduler import Scheduler
 
 HERE = Path(__file__).parent
 COMMITS = ("b322854", "9ac1b10")
-OTHER_FOLDER = "this program reads format 6: name a folder that is missing or empty"
+OTHER_FOLDER = "this program reads format 7: name a folder that is missing or empty"
 TOPIC = "news.fingerprints"
 
 

@@ -1,39 +1,26 @@
 //! The cache: the chunks of lists and of rows that are in memory, within one budget.
 //!
-//! A chunk lies in a **frame**. Whoever adds a chunk gets its [`Place`], and asks by it; when the chunk has left the
-//! frame, the place leads nowhere, and nobody is told. So who holds places never counts bytes, and cannot leave a chunk
-//! behind: one that nobody asks for goes in its turn. Only a **pinned** chunk stays until it is removed: it is stored
-//! nowhere yet, and its bytes are not of the budget.
+//! All memory of the cache is **frames** of one size, each of which holds a chunk of any kind, so what a chunk leaves the
+//! next one takes, whatever the two are. Frames are cut from large slabs, which the system may back by large pages: a
+//! look-up then waits for memory alone, not for where the memory is.
+//!
+//! Whoever adds a chunk gets its [`Place`], and asks by it; when the chunk has left the frame, the place leads nowhere,
+//! and nobody is told. So who holds places cannot leave a chunk behind: one that nobody asks for goes in its turn. Only a
+//! **pinned** chunk stays until it is removed: it is stored nowhere yet, and its frame is not of the budget.
 //!
 //! Which chunk goes is decided by second chance: a hand goes round the frames, and a chunk that was used since the hand
 //! came by last stays for another round. None goes but in [`Cache::evict`].
 
 use std::cell::Cell;
+use std::io;
+use std::ops::Range;
 
-use super::chunk::Chunk;
-use super::stock::Stock;
+use memmap2::MmapMut;
 
-/// The pieces of each size in the stock may take the budget divided by this.
-const STOCK_SHARE: usize = 32;
-/// Bytes that a chunk takes beside its words: its frame, and its place.
-const CHUNK_OVERHEAD: usize = 64;
-
-/// What a frame holds.
-pub enum Content {
-    /// A chunk of a run.
-    List(Chunk),
-    /// The words of a chunk of rows.
-    Rows(Box<[u64]>),
-}
-
-impl Content {
-    fn memory(&self) -> usize {
-        memory_of(match self {
-            Self::List(chunk) => chunk.size(),
-            Self::Rows(words) => words.len(),
-        })
-    }
-}
+/// Bytes of a slab, about. The system gives its memory when it is first written.
+const SLAB_BYTES: usize = 32 << 20;
+/// Bytes that a chunk takes beside its words: what is known of its frame, and its place.
+const FRAME_OVERHEAD: usize = 32;
 
 /// Where a chunk was put. The default leads nowhere.
 #[derive(Clone, Copy, Default)]
@@ -42,97 +29,100 @@ pub struct Place {
     tenant: u32,
 }
 
-#[derive(Default)]
 struct Frame {
-    content: Option<Content>,
-    /// Whether it was used since the hand came by.
-    is_used: Cell<bool>,
     /// Unlike that of every chunk that was here before, and not 0.
     tenant: u32,
-    is_pinned: bool,
+    state: State,
+    /// Whether it was used since the hand came by.
+    is_used: Cell<bool>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Vacant,
+    Taken,
+    Pinned,
 }
 
 /// Chunks in memory.
 pub struct Cache {
-    /// Memory that chunks have left; its bytes are of the budget.
-    pub stock: Stock,
+    /// Words of a frame.
+    words: usize,
+    slabs: Vec<MmapMut>,
+    of_slab: usize,
     frames: Vec<Frame>,
     vacant: Vec<u32>,
     hand: usize,
-    /// Most bytes of the chunks that are not pinned, and of the stock.
-    budget: usize,
-    /// Bytes of the chunks that are not pinned, and of those that are.
-    bytes: [usize; 2],
+    /// Most chunks that are not pinned.
+    most: usize,
+    pinned: usize,
 }
 
 impl Cache {
-    /// Hold chunks up to so many bytes, most of which have one of two sizes in words.
+    /// Hold chunks of at most so many words, in about so many bytes.
     #[must_use]
-    pub fn new(budget: usize, sizes: [usize; 2]) -> Self {
+    pub fn new(budget: usize, words: usize) -> Self {
         Self {
-            stock: Stock::new(sizes, budget / STOCK_SHARE),
+            words,
+            slabs: Vec::new(),
+            of_slab: (SLAB_BYTES / memory_of(words)).max(1),
             frames: Vec::new(),
             vacant: Vec::new(),
             hand: 0,
-            budget,
-            bytes: [0; 2],
+            most: budget / memory_of(words),
+            pinned: 0,
         }
     }
 
-    /// Bytes in memory, pinned ones included.
+    /// Whether a chunk of so many words fits into a frame.
     #[must_use]
-    pub fn memory(&self) -> usize {
-        self.bytes.iter().sum::<usize>() + self.stock.memory()
+    pub fn fits(&self, words: usize) -> bool {
+        words <= self.words
     }
 
-    /// Bytes of the budget that are left.
+    /// Bytes of the frames that have a chunk. The others keep their memory: there were never more at once than the budget,
+    /// the pinned ones, and those that one step of a search or a merge needs.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        (self.frames.len() - self.vacant.len()) * memory_of(self.words)
+    }
+
+    /// Chunks that there is room for.
     #[must_use]
     pub fn room(&self) -> usize {
-        self.budget.saturating_sub(self.bytes[0] + self.stock.memory())
+        self.most.saturating_sub(self.held())
     }
 
     /// Let chunks go until the rest is within the budget.
     pub fn evict(&mut self) {
-        debug_assert_eq!(self.bytes, self.counted(), "bytes of chunks");
         for _ in 0..2 * self.frames.len() {
-            if self.bytes[0] + self.stock.memory() <= self.budget {
+            if self.held() <= self.most {
                 return;
             }
             self.hand = (self.hand + 1) % self.frames.len();
             let frame = &self.frames[self.hand];
-            if !frame.is_pinned && !frame.is_used.replace(false) {
+            if frame.state == State::Taken && !frame.is_used.replace(false) {
                 self.vacate(self.hand);
             }
         }
     }
 
-    /// Add a chunk, as one that was used.
-    pub fn add(&mut self, content: Content) -> Place {
-        self.put(content, false)
+    /// A frame for a chunk, as one that was used; its words are what the chunk before left.
+    pub fn add(&mut self) -> (Place, &mut [u64]) {
+        self.take(State::Taken)
     }
 
-    /// Add a chunk that stays until it is removed or unpinned.
-    pub fn pin(&mut self, content: Content) -> Place {
-        self.put(content, true)
-    }
-
-    /// Add a chunk if there is room for it.
-    pub fn offer(&mut self, content: Content) -> Place {
-        if content.memory() <= self.room() {
-            return self.add(content);
-        }
-        self.stock.give(words_of(content));
-        Place::default()
+    /// A frame for a chunk that stays until it is removed or unpinned.
+    pub fn pin(&mut self) -> (Place, &mut [u64]) {
+        self.pinned += 1;
+        self.take(State::Pinned)
     }
 
     /// Let a chunk go that was pinned, in its turn.
     pub fn unpin(&mut self, place: Place) {
-        if self.frame(place).is_some_and(|frame| frame.is_pinned) {
-            let frame = &mut self.frames[place.frame as usize];
-            let memory = frame.content.as_ref().map_or(0, Content::memory);
-            frame.is_pinned = false;
-            self.bytes[1] -= memory;
-            self.bytes[0] += memory;
+        if self.has(place) && self.frames[place.frame as usize].state == State::Pinned {
+            self.frames[place.frame as usize].state = State::Taken;
+            self.pinned -= 1;
         }
     }
 
@@ -146,78 +136,77 @@ impl Cache {
     /// Whether a chunk is here. That is no use of it.
     #[must_use]
     pub fn has(&self, place: Place) -> bool {
-        self.frame(place).is_some()
+        self.frames.get(place.frame as usize).is_some_and(|frame| frame.tenant == place.tenant)
     }
 
-    /// Use a chunk of a run, if it is here.
+    /// Use a chunk, if it is here: the words of its frame.
     #[must_use]
-    pub fn list(&self, place: Place) -> Option<&Chunk> {
-        match self.content(place)? {
-            Content::List(chunk) => Some(chunk),
-            Content::Rows(_) => None,
+    pub fn get(&self, place: Place) -> Option<&[u64]> {
+        let frame = self.frames.get(place.frame as usize).filter(|frame| frame.tenant == place.tenant)?;
+        // What is not written need not be written back by the processor's cache.
+        if !frame.is_used.get() {
+            frame.is_used.set(true);
         }
+        let (slab, bytes) = self.frame(place.frame);
+        Some(bytemuck::cast_slice(&self.slabs[slab][bytes]))
     }
 
-    /// Use a chunk of rows, if it is here.
+    /// Chunks that are not pinned, and those that are.
+    #[cfg(test)]
     #[must_use]
-    pub fn rows(&self, place: Place) -> Option<&[u64]> {
-        match self.content(place)? {
-            Content::Rows(words) => Some(words),
-            Content::List(_) => None,
-        }
+    pub fn counts(&self) -> (usize, usize) {
+        (self.held(), self.pinned)
     }
 
-    fn content(&self, place: Place) -> Option<&Content> {
-        let frame = self.frame(place)?;
-        frame.is_used.set(true);
-        frame.content.as_ref()
+    fn held(&self) -> usize {
+        self.frames.len() - self.vacant.len() - self.pinned
     }
 
-    fn frame(&self, place: Place) -> Option<&Frame> {
-        self.frames.get(place.frame as usize).filter(|frame| frame.tenant == place.tenant)
-    }
-
-    fn put(&mut self, content: Content, is_pinned: bool) -> Place {
-        self.bytes[usize::from(is_pinned)] += content.memory();
+    fn take(&mut self, state: State) -> (Place, &mut [u64]) {
         let frame = self.vacant.pop().unwrap_or(self.frames.len() as u32);
+        let (slab, bytes) = self.frame(frame);
         if frame as usize == self.frames.len() {
-            self.frames.push(Frame { tenant: 1, ..Frame::default() });
+            self.frames.push(Frame { tenant: 1, state, is_used: Cell::new(true) });
         }
-        let tenant = self.frames[frame as usize].tenant;
-        self.frames[frame as usize] = Frame { content: Some(content), is_used: Cell::new(true), tenant, is_pinned };
-        Place { frame, tenant }
+        if slab == self.slabs.len() {
+            self.slabs.push(slab_of(self.of_slab * self.words * size_of::<u64>()).expect("memory of the cache"));
+        }
+        let taken = &mut self.frames[frame as usize];
+        (taken.state, taken.is_used) = (state, Cell::new(true));
+        let place = Place { frame, tenant: taken.tenant };
+        (place, bytemuck::cast_slice_mut(&mut self.slabs[slab][bytes]))
     }
 
     fn vacate(&mut self, at: usize) {
         let frame = &mut self.frames[at];
-        let Some(content) = frame.content.take() else { return };
-        frame.tenant = frame.tenant.wrapping_add(1).max(1);
-        self.bytes[usize::from(frame.is_pinned)] -= content.memory();
+        self.pinned -= usize::from(frame.state == State::Pinned);
+        (frame.state, frame.tenant) = (State::Vacant, frame.tenant.wrapping_add(1).max(1));
         self.vacant.push(at as u32);
-        self.stock.give(words_of(content));
     }
 
-    /// What `bytes` should be.
-    fn counted(&self) -> [usize; 2] {
-        let mut bytes = [0; 2];
-        for frame in &self.frames {
-            bytes[usize::from(frame.is_pinned)] += frame.content.as_ref().map_or(0, Content::memory);
-        }
-        bytes
+    /// The slab of a frame, and its bytes there.
+    fn frame(&self, frame: u32) -> (usize, Range<usize>) {
+        let (frame, size) = (frame as usize, self.words * size_of::<u64>());
+        let at = frame % self.of_slab * size;
+        (frame / self.of_slab, at..at + size)
     }
 }
 
-/// Bytes of a chunk of so many words in memory.
+/// Memory of so many bytes, all 0, of large pages where the system has them.
+fn slab_of(bytes: usize) -> io::Result<MmapMut> {
+    let slab = MmapMut::map_anon(bytes)?;
+    #[cfg(target_os = "linux")]
+    if let Err(error) = slab.advise(memmap2::Advice::HugePage) {
+        // A kernel that was built without large pages.
+        debug_assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
+    Ok(slab)
+}
+
+/// Bytes of a chunk in a frame of so many words.
 #[must_use]
 pub fn memory_of(words: usize) -> usize {
-    words * size_of::<u64>() + CHUNK_OVERHEAD
-}
-
-fn words_of(content: Content) -> Box<[u64]> {
-    match content {
-        Content::List(chunk) => chunk.into_words(),
-        Content::Rows(words) => words,
-    }
+    words * size_of::<u64>() + FRAME_OVERHEAD
 }
 
 #[cfg(test)]
@@ -225,72 +214,86 @@ mod tests {
     use super::*;
 
     const SIZE: usize = 8;
-    const MEMORY: usize = SIZE * 8 + CHUNK_OVERHEAD;
 
-    fn rows(word: u64) -> Content {
-        Content::Rows(vec![word; SIZE].into_boxed_slice())
+    fn cache(chunks: usize) -> Cache {
+        Cache::new(chunks * memory_of(SIZE), SIZE)
     }
 
-    /// A cache without a stock.
-    fn cache(chunks: usize) -> Cache {
-        Cache { stock: Stock::default(), ..Cache::new(chunks * MEMORY, [0; 2]) }
+    fn add(cache: &mut Cache, word: u64) -> Place {
+        let (place, words) = cache.add();
+        words.fill(word);
+        place
     }
 
     #[test]
-    fn memory_that_chunks_have_left_is_of_the_budget() {
-        let mut cache = Cache::new(64 * MEMORY, [SIZE, 0]);
-        let places = [1, 2, 3].map(|word| cache.add(rows(word)));
+    fn what_a_chunk_leaves_the_next_one_takes() {
+        let mut cache = cache(64);
+        let places = [1, 2, 3].map(|word| add(&mut cache, word));
         cache.remove(places[0]);
         cache.remove(places[1]);
-        let left = 2 * SIZE * 8;
-        assert_eq!((cache.stock.memory(), cache.memory()), (left, MEMORY + left));
-        assert_eq!(cache.room(), 63 * MEMORY - left);
+        assert_eq!((cache.memory(), cache.room(), cache.frames.len()), (memory_of(SIZE), 63, 3));
+        let (place, words) = cache.add();
+        assert_eq!((place.frame, words[0]), (places[1].frame, 2));
+        assert_eq!((cache.memory(), cache.room(), cache.frames.len()), (2 * memory_of(SIZE), 62, 3));
+    }
+
+    #[test]
+    fn chunks_lie_in_as_many_slabs_as_they_need() {
+        let mut cache = Cache { of_slab: 2, ..cache(5) };
+        let places = [1, 2, 3, 4, 5].map(|word| add(&mut cache, word));
+        for (place, word) in places.into_iter().zip(1..) {
+            assert_eq!(cache.get(place), Some(&[word; SIZE][..]));
+        }
+        assert_eq!(cache.slabs.len(), 3);
     }
 
     #[test]
     fn what_was_used_has_a_second_chance() {
         let mut cache = cache(2);
-        let [a, b, c] = [1, 2, 3].map(|word| cache.add(rows(word)));
+        let [a, b, c] = [1, 2, 3].map(|word| add(&mut cache, word));
         let here = |cache: &Cache, places: [Place; 3]| places.map(|place| cache.has(place));
         cache.evict();
         assert_eq!(here(&cache, [a, b, c]), [true, false, true], "the hand begins behind the first, and all were used");
-        assert!(cache.rows(c).is_some());
-        let d = cache.add(rows(4));
+        assert!(cache.get(c).is_some());
+        let d = add(&mut cache, 4);
         cache.evict();
         assert_eq!(here(&cache, [a, c, d]), [false, true, true], "the hand came by c, which was used, and then by a");
         cache.evict();
-        assert_eq!((cache.bytes, cache.room()), ([2 * MEMORY, 0], 0), "none goes while the rest is within the budget");
-        cache.budget = 0;
+        assert_eq!((cache.held(), cache.room()), (2, 0), "none goes while the rest is within the budget");
+        cache.most = 0;
         cache.evict();
-        assert_eq!((cache.memory(), cache.counted()), (0, [0; 2]));
+        assert_eq!((cache.held(), cache.vacant.len()), (0, 3));
     }
 
     #[test]
     fn a_place_whose_chunk_has_gone_leads_nowhere() {
         let mut cache = cache(1);
         assert!(!cache.has(Place::default()));
-        let place = cache.add(rows(1));
+        let place = add(&mut cache, 1);
         cache.remove(place);
-        let next = cache.add(rows(2));
-        assert_eq!((place.frame, cache.rows(place)), (next.frame, None));
+        assert!(!cache.has(place), "a vacant frame");
+        let next = add(&mut cache, 2);
+        assert_eq!((place.frame, cache.get(place)), (next.frame, None));
         cache.remove(place);
         cache.remove(Place::default());
-        assert_eq!(cache.rows(next), Some(&[2; SIZE][..]));
+        assert_eq!(cache.get(next), Some(&[2; SIZE][..]));
         assert!(!cache.has(Place::default()));
     }
 
     #[test]
     fn a_pinned_chunk_stays_beyond_the_budget_until_it_is_unpinned() {
         let mut cache = cache(0);
-        let place = cache.pin(rows(1));
+        let (place, words) = cache.pin();
+        words.fill(1);
         cache.evict();
-        assert_eq!((cache.memory(), cache.rows(place)), (MEMORY, Some(&[1; SIZE][..])));
-        let offered = cache.offer(rows(2));
-        assert!(!cache.has(offered), "no room");
+        assert_eq!((cache.get(place), cache.held(), cache.room()), (Some(&[1; SIZE][..]), 0, 0));
         cache.unpin(place);
         cache.unpin(place);
-        assert_eq!(cache.counted(), cache.bytes);
+        assert_eq!((cache.held(), cache.pinned), (1, 0));
         cache.evict();
-        assert_eq!((cache.has(place), cache.memory()), (false, 0));
+        assert_eq!((cache.has(place), cache.held()), (false, 0));
+        let (place, _) = cache.pin();
+        cache.remove(place);
+        assert_eq!((cache.held(), cache.pinned), (0, 0));
     }
 }

@@ -6,12 +6,11 @@
 //! version u8 = 2   zero u8 × 3   entries u32   keys u64 × entries   document numbers u32 × entries
 //! ```
 //!
-//! In memory a chunk is one array: its keys, its document numbers, two in a word, and where its buckets begin, four in a
-//! word. The blocks of a chunk are divided into **buckets** by their highest bits, so that a block's entries are found
-//! without a search.
+//! In memory a chunk lies in a frame of the cache ([`Shape`]): where its buckets begin, four in a word, its keys, and its
+//! document numbers, two in a word. The blocks of a chunk are divided into **buckets** by their highest bits, so that a
+//! block's entries are found without a search. Its first and last block are in the directory of its run alone.
 
 use super::plan::{BLOCK_STEP, BLOCKS_PER_WORD, WORD_BITS};
-use super::stock::Stock;
 
 /// Most entries of a chunk: their number takes two bytes.
 pub const MOST_ENTRIES: usize = u16::MAX as usize;
@@ -24,6 +23,8 @@ const NUMBER_BYTES: usize = 4;
 const BUCKET_ENTRIES: usize = 4;
 /// Beginnings of buckets in a word.
 const STARTS_OF_WORD: usize = 4;
+/// Document numbers in a word.
+const NUMBERS_OF_WORD: usize = 2;
 
 /// What is stored under a key of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,160 +77,175 @@ pub fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.chunks_exact(KEY_BYTES).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
 }
 
-/// Some entries of one table.
-pub struct Chunk {
-    data: Box<[u64]>,
-    entries: u16,
-    /// Bits of a block beyond those of the number of its bucket.
-    shift: u8,
-    first: u32,
-    last: u32,
+/// The bytes of a stored chunk of sorted entries: 1 to [`MOST_ENTRIES`].
+#[must_use]
+pub fn to_bytes(entries: &[Entry]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + entries.len() * (KEY_BYTES + NUMBER_BYTES));
+    bytes.extend([VERSION, 0, 0, 0]);
+    bytes.extend((entries.len() as u32).to_le_bytes());
+    bytes.extend(entries.iter().flat_map(|entry| entry.key.to_le_bytes()));
+    bytes.extend(entries.iter().flat_map(|entry| entry.number.to_le_bytes()));
+    bytes
 }
 
-impl Chunk {
-    /// Hold entries that are sorted by block, then document number: 1 to [`MOST_ENTRIES`].
+/// The entries of a stored chunk.
+///
+/// # Errors
+///
+/// [`Damage`] where the bytes are no chunk, or their entries are not in order.
+pub fn from_bytes(bytes: &[u8], blocks: Blocks) -> Result<Vec<Entry>, Damage> {
+    let damage = |what: &str| Damage(format!("a chunk of table {} {what}", blocks.table));
+    let Some((head, rest)) = bytes.split_at_checked(HEAD_BYTES) else {
+        return Err(damage(&format!("has {} bytes", bytes.len())));
+    };
+    let count = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
+    if head[..4] != [VERSION, 0, 0, 0] {
+        return Err(damage(&format!("has version {}", head[0])));
+    }
+    if !(1..=MOST_ENTRIES).contains(&count) || rest.len() != count * (KEY_BYTES + NUMBER_BYTES) {
+        return Err(damage(&format!("has {} bytes and says {count} entries", bytes.len())));
+    }
+    let (keys, numbers) = rest.split_at(count * KEY_BYTES);
+    let numbers = numbers.chunks_exact(NUMBER_BYTES);
+    let numbers = numbers.map(|number| u32::from_le_bytes(number.try_into().expect("four bytes")));
+    let entries: Vec<_> = words_of(keys).zip(numbers).map(|(key, number)| Entry { key, number }).collect();
+    if !entries.is_sorted_by_key(|entry| (blocks.of(entry.key), entry.number)) {
+        return Err(damage("is not in order of block and document number"));
+    }
+    Ok(entries)
+}
+
+/// How chunks lie in their frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Entries of every chunk of a run, but of the last one.
+    pub entries: usize,
+    /// The number of buckets is 2 to the power of this.
+    bucket_bits: u32,
+}
+
+impl Shape {
+    /// Of chunks of so many entries: 1 to [`MOST_ENTRIES`].
     #[must_use]
-    pub fn new(entries: &[Entry], blocks: Blocks, stock: &mut Stock) -> Self {
-        let numbered = entries.iter().map(|entry| entry.number);
-        Self::divided(entries.iter().map(|entry| entry.key), numbered, entries.len(), blocks, stock)
+    pub fn of(entries: usize) -> Self {
+        Self { entries, bucket_bits: (entries / BUCKET_ENTRIES).max(1).ilog2() }
     }
 
-    /// Read a stored chunk.
-    ///
-    /// # Errors
-    ///
-    /// [`Damage`] where the bytes are no chunk, or their entries are not in order.
-    pub fn from_bytes(bytes: &[u8], blocks: Blocks, stock: &mut Stock) -> Result<Self, Damage> {
-        let damage = |what: &str| Damage(format!("a chunk of table {} {what}", blocks.table));
-        let Some((head, rest)) = bytes.split_at_checked(HEAD_BYTES) else {
-            return Err(damage(&format!("has {} bytes", bytes.len())));
-        };
-        let count = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
-        if head[..4] != [VERSION, 0, 0, 0] {
-            return Err(damage(&format!("has version {}", head[0])));
-        }
-        if !(1..=MOST_ENTRIES).contains(&count) || rest.len() != count * (KEY_BYTES + NUMBER_BYTES) {
-            return Err(damage(&format!("has {} bytes and says {count} entries", bytes.len())));
-        }
-        let (keys, numbers) = rest.split_at(count * KEY_BYTES);
-        let numbers = || {
-            let each = numbers.chunks_exact(NUMBER_BYTES);
-            each.map(|number| u32::from_le_bytes(number.try_into().expect("four bytes")))
-        };
-        let in_order = words_of(keys).map(|key| blocks.of(key)).zip(numbers()).is_sorted_by(|one, other| one < other);
-        if !in_order {
-            return Err(damage("is not in order of block and document number"));
-        }
-        Ok(Self::divided(words_of(keys), numbers(), count, blocks, stock))
+    /// Words of a chunk.
+    #[must_use]
+    pub fn words(self) -> usize {
+        self.starts() + self.entries + self.entries.div_ceil(NUMBERS_OF_WORD)
     }
 
-    /// Hold sorted entries, and divide their blocks into buckets.
-    fn divided(
-        keys: impl Iterator<Item = u64>,
-        numbers: impl Iterator<Item = u32>,
-        entries: usize,
-        blocks: Blocks,
-        stock: &mut Stock,
-    ) -> Self {
-        let starts = entries + entries.div_ceil(2);
-        let most = most_buckets(entries);
-        let mut data = stock.take(words_for(entries));
-        data.iter_mut().zip(keys).for_each(|(word, key)| *word = key);
-        for (at, number) in numbers.enumerate() {
-            data[entries + at / 2] |= u64::from(number) << (at % 2 * 32);
-        }
-        let (first, last) = (blocks.of(data[0]), blocks.of(data[entries - 1]));
-        let shift = (0..32).find(|shift| ((last - first) >> shift) < most as u32).unwrap_or(0);
+    /// Write sorted entries, at most those of a chunk.
+    pub fn write(self, entries: &[Entry], blocks: Blocks, words: &mut [u64]) {
+        let (starts, words) = words.split_at_mut(self.starts());
+        let (keys, numbers) = words.split_at_mut(self.entries);
+        let starts: &mut [u16] = bytemuck::cast_slice_mut(starts);
+        let numbers: &mut [u32] = bytemuck::cast_slice_mut(numbers);
+        let (first, shift) = self.division(ends_of(entries, blocks));
         let mut next = 0;
-        for at in 0..=entries {
-            let bucket = if at == entries { most } else { ((blocks.of(data[at]) - first) >> shift) as usize };
+        for (at, entry) in entries.iter().enumerate() {
+            let bucket = ((blocks.of(entry.key) - first) >> shift) as usize;
             while next <= bucket {
-                data[starts + next / STARTS_OF_WORD] |= (at as u64) << (next % STARTS_OF_WORD * 16);
+                starts[next] = at as u16;
                 next += 1;
             }
+            (keys[at], numbers[at]) = (entry.key, entry.number);
         }
-        Self { data, entries: entries as u16, shift, first, last }
+        starts[next..].fill(entries.len() as u16);
     }
 
-    /// The array, whose memory another chunk may take.
-    #[must_use]
-    pub fn into_words(self) -> Box<[u64]> {
-        self.data
+    /// The first block, and the bits of a block beyond those of the number of its bucket.
+    fn division(self, (first, last): (u32, u32)) -> (u32, u32) {
+        (first, (u32::BITS - (last - first).leading_zeros()).saturating_sub(self.bucket_bits))
     }
 
-    /// The bytes of the stored chunk.
+    fn starts(self) -> usize {
+        ((1_usize << self.bucket_bits) + 1).div_ceil(STARTS_OF_WORD)
+    }
+}
+
+/// First and last block of sorted entries.
+#[must_use]
+pub fn ends_of(entries: &[Entry], blocks: Blocks) -> (u32, u32) {
+    (blocks.of(entries[0].key), blocks.of(entries[entries.len() - 1].key))
+}
+
+/// Some entries of one table, in a frame.
+#[derive(Clone, Copy)]
+pub struct Chunk<'a> {
+    words: &'a [u64],
+    shape: Shape,
+    ends: (u32, u32),
+}
+
+impl<'a> Chunk<'a> {
+    /// What [`Shape::write`] wrote, whose first and last block are these.
     #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEAD_BYTES + self.len() * (KEY_BYTES + NUMBER_BYTES));
-        bytes.extend([VERSION, 0, 0, 0]);
-        bytes.extend(u32::from(self.entries).to_le_bytes());
-        bytes.extend(self.keys().iter().flat_map(|key| key.to_le_bytes()));
-        bytes.extend((0..self.len()).flat_map(|at| self.number(at).to_le_bytes()));
-        bytes
+    pub fn new(words: &'a [u64], shape: Shape, ends: (u32, u32)) -> Self {
+        Self { words, shape, ends }
     }
 
     /// Number of entries.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "no chunk is empty")]
-    pub fn len(&self) -> usize {
-        usize::from(self.entries)
+    pub fn len(self) -> usize {
+        self.start(1 << self.shape.bucket_bits)
     }
 
-    /// Words of the array.
+    /// The keys, in order; what is behind the last one means nothing.
     #[must_use]
-    pub fn size(&self) -> usize {
-        self.data.len()
-    }
-
-    /// First and last block.
-    #[must_use]
-    pub fn ends(&self) -> (u32, u32) {
-        (self.first, self.last)
-    }
-
-    /// The keys, in order.
-    #[must_use]
-    pub fn keys(&self) -> &[u64] {
-        &self.data[..self.len()]
+    pub fn keys(self) -> &'a [u64] {
+        &self.words[self.shape.starts()..][..self.shape.entries]
     }
 
     /// The document number of an entry.
     #[must_use]
-    pub fn number(&self, at: usize) -> u32 {
-        (self.data[self.len() + at / 2] >> (at % 2 * 32)) as u32
+    pub fn number(self, at: usize) -> u32 {
+        bytemuck::cast_slice(&self.words[self.shape.starts() + self.shape.entries..])[at]
     }
 
     /// An entry.
     #[must_use]
-    pub fn entry(&self, at: usize) -> Entry {
-        Entry { key: self.data[at], number: self.number(at) }
+    pub fn entry(self, at: usize) -> Entry {
+        Entry { key: self.keys()[at], number: self.number(at) }
+    }
+
+    /// All entries.
+    #[must_use]
+    pub fn entries(self) -> Vec<Entry> {
+        (0..self.len()).map(|at| self.entry(at)).collect()
     }
 
     /// The bucket that has the entries of a block, and perhaps others: where it begins and ends.
     #[must_use]
-    pub fn bucket(&self, block: u32) -> (usize, usize) {
-        if block < self.first || block > self.last {
+    pub fn bucket(self, block: u32) -> (usize, usize) {
+        if block < self.ends.0 || block > self.ends.1 {
             return (0, 0);
         }
-        let bucket = ((block - self.first) >> self.shift) as usize;
+        let (first, shift) = self.shape.division(self.ends);
+        let bucket = ((block - first) >> shift) as usize;
         (self.start(bucket), self.start(bucket + 1))
     }
 
     /// The entries of a block among those of its bucket.
     #[must_use]
-    pub fn list(&self, block: u32, (begin, end): (usize, usize), blocks: Blocks) -> (usize, usize) {
+    pub fn list(self, block: u32, (begin, end): (usize, usize), blocks: Blocks) -> (usize, usize) {
         // A bucket has one block.
-        if self.shift == 0 {
+        if self.shape.division(self.ends).1 == 0 {
             return (begin, end);
         }
+        // Whole buckets are counted: they are short, and where a list ends cannot be foreseen.
         let keys = &self.keys()[begin..end];
-        let below = |block| keys.iter().take_while(|&&key| blocks.of(key) < block).count();
-        (begin + below(block), begin + below(block.saturating_add(1)))
+        let before = keys.iter().filter(|&&key| blocks.of(key) < block).count();
+        let after = keys.iter().filter(|&&key| blocks.of(key) > block).count();
+        (begin + before, end - after)
     }
 
     /// How many of the entries from `begin` to `end`, which are of one block, are before a document number.
     #[must_use]
-    pub fn before(&self, (begin, end): (usize, usize), number: u64) -> usize {
+    pub fn before(self, (begin, end): (usize, usize), number: u64) -> usize {
         let (mut low, mut high) = (begin, end);
         while low < high {
             let middle = usize::midpoint(low, high);
@@ -242,20 +258,11 @@ impl Chunk {
         low - begin
     }
 
-    fn start(&self, bucket: usize) -> usize {
-        let starts = self.len() + self.len().div_ceil(2);
-        (self.data[starts + bucket / STARTS_OF_WORD] >> (bucket % STARTS_OF_WORD * 16)) as u16 as usize
+    fn start(self, bucket: usize) -> usize {
+        let word = self.words[bucket / STARTS_OF_WORD].to_ne_bytes();
+        let at = bucket % STARTS_OF_WORD * 2;
+        u16::from_ne_bytes([word[at], word[at + 1]]).into()
     }
-}
-
-fn most_buckets(entries: usize) -> usize {
-    (entries / BUCKET_ENTRIES).max(1)
-}
-
-/// Words of the array of a chunk of so many entries.
-#[must_use]
-pub fn words_for(entries: usize) -> usize {
-    entries + entries.div_ceil(2) + (most_buckets(entries) + 1).div_ceil(STARTS_OF_WORD)
 }
 
 #[cfg(test)]
@@ -277,16 +284,17 @@ mod tests {
 
     #[test]
     fn every_list_is_found_and_bytes_come_back() {
-        let stock = &mut Stock::default();
         for (seed, bits, table, kinds) in [(1, 16, 0, u64::MAX), (2, 20, 3, u64::MAX), (3, 24, 5, 3), (4, 16, 15, 1)] {
             for count in [1, 2, 3, 64, 1000, 1024] {
                 let blocks = Blocks { table, bits };
                 let made = entries(seed, count, blocks, kinds);
-                let chunk = Chunk::new(&made, blocks, stock);
-                assert!((0..count).all(|at| chunk.entry(at) == made[at]));
-                let again = Chunk::from_bytes(&chunk.to_bytes(), blocks, stock).expect("a chunk");
-                assert_eq!(again.data, chunk.data);
-                stock.give(again.into_words());
+                assert_eq!(from_bytes(&to_bytes(&made), blocks).expect("a chunk"), made);
+                // As large as its frame, or the last one of its run; over what another one has left.
+                let shape = Shape::of([count, 1024][(seed % 2) as usize]);
+                let mut words = vec![u64::MAX; shape.words()];
+                shape.write(&made, blocks, &mut words);
+                let chunk = Chunk::new(&words, shape, ends_of(&made, blocks));
+                assert_eq!((chunk.len(), chunk.entries()), (count, made.clone()));
                 for block in made
                     .iter()
                     .map(|entry| blocks.of(entry.key))
@@ -307,19 +315,18 @@ mod tests {
 
     #[test]
     fn damaged_bytes_are_refused() {
-        let stock = &mut Stock::default();
         let blocks = Blocks { table: 2, bits: 16 };
-        let whole = Chunk::new(&entries(7, 50, blocks, u64::MAX), blocks, stock).to_bytes();
+        let whole = to_bytes(&entries(7, 50, blocks, u64::MAX));
         for cut in [0, 7, 8, 9, whole.len() - 1] {
-            assert!(Chunk::from_bytes(&whole[..cut], blocks, stock).is_err(), "{cut} bytes");
+            assert!(from_bytes(&whole[..cut], blocks).is_err(), "{cut} bytes");
         }
         for at in [0, 1, 4, 5] {
             let mut other = whole.clone();
             other[at] ^= 1;
-            assert!(Chunk::from_bytes(&other, blocks, stock).is_err(), "byte {at}");
+            assert!(from_bytes(&other, blocks).is_err(), "byte {at}");
         }
         let mut other = whole.clone();
         other[8..24].rotate_left(8);
-        assert!(Chunk::from_bytes(&other, blocks, stock).is_err(), "other order");
+        assert!(from_bytes(&other, blocks).is_err(), "other order");
     }
 }

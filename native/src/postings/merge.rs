@@ -5,7 +5,7 @@
 //! look-up never waits for a merge, and entries are in memory twice near the frontier alone.
 
 use super::cache::Cache;
-use super::chunk::{Entry, Key};
+use super::chunk::{Entry, Key, Shape};
 use super::run::Run;
 
 /// Chunks of each run that are asked for at once where they are not in memory.
@@ -49,16 +49,16 @@ pub enum Step {
 impl Merge {
     /// Begin a run of this number; entries before a document number are dropped.
     #[must_use]
-    pub fn new([older, newer]: [&Run; 2], id: u64, first: u64, chunk_entries: usize) -> Self {
+    pub fn new([older, newer]: [&Run; 2], id: u64, first: u64, shape: Shape) -> Self {
         let most = older.entries + newer.entries;
         Self {
             older: older.id,
             newer: newer.id,
-            made: Run::new(older.blocks, (id, newer.before), most, chunk_entries, older.is_stored),
+            made: Run::new(older.blocks, (id, newer.before), most, shape, older.is_stored),
             first,
             cursors: [Cursor::default(); 2],
             released: [0; 2],
-            pending: Vec::with_capacity(chunk_entries),
+            pending: Vec::with_capacity(shape.entries),
         }
     }
 
@@ -90,7 +90,7 @@ impl Merge {
                 break Step::Missing;
             }
             let taken = self.take_some(runs, *owed, cache);
-            let is_full = self.pending.len() == self.made.chunk_entries;
+            let is_full = self.pending.len() == self.made.shape.entries;
             if is_full || taken.is_none() && !self.pending.is_empty() {
                 chunks.extend(self.made.add(&self.pending, cache));
                 self.pending.clear();
@@ -115,7 +115,10 @@ impl Merge {
 
     /// Take entries until one of the two chunks ends, the new one is full, or so many were taken; none at the end.
     fn take_some(&mut self, runs: [&Run; 2], most: usize, cache: &Cache) -> Option<usize> {
-        let chunks = [0, 1].map(|which| cache.list(*runs[which].places.get(self.cursors[which].chunk)?));
+        let chunks = [0, 1].map(|which| {
+            let at = self.cursors[which].chunk;
+            if at < runs[which].places.len() { runs[which].chunk(at, cache) } else { None }
+        });
         if chunks.iter().all(Option::is_none) {
             return None;
         }
@@ -126,7 +129,7 @@ impl Merge {
         };
         let mut heads = [0, 1].map(|which| next(which, self.cursors[which]));
         let mut taken = 0;
-        while taken < most && self.pending.len() < self.made.chunk_entries {
+        while taken < most && self.pending.len() < self.made.shape.entries {
             let which = usize::from(heads[0] > heads[1]);
             let (chunk, cursor) = (chunks[which].expect("the head of a chunk"), &mut self.cursors[which]);
             let entry = chunk.entry(cursor.entry);

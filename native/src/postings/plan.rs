@@ -53,13 +53,10 @@ impl Shape {
     }
 }
 
-/// A look-up while a plan is made: its cost, and how many bits its mask has.
-#[derive(Clone, Copy, Default)]
-struct Node {
-    lookup: u32,
-    cost: u16,
-    bits: u16,
-}
+/// A look-up while a plan is made, in one word, so that a flipped bit is one addition: from the highest bit on its cost,
+/// itself, and how many bits its mask has.
+#[derive(Clone, Copy, Default, PartialEq, PartialOrd)]
+struct Node(u64);
 
 /// Makes plans. It keeps the memory that making one takes, for the next one.
 pub struct Planner {
@@ -138,22 +135,23 @@ impl Planner {
         let block_bits = self.shape.block_bits;
         let most = self.shape.mask_bits;
         let (nodes, shorter) = (&mut self.nodes[start..], &mut self.shorter);
-        let unflipped = Node { lookup: (table << block_bits) as u32, ..Node::default() };
+        let unflipped = Node::new(0, table << block_bits, 0);
+        let beyond = Node::new(bound + 1, 0, 0);
         (nodes[0], shorter[0]) = (unflipped, unflipped);
         let (mut count, mut short) = (1, 1);
         for place in 0..block_bits {
             let margin = margin_of(margins, bit_of_block(table, block_bits - 1 - place));
-            let cost = self.shape.costs[margin] as u16;
-            if u32::from(cost) > bound {
+            let flipped = Node::new(self.shape.costs[margin], 1 << place, 1);
+            if flipped >= beyond {
                 continue; // alone too expensive
             }
             let until = short;
             for before in 0..until {
-                let node = shorter[before].with(1 << place, cost);
-                let kept = usize::from(u32::from(node.cost) <= bound); // added: a branch would often be foreseen wrongly
+                let node = Node(shorter[before].0 + flipped.0);
+                let kept = usize::from(node < beyond); // added: a branch would often be foreseen wrongly
                 (nodes[count], shorter[short]) = (node, node);
                 count += kept;
-                short += kept & usize::from(usize::from(node.bits) < most);
+                short += kept & usize::from(node.bits() < most);
             }
         }
         count
@@ -164,23 +162,37 @@ impl Planner {
         let (nodes, ends) = (&self.nodes[..listed], &mut self.ends[..bound + 2]);
         ends.fill(0);
         for node in nodes {
-            ends[usize::from(node.cost) + 1] += 1;
+            ends[node.cost() + 1] += 1;
         }
         for cost in 1..=bound {
             ends[cost] += ends[cost - 1];
         }
         for node in nodes {
-            let end = &mut ends[usize::from(node.cost)];
-            self.ordered[*end as usize] = node.lookup;
+            let end = &mut ends[node.cost()];
+            self.ordered[*end as usize] = node.lookup();
             *end += 1;
         }
     }
 }
 
 impl Node {
-    /// With a bit flipped, at this cost.
-    fn with(self, mask: u32, cost: u16) -> Self {
-        Self { lookup: self.lookup | mask, cost: self.cost + cost, bits: self.bits + 1 }
+    const COST_SHIFT: u32 = 40;
+    const LOOKUP_SHIFT: u32 = 8;
+
+    fn new(cost: u32, lookup: usize, bits: u64) -> Self {
+        Self(u64::from(cost) << Self::COST_SHIFT | (lookup as u64) << Self::LOOKUP_SHIFT | bits)
+    }
+
+    fn cost(self) -> usize {
+        (self.0 >> Self::COST_SHIFT) as usize
+    }
+
+    fn lookup(self) -> u32 {
+        (self.0 >> Self::LOOKUP_SHIFT) as u32
+    }
+
+    fn bits(self) -> usize {
+        (self.0 & ((1 << Self::LOOKUP_SHIFT) - 1)) as usize
     }
 }
 

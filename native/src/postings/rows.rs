@@ -3,7 +3,7 @@
 //! A row is the words of the signature, group, hash of the article id, log position, log time, then the sketch. Rows
 //! are stored in chunks of some rows; those in memory are whole chunks, and the unfinished last one.
 
-use super::cache::{Cache, Content, Place};
+use super::cache::{Cache, Place};
 use super::chunk::{Damage, Key, words_of};
 use super::near::WORDS;
 
@@ -100,9 +100,9 @@ impl Rows {
         for row in rows.chunks_exact(self.words) {
             self.tail.extend_from_slice(row);
             if self.tail.len() == self.chunk_words() {
-                let mut words = cache.stock.take(self.tail.len());
-                words.copy_from_slice(&self.tail);
-                self.places.push(cache.add(Content::Rows(words)));
+                let (place, words) = cache.add();
+                words[..self.tail.len()].copy_from_slice(&self.tail);
+                self.places.push(place);
                 self.tail.clear();
             }
         }
@@ -114,7 +114,7 @@ impl Rows {
         let chunks = numbers.map(|number| number / self.of_chunk as u64);
         let is_missing = |chunk: &u64| {
             let place = self.places.get((chunk - self.base) as usize);
-            place.is_some_and(|place| cache.rows(*place).is_none())
+            place.is_some_and(|place| cache.get(*place).is_none())
         };
         let mut missing: Vec<_> = chunks.filter(is_missing).map(|chunk| Key::Rows(chunk as u32)).collect();
         missing.sort_unstable();
@@ -127,7 +127,7 @@ impl Rows {
     pub fn row<'a>(&'a self, number: u64, cache: &'a Cache) -> Row<'a> {
         let (chunk, at) = ((number / self.of_chunk as u64 - self.base) as usize, number as usize % self.of_chunk);
         let rows = match self.places.get(chunk) {
-            Some(place) => cache.rows(*place).expect("a chunk of rows that was fetched"),
+            Some(place) => cache.get(*place).expect("a chunk of rows that was fetched"),
             None => &self.tail,
         };
         Row(&rows[at * self.words..(at + 1) * self.words])
@@ -146,9 +146,9 @@ impl Rows {
             let first = chunk * self.of_chunk as u64;
             return Err(Damage(format!("rows {first} and on: {} bytes do not hold them", bytes.len())));
         }
-        let mut words = cache.stock.take(size);
+        let words;
+        (*place, words) = cache.add();
         words.iter_mut().zip(words_of(bytes)).for_each(|(word, stored)| *word = stored);
-        *place = cache.add(Content::Rows(words));
         Ok(())
     }
 

@@ -13,8 +13,8 @@
 
 use std::ops::Range;
 
-use super::cache::{Cache, Content, Place};
-use super::chunk::{Blocks, Chunk, Damage, Entry, Key, MOST_ENTRIES, words_of};
+use super::cache::{Cache, Place};
+use super::chunk::{Blocks, Chunk, Damage, Entry, Key, MOST_ENTRIES, Shape, ends_of, from_bytes, to_bytes, words_of};
 
 /// Most entries of a run that has a filter, where blocks have enough bits for it to say something.
 const FILTERED_ENTRIES: u64 = 1 << 20;
@@ -23,6 +23,8 @@ const FILTERED_ENTRIES: u64 = 1 << 20;
 const FILTER_BITS: u32 = 3;
 /// A filter has one word at least.
 const LEAST_FILTER_BITS: u32 = 6;
+/// Chunks among which a jump leaves the choice, about.
+const CHUNKS_OF_JUMP: usize = 4;
 const VERSION: u8 = 2;
 const HEAD_BYTES: usize = 24;
 
@@ -36,8 +38,8 @@ pub struct Run {
     pub entries: u64,
     /// Its document numbers are lower.
     pub before: u64,
-    /// Entries of each of its chunks, but of the last one.
-    pub chunk_entries: usize,
+    /// How its chunks lie in memory.
+    pub shape: Shape,
     /// Whether its chunks are stored; else they are all in memory.
     pub is_stored: bool,
     /// Where its chunks are.
@@ -71,20 +73,25 @@ impl Filter {
 
     fn has(&self, block: u32, blocks: Blocks) -> bool {
         let bit = block >> (u32::from(blocks.bits) - self.bits);
-        self.words[bit as usize / 64] >> (bit % 64) & 1 == 1
+        self.word(block, blocks) >> (bit % 64) & 1 == 1
+    }
+
+    fn word(&self, block: u32, blocks: Blocks) -> u64 {
+        let bit = block >> (u32::from(blocks.bits) - self.bits);
+        self.words[bit as usize / 64]
     }
 }
 
 impl Run {
     /// Begin a run of at most so many entries, without any yet.
     #[must_use]
-    pub fn new(blocks: Blocks, (id, before): (u64, u64), most: u64, chunk_entries: usize, is_stored: bool) -> Self {
+    pub fn new(blocks: Blocks, (id, before): (u64, u64), most: u64, shape: Shape, is_stored: bool) -> Self {
         let mut run = Self {
             blocks,
             id,
             entries: 0,
             before,
-            chunk_entries,
+            shape,
             is_stored,
             places: Vec::new(),
             ends: Vec::new(),
@@ -98,23 +105,31 @@ impl Run {
 
     /// Add the next chunk, of sorted entries; return its bytes if it is to be stored.
     pub fn add(&mut self, entries: &[Entry], cache: &mut Cache) -> Option<(Key, Vec<u8>)> {
-        let chunk = Chunk::new(entries, self.blocks, &mut cache.stock);
         if let Some(filter) = &mut self.filter {
-            chunk.keys().iter().for_each(|key| filter.add(self.blocks.of(*key), self.blocks));
+            for entry in entries {
+                filter.add(self.blocks.of(entry.key), self.blocks);
+            }
         }
-        let stored = self.is_stored.then(|| (self.key(self.places.len()), chunk.to_bytes()));
-        self.entries += chunk.len() as u64;
-        self.ends.push(chunk.ends());
+        let stored = self.is_stored.then(|| (self.key(self.places.len()), to_bytes(entries)));
+        self.entries += entries.len() as u64;
+        self.ends.push(ends_of(entries, self.blocks));
         self.jumps[1] = self.ends.len() as u32;
-        let content = Content::List(chunk);
-        self.places.push(if self.is_stored { cache.offer(content) } else { cache.pin(content) });
+        let frame = match (self.is_stored, cache.room()) {
+            (true, 0) => None,
+            (true, _) => Some(cache.add()),
+            (false, _) => Some(cache.pin()),
+        };
+        self.places.push(frame.map_or(Place::default(), |(place, words)| {
+            self.shape.write(entries, self.blocks, words);
+            place
+        }));
         stored
     }
 
     /// Finish the run: all its chunks were added, at least one.
     #[must_use]
     pub fn finish(mut self) -> Self {
-        self.index((self.ends.len().ilog2() + 1).min(u32::from(self.blocks.bits)));
+        self.index((self.ends.len() / CHUNKS_OF_JUMP).max(1).ilog2().min(u32::from(self.blocks.bits)));
         self
     }
 
@@ -122,7 +137,8 @@ impl Run {
     pub fn store(&mut self, id: u32, cache: &mut Cache) -> Vec<(Key, Vec<u8>)> {
         (self.id, self.is_stored) = (id.into(), true);
         self.places.iter().for_each(|place| cache.unpin(*place));
-        let chunks = (0..self.places.len()).filter_map(|at| Some((self.key(at), self.chunk(at, cache)?.to_bytes())));
+        let chunks =
+            (0..self.places.len()).filter_map(|at| Some((self.key(at), to_bytes(&self.chunk(at, cache)?.entries()))));
         chunks.collect()
     }
 
@@ -134,8 +150,14 @@ impl Run {
 
     /// A chunk, if it is in memory; that is a use of it.
     #[must_use]
-    pub fn chunk<'a>(&self, at: usize, cache: &'a Cache) -> Option<&'a Chunk> {
-        cache.list(self.places[at])
+    pub fn chunk<'a>(&self, at: usize, cache: &'a Cache) -> Option<Chunk<'a>> {
+        Some(self.chunk_in(cache.get(self.places[at])?, at))
+    }
+
+    /// A chunk in its frame.
+    #[must_use]
+    pub fn chunk_in<'a>(&self, words: &'a [u64], at: usize) -> Chunk<'a> {
+        Chunk::new(words, self.shape, self.ends[at])
     }
 
     /// Take the stored bytes of a chunk. Those of one that is here are passed by.
@@ -148,16 +170,17 @@ impl Run {
         if self.places.get(at).is_none_or(|place| cache.has(*place)) {
             return Ok(());
         }
-        let chunk = Chunk::from_bytes(bytes, self.blocks, &mut cache.stock)?;
-        let before = at * self.chunk_entries;
-        let (entries, ends) = (self.chunk_entries.min(self.entries as usize - before), self.ends[at]);
-        if (chunk.len(), chunk.ends()) != (entries, ends) {
-            let (id, len, of) = (self.id, chunk.len(), chunk.ends());
-            let message =
-                format!("chunk {at} of run {id} has {len} entries of blocks {of:?}, not {entries} of {ends:?}");
+        let entries = from_bytes(bytes, self.blocks)?;
+        let before = at * self.shape.entries;
+        let (count, ends) = (self.shape.entries.min(self.entries as usize - before), self.ends[at]);
+        if (entries.len(), ends_of(&entries, self.blocks)) != (count, ends) {
+            let (id, len, of) = (self.id, entries.len(), ends_of(&entries, self.blocks));
+            let message = format!("chunk {at} of run {id} has {len} entries of blocks {of:?}, not {count} of {ends:?}");
             return Err(Damage(message));
         }
-        self.places[at] = cache.add(Content::List(chunk));
+        let (place, words) = cache.add();
+        self.shape.write(&entries, self.blocks, words);
+        self.places[at] = place;
         Ok(())
     }
 
@@ -170,6 +193,12 @@ impl Run {
     #[must_use]
     pub fn may_have(&self, block: u32) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.has(block, self.blocks))
+    }
+
+    /// The word of the filter that says whether a block may have entries; 0 without a filter.
+    #[must_use]
+    pub fn filter_word(&self, block: u32) -> u64 {
+        self.filter.as_ref().map_or(0, |filter| filter.word(block, self.blocks))
     }
 
     /// The chunks that have the entries of a block.
@@ -186,7 +215,7 @@ impl Run {
     #[must_use]
     pub fn full_of(&self, chunk: usize, block: u32) -> usize {
         let is_full = self.ends[chunk] == (block, block) && chunk + 1 < self.ends.len();
-        if is_full { self.chunk_entries } else { 0 }
+        if is_full { self.shape.entries } else { 0 }
     }
 
     /// First and last block of each chunk.
@@ -202,7 +231,7 @@ impl Run {
         let mut bytes = vec![VERSION, self.blocks.table, self.blocks.bits, filter_bits as u8];
         bytes.extend(self.entries.to_le_bytes());
         bytes.extend(self.before.to_le_bytes());
-        bytes.extend((self.chunk_entries as u32).to_le_bytes());
+        bytes.extend((self.shape.entries as u32).to_le_bytes());
         bytes.extend(self.ends.iter().flat_map(|(first, last)| [first.to_le_bytes(), last.to_le_bytes()]).flatten());
         bytes.extend(self.filter.iter().flat_map(|filter| &filter.words).flat_map(|word| word.to_le_bytes()));
         bytes
@@ -247,7 +276,7 @@ impl Run {
         if !in_order || ends[chunks - 1].1 >> blocks.bits != 0 {
             return Err(damage("is not in order of blocks"));
         }
-        let mut run = Self::new(blocks, (id, before), 0, chunk_entries, true);
+        let mut run = Self::new(blocks, (id, before), 0, Shape::of(chunk_entries), true);
         run.filter = (filter_bits > 0).then(|| Filter { bits: filter_bits, words: words_of(words).collect() });
         (run.entries, run.ends, run.places) = (entries, ends, vec![Place::default(); chunks]);
         Ok(run.finish())
@@ -264,11 +293,14 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::postings::stock::Stock;
+
+    fn shape() -> Shape {
+        Shape::of(4)
+    }
 
     fn made(most: u64, blocks: &[u32]) -> (Run, Cache) {
-        let mut cache = Cache::new(usize::MAX, [0; 2]);
-        let mut run = Run::new(Blocks { table: 1, bits: 16 }, (3, 1 << 20), most, 4, true);
+        let mut cache = Cache::new(usize::MAX, shape().words());
+        let mut run = Run::new(Blocks { table: 1, bits: 16 }, (3, 1 << 20), most, shape(), true);
         let entry = |(block, number): (&u32, u32)| Entry { key: u64::from(*block) << 32, number };
         let entries: Vec<_> = blocks.iter().zip(0..).map(entry).collect();
         entries.chunks(4).for_each(|entries| assert!(run.add(entries, &mut cache).is_some()));
@@ -315,11 +347,10 @@ mod tests {
 
     #[test]
     fn a_chunk_that_the_directory_does_not_say_is_refused() {
-        let blocks = Blocks { table: 1, bits: 16 };
         let entry = |block: u32| Entry { key: u64::from(block) << 32, number: block };
         let bytes = |of: &[u32]| {
             let entries: Vec<_> = of.iter().map(|block| entry(*block)).collect();
-            Chunk::new(&entries, blocks, &mut Stock::default()).to_bytes()
+            to_bytes(&entries)
         };
         let (run, mut cache) = made(6, &[1, 2, 3, 4, 5, 9]);
         let mut run = Run::from_directory(3, &run.finish().directory()).expect("a directory");

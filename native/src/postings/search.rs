@@ -55,7 +55,7 @@ struct Candidate {
 
 /// A part of a posting list, in one chunk.
 struct Span<'a> {
-    chunk: &'a Chunk,
+    chunk: Chunk<'a>,
     block: u32,
     begin: u16,
     end: u16,
@@ -198,8 +198,9 @@ impl Search {
         std::hint::black_box(touched);
         let most = self.room.max(ROWS_AT_ONCE);
         let mut found = Vec::with_capacity(ROWS_AT_ONCE);
-        for span in &spans[self.span..] {
-            self.compared += span.sieve(bits, &article, &mut found);
+        for (at, span) in spans.iter().enumerate().skip(self.span) {
+            let passed = |entry, distance| found.push((at, entry as u16, distance as u16));
+            self.compared += span.sieve(bits, &article, passed);
             self.span += 1;
             if found.len() >= most {
                 break;
@@ -209,8 +210,8 @@ impl Search {
             (self.lookup, self.span) = (end, 0);
         }
         // Their numbers lie apart from the keys, and are read for all of them.
-        let numbered = |(chunk, at, distance): (&Chunk, u16, u16)| Candidate {
-            number: chunk.number(at.into()),
+        let numbered = |(span, at, distance): (usize, u16, u16)| Candidate {
+            number: spans[span].chunk.number(at.into()),
             distance: distance.into(),
         };
         self.passed.extend(found.into_iter().map(numbered));
@@ -275,19 +276,17 @@ impl Search {
     }
 }
 
-impl<'a> Span<'a> {
+impl Span<'_> {
     /// The entries of the list in its bucket.
     fn list(&self, bits: u8) -> (usize, usize) {
         let blocks = Blocks { table: self.table, bits };
         self.chunk.list(self.block, (self.begin.into(), self.end.into()), blocks)
     }
 
-    /// Add the entries that pass the sieve, the newest first; return how many were compared.
-    fn sieve(&self, bits: u8, article: &Article, passed: &mut Vec<(&'a Chunk, u16, u16)>) -> usize {
+    /// Tell of the entries that pass the sieve, the newest first; return how many were compared.
+    fn sieve(&self, bits: u8, article: &Article, passed: impl FnMut(usize, u32)) -> usize {
         let (begin, end) = self.list(bits);
-        article.sieve(usize::from(self.table) / BLOCKS_PER_WORD, self.chunk.keys(), (begin, end), |at, distance| {
-            passed.push((self.chunk, at as u16, distance as u16));
-        });
+        article.sieve(usize::from(self.table) / BLOCKS_PER_WORD, self.chunk.keys(), (begin, end), passed);
         end - begin
     }
 }
@@ -305,11 +304,17 @@ fn spans_of<'a>(
         let blocks = Blocks { table: table as u8, bits };
         blocks.of(article.keys[blocks.word()])
     });
+    let block_of = |lookup: &u32| {
+        let table = (lookup >> bits) as usize;
+        (table, own[table] ^ lookup & ((1 << bits) - 1))
+    };
+    let touched =
+        lookups.iter().map(block_of).fold(0, |touched, (table, block)| touched ^ tables.filters(table, block));
+    std::hint::black_box(touched);
     // Where each chunk is is read for all of them before the first one is looked at.
     let mut asked = Vec::with_capacity(4 * lookups.len());
     for (at, lookup) in lookups.iter().enumerate() {
-        let table = (lookup >> bits) as usize;
-        let block = own[table] ^ lookup & ((1 << bits) - 1);
+        let (table, block) = block_of(lookup);
         let mut left = limit;
         for part in tables.parts(table, block) {
             let may_be_later = part.before > article.before;
@@ -326,8 +331,9 @@ fn spans_of<'a>(
     }
     let (mut spans, mut missing) = (Vec::with_capacity(asked.len()), Vec::new());
     for (part, chunk, place, block, lookup, may_be_later) in asked {
-        match tables.cache.list(place) {
-            Some(chunk) => {
+        match tables.cache.get(place) {
+            Some(words) => {
+                let chunk = part.chunk_in(words, chunk);
                 spans.push(Span { chunk, block, begin: 0, end: 0, table: part.blocks.table, lookup, may_be_later });
             }
             None => missing.push(part.key(chunk)),

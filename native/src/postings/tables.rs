@@ -15,8 +15,8 @@
 
 use std::ops::Range;
 
-use super::cache::{Cache, memory_of};
-use super::chunk::{Blocks, Damage, Entry, Key, words_for};
+use super::cache::Cache;
+use super::chunk::{Blocks, Damage, Entry, Key, Shape};
 use super::merge::{Merge, Step};
 use super::near::WORDS;
 use super::rows::{Row, Rows};
@@ -63,8 +63,8 @@ pub struct Tables {
     owed: usize,
     /// Of each table the blocks that it is sorted by.
     blocks: Vec<Blocks>,
-    /// Entries of a chunk of the runs that are made.
-    chunk_entries: usize,
+    /// How the chunks of runs lie in memory.
+    shape: Shape,
     /// Entries of a run in memory from which on it is stored.
     fold: u64,
     /// Number of the next stored run.
@@ -79,7 +79,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Tables without entries, whose runs will have chunks of so many. Runs to store are numbered from a number on that
+    /// Tables without entries, whose runs have chunks of this shape. Runs to store are numbered from a number on that
     /// none has had; the storage keeps them apart in so many families, by the remainder of their numbers.
     #[must_use]
     pub fn new(
@@ -87,17 +87,17 @@ impl Tables {
         rows: Rows,
         budget: usize,
         fold: u64,
-        chunk_entries: usize,
+        shape: Shape,
         (next_stored, families): (u32, u32),
     ) -> Self {
         Self {
             runs: blocks.iter().map(|_| Vec::new()).collect(),
-            cache: Cache::new(budget, [words_for(chunk_entries), rows.chunk_words()]),
+            cache: Cache::new(budget, shape.words().max(rows.chunk_words())),
             rows,
             merge: None,
             owed: 0,
             blocks,
-            chunk_entries,
+            shape,
             fold: fold.max(1),
             next_stored,
             families: families.max(1),
@@ -129,6 +129,9 @@ impl Tables {
         let (table, before) = (usize::from(run.blocks.table), run.before);
         if self.blocks.get(table) != Some(&run.blocks) || self.end_of(table) >= before || before > self.rows.after() {
             return Err(Damage(format!("run {id} of {:?} before {before} is out of place", run.blocks)));
+        }
+        if !self.cache.fits(run.shape.words()) {
+            return Err(Damage(format!("run {id} has chunks of {} entries", run.shape.entries)));
         }
         self.next_stored = self.next_stored.max(id + 1);
         self.changes += 1;
@@ -179,6 +182,12 @@ impl Tables {
             None => Some(run),
         });
         parts.filter(move |part| part.may_have(block))
+    }
+
+    /// Something of what the filters of a table say of a block.
+    #[must_use]
+    pub fn filters(&self, table: usize, block: u32) -> u64 {
+        self.runs[table].iter().fold(0, |some, run| some ^ run.filter_word(block))
     }
 
     /// The merge whose new run has the entries of a block that a run has.
@@ -256,18 +265,9 @@ impl Tables {
     /// Chunks that are not in memory and for which there is room, at most so many: lists first, then rows.
     #[must_use]
     pub fn cold(&self, most: usize) -> Vec<Key> {
-        let (mut room, cache) = (self.cache.room(), &self.cache);
-        let lists = self.runs.iter().flatten().flat_map(|run| {
-            let keys = run.cold(0..run.places.len(), cache);
-            keys.zip(std::iter::repeat(memory_of(words_for(run.chunk_entries))))
-        });
-        let rows = self.rows.cold(cache).zip(std::iter::repeat(memory_of(self.rows.chunk_words())));
-        let fitting = lists.chain(rows).take_while(|(_, bytes)| {
-            let fits = *bytes <= room;
-            room = room.saturating_sub(*bytes);
-            fits
-        });
-        fitting.take(most).map(|(key, _)| key).collect()
+        let cache = &self.cache;
+        let lists = self.runs.iter().flatten().flat_map(|run| run.cold(0..run.places.len(), cache));
+        lists.chain(self.rows.cold(cache)).take(most.min(cache.room())).collect()
     }
 
     fn append_to(&mut self, table: usize, first: u64, rows: &[u64], row_words: usize) {
@@ -283,8 +283,8 @@ impl Tables {
         entries.sort_by_key(|entry| blocks.of(entry.key));
         self.changes += 1;
         let name = (FIRST_IN_MEMORY + self.changes, first + entries.len() as u64);
-        let mut run = Run::new(blocks, name, entries.len() as u64, self.chunk_entries, false);
-        for entries in entries.chunks(self.chunk_entries) {
+        let mut run = Run::new(blocks, name, entries.len() as u64, self.shape, false);
+        for entries in entries.chunks(self.shape.entries) {
             run.add(entries, &mut self.cache);
         }
         self.runs[table].push(run.finish());
@@ -300,7 +300,7 @@ impl Tables {
                 return;
             }
             let pair = [older, newer];
-            let mut merge = Merge::new(pair, newer.id, 0, self.chunk_entries);
+            let mut merge = Merge::new(pair, newer.id, 0, self.shape);
             let done = merge.step(pair, &mut usize::MAX.clone(), cache, &mut Vec::new());
             assert_eq!(done, Step::Done, "runs in memory");
             let gone = runs.drain(runs.len() - 2..);
@@ -340,7 +340,7 @@ impl Tables {
         let Some((_, table, at)) = due.min_by_key(|&(entries, ..)| entries) else { return false };
         let id = self.take_number().into();
         let [older, newer] = [&self.runs[table][at], &self.runs[table][at + 1]];
-        self.merge = Some(Merge::new([older, newer], id, self.first, self.chunk_entries));
+        self.merge = Some(Merge::new([older, newer], id, self.first, self.shape));
         true
     }
 
@@ -393,6 +393,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::postings::cache::memory_of;
     use crate::postings::near::{Article, Demand, Limits, Sieve};
     use crate::postings::plan::WORD_BITS;
     use crate::postings::rows::ROW_WORDS;
@@ -426,7 +427,7 @@ mod tests {
         }
 
         fn tables(budget: usize, fold: u64, ends: (u64, u64), tail: Vec<u64>) -> Tables {
-            Tables::new(BLOCKS.to_vec(), Rows::stored(ROW_WORDS, ROWS, ends, tail), budget, fold, 4, (0, 16))
+            Tables::new(BLOCKS.to_vec(), Rows::stored(ROW_WORDS, ROWS, ends, tail), budget, fold, Shape::of(4), (0, 16))
         }
 
         fn row(word: u64) -> [u64; ROW_WORDS] {
@@ -481,14 +482,13 @@ mod tests {
         fn check(&self) {
             let Tables { runs, merge, rows, cache, .. } = &self.tables;
             let runs = || runs.iter().flatten().chain(merge.iter().map(|merge| &merge.made));
-            let lists = runs().flat_map(|run| &run.places).filter_map(|place| cache.list(*place));
-            let lists: usize = lists.map(|chunk| memory_of(chunk.size())).sum();
-            let held = lists + rows.held(cache) * memory_of(rows.chunk_words());
-            assert_eq!(cache.memory(), held + cache.stock.memory());
-            let pinned =
-                runs().filter(|run| !run.is_stored).flat_map(|run| &run.places).map(|place| cache.list(*place));
-            let pinned = pinned.map(|chunk| memory_of(chunk.expect("a chunk that is stored nowhere").size()));
-            assert!(cache.memory() - pinned.sum::<usize>() <= self.budget, "bytes of the budget");
+            let (stored, pinned): (Vec<_>, Vec<_>) = runs().partition(|run| run.is_stored);
+            let pinned: Vec<_> = pinned.iter().flat_map(|run| &run.places).collect();
+            assert!(pinned.iter().all(|place| cache.has(**place)), "a chunk that is stored nowhere");
+            let lists = stored.iter().flat_map(|run| &run.places).filter(|place| cache.has(**place)).count();
+            let held = lists + rows.held(cache);
+            assert_eq!(cache.counts(), (held, pinned.len()));
+            assert!(held * memory_of(rows.chunk_words()) <= self.budget, "bytes of the budget");
         }
 
         /// What is near a word, looked up while `meanwhile` happens wherever chunks are missing; and what should be.
@@ -670,18 +670,5 @@ mod tests {
         let numbers: Vec<_> = found.iter().map(|rank| rank & 0xFFFF_FFFF).collect();
         assert_eq!(numbers.len(), 300);
         assert!(numbers.iter().all(|number| *number >= 100));
-    }
-
-    #[test]
-    fn no_chunk_is_warmed_that_is_larger_than_the_room_for_it() {
-        let (mut cache, mut run) = (Cache::new(0, [0; 2]), Run::new(BLOCKS[0], (3, 100), 100, 100, true));
-        let entries: Vec<_> = (0..100).map(|number| Entry { key: 7 << 48, number }).collect();
-        run.add(&entries, &mut cache);
-        let directory = run.finish().directory();
-        for (budget, chunks) in [(memory_of(words_for(4)), 0), (memory_of(words_for(100)), 1)] {
-            let mut tables = Owner::tables(budget, FOLD, (0, 100), Vec::new());
-            tables.open_run(3, &directory).expect("a directory");
-            assert_eq!(tables.cold(9).len(), chunks, "a run of other chunks than those that are made");
-        }
     }
 }

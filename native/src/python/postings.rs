@@ -8,11 +8,10 @@ use pyo3::types::PyBytes;
 
 use super::values::{Array, bytes_of, whole};
 use super::{broken, caught, work};
-use crate::postings::chunk::{Blocks, Chunk, Key, MOST_ENTRIES, words_of};
+use crate::postings::chunk::{Blocks, Chunk, Entry, Key, MOST_ENTRIES, Shape, from_bytes, words_of};
 use crate::postings::near::{Article, Demand, Limits, SKETCH_WORDS, Sieve, WORDS};
 use crate::postings::rows::{ROW_WORDS, Rows};
 use crate::postings::search::{Search, Terms};
-use crate::postings::stock::Stock;
 use crate::postings::tables::{MOST_TABLES, Tables};
 
 /// Keys and document numbers of entries.
@@ -20,8 +19,7 @@ type Entries = (Vec<u8>, Vec<u8>);
 
 #[pyfunction]
 pub fn decode_chunk(value: &[u8], table: u8, block_bits: u8) -> PyResult<Entries> {
-    let chunk = caught(|| Chunk::from_bytes(value, Blocks { table, bits: block_bits }, &mut Stock::default()))??;
-    entries_of(std::iter::once(&chunk))
+    entries_of(&caught(|| from_bytes(value, Blocks { table, bits: block_bits }))??)
 }
 
 /// Table, number, entries, document number before which they are, and whether it is stored.
@@ -77,7 +75,7 @@ impl BlockTables {
         let blocks = (0..tables).map(|table| Blocks { table, bits: block_bits }).collect();
         let rows = Rows::stored(row_words, chunk_rows, (first, after), tail);
         let numbers = (next_run, run_families);
-        let mut tables = Tables::new(blocks, rows, memory_bytes, fold_entries, chunk_entries, numbers);
+        let mut tables = Tables::new(blocks, rows, memory_bytes, fold_entries, Shape::of(chunk_entries), numbers);
         tables.drop_before(first);
         Ok(Self { tables: Mutex::new(tables), row_words })
     }
@@ -146,8 +144,10 @@ impl BlockTables {
 
     fn entries(&self, run: u64) -> PyResult<Entries> {
         let tables = self.tables.lock().map_err(|_| broken())?;
-        let places = tables.runs.iter().flatten().find(|one| one.id == run).map(|run| &run.places);
-        entries_of(places.into_iter().flatten().filter_map(|place| tables.cache.list(*place)))
+        let run = tables.runs.iter().flatten().find(|one| one.id == run);
+        let chunks =
+            run.into_iter().flat_map(|run| (0..run.places.len()).filter_map(|at| run.chunk(at, &tables.cache)));
+        entries_of(&chunks.flat_map(Chunk::entries).collect::<Vec<_>>())
     }
 
     fn rows_of(&self, py: Python<'_>, numbers: Array<i64>) -> PyResult<(Vec<Vec<u8>>, Vec<u8>)> {
@@ -370,10 +370,9 @@ fn read_key(key: &[u8]) -> PyResult<Key> {
     }
 }
 
-fn entries_of<'a>(chunks: impl Iterator<Item = &'a Chunk> + Clone) -> PyResult<Entries> {
+fn entries_of(entries: &[Entry]) -> PyResult<Entries> {
     caught(|| {
-        let keys = bytes_of(chunks.clone().flat_map(Chunk::keys).map(|key| key.to_le_bytes()));
-        let numbers = chunks.flat_map(|chunk| (0..chunk.len()).map(|at| chunk.number(at).to_le_bytes()));
-        (keys, bytes_of(numbers))
+        let keys = bytes_of(entries.iter().map(|entry| entry.key.to_le_bytes()));
+        (keys, bytes_of(entries.iter().map(|entry| entry.number.to_le_bytes())))
     })
 }
