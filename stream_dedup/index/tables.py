@@ -60,7 +60,7 @@ ENTRY_BYTES = 12
 CHUNK_ENTRIES = 1024
 """Entries of a table in one stored chunk: 12 KiB."""
 ROW_CHUNK_BYTES = 12_800
-"""Bytes of the rows of one stored chunk, at most: what a chunk of entries takes in memory, so that both fill a frame of the
+"""Bytes of the rows of one stored chunk, at most: what a chunk of entries takes in memory, so both fill a frame of the
 cache. An unfinished chunk is written again with each write of rows."""
 _READ_CHUNKS = 128
 """Chunks of rows read at once: 1.5 MiB. Of more, half of the time is the system giving memory."""
