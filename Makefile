@@ -80,8 +80,9 @@ $(VENV)/.%: $(VENV)/.run
 	@$(call install,$*)
 
 # Built with what .run has: no package is fetched again for it, and after an edit cargo builds what changed. The
-# time of .core is that before the build: what is edited meanwhile is built by the next call.
-$(VENV)/.core: $(VENV)/.run native/Cargo.toml native/Cargo.lock $(shell find native/src native/build -type f)
+# time of .core is that before the build: what is edited meanwhile is built by the next call. So is a core that somebody removed.
+$(VENV)/.core: $(VENV)/.run native/Cargo.toml native/Cargo.lock $(shell find native/src native/build -type f) \
+  $(if $(wildcard stream_dedup/_native.*.so),,other)
 	@touch $@.begun
 	@PATH='$(CURDIR)/$(BIN)':$$PATH $(PIP) install --quiet --no-build-isolation --no-deps --editable .
 	@mv $@.begun $@
@@ -163,4 +164,4 @@ prometheus-image: docker
 	@docker build --tag $(PROMETHEUS_IMAGE) deploy/prometheus
 
 clean:
-	@rm -rf $(VENV) native/target stream_dedup/_native.*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) build dist native/target stream_dedup/_native.*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis
