@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from stream_dedup.core.model import SourceOffset
-from stream_dedup.core.reasons import TOO_LONG
+from stream_dedup.core.reasons import LINE_TOO_LONG
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.files.inputs import (
     MAX_LINE_BYTES,
@@ -89,7 +89,7 @@ def _raw(source: SeedSource, batch: LineBatch) -> RawBatch:
         for number, line in zip(batch.numbers, batch.lines, strict=True)
     ]
     cut = {
-        row: TOO_LONG.format(size=line.length, limit=MAX_LINE_BYTES)
+        row: LINE_TOO_LONG.format(size=line.length, limit=MAX_LINE_BYTES)
         for row, line in enumerate(batch.lines)
         if isinstance(line, CutLine)
     }

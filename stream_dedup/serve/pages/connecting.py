@@ -141,4 +141,12 @@ def _readable(fields: Sequence[str], settings: FingerprintSettings | None) -> st
 
 
 def _length(article: GivenArticle) -> int:
-    return sum(len(text) for text in (article.text, *(article.fields or {}).values()) if isinstance(text, str))
+    """Return the characters of all texts of an article, whatever they are in."""
+    length, left = 0, [article.text, article.fields]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            length += len(value)
+        elif isinstance(value, dict | list):
+            left += value.values() if isinstance(value, dict) else value
+    return length
