@@ -36,7 +36,7 @@ from stream_dedup.core.entry import Batch, LogRecord, Payload, encode, make_batc
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import FILES_LOG_PREFIX, ROW_BITS, Judgement, LogOffset, Status, Verdict
 from stream_dedup.core.reasons import LINE_TOO_LONG
-from stream_dedup.core.text.decode import RawRecord, has_text, time_at
+from stream_dedup.core.text.decode import RawRecord, has_text
 from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.cores import thread_count
 from stream_dedup.errors import UserError
@@ -53,6 +53,7 @@ from stream_dedup.files.inputs import (
 from stream_dedup.files.output_file import STDOUT
 from stream_dedup.files.outputs import Outputs, rejected_line, with_verdict
 from stream_dedup.files.same_file import refuse_inputs_as_outputs, refuse_outputs_inside
+from stream_dedup.files.times import time_at
 from stream_dedup.folders import TemporaryFolder
 from stream_dedup.index import LogIndex
 from stream_dedup.interpreter import short_pauses

@@ -102,12 +102,14 @@ def test_times_are_iso_or_seconds_or_milliseconds(tmp_path: Path, call: Filter, 
     assert call.verdicts("--window", "1s", "--time-field", "at", source) == ["unique", "unique"]
 
 
-@pytest.mark.parametrize("time", [None, "yesterday", True, [1], 1e300])
+@pytest.mark.parametrize("time", [None, "", " ", "yesterday", True, [1], 1e300])
 def test_a_record_without_a_time_is_rejected(tmp_path: Path, call: Filter, time: object) -> None:
-    """It leaves as it came, with the reason, and is nobody's match."""
+    """It leaves as it came, with the reason, and is nobody's match; a time that is not understood is not missing."""
     source = write(tmp_path / "a", record(1, STORY, at=time), record(2, STORY, at=5))
     outs = call("--time-field", "at", source)
-    assert outs[0]["dedup"] == {"verdict": "rejected", "reason": "no time in field at"}
+    is_missing = time is None or (isinstance(time, str) and not time.strip())
+    reason = "no time in field at" if is_missing else "the time in field at has no known form"
+    assert outs[0]["dedup"] == {"verdict": "rejected", "reason": reason}
     assert outs[1]["dedup"]["verdict"] == "unique"
 
 

@@ -11,10 +11,10 @@ from threading import Thread
 import pytest
 
 from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
-from stream_dedup.core.text.decode import InputFormat
+from stream_dedup.core.text.decode import InputFormat, has_text
 from stream_dedup.files import inputs
 from stream_dedup.files.inputs import LINE_BATCH_LINES, MAX_LINE_BYTES, CutLine, LineBatch, Progress, read_batches
-from stream_dedup.files.outputs import has_text, rejected_line, with_verdict, without_member
+from stream_dedup.files.outputs import rejected_line, with_verdict, without_member
 
 UNIQUE = Judgement(Verdict.UNIQUE)
 AT = Coordinates(bytes(16), 0, SourceOffset(1))
@@ -224,6 +224,8 @@ def test_base64_is_capped() -> None:
     [
         (b'{"text":"x"}', True),
         (b'{"text":""}', True),
+        (b'{"text":["x",null]}', True),
+        (b'{"text":["x",1]}', False),
         (b'{"text":1}', False),
         (b"{}", False),
         (b"[]", False),
@@ -231,7 +233,7 @@ def test_base64_is_capped() -> None:
     ],
 )
 def test_what_a_record_with_a_text_is(line: bytes, has: bool) -> None:
-    """A JSON object whose text field is a string."""
+    """A JSON object whose text field is a string or a list of strings."""
     assert has_text(line, InputFormat()) is has
 
 

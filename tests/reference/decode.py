@@ -1,8 +1,8 @@
 r"""Decoding as the documentation has it, in plain Python: what ``native/src/decode.rs`` is held against.
 
 Bytes are UTF-8, JSON is that of the standard library. Its escapes may name half of a surrogate pair (``"\ud83d"``, the
-rest of an emoji that a crawler cut in two), as the JSON grammar allows. NaN and Infinity are neither text nor numbers. A
-number is what ``Decimal`` makes of it.
+rest of an emoji that a crawler cut in two), as the JSON grammar allows. NaN and Infinity are neither text nor numbers.
+A number is what ``Decimal`` makes of it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from typing import Any, Literal, NamedTuple
 from stream_dedup import _native
 from stream_dedup.core import reasons
 from stream_dedup.core.text.paths import FieldPath, parse_path
-from stream_dedup.core.text.times import time_of_number, time_of_text
 
 MAX_ID_BYTES = _native.MAX_ID_BYTES
 """Longest id in UTF-8: a URL fits, and a log batch of 500 entries stays far below the size limit of a record."""
@@ -84,18 +83,12 @@ def has_text(value: bytes, fmt: InputFormat) -> bool:
     return native_format(fmt).has_text(value)
 
 
-def time_at(value: bytes, path: FieldPath) -> int | str:
-    """Return the time in a field of a JSON object, in ms since 1970, or the reason of the rejection."""
-    found = _native.field(value, path.native)
-    kind, written = found or ("null", "")
-    if kind == "null" or (kind == "text" and not written.strip()):
-        return reasons.NO_TIME.format(field=path.name)
-    time = None
-    if kind == "text":
-        time = time_of_text(written)
-    elif kind == "a number":
-        time = time_of_number(float(written))
-    return reasons.UNKNOWN_TIME.format(field=path.name) if time is None else time
+def field_at(value: bytes, path: FieldPath) -> tuple[str, str] | None:
+    """Return what a JSON object has in a field of one value, or None where there is nothing.
+
+    Its kind (``text``, ``a number``, ``null``, …), and the text, or the number as it is written.
+    """
+    return _native.field(value, path.native)
 
 
 def id_at(value: bytes, path: FieldPath) -> str | None:

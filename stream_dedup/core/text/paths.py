@@ -11,7 +11,6 @@ What can be read in two ways is an error, which says both: ``a.0`` (an element, 
 
 from __future__ import annotations
 
-import string
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -56,7 +55,7 @@ def parse_path(name: str, *, one: bool = False) -> FieldPath:
         PathError: it is malformed, or can be read in two ways.
     """
     reader = _PathReader(name)
-    steps = [reader.member(is_first=True)]
+    steps: list[Step] = [reader.member(is_first=True)]
     while (sign := reader.peek()) is not None:
         begin = reader.at
         steps.append(reader.element() if sign == "[" else reader.next_member())
@@ -163,7 +162,7 @@ class _PathReader:
         begin = self.at
         self.at += 1
         sign = self.peek()
-        if sign is None or sign in string.ascii_letters:
+        if sign is None or (sign.isascii() and sign.isalpha()):
             remedy = r"write \\ for a backslash in a name"
             raise PathError(begin, f"\\{sign or ''} stands for nothing", remedy)
         return sign

@@ -10,8 +10,8 @@ Known forms, the first that fits:
     Wed, 10 Oct 2018 20:19:24 GMT  RFC 2822 and HTTP
     Wed Oct 10 20:19:24 2018       C's asctime, also with ``+0000`` before the year
 
-A time without a zone is UTC. Of the names of zones those of RFC 2822 are known, and no other one: some stand for several
-zones (IST). A day and a month in numbers with the year at the end (10/11/2018) are not: they are read in
+A time without a zone is UTC. Of the names of zones those of RFC 2822 are known, and no other one: some stand for
+several zones (IST). A day and a month in numbers with the year at the end (10/11/2018) are not: they are read in
 two ways.
 """
 
@@ -19,6 +19,10 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+
+from stream_dedup.core.reasons import NO_TIME, UNKNOWN_TIME
+from stream_dedup.core.text.decode import field_at
+from stream_dedup.core.text.paths import FieldPath
 
 LEAST_MILLISECONDS = 100_000_000_000
 """A number from this one on is milliseconds (1973 and later), a smaller one seconds (until the year 5138)."""
@@ -63,6 +67,19 @@ _CENTURY_TURN = 50
 """Two digits of a year below this one are of this century (RFC 2822)."""
 
 
+def time_at(record: bytes, path: FieldPath) -> int | str:
+    """Return the time in a field of a JSON object, or the reason of the rejection."""
+    kind, written = field_at(record, path) or ("null", "")
+    if kind == "null" or (kind == "text" and not written.strip()):
+        return NO_TIME.format(field=path.name)
+    time = None
+    if kind == "text":
+        time = time_of_text(written)
+    elif kind == "a number":
+        time = time_of_number(float(written))
+    return UNKNOWN_TIME.format(field=path.name) if time is None else time
+
+
 def time_of_number(number: float) -> int | None:
     """Return the time that a number says, in ms; None if it is none."""
     if not abs(number) < MAX_TIME_MS:
@@ -77,8 +94,8 @@ def time_of_text(text: str) -> int | None:
         return None
     try:
         if compact := _COMPACT.fullmatch(text):
-            year, *rest = (int(part) for part in compact.groups() if part is not None)
-            return _ms(datetime(year, *rest, tzinfo=UTC))  # type: ignore[arg-type] # month, day and the rest
+            year, month, day, hour, minute, second = map(int, compact.groups("0"))
+            return _ms(datetime(year, month, day, hour, minute, second, tzinfo=UTC))
         if _NUMBER.fullmatch(text):
             return time_of_number(float(text) if set(text) & set(".eE") else int(text))
         for form in (_ISO, _MAIL, _ASCTIME):
