@@ -12,7 +12,7 @@ Known forms, the first that fits:
 
 A time without a zone is UTC. Of the names of zones those of RFC 2822 are known, and no other one: some stand for
 several zones (IST). A day and a month in numbers with the year at the end (10/11/2018) are not: they are read in
-two ways.
+two ways. A text of four digits is a year, which is no time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_TIME_MS = 253_402_300_800_000
 MAX_CHARACTERS = 64
 """Of a text that is a time."""
 
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
+_NUMBER = re.compile(r"(?!\d{4}$)[+-]?\d+(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d))?", re.ASCII)
 _ZONE = r"(?:\s*(?P<zone>[A-Za-z]{1,3}|[+-]\d\d(?::?\d\d)?))?"
 _ISO = re.compile(

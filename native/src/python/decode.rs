@@ -217,10 +217,11 @@ fn is_at(open: &[Holder], steps: &[Step]) -> PyResult<bool> {
     if open.len() != steps.len() {
         return Ok(false);
     }
-    for (holder, step) in open.iter().zip(steps) {
+    for (level, (holder, step)) in (1..).zip(open.iter().zip(steps)) {
         let is_led_to = match (holder, step) {
             (Holder::Object(_, Some(name)), Step::Key(key)) => Given::of(name)?.text().bytes() == key.as_slice(),
-            (Holder::Array(array), Step::Element(at)) => array.len() == *at,
+            // An object or array that is open is its last element; the value itself is none yet.
+            (Holder::Array(array), Step::Element(at)) => array.len() == at + usize::from(level < steps.len()),
             (Holder::Array(_), Step::All) => true,
             _ => false,
         };
