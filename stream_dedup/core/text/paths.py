@@ -153,7 +153,7 @@ class _PathReader:
             raise PathError(begin, "[*] is no index", "write [] for all elements")
         is_number = index.isascii() and index.isdigit() and len(index) <= _MAX_INDEX_DIGITS
         if not is_number or (index[0] == "0" and index != "0"):
-            remedy = r"write [0] for the first element, [] for all, .name for a member, or \[ for a bracket in a name"
+            remedy = r"write [0] for an element, [] for all, a dot before the name of a member, or \[ for a bracket"
             raise PathError(begin, f"[{index}] is no index", remedy)
         return int(index)
 
