@@ -24,9 +24,13 @@
 #             make check-compose: deploy/compose.yml with it, for real; make kafka-image, make prometheus-image: where
 #             apache/kafka and prom/prometheus cannot be pulled
 
-PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# An environment keeps its Python; where another one is given, it is made anew.
+PYTHON ?= $(firstword $(wildcard $(BIN)/python) python3)
+WHICH := import sys; print(sys.base_prefix, sys.version)
+OTHER := $(if $(filter-out file,$(origin PYTHON)),$(filter-out \
+  $(shell $(BIN)/python -c '$(WHICH)' 2>/dev/null),$(or $(shell $(PYTHON) -c '$(WHICH)' 2>/dev/null),none)))
 # The oldest Rust that builds the native core.
 RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' native/Cargo.toml)
 PIP := $(BIN)/pip --disable-pip-version-check
@@ -49,7 +53,9 @@ PROMETHEUS_IMAGE ?= stream-dedup/prometheus
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help docker setup run demo test test-full test-cluster test-spark lint bench quality fuzz simulate soak alerts boards docs wheel image check-image check-compose kafka-image prometheus-image clean
+# With make -j, too: one pip at a time in an environment, and nothing runs while it installs.
+.NOTPARALLEL:
+.PHONY: help docker setup run demo test test-full test-cluster test-spark lint bench quality fuzz simulate soak alerts boards docs wheel image check-image check-compose kafka-image prometheus-image clean other
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -61,22 +67,24 @@ docker:
 # running and building need, the others of one extra; .core says that the native core is built and the program installed.
 setup: $(VENV)/.core
 
-$(VENV)/.run: pyproject.toml deploy/requirements.py
+$(VENV)/.run: pyproject.toml deploy/requirements.py $(if $(OTHER),other)
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' \
 	  || { echo 'Python 3.11 to 3.14 is needed; $(PYTHON) is another: make PYTHON=/path/to/python3.11'; exit 1; }
 	@[ "$$(printf '%s\n' $(RUST) "$$(cargo --version 2>/dev/null | cut -d ' ' -f 2)" | sort -V | head -n 1)" = $(RUST) ] \
 	  || { echo 'Rust $(RUST) or later is needed: apt install cargo-web (Debian 12), apt install cargo (Debian 13), or rustup'; exit 1; }
 	@echo 'Setting up $(VENV) (the first time takes some minutes)'
-	@$(PYTHON) -m venv $(VENV) || { echo 'Python cannot make environments here: apt install python3-venv'; exit 1; }
+	@$(PYTHON) -m venv $(if $(OTHER),--clear )$(VENV) || { echo 'Python cannot make environments here: apt install python3-venv'; exit 1; }
 	@$(call install,build broker serve)
 
 $(VENV)/.%: $(VENV)/.run
 	@$(call install,$*)
 
-# Built with what .run has: no package is fetched again for it, and after an edit cargo builds what changed.
+# Built with what .run has: no package is fetched again for it, and after an edit cargo builds what changed. The
+# time of .core is that before the build: what is edited meanwhile is built by the next call.
 $(VENV)/.core: $(VENV)/.run native/Cargo.toml native/Cargo.lock $(shell find native/src native/build -type f)
-	@PATH=$(CURDIR)/$(BIN):$$PATH $(PIP) install --quiet --no-build-isolation --no-deps --editable .
-	@touch $@
+	@touch $@.begun
+	@PATH='$(CURDIR)/$(BIN)':$$PATH $(PIP) install --quiet --no-build-isolation --no-deps --editable .
+	@mv $@.begun $@
 
 run: setup
 	@$(BIN)/python -P -m stream_dedup.dev.demo
@@ -86,7 +94,7 @@ demo: setup
 
 # One test after another to whichever process is free: the long ones come first (tests/conftest.py).
 test: $(TOOLS)
-	@PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo test $(CRATE) --no-default-features
+	@PYO3_PYTHON='$(CURDIR)/$(BIN)/python' cargo test $(CRATE) --no-default-features
 	@$(BIN)/pytest --numprocesses $(JOBS) --dist load --maxschedchunk 1 $(ARGS)
 
 test-full: export STREAM_DEDUP_TESTS := full
@@ -104,7 +112,7 @@ lint: $(TOOLS) $(VENV)/.lint $(VENV)/.spark
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo --no-cache
 	@cargo fmt --check --manifest-path native/Cargo.toml
-	@PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo clippy $(CRATE) --all-targets -- --deny warnings
+	@PYO3_PYTHON='$(CURDIR)/$(BIN)/python' cargo clippy $(CRATE) --all-targets -- --deny warnings
 
 bench: $(TOOLS)
 	@$(BIN)/python -m benchmarks
@@ -148,7 +156,7 @@ check-compose: docker
 kafka-image: docker setup
 	@jars=$$($(BIN)/python -P -m stream_dedup.dev.broker) \
 	  && tar --create --transform 's,^\(.*\.jar\)$$,jars/\1,' -C deploy/kafka Dockerfile run \
-	    -C $(CURDIR)/stream_dedup/dev/broker log4j2.properties -C "$$jars" $$(ls $$jars) \
+	    -C '$(CURDIR)/stream_dedup/dev/broker' log4j2.properties -C "$$jars" $$(ls $$jars) \
 	  | docker build --tag $(KAFKA_IMAGE) -
 
 prometheus-image: docker

@@ -13,6 +13,10 @@ Rules:
 * A request without a lane waits for none: its large tasks may occupy every thread. That is for callers which take all
   columns in one order.
 * Tasks that may begin do so in the order of ``submit_all``. What belongs to a cancelled future does not begin.
+* Tasks that may not are kept apart, and come back when what they wait for has ended: however many there are, they cost
+  the others nothing.
+* There are never more calls of ``_run``, waiting or under way, than threads. A call that finds no task counts no more
+  from that moment on, under the lock, so what is submitted later calls again.
 * A thread is started when there is work for it, none before: until then a process may fork, and a process with one
   record needs one thread. Threads wait in Python, so signals reach the main thread at any time.
 
@@ -22,11 +26,13 @@ The queue has no limit of its own: callers limit what they have under way.
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
 from typing import Generic, Protocol, Self, TypeVar
 
 from stream_dedup.core.columns import Columns
@@ -68,6 +74,15 @@ class _Task(Generic[_R]):
     records: Sequence[_R]
     is_large: bool
 
+    @property
+    def takes_turns(self) -> bool:
+        """Whether it waits for other large tasks."""
+        return self.is_large and self.request.lane is not None
+
+
+_Queue = list[tuple[int, _Task[_R]]]
+"""A heap of tasks with their numbers in the order of ``submit_all``."""
+
 
 class FingerprintThreads(Generic[_R]):
     """Makes the columns of records in up to ``threads`` threads. Any thread may call any method."""
@@ -90,9 +105,15 @@ class FingerprintThreads(Generic[_R]):
         self._working = working
         self._executor = ThreadPoolExecutor(threads, "fingerprinting")
         self._changing = threading.Lock()
-        self._waiting: deque[_Task[_R]] = deque()
+        self._numbers = count()
+        self._waiting: dict[bool, _Queue[_R]] = {False: [], True: []}
+        """By whether they take turns."""
+        self._held: defaultdict[Hashable, _Queue[_R]] = defaultdict(list)
+        """Tasks, in order, that were found to wait for the large one of their lane."""
         self._large: list[Hashable] = []
         """Lanes of the large tasks that are under way."""
+        self._runs = 0
+        """Calls of ``_run`` that wait for a thread or look for tasks."""
         self._is_closed = False
 
     def submit(self, records: Sequence[_R], lane: Hashable = None) -> Future[Columns]:
@@ -112,10 +133,14 @@ class FingerprintThreads(Generic[_R]):
             if self._is_closed:
                 msg = "the fingerprinting threads are closed"
                 raise UnavailableError(msg)
-            self._waiting.extend(tasks)
+            for task in tasks:
+                heappush(self._waiting[task.takes_turns], (next(self._numbers), task))
+            runs = self._more_runs(len(tasks))
         try:
-            self._wake(len(tasks))
+            self._call(runs)
         except RuntimeError as error:
+            for task in tasks:
+                task.request.future.cancel()  # nobody has it
             msg = f"a fingerprinting thread could not be started ({error}): start again"
             raise UnavailableError(msg) from error
         return [task.request.future for task in tasks if task.part == 0]
@@ -124,7 +149,10 @@ class FingerprintThreads(Generic[_R]):
         """Cancel what has not begun, and wait for what has; a second call does nothing else."""
         with self._changing:
             self._is_closed = True
-            cancelled, self._waiting = self._waiting, deque()
+            queues = [*self._waiting.values(), *self._held.values()]
+            cancelled = [task for queue in queues for _, task in queue]
+            for queue in queues:
+                queue.clear()
         for task in cancelled:
             task.request.future.cancel()
         self._executor.shutdown()
@@ -145,71 +173,91 @@ class FingerprintThreads(Generic[_R]):
             _Task(request, part, records[chunk], sum(sizes[chunk]) > CHUNK_BYTES) for part, chunk in enumerate(rows)
         ]
 
-    def _wake(self, tasks: int) -> None:
-        """Let as many threads as there are, and tasks for them, look for a task.
+    def _more_runs(self, tasks: int) -> int:
+        """Return how many more calls of ``_run`` so many tasks want, and count them; the lock is held."""
+        more = max(min(tasks, self._threads - self._runs), 0)
+        self._runs += more
+        return more
+
+    def _call(self, runs: int) -> None:
+        """Let threads call ``_run`` so many times.
 
         Raises:
             RuntimeError: a thread could not be started, or they are closed.
         """
-        for _ in range(min(tasks, self._threads)):
-            self._executor.submit(self._run)
+        for called in range(runs):
+            try:
+                self._executor.submit(self._run)
+            except RuntimeError:
+                with self._changing:
+                    self._runs -= runs - called
+                raise
 
     def _run(self) -> None:
         """Do one task after the other until none may begin."""
         while (task := self._begin_next()) is not None:
-            self._end(task, self._made(task))
+            self._end(task, self._made(task.records))
 
-    def _made(self, task: _Task[_R]) -> Columns | BaseException:
-        """Return the columns of a task, or what the maker raised."""
+    def _made(self, records: Sequence[_R]) -> Columns | BaseException:
+        """Return the columns of a task, or what the maker raised; its frames do not know the future that keeps it."""
         try:
             with self._working():
-                return self._make(task.records)
+                return self._make(records)
         except BaseException as error:  # noqa: BLE001 - raised again where the columns are asked for
             return error
 
     def _begin_next(self) -> _Task[_R] | None:
-        """Remove and return the first task that may begin."""
+        """Remove and return the first task that may begin; the call of ``_run`` that finds none is over."""
         with self._changing:
-            at = 0
-            while at < len(self._waiting):
-                task = self._waiting[at]
-                is_cancelled = task.request.future.cancelled()
-                if not is_cancelled and not self._may_begin(task):
-                    at += 1
+            while queue := self._next_queue():
+                number, task = heappop(queue)
+                request = task.request
+                if request.future.cancelled():
                     continue
-                del self._waiting[at]
-                if not is_cancelled:
-                    if task.is_large:
-                        self._large.append(task.request.lane)
-                    return task
+                if request.lane is not None and request.lane in self._large:
+                    self._held[request.lane].append((number, task))
+                    continue
+                if task.is_large:
+                    self._large.append(request.lane)
+                return task
+            self._runs = max(self._runs - 1, 0)  # the executor calls even what it could not start a thread for
             return None
 
-    def _may_begin(self, task: _Task[_R]) -> bool:
-        lane = task.request.lane
-        if lane is None:
-            return True
-        return lane not in self._large and (not task.is_large or len(self._large) < max(self._threads - 1, 1))
+    def _next_queue(self) -> _Queue[_R] | None:
+        """Return the queue of the first task that need not wait for a thread, if there is one."""
+        is_free = len(self._large) < max(self._threads - 1, 1)
+        queues = [queue for turns, queue in self._waiting.items() if queue and (is_free or not turns)]
+        return min(queues, key=lambda queue: queue[0][0], default=None)
 
     def _end(self, task: _Task[_R], made: Columns | BaseException) -> None:
         """Note what became of a task, and complete the future after the last one of its request."""
-        request = task.request
+        request, runs = task.request, 0
         with self._changing:
             request.parts[task.part] = made
             request.left -= 1
-            is_last, waiting = request.left == 0, 0
+            is_last = request.left == 0
             if task.is_large:
                 self._large.remove(request.lane)
-                waiting = len(self._waiting)  # some may begin only now, and their threads have gone to rest
+                for number, held in self._held.pop(request.lane, ()):
+                    heappush(self._waiting[held.takes_turns], (number, held))
+                # Some may begin only now, and their threads have gone to rest.
+                runs = self._more_runs(sum(map(len, self._waiting.values())))
+        with suppress(RuntimeError):  # this thread goes on by itself
+            self._call(runs)
         if is_last and request.future.set_running_or_notify_cancel():
             _complete(request)
-        with suppress(RuntimeError):  # this thread goes on by itself
-            self._wake(waiting)
 
 
 def _complete(request: _Request) -> None:
+    """Set what became of a request."""
     error = next((part for part in request.parts if isinstance(part, BaseException)), None)
     if error is None:
-        request.future.set_result(Columns.concat([part for part in request.parts if isinstance(part, Columns)]))
+        try:
+            columns = Columns.concat([part for part in request.parts if isinstance(part, Columns)])
+        except BaseException as raised:  # noqa: BLE001 - raised again where the columns are asked for
+            error = raised
+    if error is None:
+        request.future.set_result(columns)
     else:
         request.future.set_exception(error)
 

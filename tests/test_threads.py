@@ -70,6 +70,22 @@ class Gate:
         wait_until(lambda: set(names) <= set(self.begun), LIMIT_S, f"{names} have begun")
 
 
+class Lane:
+    """A lane that counts how often it is compared with an equal one."""
+
+    compared = 0
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        Lane.compared += 1
+        return isinstance(other, Lane) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
 @pytest.fixture
 def gate() -> Iterator[Gate]:
     made = Gate()
@@ -224,6 +240,59 @@ def test_all_threads_go_on_after_a_slow_article() -> None:
             future.result(LIMIT_S)
 
 
+def test_what_waits_behind_a_slow_article_costs_others_nothing(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much it is: it is looked at once, not for each task that another lane begins meanwhile."""
+    held, others = 300, 100
+    gate.shut("slow")
+    monkeypatch.setattr(Lane, "compared", 0)
+    with FingerprintThreads(2, gate) as made:
+        slow = made.submit(large("slow"), Lane("a"))
+        gate.has_begun("slow")
+        behind = made.submit_all([(small(f"{n}"), Lane("a")) for n in range(held)])
+        for n in range(others):
+            made.submit(small(f"other {n}"), Lane("b")).result(LIMIT_S)
+        assert held <= Lane.compared < 3 * held + 2 * others
+        gate.open("slow")
+        for future in (slow, *behind):
+            future.result(LIMIT_S)
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), max_size=12), st.integers(1, 3), st.data())
+def test_every_request_is_done_once_or_cancelled(
+    given: list[tuple[str, bool]], threads: int, data: st.DataObject
+) -> None:
+    """Large and small ones of two lanes, some cancelled meanwhile: none is lost, done twice, or left waiting."""
+    names = [f"{lane} {at} {'large' if is_large else 'small'}" for at, (lane, is_large) in enumerate(given)]
+    gate = Gate()
+    gate.shut(*names)
+    cancelled: set[str] = set()
+    with FingerprintThreads(threads, gate) as made:
+        wanted = [(large(name) if name.endswith("large") else small(name), name[0]) for name in names]
+        futures = dict(zip(names, made.submit_all(wanted), strict=True))
+        for name in data.draw(st.permutations(names)):
+            if data.draw(st.booleans()) and futures[name].cancel():
+                cancelled.add(name)
+            gate.open(name)
+        for name in set(names) - cancelled:
+            assert len(futures[name].result(LIMIT_S)) == 1
+    assert len(gate.begun) == len(set(gate.begun))
+    assert set(names) - cancelled <= set(gate.begun)
+
+
+def test_calls_do_not_pile_up_while_there_is_always_work(gate: Gate) -> None:
+    """A command may keep all threads busy for days: what waits for a thread is no more than there are threads."""
+    gate.shut("0")
+    with FingerprintThreads(2, gate) as made:
+        futures = [made.submit(records(2 * LEAST_SHARE_RECORDS)) for _ in range(5)]
+        for future in futures:
+            future.result(LIMIT_S)
+        blocked = [made.submit(small("0")) for _ in range(50)]
+        assert made._executor._work_queue.qsize() <= 2
+        gate.open("0")
+        for future in blocked:
+            future.result(LIMIT_S)
+
+
 def test_records_without_a_lane_wait_for_none(gate: Gate) -> None:
     """A command takes the columns of all in order: large ones may occupy every thread."""
     gate.shut("one", "two")
@@ -294,6 +363,22 @@ def test_what_the_maker_raises_is_raised() -> None:
         assert len(made.submit(small("b")).result(LIMIT_S)) == 1
 
 
+def test_columns_that_cannot_be_joined(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Are an error of their request, as the maker's are: nobody waits for ever, and what follows is done."""
+
+    def refuse(_parts: Sequence[Columns]) -> Columns:
+        raise MemoryError
+
+    with FingerprintThreads(2, gate) as made:
+        with monkeypatch.context() as changed:
+            changed.setattr(Columns, "concat", refuse)
+            futures = made.submit_all([(large("slow"), "a"), (small("behind"), "a")])
+            for future in futures:
+                with pytest.raises(MemoryError):
+                    future.result(LIMIT_S)
+        assert len(made.submit(small("b"), "a").result(LIMIT_S)) == 1
+
+
 def test_no_thread_is_started_before_there_is_work_for_it(gate: Gate) -> None:
     """None for a process that will be forked, and one for one record."""
     with FingerprintThreads(4, gate) as made:
@@ -319,6 +404,24 @@ def test_a_thread_that_cannot_be_started(gate: Gate, monkeypatch: pytest.MonkeyP
         made.submit(small("a"))
 
 
+def test_what_no_thread_could_be_started_for_is_not_done_later(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asked was told so; what is submitted when there is room again is done."""
+
+    def refuse(_thread: threading.Thread) -> None:
+        msg = "can't start new thread"
+        raise RuntimeError(msg)
+
+    with FingerprintThreads(2, gate) as made:
+        with monkeypatch.context() as changed:
+            changed.setattr(threading.Thread, "start", refuse)
+            for _ in range(3):
+                with pytest.raises(UnavailableError):
+                    made.submit(small("refused"))
+        for _ in range(3):
+            made.submit(small("done")).result(LIMIT_S)
+    assert gate.begun == ["done"] * 3
+
+
 def test_no_thread_keeps_the_records_of_a_task_that_is_done() -> None:
     """It may wait for the next one for hours."""
     given = [Watched()]
@@ -329,6 +432,26 @@ def test_no_thread_keeps_the_records_of_a_task_that_is_done() -> None:
         del given
         future.result(LIMIT_S)
         wait_until(lambda: gc.collect() >= 0 and watched() is None, LIMIT_S, "the records are gone")
+
+
+def test_an_error_keeps_no_records() -> None:
+    """Once it is dropped: its frames know them, and they do not know it, so no search for garbage is needed."""
+    given = [Watched()]
+    watched = weakref.ref(given[0])
+
+    def make(_given: Sequence[Watched]) -> Columns:
+        raise MemoryError
+
+    with FingerprintThreads(1, make) as made:
+        gc.disable()
+        try:
+            future = made.submit(given)
+            del given
+            assert isinstance(future.exception(LIMIT_S), MemoryError)
+            del future
+            wait_until(lambda: watched() is None, LIMIT_S, "the records are gone")
+        finally:
+            gc.enable()
 
 
 def test_the_time_of_each_task_is_counted(gate: Gate) -> None:

@@ -1,4 +1,4 @@
-"""Reads JSON Lines into columns, and reads the texts of a few articles again.
+"""Reads articles into columns, and reads the texts of a few articles again.
 
 Memory holds the entry, the id and the line number of each article, some 200 bytes, and no text. The texts of the
 pairs in the report are read again from the files; a pipe or standard input is copied to disk for this. Rules:
@@ -30,10 +30,9 @@ from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.core.text_column import as_stored
 from stream_dedup.cores import thread_count
 from stream_dedup.errors import UserError
+from stream_dedup.files.form import InputForm
 from stream_dedup.files.inputs import (
-    MAX_LINE_BYTES,
     Copies,
-    CutLine,
     LineBatch,
     Progress,
     check_inputs,
@@ -41,6 +40,7 @@ from stream_dedup.files.inputs import (
     read_batches_again,
     total_bytes,
 )
+from stream_dedup.files.lines import MAX_LINE_BYTES, AnyLine, UnreadLine
 from stream_dedup.threads import FingerprintThreads
 
 MAX_ARTICLES = 2_000_000
@@ -77,27 +77,29 @@ def collect(
     original: FieldPath | None,
     report: Callable[[int, Progress], None],
     copies: Copies,
+    form: InputForm,
 ) -> Collected:
     """Read and fingerprint every line.
 
     Args:
         config: scheme, format of the input, threads.
-        files: files of JSON Lines, or ``-``.
+        files: paths, or ``-``.
         original: where the id of the article's original is, or None.
         report: called after each batch with the lines done and the bytes read.
         copies: keeps the input that cannot be read again.
+        form: how the files are read.
 
     Raises:
         StreamDedupError: a file cannot be read, or the fingerprinting failed.
     """
-    check(config, files)
+    check(config, files, form)
     progress = Progress(total=total_bytes(files))
     parts: list[_Part] = []
     lines = 0
     threads = thread_count(config.worker.threads)
     maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config, MAX_LINE_BYTES))
     with FingerprintThreads(threads, maker) as fingerprinter:
-        batches = read_batches(files, progress, copies)
+        batches = read_batches(files, progress, copies, form)
         for batch, columns in _fingerprinted(batches, fingerprinter, BATCHES_AHEAD * threads):
             parts.append(_part(batch, columns, original))
             lines += len(batch.lines)
@@ -107,7 +109,7 @@ def collect(
     return _joined(parts, original, whole=lines < MAX_ARTICLES or progress.read == progress.total)
 
 
-def check(config: Config, files: Sequence[str]) -> None:
+def check(config: Config, files: Sequence[str], form: InputForm) -> None:
     """Check that the input can be read.
 
     Raises:
@@ -116,14 +118,16 @@ def check(config: Config, files: Sequence[str]) -> None:
     if config.input.format != "json":
         msg = f"input.format = {config.input.format!r}: calibrate reads JSON Lines; leave it out or set it to json"
         raise UserError(msg)
-    check_inputs(files)
+    check_inputs(files, form)
 
 
-def texts_at(files: Sequence[str], wanted: set[Where], fmt: InputFormat, copies: Copies) -> dict[Where, str]:
+def texts_at(
+    files: Sequence[str], wanted: set[Where], fmt: InputFormat, copies: Copies, form: InputForm
+) -> dict[Where, str]:
     """Read the texts in these lines again; the result lacks those that can no longer be read."""
     found: dict[Where, str] = {}
     last = max((where.file for where in wanted), default=-1)
-    for batch in read_batches_again(files[: last + 1], copies):
+    for batch in read_batches_again(files[: last + 1], copies, form):
         for number, line in zip(batch.numbers, batch.lines, strict=True):
             where = Where(batch.source, number)
             if where in wanted and isinstance(line, bytes):
@@ -145,13 +149,15 @@ class _Part(NamedTuple):
 
 
 def _part(batch: LineBatch, columns: Columns, original: FieldPath | None) -> _Part:
+    unread = {row: line.reason for row, line in enumerate(batch.lines) if isinstance(line, UnreadLine)}
+    columns = columns.rejected(unread) if unread else columns
     rows = np.flatnonzero(signed(columns.statuses))
     where = np.stack((np.full(len(rows), batch.source), np.asarray(batch.numbers, np.int64)[rows]), axis=1)
     originals = [] if original is None else [_original(batch.lines[row], original) for row in rows.tolist()]
     return _Part(columns.statuses, columns.rows(rows), where, originals)
 
 
-def _original(line: bytes | CutLine, field: FieldPath) -> str | None:
+def _original(line: AnyLine, field: FieldPath) -> str | None:
     """Return the id in the field, or None."""
     value = id_at(line, field) if isinstance(line, bytes) else None
     return None if value is None else as_stored(value)

@@ -31,7 +31,9 @@ from stream_dedup.core.model import Status
 from stream_dedup.core.rules import most_probes
 from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.errors import UserError
-from stream_dedup.files.inputs import MAX_LINE_BYTES, Copies, Progress, printable
+from stream_dedup.files.form import InputForm
+from stream_dedup.files.inputs import AS_RECOGNISED, Copies, Progress, printable
+from stream_dedup.files.lines import MAX_LINE_BYTES
 
 COMPARISONS = 2_000_000_000
 """Most comparisons of signatures: all of 63,000 articles, or 4,000 of a million."""
@@ -56,6 +58,7 @@ class Options:
     original: FieldPath | None = None
     pairs: int = 10
     comparisons: int = COMPARISONS
+    form: InputForm = AS_RECOGNISED
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ def calibrate(config: Config, options: Options, listener: Listener) -> Calibrati
 def _report(config: Config, options: Options, listener: Listener, copies: Copies) -> CalibrationReport:
     begun = time.monotonic()
     rules = rules_of(config)
-    collected = collect(config, options.files, options.original, listener.reading, copies)
+    collected = collect(config, options.files, options.original, listener.reading, copies, options.form)
     entries = collected.entries
     _check(collected, options)
     queries = _asked(entries, options.comparisons)
@@ -196,7 +199,11 @@ class _Shower:
         """Return the texts of these articles; empty for one that can no longer be read."""
         sources = {number: Where(*self.collected.where[number].tolist()) for number in numbers}
         texts = texts_at(
-            self.options.files, set(sources.values()), input_format_of(self.config, MAX_LINE_BYTES), self.copies
+            self.options.files,
+            set(sources.values()),
+            input_format_of(self.config, MAX_LINE_BYTES),
+            self.copies,
+            self.options.form,
         )
         return {number: texts.get(source, "") for number, source in sources.items()}
 

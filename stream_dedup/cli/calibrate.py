@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli.options import SEARCH, OneField, WholeNumber, config_options, settings_files
+from stream_dedup.cli.options import SEARCH, OneField, WholeNumber, config_options, input_options, settings_files
 from stream_dedup.cli.output import report_columns, write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.cli.signals import terminable
@@ -20,6 +20,7 @@ from stream_dedup.files.same_file import refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
     from stream_dedup.calibrate.report import CalibrationReport
+    from stream_dedup.files.form import InputForm
     from stream_dedup.files.inputs import Progress
 
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     "scope",
     "threads",
 )
+@input_options()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--original", metavar="FIELD", type=OneField(), help="Field with the id of the article of which a line is a copy."
@@ -50,11 +52,18 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 def command(
-    config: Config, files: tuple[str, ...], original: FieldPath | None, pairs: int, html: Path | None, as_json: bool
+    config: Config,
+    files: tuple[str, ...],
+    original: FieldPath | None,
+    pairs: int,
+    html: Path | None,
+    as_json: bool,
+    *,
+    form: InputForm,
 ) -> None:
     """Show what each setting would decide about the articles in FILEs, and suggest one.
 
-    Reads JSON Lines as `filter` does; copies a pipe, or standard input (-), to disk for the duration of the call.
+    Reads FILEs as `filter` does; copies a pipe, or standard input (-), to disk for the duration of the call.
     Finds the nearest earlier article of each article by comparing it with all of them, and the number of look-ups
     that finds it. The report has histograms of the distances, and of the equal values of the sketches; the duplicates
     for each limit and number of look-ups, with their cost; the pairs at the edge of the limit, for a person to judge;
@@ -78,7 +87,7 @@ def command(
     with terminable(), ExitStack() as stack, ProgressLine() as line:
         # A page that cannot be written is refused before the articles are compared.
         write_page = None if html is None else stack.enter_context(whole_output(html))
-        report = calibrate(config, Options(files, original, pairs), _CalibrationProgress(line))
+        report = calibrate(config, Options(files, original, pairs, form=form), _CalibrationProgress(line))
         if write_page is not None:
             write_page(_page(report))
     if as_json:

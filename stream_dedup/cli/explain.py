@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli.options import WholeNumber, config_options
+from stream_dedup.cli.options import WholeNumber, config_options, input_options
 from stream_dedup.cli.output import report_columns, write_json, write_lines
 from stream_dedup.config.effective import fingerprint_settings_of, index_settings_of, input_format_of, rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.errors import UserError
-from stream_dedup.files.inputs import printable
+from stream_dedup.files.form import InputForm
+from stream_dedup.files.inputs import printable, read_text
 from stream_dedup.files.output_file import STDOUT
 from stream_dedup.files.same_file import refuse_inputs_as_outputs
 
@@ -38,6 +39,7 @@ class _Arguments:
     index: Path | None
     records: bool
     scope: str | None
+    form: InputForm
 
     def check(self) -> None:
         """Check that the call names two texts.
@@ -56,6 +58,7 @@ class _Arguments:
 
 @click.command()
 @config_options("profile", "probes", "limit", "short_limit", "distance")
+@input_options(formats=False)
 @click.argument("texts", nargs=-1, metavar="[A] [B]")
 @click.option("--id", "ids", metavar="ID", multiple=True, help="An article of the index in place of A, or of both.")
 @click.option(
@@ -85,6 +88,8 @@ def command(  # noqa: PLR0917 - one argument for each flag
     scope: str | None,
     features: int,
     as_json: bool,
+    *,
+    form: InputForm,
 ) -> None:
     """Explain whether B, coming after A, is a duplicate of A.
 
@@ -109,7 +114,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
     from stream_dedup.explain.explain import as_json as to_json  # noqa: PLC0415 - loads numpy
     from stream_dedup.explain.explain import explain  # noqa: PLC0415 - loads numpy
 
-    arguments = _Arguments(ids, texts, words, index, records, scope)
+    arguments = _Arguments(ids, texts, words, index, records, scope, form)
     arguments.check()
     maker, rules = _maker(config, weights)
     a, b = _sides(config, arguments, maker, rules)
@@ -169,7 +174,7 @@ def _side_of_words(maker: Fingerprinter, name: str, words: str, text: str | None
 def _side_of_text(config: Config, arguments: _Arguments, maker: Fingerprinter, name: str, given: str) -> Side:
     from stream_dedup.explain.side import side_of_texts  # noqa: PLC0415 - loads numpy
 
-    text = _content(given)
+    text = _content(given, arguments.form)
     scope = arguments.scope
     parts: str | tuple[str, ...] = text
     if arguments.records:
@@ -183,7 +188,7 @@ def _side_of_text(config: Config, arguments: _Arguments, maker: Fingerprinter, n
 def _record(config: Config, text: str, name: str) -> tuple[tuple[str, ...], str | None]:
     """Return the texts of the fields, and the scope, of a record."""
     from stream_dedup.core.text.decode import RawRecord, Rejection, decode  # noqa: PLC0415 - loads the core
-    from stream_dedup.files.inputs import MAX_LINE_BYTES  # noqa: PLC0415 - loads the core
+    from stream_dedup.files.lines import MAX_LINE_BYTES  # noqa: PLC0415 - loads the core
 
     article = decode(
         RawRecord(None, text.encode("utf-8", "surrogatepass"), name), input_format_of(config, MAX_LINE_BYTES)
@@ -194,16 +199,9 @@ def _record(config: Config, text: str, name: str) -> tuple[tuple[str, ...], str 
     return tuple(article.texts), article.scope
 
 
-def _content(given: str) -> str:
+def _content(given: str, form: InputForm) -> str:
     """Return a text as given, or the content of the file that it names."""
     if not given.startswith("@"):
         return printable(given)
     refuse_inputs_as_outputs([STDOUT], [given[1:]])
-    try:
-        return Path(given[1:]).read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        msg = f"file {given[1:]}: cannot be read ({error.strerror}); name a text file"
-        raise UserError(msg) from error
-    except UnicodeDecodeError as error:
-        msg = f"file {given[1:]}: not UTF-8 at byte {error.start}; save it as UTF-8"
-        raise UserError(msg) from error
+    return read_text(given[1:], form)

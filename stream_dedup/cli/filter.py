@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli.options import SEARCH, OneField, config_options, settings_files
+from stream_dedup.cli.options import SEARCH, OneField, config_options, input_options, settings_files
 from stream_dedup.cli.output import say
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.cli.signals import terminable
@@ -20,6 +20,7 @@ from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 if TYPE_CHECKING:
     from stream_dedup.core.text.paths import FieldPath
     from stream_dedup.files.filter import Tally
+    from stream_dedup.files.form import InputForm
 
 
 @click.command()
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     "recrawl",
     "threads",
 )
+@input_options()
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option(
     "--index",
@@ -56,11 +58,13 @@ def command(  # noqa: PLR0917 - one argument for each flag
     rejected: Path | None,
     *,
     plain: bool,
+    form: InputForm,
 ) -> int:
-    """Add a verdict to each record of JSON Lines: whether a near-duplicate came before it.
+    """Add a verdict to each record: whether a near-duplicate came before it.
 
-    Reads FILEs in order (- or none: standard input), which may be compressed with gzip or zstd. Each line is an
-    object with a text in the field `text` (--text-field) and an id in `id` (--id-field; default: FILE:LINE).
+    Reads FILEs in order (- or none: standard input): JSON Lines, a JSON array, CSV or TSV with a header, or Parquet
+    (docs/inputs.md), which may be compressed with gzip, zstd, xz or bzip2. Each record is an object with a text in
+    the field `text` (--text-field) and an id in `id` (--id-field; default: FILE:LINE). Writes JSON Lines.
     Writes each record unchanged, in order, with an object `dedup` added: `verdict` (unique, duplicate, rejected);
     `fingerprint`; for duplicates `match` with `id`, `distance` (of 256 bits; with profile simhash of 64) and
     `similarity`; `copies`, how many earlier records are near, where there are any; for rejected records `reason`.
@@ -73,8 +77,8 @@ def command(  # noqa: PLR0917 - one argument for each flag
     it must not be an input. A call that is killed may leave a temporary file .stream-dedup-*.tmp beside it.
 
     --plain writes each record as it came, without `dedup`: unique ones to standard output, duplicates and rejected
-    lines only where --duplicate and --rejected name a FILE. (Of a line longer than 64 MiB, --rejected gets the object
-    described above.)
+    lines only where --duplicate and --rejected name a FILE. (Of a line that is too long or cannot be decoded, and of a
+    row that is broken, --rejected gets the object described above.)
 
     --index DIR keeps the index for later calls; a call that fails leaves it unchanged. The rules
     (--limit, --window and so on) are those of this call and hold for its own lines; the profile cannot change.
@@ -99,6 +103,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
 
     options = FilterOptions(
         inputs=files or ("-",),
+        form=form,
         index=index,
         time_field=time_field,
         outputs={Verdict.UNIQUE: unique, Verdict.DUPLICATE: duplicate, Verdict.REJECTED: rejected},
@@ -109,6 +114,8 @@ def command(  # noqa: PLR0917 - one argument for each flag
         tally = filter_files(
             config, options, _now_ms, lambda so_far: line.show(lambda elapsed: _progress(so_far, elapsed)), hold
         )
+    if tally.not_utf8 and form.encoding is None:
+        say(f"{tally.not_utf8:,} lines are not UTF-8; if they have another encoding, name it: --encoding gb18030")
     lost = tally.verdicts[Verdict.REJECTED]
     if plain and lost and rejected is None and not config.match.observe:
         say(f"{lost:,} rejected lines were written nowhere; name a file for them with --rejected")

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
-from stream_dedup.cli.options import config_options
+from stream_dedup.cli.options import config_options, input_options
 from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.config.effective import fingerprint_settings_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.fingerprint.reader import Readings, SchemeReader
 from stream_dedup.core.model import FINGERPRINT_BITS, Status
 from stream_dedup.core.text.decode import is_blank
-from stream_dedup.errors import UserError
-from stream_dedup.files.compressed import unpacked
-from stream_dedup.files.inputs import printable, shown_name
+from stream_dedup.files.form import InputForm
+from stream_dedup.files.inputs import printable, read_text, shown_name
 from stream_dedup.files.output_file import STDOUT
 from stream_dedup.files.same_file import refuse_inputs_as_outputs
 
@@ -35,6 +32,7 @@ class _Named(NamedTuple):
 
 @click.command()
 @config_options("profile", "html")
+@input_options(formats=False)
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @click.option("--file", "files", metavar="FILE", multiple=True, help="File with one text; - is standard input.")
 @click.option("--lines", is_flag=True, help="Read each line of a FILE as a text.")
@@ -51,11 +49,13 @@ def command(  # noqa: PLR0917 - one argument for each flag
     signature: bool,
     margins: bool,
     as_json: bool,
+    *,
+    form: InputForm,
 ) -> None:
     """Write the fingerprint of each TEXT: 16 hex digits, and the text or file name.
 
     Without TEXT and --file, standard input is the text. A text without words (only punctuation) has
-    fingerprint 0. A FILE may be compressed with gzip or zstd. --json adds the kind of the text: long, short,
+    fingerprint 0. A FILE may be compressed with gzip, zstd, xz or bzip2. --json adds the kind of the text: long, short,
     exact or featureless. Texts of one
     kind are nearly the same if their fingerprints differ in few bits.
 
@@ -66,7 +66,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
     """  # noqa: D301 - \b keeps click from folding the examples
     named = [_Named(None, printable(text)) for text in texts]
     for file in files or (() if texts else ("-",)):
-        named += _read(file, lines=lines)
+        named += _read(file, form, lines=lines)
     if not named:
         return
     made = SchemeReader(fingerprint_settings_of(config)).read([item.text for item in named])
@@ -96,17 +96,9 @@ def _plain_line(item: _Named, said: dict[str, Any]) -> str:
     return "  ".join(part for part in (said["fingerprint"], said.get("signature", ""), margins, name) if part)
 
 
-def _read(file: str, *, lines: bool) -> Sequence[_Named]:
+def _read(file: str, form: InputForm, *, lines: bool) -> Sequence[_Named]:
     refuse_inputs_as_outputs([STDOUT], [file])
-    try:
-        content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        text = b"".join(filter(None, unpacked(iter((content,)), shown_name(file)))).decode("utf-8-sig")
-    except OSError as error:
-        msg = f"file {file}: cannot be read ({error.strerror}); name a text file"
-        raise UserError(msg) from error
-    except UnicodeDecodeError as error:
-        msg = f"file {file}: not UTF-8 at byte {error.start}; save it as UTF-8"
-        raise UserError(msg) from error
+    text = read_text(file, form)
     name = shown_name(file)
     if not lines:
         return [_Named(name, text)]

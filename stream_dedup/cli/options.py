@@ -27,6 +27,7 @@ from stream_dedup.config.keys import all_keys, flag_help, value_flag_help
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.text.paths import FieldPath, PathError, parse_path
+from stream_dedup.files.form import FORMATS, Format, InputForm, checked_encoding
 from stream_dedup.files.same_file import STREAM, refuse_inputs_as_outputs
 
 _P = ParamSpec("_P")
@@ -142,6 +143,31 @@ def config_options(*names: str) -> Callable[[Callable[Concatenate[Config, _P], _
     return decorate
 
 
+def input_options(*, formats: bool = True) -> Callable[[Callable[Concatenate[Config, _P], _R]], Callable[..., _R]]:
+    """Decorate a command that reads files: add ``--format`` and ``--encoding``, and pass them as ``form``.
+
+    Stands below ``config_options``. ``formats``: False for a command whose files are texts, not records.
+    """
+
+    def decorate(function: Callable[Concatenate[Config, _P], _R]) -> Callable[..., _R]:
+        @functools.wraps(function)
+        def run(config: Config, *args: Any, **kwargs: Any) -> _R:  # noqa: ANN401 - those of the command
+            format_: Format | None = kwargs.pop("input_format", None)
+            encoding: str | None = kwargs.pop("input_encoding")
+            form = InputForm(format_, None if encoding is None else checked_encoding(encoding))
+            return function(config, *args, form=form, **kwargs)  # type: ignore[arg-type] # a keyword of the command
+
+        named = click.option(
+            "--encoding",
+            "input_encoding",
+            metavar="NAME",
+            help="Encoding of the files (default: utf-8), as Python names it.",
+        )(run)
+        return _format_option(named) if formats else named
+
+    return decorate
+
+
 def config_from(flags: dict[str, Any]) -> Config:
     """Return the configuration of a command that was called with these flags, by name; None: not given.
 
@@ -178,6 +204,15 @@ def _option(name: str, flag: _Flag) -> Callable[[Callable[_P, _R]], Callable[_P,
     if flag.multiple:
         about = f"{about} May be given several times."
     return click.option(*names, metavar=flag.metavar, help=about, multiple=flag.multiple)
+
+
+def _format_option(function: Callable[..., _R]) -> Callable[..., _R]:
+    return click.option(
+        "--format",
+        "input_format",
+        type=click.Choice(FORMATS),
+        help="Format of the files (default: by their first bytes; CSV and TSV by their names).",
+    )(function)
 
 
 def _config_option(function: Callable[_P, _R]) -> Callable[_P, _R]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from stream_dedup.cli.options import OneField, config_options
+from stream_dedup.cli.options import OneField, config_options, input_options
 from stream_dedup.cli.output import write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config.model import Config
 from stream_dedup.core.text.paths import FieldPath
+from stream_dedup.files.form import InputForm
 from stream_dedup.files.output_file import STDOUT
 from stream_dedup.files.same_file import STREAM, refuse_inputs_as_outputs
 
@@ -22,12 +23,17 @@ from stream_dedup.files.same_file import STREAM, refuse_inputs_as_outputs
     type=OneField(),
     help="Field whose text or number becomes the record key; records without it have no key.",
 )
+@input_options()
 @click.argument("files", nargs=-1, metavar="[FILE]...")
-def command(config: Config, topic: str | None, key_field: FieldPath | None, files: tuple[str, ...]) -> None:
+def command(
+    config: Config, topic: str | None, key_field: FieldPath | None, files: tuple[str, ...], *, form: InputForm
+) -> None:
     """Send each line of FILEs, or of standard input (- or none), as one record.
 
-    FILEs may be compressed with gzip or zstd. The value is the line without its line end, byte for byte; it need not
-    be JSON. Blank lines are skipped. When the command exits with code 0, the broker has acknowledged all records.
+    FILEs may be compressed with gzip, zstd, xz or bzip2. The value is the line without its line end and without a
+    byte order mark, otherwise byte for byte; it need not be JSON. Blank lines are skipped. A JSON array, CSV or TSV
+    with a header, or Parquet is read as `filter` reads it, and each record is sent as a JSON object. When the command
+    exits with code 0, the broker has acknowledged all records.
 
     \b
     Example:
@@ -37,7 +43,7 @@ def command(config: Config, topic: str | None, key_field: FieldPath | None, file
     from stream_dedup.files.inputs import check_inputs, whole_lines  # noqa: PLC0415 - loads the core
 
     inputs = files or (STREAM,)
-    check_inputs(inputs)
+    check_inputs(inputs, form, of_records=False)
     refuse_inputs_as_outputs([STDOUT], inputs)
     name = topic or config.topics.input[0]
     with ProgressLine() as progress:
@@ -45,5 +51,5 @@ def command(config: Config, topic: str | None, key_field: FieldPath | None, file
         def show(count: int) -> None:
             progress.show(lambda elapsed: f"{count:,} records sent ({count / elapsed:,.0f}/s)")
 
-        sent = produce_lines(config, name, whole_lines(inputs), key_field, show)
+        sent = produce_lines(config, name, whole_lines(inputs, form), key_field, show)
     write_lines(f"{sent} records sent to {name}")

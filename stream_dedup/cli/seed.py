@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli.options import JUDGING, config_options
+from stream_dedup.cli.options import JUDGING, config_options, input_options
 from stream_dedup.cli.output import say, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.cli.signals import terminable
@@ -16,6 +16,7 @@ from stream_dedup.files.output_file import STDOUT
 from stream_dedup.files.same_file import refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
+    from stream_dedup.files.form import InputForm
     from stream_dedup.seed.run import SeedProgress
 
 _TOPICS = ("input", "unique", "duplicate", "rejected")
@@ -23,18 +24,19 @@ _TOPICS = ("input", "unique", "duplicate", "rejected")
 
 @click.command()
 @config_options("brokers", *_TOPICS, "group", *JUDGING, "id_field", "text_field", "html", "threads")
+@input_options()
 @click.argument("files", nargs=-1, metavar="FILE...")
 @click.option("--topic", metavar="TOPIC", help="Enter the articles of this topic, up to its present end.")
 @click.option(
     "--name", metavar="NAME", help="Identity of the archive in FILE, instead of its first line (see docs/archives.md)."
 )
-def command(config: Config, files: tuple[str, ...], topic: str | None, name: str | None) -> int:
+def command(config: Config, files: tuple[str, ...], topic: str | None, name: str | None, *, form: InputForm) -> int:
     """Enter articles that were published already into the log, without output.
 
-    From then on they are matches of the articles that workers judge. Reads FILEs of JSON Lines as `filter`
-    does (- is standard input), Parquet files that stream_dedup.spark.fingerprint wrote, or the committed records
-    of a topic. Missing topics are created; an empty log begins with the rules of the configuration, and other
-    rules than those in force are refused. Workers may be running.
+    From then on they are matches of the articles that workers judge. Reads FILEs as `filter` does (- is
+    standard input), Parquet files that stream_dedup.spark.fingerprint wrote, or the committed records of a topic.
+    Missing topics are created; an empty log begins with the rules of the configuration, and other rules than
+    those in force are refused. Workers may be running.
 
     The same call again adds nothing, and a call that was interrupted goes on: the articles that are in the
     log are skipped. An archive is known by its first line: it may be moved, renamed or compressed, and may
@@ -66,7 +68,7 @@ def command(config: Config, files: tuple[str, ...], topic: str | None, name: str
         if topic is not None:
             tally = seed_topic(config, topic, show, show_stage)
         else:
-            tally = seed_files(config, files, name, show, show_stage)
+            tally = seed_files(config, files, name, form, show, show_stage)
     for example in tally.examples:
         say(f"rejected: {example}")
     if tally.unchecked:

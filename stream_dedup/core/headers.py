@@ -8,7 +8,7 @@ written to the topic of unique records.
 If a source record has ``dedup.*`` headers itself, they are dropped.
 
 The metadata of a committed offset is ``format=1;topic_id=UUID``: the topic that the offset belongs to. An offset that
-was set by hand has none.
+was set by hand has none, or what the tool wrote that set it. A topic id in any other form is refused.
 
 ``parse_headers`` reads what ``output_headers`` writes, and refuses everything else.
 """
@@ -88,7 +88,8 @@ OUTPUT_HEADERS = (
 """Every header."""
 
 _NAMES = frozenset(header.name for header in OUTPUT_HEADERS)
-_METADATA = "format=1;topic_id="
+_TOPIC_ID = "topic_id="
+_METADATA = f"format=1;{_TOPIC_ID}"
 
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _SIMILARITY = re.compile(r"-?[01]\.[0-9]{4}")
@@ -247,22 +248,22 @@ def offset_metadata(topic_id: bytes) -> str:
 
 
 def topic_id_of_metadata(text: str | None, partition: tuple[str, int]) -> bytes | None:
-    """Return the topic id in the metadata of the committed offset of a partition; None where there is no metadata.
+    """Return the topic id in the metadata of the committed offset of a partition; None where it names none.
 
     confluent-kafka sends the zero byte behind the text of C along with it.
 
     Raises:
-        CorruptError: it has other metadata.
+        CorruptError: it names a topic id in another form.
     """
     text = (text or "").removesuffix("\0")
-    if not text:
+    if _TOPIC_ID not in text:
         return None
     try:
         return uuid.UUID(_matched(text, _METADATA_FORM).removeprefix(_METADATA)).bytes
     except ValueError as error:
         msg = (
             f"the committed offset of {partition[0]}-{partition[1]} has the metadata {text[:_SHOWN]!r}, which this "
-            "program does not write: begin with another --group"
+            "program does not write: begin a new log with another --group and other output topics"
         )
         raise CorruptError(msg) from error
 

@@ -18,6 +18,8 @@ TOO_LONG = "too long: {size} bytes, input.max_bytes is {limit}"
 LINE_TOO_LONG = "line too long: {size} bytes, the fixed limit is {limit}"
 RECORD_TOO_LARGE = "record too large: {size} bytes with key and headers, {limit} fit max.message.bytes"
 NOT_UTF8 = "invalid UTF-8 at byte {at}"
+NOT_ENCODED = "invalid {encoding} at character {at}"
+"""Of a line that ``--encoding`` decodes."""
 NOT_JSON = "invalid JSON"
 TOO_DEEP = "JSON nested deeper than the fixed limit of {limit}"
 NOT_OBJECT = "JSON value is no object but {kind}"
@@ -28,6 +30,8 @@ NOT_SCOPE = "scope field {field} is neither text nor a number but {kind}"
 NO_TIME = "no time in field {field}"
 UNKNOWN_TIME = "the time in field {field} has no known form"
 EMPTY_TEXT = "empty text"
+ROW_LENGTH = "row of {size} fields, the header has {limit}"
+NOT_ROW = "invalid row: {problem}"
 FEATURELESS_REASON = "text without words"
 """Where the rules reject text without features."""
 NOT_ID = "id field {field} is neither text nor a number but {kind}"
@@ -41,6 +45,7 @@ _CODES = {
     LINE_TOO_LONG: "too_large",
     RECORD_TOO_LARGE: "too_large",
     NOT_UTF8: "invalid_utf8",
+    NOT_ENCODED: "invalid_encoding",
     NOT_JSON: "invalid_json",
     TOO_DEEP: "nested_too_deep",
     NOT_OBJECT: "not_an_object",
@@ -51,6 +56,8 @@ _CODES = {
     NO_TIME: "missing_time",
     UNKNOWN_TIME: "invalid_time",
     EMPTY_TEXT: "empty_text",
+    ROW_LENGTH: "invalid_row",
+    NOT_ROW: "invalid_row",
     FEATURELESS_REASON: "no_words",
     NOT_ID: "invalid_id",
     LONG_ID: "id_too_long",
@@ -61,7 +68,15 @@ OTHER = "other"
 CODES = (*dict.fromkeys(_CODES.values()), OTHER)
 """Every code."""
 
-_FORMS = {"size": r"\d+", "limit": r"[\d.e+-]+", "at": r"\d+", "field": ".+", "kind": "[A-Za-z ]+"}
+_FORMS = {
+    "size": r"\d+",
+    "limit": r"[\d.e+-]+",
+    "at": r"\d+",
+    "field": ".+",
+    "kind": "[A-Za-z ]+",
+    "encoding": "[A-Za-z0-9_-]+",
+    "problem": "[a-z ]+",
+}
 _PLACEHOLDER = re.compile(r"\{(\w+)[^}]*\}")
 
 

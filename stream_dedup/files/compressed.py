@@ -1,17 +1,19 @@
-"""Compressed inputs: gzip and zstd, recognised by their first bytes.
+"""Compressed inputs: gzip, zstd, xz and bzip2, recognised by their first bytes.
 
 Rules:
 
-* The name of a file decides nothing. JSON and text never begin with the first bytes of gzip or zstd.
-* Several gzip members, or zstd frames, one after the other are one input, as the tools that concatenate them mean it.
-* A step yields at most ``STEP_BYTES`` of gzip, or what ``FEED_BYTES`` of zstd unpack to, which is at most 32 MiB: a
-  block of zstd has at least 4 bytes and unpacks to at most 128 KiB. So an input that unpacks to terabytes is read in
+* The name of a file decides nothing. JSON and text never begin with the first bytes of a compressed input.
+* Several members (streams, frames) one after the other are one input, as the tools that concatenate them mean it.
+* A step yields at most ``STEP_BYTES`` of gzip, xz and bzip2, or what ``FEED_BYTES`` of zstd unpack to, at most 32 MiB:
+  a block of zstd has at least 4 bytes and unpacks to at most 128 KiB. So an input that unpacks to terabytes is read in
   the memory of any other.
 * Input that ends in the middle, or is damaged, is an error. Nothing after the last undamaged block is passed on.
 """
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -23,11 +25,12 @@ if TYPE_CHECKING:
     from zstandard import ZstdDecompressionObj
 
 STEP_BYTES = 1 << 20
-"""Most bytes of one step of gzip."""
+"""Most bytes of one step of gzip, xz and bzip2."""
 FEED_BYTES = 1 << 10
 """Compressed bytes of one step of zstd."""
 MAX_WINDOW_BYTES = 1 << 31
-"""The window of ``zstd --long=31``, which public archives of articles are written with; it is memory while reading."""
+"""The window of ``zstd --long=31``, which public archives of articles are written with; it is memory while reading.
+The dictionary of xz, at most 1.5 GiB by its own tools, has the same limit."""
 _GZIP_HEADER = 16 + zlib.MAX_WBITS
 """Makes zlib expect the header and the checksum of gzip."""
 
@@ -51,6 +54,25 @@ class _Unpacker(Protocol):
         Raises:
             _DamagedError: the bytes are damaged.
         """
+
+
+class _Decompressor(Protocol):
+    """That of ``lzma`` and of ``bz2``."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the stream has ended."""
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether nothing more can be unpacked of what it was given."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """What follows the stream."""
+
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes:
+        """Return what is unpacked, at most so many bytes."""
 
 
 def unpacked(chunks: Iterator[bytes | None], name: str) -> Iterator[bytes | None]:
@@ -116,6 +138,41 @@ class _Gzip:
                 packed, self.inside = self._member.unused_data, False
 
 
+class _Streams:
+    """Streams of xz or bzip2."""
+
+    def __init__(self, name: str, make: Callable[[], _Decompressor], padding: bytes) -> None:
+        """Begin; ``padding`` may stand after a stream."""
+        self.name = name
+        self._make, self._padding = make, padding
+        self._stream = make()
+        self.inside = True
+
+    def feed(self, packed: bytes) -> Iterator[bytes]:
+        """Yield what these bytes unpack to."""
+        while packed or (self.inside and not self._stream.needs_input):
+            if not self.inside:
+                packed = packed.lstrip(self._padding)
+                if not packed:
+                    return
+                self._stream, self.inside = self._make(), True
+            try:
+                yield self._stream.decompress(packed, STEP_BYTES)
+            except (lzma.LZMAError, OSError) as error:
+                raise _DamagedError(_reason(error)) from error
+            packed = b""
+            if self._stream.eof:
+                packed, self.inside = self._stream.unused_data, False
+
+
+def _xz() -> _Unpacker:
+    return _Streams("xz", lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_WINDOW_BYTES), b"\0")
+
+
+def _bzip2() -> _Unpacker:
+    return _Streams("bzip2", bz2.BZ2Decompressor, b"")
+
+
 class _Zstd:
     """Frames of zstd."""
 
@@ -153,6 +210,9 @@ class _Zstd:
 _UNPACKERS: dict[bytes, Callable[[], _Unpacker]] = {
     b"\x1f\x8b": _Gzip,
     b"\x28\xb5\x2f\xfd": _Zstd,
+    b"\xfd7zXZ\0": _xz,
+    **{b"BZh%d1AY&SY" % level: _bzip2 for level in range(1, 10)},
+    **{b"BZh%d\x17\x72\x45\x38\x50\x90" % level: _bzip2 for level in range(1, 10)},  # of nothing
     # A skippable frame of zstd, with which parallel writers begin.
     **{bytes((first, 0x2A, 0x4D, 0x18)): _Zstd for first in range(0x50, 0x60)},
 }

@@ -1,4 +1,4 @@
-"""``filter``: JSON Lines in, JSON Lines out; the order of the lines is the log.
+"""``filter``: records in, JSON Lines out; the order of the lines is the log.
 
 Uses the same core as the worker. Its log is not a topic but the sequence of lines of all calls. Rules:
 
@@ -35,21 +35,22 @@ from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, LogRecord, Payload, encode, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import FILES_LOG_PREFIX, ROW_BITS, Judgement, LogOffset, Status, Verdict
-from stream_dedup.core.reasons import LINE_TOO_LONG
+from stream_dedup.core.reasons import NOT_UTF8
 from stream_dedup.core.text.decode import RawRecord, has_text
 from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.cores import thread_count
 from stream_dedup.errors import UserError
+from stream_dedup.files.form import InputForm
 from stream_dedup.files.inputs import (
-    MAX_LINE_BYTES,
+    AS_RECOGNISED,
     STDIN,
-    CutLine,
     LineBatch,
     Progress,
     check_inputs,
     read_batches,
     total_bytes,
 )
+from stream_dedup.files.lines import MAX_LINE_BYTES, AnyLine, UnreadLine
 from stream_dedup.files.output_file import STDOUT
 from stream_dedup.files.outputs import Outputs, rejected_line, with_verdict
 from stream_dedup.files.same_file import refuse_inputs_as_outputs, refuse_outputs_inside
@@ -61,6 +62,8 @@ from stream_dedup.threads import FingerprintThreads
 
 LOOK_AHEAD = 2
 """Batches submitted for each thread: one that is fingerprinted, one that waits. More would only use memory."""
+_NOT_UTF8 = NOT_UTF8.partition("{")[0]
+
 ReadTime = Callable[[], int]
 """Milliseconds since 1970."""
 
@@ -75,6 +78,7 @@ class FilterOptions:
     outputs: Mapping[Verdict, Path | None] = field(default_factory=dict)
     settings: tuple[Path, ...] = ()
     """Files of the configuration: they are inputs too, which no output may replace."""
+    form: InputForm = AS_RECOGNISED
     plain: bool = False
     """Write records as they came; duplicates and rejected lines only to a named output."""
 
@@ -92,6 +96,8 @@ class Tally:
 
     verdicts: Counter[Verdict] = field(default_factory=Counter)
     progress: Progress = field(default_factory=Progress)
+    not_utf8: int = 0
+    """Lines that were rejected because they are not UTF-8."""
 
 
 class _SubmittedBatch(NamedTuple):
@@ -149,7 +155,7 @@ def filter_files(
         judging = stack.enter_context(_judging())
         stack.enter_context(short_pauses(collects=False))
         call = _Call(_Log(index, config, clock), judging, outputs, tally, options, config)
-        batches = read_batches(options.inputs, tally.progress)
+        batches = read_batches(options.inputs, tally.progress, form=options.form)
         call.answer(_fingerprinted(batches, fingerprinter, LOOK_AHEAD * threads), report)
         outputs.finish(written)
         index.commit()
@@ -169,7 +175,7 @@ def _check(config: Config, options: FilterOptions) -> None:
             "lines would be empty; remove --duplicate and --rejected, or match.observe"
         )
         raise UserError(msg)
-    check_inputs(options.inputs)
+    check_inputs(options.inputs, options.form)
     _check_outputs(options)
 
 
@@ -295,23 +301,25 @@ class _Call:
         for line, judgement, fingerprint in zip(lines.lines, judgements, fingerprints.tolist(), strict=True):
             where = Verdict.UNIQUE if self._observe else judgement.verdict
             self._outputs.write(where, self._output_line(line, judgement, fingerprint))
+            if judgement.reason is not None and judgement.reason.startswith(_NOT_UTF8):
+                self._tally.not_utf8 += 1
         self._tally.verdicts.update(judgement.verdict for judgement in judgements)
 
-    def _output_line(self, line: bytes | CutLine, judgement: Judgement, fingerprint: int) -> bytes:
+    def _output_line(self, line: AnyLine, judgement: Judgement, fingerprint: int) -> bytes:
         if self._plain and isinstance(line, bytes):
             return line + b"\n"
-        if isinstance(line, CutLine) or (judgement.verdict is Verdict.REJECTED and not has_text(line, self._format)):
+        if isinstance(line, UnreadLine) or (judgement.verdict is Verdict.REJECTED and not has_text(line, self._format)):
             return rejected_line(line, judgement.reason)
         return with_verdict(line, judgement, fingerprint)
 
     def _times(self, lines: LineBatch, columns: Columns) -> tuple[int | I64, dict[int, str]]:
-        """Log times, and the rows to reject with their reasons: lines without a valid time, and cut lines."""
+        """Log times, and the rows to reject with their reasons: lines without a valid time, and unread ones."""
         now = self._log.clock()
         times = np.full(len(lines.lines), now, np.int64)
         unreadable: dict[int, str] = {}
         for row, line in enumerate(lines.lines):
-            if isinstance(line, CutLine):
-                unreadable[row] = LINE_TOO_LONG.format(size=line.length, limit=MAX_LINE_BYTES)
+            if isinstance(line, UnreadLine):
+                unreadable[row] = line.reason
             elif self._time_field is not None and columns.statuses[row] != Status.REJECTED:
                 time = time_at(line, self._time_field)
                 if isinstance(time, str):

@@ -1,15 +1,17 @@
-"""Input lines, in batches.
+"""Records of inputs, in batches of lines.
 
 Rules:
 
 * Each input is opened once and read once, from beginning to end, so that a named pipe works like a file.
-* An input of gzip or zstd is unpacked (``compressed``); progress counts the bytes that are read, not the unpacked ones.
+* The content of an input shows what it is (``recognition``): it may be compressed (``compressed``), in another encoding
+  (``encodings``), lines (``lines``), JSON over several lines (``json_documents``), CSV (``delimited``) or Parquet
+  (``parquet_rows``). Whatever it is, a record becomes one line of JSON, as if it had been JSON Lines.
+* Progress counts the bytes that are read, not the unpacked ones.
 * A batch has lines of one input only, and respects its limits.
 * ``None`` between batches means that the input has no data at present. The lines read before come as a batch first,
   however small, so that a slow input is answered at once.
-* Of a line longer than ``MAX_LINE_BYTES``, only the beginning and the length are kept in memory.
-* The bytes of a line are unchanged, except that the white space around them is removed, and the byte order mark at the
-  beginning of an input; ``whole_lines`` removes neither.
+* The bytes of a line of JSON Lines are unchanged, except that the white space around them is removed, and byte order
+  marks before them; ``whole_lines`` removes these only.
 * A blank line (empty, or ASCII white space only) is skipped; it counts in the numbers of the lines after it.
 """
 
@@ -22,42 +24,38 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
-from stream_dedup.core.text.decode import BYTE_ORDER_MARK, is_blank
+from stream_dedup.core.text.decode import BYTE_ORDER_MARK
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.files.compressed import unpacked
+from stream_dedup.files.delimited import rows
+from stream_dedup.files.encodings import rejecting_undecoded, transcoded
+from stream_dedup.files.form import Format, InputForm
+from stream_dedup.files.json_documents import divided, documents
+from stream_dedup.files.lines import AnyLine, Numbered, UnreadLine, lines
+from stream_dedup.files.lines import whole_lines as undivided_lines
 from stream_dedup.files.output_file import SIGNAL_S, write_all
+from stream_dedup.files.parquet_rows import rows as parquet_rows
+from stream_dedup.files.recognition import PARQUET_MAGIC, STDIN_NAME, recognised, screened
 
 STDIN = "-"
-STDIN_NAME = "stdin"
-"""The name of standard input in ids."""
 READ_BYTES = 1 << 18
 """Bytes of one read: four times the capacity of a pipe, far below the limit of a batch."""
 LINE_BATCH_LINES = 256
 """Lines in one batch: enough to make the cost of a batch negligible."""
 LINE_BATCH_BYTES = 4 << 20
 """Bytes in one batch, so that the submitted batches stay bounded with long lines."""
-MAX_LINE_BYTES = 64 << 20
-"""64 MiB: a longer line is not kept in memory; no topic would accept it either."""
-KEPT_BYTES = 64 << 10
-"""Bytes of a longer line that are kept for its output line."""
 INPUT_IDLE_S = 0.02
 """Seconds without data after which an input counts as slow: longer than the pauses of a program that writes steadily,
 shorter than a person notices."""
 
-_LINE_SPACE = b" \t\r\n"
-
-
-@dataclass(frozen=True, slots=True)
-class CutLine:
-    """A line longer than ``MAX_LINE_BYTES``: its beginning, and its length in bytes."""
-
-    head: bytes
-    length: int
+AS_RECOGNISED = InputForm()
+"""JSON Lines in UTF-8, or whatever the content is."""
 
 
 @dataclass(slots=True)
@@ -66,8 +64,10 @@ class LineBatch:
 
     source: int
     name: str
-    lines: list[bytes | CutLine] = field(default_factory=list)
+    lines: list[AnyLine] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
+    unit: str = "line"
+    """What the numbers count."""
 
 
 @dataclass(slots=True)
@@ -78,31 +78,39 @@ class Progress:
     total: int | None = None
 
 
-def check_inputs(names: Sequence[str]) -> None:
-    """Check that every input can be opened. Open none, because a pipe can be read once only.
+def check_inputs(names: Sequence[str], form: InputForm = AS_RECOGNISED, *, of_records: bool = True) -> None:
+    """Check that every input can be opened, and every file read to its first record; a pipe can be read once only.
+
+    Args:
+        names: paths, or ``-`` for standard input.
+        form: how they are read.
+        of_records: whether their lines must be records; plain text is read else.
 
     Raises:
-        UserError: an input cannot be opened.
+        UserError: an input cannot be opened, or is nothing that is read.
     """
     for name in names:
-        if name != STDIN:
-            _check_input(name)
+        if name != STDIN and stat.S_ISREG(_check_input(name)):
+            with _opened(name) as descriptor:
+                next(_Input(descriptor, shown_name(name), form).records(Progress(), of_records=of_records), None)
 
 
-def _check_input(name: str) -> None:
+def _check_input(name: str) -> int:
+    """Return the mode of an input that can be opened."""
     try:
-        if stat.S_ISDIR(Path(name).stat().st_mode):
+        mode = Path(name).stat().st_mode
+        if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, "a folder")
         if not os.access(name, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise _unreadable(name, error) from error
+    return mode
 
 
 def _unreadable(name: str, error: OSError) -> UserError:
     return UserError(
-        f"input {printable(name)}: cannot be read ({error.strerror}); "
-        "name a file of JSON Lines, or - for standard input"
+        f"input {printable(name)}: cannot be read ({error.strerror}); name a file of articles, or - for standard input"
     )
 
 
@@ -118,7 +126,7 @@ def total_bytes(names: Sequence[str]) -> int | None:
 
 
 class Copies:
-    """Copies of the inputs that cannot be read twice: pipes and standard input.
+    """Copies of inputs that must be read twice, or not in order, and cannot be: pipes, standard input, packed Parquet.
 
     Each copy is a temporary file without a name, which the system removes when the process ends.
     """
@@ -138,8 +146,8 @@ class Copies:
             write_all(self._files[source].fileno(), chunk)
         except OSError as error:
             msg = (
-                f"temporary folder {tempfile.gettempdir()}: the copy of a pipe cannot be written ({error.strerror}); "
-                "make room, set TMPDIR to another folder, or name a file as input"
+                f"temporary folder {tempfile.gettempdir()}: the copy of an input cannot be written ({error.strerror}); "
+                "make room, set TMPDIR to another folder, or name a file that is not compressed"
             )
             raise UnavailableError(msg) from error
 
@@ -156,27 +164,29 @@ class Copies:
             file.close()
 
 
-def read_batches(names: Sequence[str], progress: Progress, copies: Copies | None = None) -> Iterator[LineBatch | None]:
-    """Yield every non-blank line of every input, in order, and ``None`` where the input has no data at present.
+def read_batches(
+    names: Sequence[str], progress: Progress, copies: Copies | None = None, form: InputForm = AS_RECOGNISED
+) -> Iterator[LineBatch | None]:
+    """Yield every record of every input as a line, in order, and ``None`` where the input has no data at present.
 
     Args:
         names: paths, or ``-`` for standard input.
         progress: counts the bytes read.
         copies: copies of inputs that cannot be read twice; None: no input is read again.
+        form: how the inputs are read.
 
     Raises:
-        UserError: an input cannot be opened, or its compressed data are damaged or end too early.
+        UserError: an input cannot be opened, is nothing that is read, is damaged or ends too early.
     """
     for source, name in enumerate(names):
         with _opened(name) as descriptor:
-            waits = not stat.S_ISREG(os.fstat(descriptor).st_mode)
-            chunks = _chunks(descriptor, progress, waits=waits)
-            if copies is not None and (waits or name == STDIN):
-                chunks = _copied(chunks, copies, source)
-            yield from _batches(chunks, source, shown_name(name))
+            opened = _Input(descriptor, shown_name(name), form)
+            if copies is not None and (opened.waits or name == STDIN):
+                opened.copy_to(copies, source)
+            yield from _batches(opened, progress, source)
 
 
-def read_batches_again(names: Sequence[str], copies: Copies) -> Iterator[LineBatch]:
+def read_batches_again(names: Sequence[str], copies: Copies, form: InputForm) -> Iterator[LineBatch]:
     """Yield the same lines again, from the copy of an input or from its file.
 
     Raises:
@@ -185,38 +195,50 @@ def read_batches_again(names: Sequence[str], copies: Copies) -> Iterator[LineBat
     for source, name in enumerate(names):
         copy = copies.rewound(source)
         with _opened(name) if copy is None else nullcontext(copy) as descriptor:
-            chunks = _chunks(descriptor, Progress(), waits=False)
-            batches = _batches(chunks, source, shown_name(name))
-            yield from (batch for batch in batches if batch is not None)
+            opened = _Input(descriptor, shown_name(name), form)
+            yield from (batch for batch in _batches(opened, Progress(), source) if batch is not None)
 
 
-def whole_lines(names: Sequence[str]) -> Iterator[bytes]:
-    """Yield every line of every input, byte for byte, without its line feed.
+def whole_lines(names: Sequence[str], form: InputForm = AS_RECOGNISED) -> Iterator[bytes]:
+    """Yield every line of every input, byte for byte, without its line feed; each record of what is not lines.
 
     Raises:
-        UserError: an input cannot be opened, its compressed data are damaged or end too early, or a line is longer
-            than ``MAX_LINE_BYTES``.
+        UserError: an input cannot be opened, is nothing that is read, is damaged or ends too early, or a line is too
+            long or cannot be decoded.
     """
     for name in names:
         with _opened(name) as descriptor:
-            chunks = _chunks(descriptor, Progress(), waits=not stat.S_ISREG(os.fstat(descriptor).st_mode))
-            yield from _whole_lines(unpacked(chunks, shown_name(name)), shown_name(name))
+            opened = _Input(descriptor, shown_name(name), form)
+            for numbered in opened.records(Progress(), of_records=False):
+                if numbered is None:
+                    continue
+                number, line = numbered
+                if isinstance(line, UnreadLine):
+                    msg = f"input {opened.name}, {opened.unit} {number}: {line.reason}; mend it, or leave it out"
+                    raise UserError(msg)
+                yield line
 
 
-def _whole_lines(chunks: Iterator[bytes | None], name: str) -> Iterator[bytes]:
-    line, number = bytearray(), 1
-    for chunk in chunks:
-        for at, piece in enumerate((chunk or b"").split(b"\n")):
-            if at:
-                yield bytes(line)
-                line.clear()
-                number += 1
-            line += piece
-            if len(line) > MAX_LINE_BYTES:
-                msg = f"input {name}, line {number}: longer than {MAX_LINE_BYTES} bytes; shorten it, or leave it out"
-                raise UserError(msg)
-    if line:
-        yield bytes(line)
+def read_text(name: str, form: InputForm) -> str:
+    """Return the text in an input, which may be compressed, without a byte order mark.
+
+    Raises:
+        UserError: the input cannot be opened, is no text, or has a byte that cannot be decoded.
+    """
+    with _opened(name) as descriptor:
+        opened = _Input(descriptor, shown_name(name), form)
+        content = b"".join(filter(None, opened.content(Progress())))
+    if content.startswith(PARQUET_MAGIC):
+        msg = f"input {opened.name}: this is Parquet, not a text; name a text file"
+        raise UserError(msg)
+    content = content.removeprefix(BYTE_ORDER_MARK)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        at = len(content[: error.start].decode())
+        said = f"not {form.encoding} at character {at}" if form.encoding else f"not UTF-8 at byte {error.start}"
+        msg = f"input {opened.name}: {said}; name its encoding, for example --encoding gb18030"
+        raise UserError(msg) from error
 
 
 def shown_name(name: str) -> str:
@@ -244,21 +266,126 @@ def _opened(name: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _batches(chunks: Iterator[bytes | None], source: int, name: str) -> Iterator[LineBatch | None]:
-    batch, size = LineBatch(source, name), 0
-    for numbered in _lines(unpacked(chunks, name)):
-        if numbered is not None:
-            number, line = numbered
-            batch.lines.append(line)
-            batch.numbers.append(number)
-            size += len(line) if isinstance(line, bytes) else len(line.head)
-        idle = numbered is None
-        if batch.lines and (idle or len(batch.lines) == LINE_BATCH_LINES or size >= LINE_BATCH_BYTES):
+_UNITS: dict[Format, str] = {"json": "record", "parquet": "row"}
+"""What the numbers of records count, where it is not lines."""
+
+
+class _Input:
+    """An input that is open. Its content is read once."""
+
+    def __init__(self, descriptor: int, name: str, form: InputForm) -> None:
+        self.name = name
+        self._descriptor = descriptor
+        self._form = form
+        self.waits = not stat.S_ISREG(os.fstat(descriptor).st_mode)
+        self.unit = "line"
+        """What the numbers of the records count, once the first one is read."""
+        self._copies: tuple[Copies, int] | None = None
+
+    def copy_to(self, copies: Copies, source: int) -> None:
+        """Copy the bytes while they are read."""
+        self._copies = copies, source
+
+    def content(self, progress: Progress) -> Iterator[bytes | None]:
+        """Yield the content: unpacked, screened, and in UTF-8 unless it is Parquet."""
+        chunks = _chunks(self._descriptor, progress, waits=self.waits)
+        if self._copies is not None:
+            chunks = _copied(chunks, *self._copies)
+        chunks = screened(unpacked(chunks, self.name), self.name, self._form)
+        encoding = self._form.encoding
+        return chunks if encoding is None else transcoded(chunks, encoding)
+
+    def records(self, progress: Progress, *, of_records: bool = True) -> Iterator[Numbered | None]:
+        """Yield each record as a line of JSON, with its number; ``None`` where there is no data at present."""
+        if self._can_seek():
+            self.unit = "row"
+            before, size = progress.read, os.fstat(self._descriptor).st_size
+
+            def report(share: float) -> None:
+                progress.read = before + int(share * size)
+
+            with os.fdopen(os.dup(self._descriptor), "rb") as file:
+                yield from parquet_rows(file, self.name, report)
+            return
+        chunks, head, found = self.content(progress), b"", None
+        while found is None:
+            chunk = next(chunks, b"")
+            if chunk is None:
+                yield None
+            else:
+                head += chunk
+                found = recognised(head, self.name, self._form, of_records=of_records, ended=not chunk)
+        self.unit = _UNITS.get(found, "line")
+        records = self._read(found, chain((head,), chunks), of_records=of_records)
+        encoding = self._form.encoding
+        yield from records if encoding is None else rejecting_undecoded(records, encoding)
+
+    def _can_seek(self) -> bool:
+        """Whether this is a file of Parquet, which need not be copied."""
+        return (
+            not self.waits
+            and self._form.format in {None, "parquet"}
+            and self._form.encoding is None
+            and os.pread(self._descriptor, len(PARQUET_MAGIC), 0) == PARQUET_MAGIC
+        )
+
+    def _read(self, found: Format, chunks: Iterator[bytes | None], *, of_records: bool) -> Iterator[Numbered | None]:
+        if found == "jsonl":
+            return lines(chunks, divided) if of_records else _unmarked(undivided_lines(chunks))
+        if found == "json":
+            return documents(chunks, self.name)
+        if found == "parquet":
+            return _copied_parquet(chunks, self.name)
+        return rows(chunks, self.name, b"\t" if found == "tsv" else None)
+
+
+def _unmarked(records: Iterator[Numbered | None]) -> Iterator[Numbered | None]:
+    """Remove the byte order mark at the beginning of a line."""
+    for numbered in records:
+        if numbered is None or isinstance(numbered[1], UnreadLine):
+            yield numbered
+        else:
+            yield numbered[0], numbered[1].removeprefix(BYTE_ORDER_MARK)
+
+
+def _copied_parquet(chunks: Iterator[bytes | None], name: str) -> Iterator[Numbered | None]:
+    """Copy Parquet to disk, because its last bytes say where the others are; then yield its rows."""
+    with closing(Copies()) as copies:
+        for chunk in chunks:
+            if chunk is None:
+                yield None
+            else:
+                copies.append(0, chunk)
+        copy = copies.rewound(0)
+        if copy is not None:
+            with os.fdopen(os.dup(copy), "rb") as file:
+                yield from parquet_rows(file, name)
+
+
+def _batches(opened: _Input, progress: Progress, source: int) -> Iterator[LineBatch | None]:
+    """Yield the records of an input in batches; where it is damaged or ends too early, first those before that."""
+    batch, size = LineBatch(source, opened.name), 0
+    try:
+        for numbered in opened.records(progress):
+            if numbered is not None:
+                number, line = numbered
+                batch.lines.append(line)
+                batch.numbers.append(number)
+                size += len(line) if isinstance(line, bytes) else len(line.head)
+            idle = numbered is None
+            if batch.lines and (idle or len(batch.lines) == LINE_BATCH_LINES or size >= LINE_BATCH_BYTES):
+                batch.unit = opened.unit
+                yield batch
+                batch, size = LineBatch(source, opened.name), 0
+            if idle:
+                yield None
+    except UserError:
+        if batch.lines:
+            batch.unit = opened.unit
             yield batch
-            batch, size = LineBatch(source, name), 0
-        if idle:
-            yield None
+        raise
     if batch.lines:
+        batch.unit = opened.unit
         yield batch
 
 
@@ -289,49 +416,3 @@ def _copied(chunks: Iterator[bytes | None], copies: Copies, source: int) -> Iter
         if chunk is not None:
             copies.append(source, chunk)
         yield chunk
-
-
-def _lines(chunks: Iterator[bytes | None]) -> Iterator[tuple[int, bytes | CutLine] | None]:
-    """Yield number and content of each non-blank line, without the white space around it; pass ``None`` on."""
-    tail, number = _Tail(), 1
-    for chunk in chunks:
-        if chunk is None:
-            yield None
-            continue
-        *ended, rest = chunk.split(b"\n")
-        for piece in ended:
-            tail.append(piece)
-            if (line := tail.end()) is not None:
-                yield number, line
-            number += 1
-        tail.append(rest)
-    if (line := tail.end()) is not None:
-        yield number, line
-
-
-class _Tail:
-    """The line that is being read. The first line of an input may begin with a byte order mark."""
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._length = 0
-        self._mark = BYTE_ORDER_MARK
-        self._blank = True
-
-    def append(self, piece: bytes) -> None:
-        """Append a piece of the line."""
-        self._length += len(piece)
-        self._blank = self._blank and is_blank(piece)
-        if piece and (self._length <= MAX_LINE_BYTES or not self._pieces):
-            self._pieces.append(piece)
-        elif piece and len(self._pieces) > 1:
-            self._pieces = [b"".join(self._pieces)[:KEPT_BYTES]]
-
-    def end(self) -> bytes | CutLine | None:
-        """End the line and return it, or None if it is blank."""
-        whole, length, blank = b"".join(self._pieces).removeprefix(self._mark), self._length, self._blank
-        self._pieces, self._length, self._mark, self._blank = [], 0, b"", True
-        # The kept beginning of a line that was cut may be blank where the line is not.
-        if blank or (length <= MAX_LINE_BYTES and is_blank(whole)):
-            return None
-        return CutLine(whole[:KEPT_BYTES], length) if length > MAX_LINE_BYTES else whole.strip(_LINE_SPACE)

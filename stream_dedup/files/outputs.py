@@ -27,7 +27,7 @@ from typing import Any
 import orjson
 
 from stream_dedup.core.model import Judgement, Verdict
-from stream_dedup.files.inputs import KEPT_BYTES, CutLine
+from stream_dedup.files.lines import KEPT_BYTES, AnyLine, UnreadLine
 from stream_dedup.files.output_file import STDOUT, OutputTarget, output_to, unwritten
 
 MEMBER = "dedup"
@@ -52,13 +52,13 @@ def with_verdict(line: bytes, judgement: Judgement, fingerprint: int) -> bytes:
     return b'%b,"dedup":%b}\n' % (line[:-1], orjson.dumps(_explain(judgement, fingerprint)))
 
 
-def rejected_line(line: bytes | CutLine, reason: str | None) -> bytes:
+def rejected_line(line: AnyLine, reason: str | None) -> bytes:
     """Return the output line of an input line that is not a record with a text."""
     said: dict[str, Any] = {"verdict": str(Verdict.REJECTED), "reason": reason}
-    if isinstance(line, CutLine):
+    if isinstance(line, UnreadLine) and line.length > len(line.head):
         said |= {"line_base64": base64.b64encode(line.head).decode(), "line_bytes": line.length}
     else:
-        said |= _as_json(line)
+        said |= _as_json(line.head if isinstance(line, UnreadLine) else line)
     return orjson.dumps({MEMBER: said}) + b"\n"
 
 

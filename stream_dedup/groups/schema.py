@@ -185,10 +185,13 @@ def open_writer(path: Path, log_id: bytes) -> sqlite3.Connection:
     """
     with store_errors(path):
         _refuse_other_file(path / GROUPS_FILE)
+        if (path / GROUPS_FILE).exists():
+            # Without writing: what is refused stays as it is, the write-ahead log that a killed process left included.
+            with closing(_connect(path, READER_CACHE_KIB, "ro")) as looked_at:
+                if _has_tables(looked_at):
+                    _check(looked_at, path, log_id)
         connection = _connect(path, WRITER_CACHE_KIB, "rwc")
         try:
-            if _has_tables(connection):
-                _check(connection, path, log_id)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")

@@ -1,7 +1,7 @@
-"""Archives in files: JSON Lines, one article a line.
+"""Archives in files: JSON Lines, or whatever else ``files.inputs`` reads, one article a record.
 
-An archive is known by its first line that is not blank, so that it may be moved, renamed, compressed, or grow at its
-end; ``name`` gives an identity by hand. The source offset of an article is the number of its line, from 0.
+An archive is known by its first record, so that it may be moved, renamed, compressed, or grow at its end; ``name``
+gives an identity by hand. The source offset of an article is the number of its line or record, from 0.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
+import orjson
 
 from stream_dedup.core.model import SourceOffset
-from stream_dedup.core.reasons import LINE_TOO_LONG
 from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.errors import UserError
+from stream_dedup.files.form import InputForm
 from stream_dedup.files.inputs import (
-    MAX_LINE_BYTES,
     STDIN,
-    STDIN_NAME,
-    CutLine,
     LineBatch,
     Progress,
     printable,
     read_batches,
 )
+from stream_dedup.files.lines import UnreadLine
+from stream_dedup.files.recognition import STDIN_NAME
 from stream_dedup.seed.articles import RawBatch, SeedSource, identity_of, replaced
+from stream_dedup.seed.parquet import ENTRY_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,10 @@ class LinesArchive:
 
     source: SeedSource
     remedy: str
+    unit: str
+    """What the source offsets count, from 0."""
     beginning: bytes
-    """The first line that is not blank."""
+    """The first record, as a line."""
     read: Callable[[], Iterator[LineBatch | None]]
     """Reads the lines; is called once."""
 
@@ -56,41 +60,40 @@ class LinesArchive:
             yield None if batch is None else _raw(self.source, batch)
 
     def location(self, _source: SeedSource, offset: SourceOffset) -> str:
-        """Return file and line, from 1."""
-        return f"input {self.source.topic}, line {offset + 1}"
+        """Return file, and line, record or row, from 1."""
+        return f"input {self.source.topic}, {self.unit} {offset + 1}"
 
 
-def lines_archive(path: str, name: str | None, progress: Progress) -> LinesArchive | None:
+def lines_archive(path: str, name: str | None, progress: Progress, form: InputForm) -> LinesArchive | None:
     """Return the archive in a file; None if it has no line. Blocks until a pipe has its first line.
 
     Raises:
-        UserError: the file cannot be opened.
+        UserError: the file cannot be opened, or has entries.
     """
     regular = path != STDIN and stat.S_ISREG(Path(path).stat().st_mode)
-    lines = read_batches([path], Progress() if regular else progress)
+    lines = read_batches([path], Progress() if regular else progress, form=form)
     first = next((batch for batch in lines if batch is not None), None)
     if first is None:
         return None
     beginning = _beginning(first)
+    if first.unit == "row" and len(ENTRY_COLUMNS.intersection(orjson.loads(beginning or b"{}"))) > 1:
+        msg = f"input {printable(path)}: this is Parquet with entries; name a file of it that is not compressed"
+        raise UserError(msg)
     identity = identity_of(beginning, name)
     called = name or (STDIN_NAME if path == STDIN else printable(Path(path).name))
-    read = partial(read_batches, [path], progress) if regular else partial(chain, [first], lines)
-    return LinesArchive(SeedSource(identity.topic_id, 0, called), identity.remedy, beginning, read)
+    read = partial(read_batches, [path], progress, form=form) if regular else partial(chain, [first], lines)
+    return LinesArchive(SeedSource(identity.topic_id, 0, called), identity.remedy, first.unit, beginning, read)
 
 
 def _beginning(batch: LineBatch) -> bytes:
     first = batch.lines[0]
-    return first.head if isinstance(first, CutLine) else first
+    return first.head if isinstance(first, UnreadLine) else first
 
 
 def _raw(source: SeedSource, batch: LineBatch) -> RawBatch:
     records = [
-        RawRecord(None, line.head if isinstance(line, CutLine) else line, f"{source.topic}:{number}")
+        RawRecord(None, line.head if isinstance(line, UnreadLine) else line, f"{source.topic}:{number}")
         for number, line in zip(batch.numbers, batch.lines, strict=True)
     ]
-    cut = {
-        row: LINE_TOO_LONG.format(size=line.length, limit=MAX_LINE_BYTES)
-        for row, line in enumerate(batch.lines)
-        if isinstance(line, CutLine)
-    }
-    return RawBatch(source, np.array(batch.numbers, np.int64) - 1, records, cut)
+    unread = {row: line.reason for row, line in enumerate(batch.lines) if isinstance(line, UnreadLine)}
+    return RawBatch(source, np.array(batch.numbers, np.int64) - 1, records, unread)

@@ -15,15 +15,16 @@ import numpy as np
 
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import UserError
-from stream_dedup.extras import need_packages
 from stream_dedup.files.inputs import STDIN, Progress, printable
+from stream_dedup.files.parquet_rows import opened, unreadable
+from stream_dedup.files.recognition import PARQUET_MAGIC
 from stream_dedup.seed.articles import SeedSource, StoredBatch, identity_of, replaced
 
 if TYPE_CHECKING:
     from stream_dedup.core.logged_scheme import Scheme
 
-PARQUET_MAGIC = b"PAR1"
-"""The first bytes of a Parquet file."""
+ENTRY_COLUMNS = frozenset({"checksum", "scheme", "signature"})
+"""Parquet with two of these columns is taken for entries; other Parquet has articles."""
 PARQUET_BATCH_ROWS = 1_024
 """Rows of one batch: some 200 kB of log."""
 
@@ -70,12 +71,18 @@ class ParquetArchive:
         return f"input {self.source.topic}, row {offset + 1}"
 
 
-def is_parquet(path: str) -> bool:
-    """Return whether a regular file is Parquet, by its first bytes."""
+def has_entries(path: str) -> bool:
+    """Return whether a file is Parquet with entries, by its first bytes and its columns.
+
+    Raises:
+        UserError: it is Parquet that cannot be read, or pyarrow is not installed.
+    """
     if path == STDIN or not Path(path).is_file():
         return False
     with Path(path).open("rb") as file:
-        return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
+        if file.read(len(PARQUET_MAGIC)) != PARQUET_MAGIC:
+            return False
+    return len(ENTRY_COLUMNS.intersection(_opened(Path(path)).schema_arrow.names)) > 1
 
 
 def parquet_archive(path: str, name: str | None, scheme: Scheme, progress: Progress) -> ParquetArchive | None:
@@ -108,7 +115,7 @@ def _beginning(file: Any, path: Path) -> bytes | None:  # noqa: ANN401 - pyarrow
     try:
         row = first.to_pylist()[0]
     except UnicodeDecodeError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(printable(str(path)), error) from error
     return f"row\n{row['checksum']} {row['id']}".encode()
 
 
@@ -119,19 +126,8 @@ def _read(file: Any, path: Path, rows: int, columns: list[str]) -> Iterator[Any]
     try:
         yield from file.iter_batches(batch_size=rows, columns=columns)
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: Exception) -> UserError:
-    return UserError(f"input {printable(str(path))}: no readable Parquet ({error}); write it again")
+        raise unreadable(printable(str(path)), error) from error
 
 
 def _opened(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
-    need_packages(f"input {printable(str(path))} (Parquet)", "parquet", "pyarrow")
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-    from pyarrow import parquet  # noqa: PLC0415 - an extra
-
-    try:
-        return parquet.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
-        raise _unreadable(path, error) from error
+    return opened(path, printable(str(path)))

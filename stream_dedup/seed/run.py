@@ -17,9 +17,10 @@ from stream_dedup.config.effective import fingerprint_settings_of, input_format_
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.cores import thread_count
 from stream_dedup.errors import RefusedError, UserError
-from stream_dedup.files.inputs import Progress, check_inputs, printable, total_bytes
+from stream_dedup.files.form import InputForm
+from stream_dedup.files.inputs import AS_RECOGNISED, Progress, check_inputs, printable, total_bytes
 from stream_dedup.seed.files import LinesArchive, lines_archive
-from stream_dedup.seed.parquet import ParquetArchive, is_parquet, parquet_archive
+from stream_dedup.seed.parquet import ParquetArchive, has_entries, parquet_archive
 from stream_dedup.seed.seeding import ReadLog, Seeding, SeedTally, begin, read_log
 from stream_dedup.seed.topic import TopicArchive
 from stream_dedup.threads import FingerprintThreads
@@ -51,8 +52,10 @@ class SeedProgress:
 Report = Callable[[SeedProgress], None]
 
 
-def seed_files(config: Config, paths: Sequence[str], name: str | None, report: Report, stage: ReportStage) -> SeedTally:
-    """Enter the archives in files of JSON Lines or Parquet.
+def seed_files(
+    config: Config, paths: Sequence[str], name: str | None, form: InputForm, report: Report, stage: ReportStage
+) -> SeedTally:
+    """Enter the archives in files.
 
     Raises:
         UserError: a file cannot be read.
@@ -62,9 +65,9 @@ def seed_files(config: Config, paths: Sequence[str], name: str | None, report: R
     if config.input.format != "json":
         msg = f"input.format = {config.input.format!r}: seed reads JSON Lines; remove the key or set it to json"
         raise UserError(msg)
-    check_inputs(paths)
+    check_inputs(paths, form)
     read = Progress(total=total_bytes(paths))
-    archives = archives_in(config, paths, name, read)
+    archives = archives_in(config, paths, name, read, form)
     progress = SeedProgress(total=read.total)
 
     def report_bytes() -> None:
@@ -77,7 +80,7 @@ def seed_files(config: Config, paths: Sequence[str], name: str | None, report: R
 
 
 def archives_in(
-    config: Config, paths: Sequence[str], name: str | None, progress: Progress
+    config: Config, paths: Sequence[str], name: str | None, progress: Progress, form: InputForm = AS_RECOGNISED
 ) -> list[LinesArchive | ParquetArchive]:
     """Return the archives in these files, in order; an empty one is left out.
 
@@ -91,7 +94,9 @@ def archives_in(
         name = _checked_name(name)
     scheme = rules_of(config).scheme
     archives = (
-        parquet_archive(path, name, scheme, progress) if is_parquet(path) else lines_archive(path, name, progress)
+        parquet_archive(path, name, scheme, progress)
+        if has_entries(path)
+        else lines_archive(path, name, progress, form)
         for path in paths
     )
     return [archive for archive in archives if archive is not None]

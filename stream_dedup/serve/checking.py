@@ -100,14 +100,22 @@ class Checker:
         """Return the entries that these articles would have, and their scheme.
 
         Raises:
-            ProblemError: the configuration has no settings for the log's scheme, or has not what an article gives.
+            ProblemError: the configuration has no settings for the log's scheme, or has not what an article gives; or
+                the scheme changes.
         """
         for at, article in articles.items():
             refuse_unused(article, at, self._format)
         records = [record_of(article, self._format) for article in articles.values()]
         started = self._fingerprinter.get()
-        # A lane of its own: no request waits for another one's large articles.
-        columns = await asyncio.wrap_future(started.records.submit(records, lane=object()))
+        try:
+            # A lane of its own: no request waits for another one's large articles.
+            columns = await asyncio.wrap_future(started.records.submit(records, lane=object()))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():  # the client is gone, or has waited too long
+                raise
+            msg = "the fingerprinting threads were closed: the log has another scheme now, or the service ends"
+            raise not_ready(msg) from None
         return columns, started.scheme
 
     async def _judged(self, columns: Columns, scheme: Scheme, top: int) -> Checked:

@@ -78,9 +78,7 @@ FINDING_SENTENCES: Mapping[FindingCode, FindingSentences] = _TOPIC_SENTENCES | {
     FindingCode.LOST_LOG_ABSENT: FindingSentences(HAS_OFFSETS + ABSENT_LOG, _RESTORE),
     FindingCode.LOST_LOG_EMPTY: FindingSentences(HAS_OFFSETS + EMPTY_LOG, _RESTORE),
     FindingCode.LOG_ABSENT: FindingSentences("log {topic} does not exist", "start a worker: stream-dedup run"),
-    FindingCode.LOG_DAMAGED: FindingSentences(
-        "no worker can read on in the log: {damage}", "start the workers again when it can be read"
-    ),
+    FindingCode.LOG_DAMAGED: FindingSentences("no worker can read on in the log: {damage}", "then start the workers"),
     FindingCode.LOG_WITHOUT_RULES: FindingSentences(
         "log {topic} has records and no rules, and no worker can read it",
         "begin a new log with another --group and another --index",

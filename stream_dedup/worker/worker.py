@@ -269,7 +269,7 @@ class Worker:
             )
 
     def _close(self, what: str, *, failed: bool = False) -> None:
-        """Join the threads and close the clients; the watchdog names ``what`` when it ends one that hangs."""
+        """End the threads and close the clients; the watchdog names ``what`` when it ends one that hangs."""
         limit = self._parts.config.worker.shutdown_s + FORCED_EXTRA_S
         exit_code = 0 if self._parts.stop.is_set() and not failed else EXIT_UNAVAILABLE
         with self._watchdog.guard(what, limit, exit_code):
@@ -282,6 +282,7 @@ class Worker:
             watchdog, *others = self._threads
             for thread in others:
                 thread.join()
+            self._parts.fingerprinter.close()  # its threads end with the articles that they are at work on
             for part in (self._source, self._committer):
                 try:
                     part.close()

@@ -190,18 +190,26 @@ def test_metadata_there_and_back() -> None:
     assert topic_id_of_metadata(text + "\0", ("articles", 0)) == TOPIC_ID.bytes, "as confluent-kafka writes it"
 
 
-@pytest.mark.parametrize("text", [None, "", "\0"])
+@pytest.mark.parametrize("text", [None, "", "\0", "of another program", "reset by ops, 7 July"])
 def test_an_offset_that_was_set_by_hand_names_no_topic(text: str | None) -> None:
-    """It has no metadata."""
+    """It has no metadata, or those of the tool that set it."""
     assert topic_id_of_metadata(text, ("articles", 0)) is None
 
 
 @pytest.mark.parametrize(
-    "text", ["format=1;topic_id=", "format=1;topic_id=12", f"format=2;topic_id={TOPIC_ID}", "of another program"]
+    "text",
+    [
+        "format=1;topic_id=",
+        "format=1;topic_id=12",
+        f"topic_id={TOPIC_ID}",
+        f"topic_id={TOPIC_ID}\0ers",
+        f"format=2;topic_id={TOPIC_ID}",
+    ],
 )
-def test_metadata_of_others(text: str) -> None:
-    """Metadata that this program does not write are refused, with the remedy."""
+def test_metadata_of_another_form(text: str) -> None:
+    """A topic id in a form that this program does not write is refused, with the remedy."""
     with pytest.raises(
-        CorruptError, match=rf"of articles-3 has the metadata '{text[:40]}', .* begin with another --group"
+        CorruptError,
+        match=rf"of articles-3 has the metadata '{text[:40]}', .* another --group and other output topics$",
     ):
         topic_id_of_metadata(text, ("articles", 3))

@@ -55,6 +55,28 @@ def test_set(
     assert raw[source].metadata == offset_metadata(topic_id)
 
 
+@pytest.mark.parametrize("to", ["4", "logged"])
+def test_an_offset_that_another_tool_set_with_metadata_of_its_own(
+    config: Config,
+    admin: KafkaAdminClient,
+    flags: list[str],
+    source: TopicPartition,
+    to: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is one that was set by hand: it is shown, `status` shows its lag, and `offsets set` takes its place."""
+    committed = {source: OffsetAndMetadata(3, "reset by ops", -1)}
+    patiently(config.kafka, "offsets", lambda: admin.alter_group_offsets(config.kafka.group, committed))
+    assert run(["offsets", "show", *where(flags)]) == EXIT_OK
+    assert re.split(r" {2,}", capsys.readouterr().out.splitlines()[1])[1:] == ["0", "10", "3", "0 to 3"]
+    run(["status", *flags, "--interval=0.1"])
+    assert re.search(rf"{source.topic}-0 +0 +10 +10 +3 +7\n", capsys.readouterr().out)
+    place = [f"--topic={source.topic}", "--partition=0"]
+    assert run(["offsets", "set", *where(flags), f"--to={to}", *place]) == EXIT_OK
+    topic_id = topic_ids(admin, [source.topic])[source.topic]
+    assert committed_offsets(admin, config.kafka.group) == {source: (4, topic_id)}
+
+
 @pytest.mark.parametrize("target", [("beginning", None), ("2", None), ("3", 3), ("logged", 4)])
 def test_what_is_forgotten_is_not_judged_again(
     config: Config,

@@ -12,8 +12,9 @@ import pytest
 
 from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
 from stream_dedup.core.text.decode import InputFormat, has_text
-from stream_dedup.files import inputs
-from stream_dedup.files.inputs import LINE_BATCH_LINES, MAX_LINE_BYTES, CutLine, LineBatch, Progress, read_batches
+from stream_dedup.files import lines
+from stream_dedup.files.inputs import LINE_BATCH_LINES, LineBatch, Progress, read_batches
+from stream_dedup.files.lines import MAX_LINE_BYTES, UnreadLine
 from stream_dedup.files.outputs import rejected_line, with_verdict, without_member
 
 UNIQUE = Judgement(Verdict.UNIQUE)
@@ -25,7 +26,7 @@ def batches_of(path: Path) -> list[LineBatch]:
     return [batch for batch in read_batches([str(path)], Progress()) if batch is not None]
 
 
-def lines_of(path: Path, content: bytes) -> list[bytes | CutLine]:
+def lines_of(path: Path, content: bytes) -> list[bytes | UnreadLine]:
     path.write_bytes(content)
     return [line for batch in batches_of(path) for line in batch.lines]
 
@@ -35,17 +36,17 @@ def test_lines_are_cut_at_line_ends(tmp_path: Path) -> None:
     assert lines_of(tmp_path / "a", b'{"a":1}\r\n  {"b":2} \n{"c":3}') == [b'{"a":1}', b'{"b":2}', b'{"c":3}']
 
 
-BLANK = [b"", b" ", b"\t\r", b"\x0b\x0c \r"]
-NOT_BLANK = [b"\0", b"\x1c", b"\xc2\xa0", b"\xe3\x80\x80", b"\xef\xbb\xbf", b'""']
+BLANK = [b"", b" ", b"\xef\xbb\xbf", b"\xef\xbb\xbf \xef\xbb\xbf", b"\t\r", b"\x0b\x0c \r"]
+NOT_BLANK = [b"\0", b"\x1c", b"\xc2\xa0", b"\xe3\x80\x80", b'""']
 
 
 def test_blank_lines_are_skipped_and_counted(tmp_path: Path) -> None:
-    """Nothing, or ASCII white space alone, is no record; the lines after it keep their numbers in the file."""
+    """Nothing, ASCII white space or byte order marks are no record; the lines after it keep their numbers."""
     path = tmp_path / "a"
-    path.write_bytes(b"\n".join([b"1", *BLANK, b"6", *NOT_BLANK, b""]))
+    path.write_bytes(b"\n".join([b"1", *BLANK, b"8", *NOT_BLANK, b""]))
     (batch,) = batches_of(path)
-    assert batch.numbers == [1, *range(6, 7 + len(NOT_BLANK))]
-    assert batch.lines == [b"1", b"6", *NOT_BLANK]
+    assert batch.numbers == [1, *range(8, 9 + len(NOT_BLANK))]
+    assert batch.lines == [b"1", b"8", *NOT_BLANK]
 
 
 def test_a_blank_line_too_long_to_hold_is_skipped(tmp_path: Path) -> None:
@@ -61,7 +62,7 @@ def test_a_line_too_long_to_hold_that_begins_blank_is_told(tmp_path: Path) -> No
     path = tmp_path / "a"
     path.write_bytes(b" " * (MAX_LINE_BYTES + 1) + b"x\nnext\n")
     (batch,) = batches_of(path)
-    assert (batch.numbers, [type(line) for line in batch.lines]) == ([1, 2], [CutLine, bytes])
+    assert (batch.numbers, [type(line) for line in batch.lines]) == ([1, 2], [UnreadLine, bytes])
 
 
 def test_an_empty_file_has_no_line(tmp_path: Path) -> None:
@@ -69,9 +70,10 @@ def test_an_empty_file_has_no_line(tmp_path: Path) -> None:
     assert [lines_of(tmp_path / "a", content) for content in (b"", b"\n", b" \n\n", b"\xef\xbb\xbf")] == [[]] * 4
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
-    """What some editors put before a file is not the first record's."""
-    assert lines_of(tmp_path / "a", b'\xef\xbb\xbf{"a":1}\n') == [b'{"a":1}']
+def test_a_byte_order_mark_is_no_part_of_a_line(tmp_path: Path) -> None:
+    """What some editors put before a file is not the first record's, nor is it where another file was appended."""
+    content = b'\xef\xbb\xbf{"a":1}\n\xef\xbb\xbf{"b":"\xef\xbb\xbf"}\n \xef\xbb\xbf\xef\xbb\xbf {"c":3}\n'
+    assert lines_of(tmp_path / "a", content) == [b'{"a":1}', b'{"b":"\xef\xbb\xbf"}', b'{"c":3}']
 
 
 def test_batches_are_bounded_and_numbered(tmp_path: Path) -> None:
@@ -112,16 +114,16 @@ def test_a_line_too_long_to_hold_is_cut(tmp_path: Path) -> None:
         file.seek(0, os.SEEK_END)
         file.write(b"\nnext\n")
     lines = [line for batch in batches_of(path) for line in batch.lines]
-    assert [type(line) for line in lines] == [CutLine, bytes]
-    assert isinstance(lines[0], CutLine)
+    assert [type(line) for line in lines] == [UnreadLine, bytes]
+    assert isinstance(lines[0], UnreadLine)
     assert (lines[0].head[:5], lines[0].length, lines[1]) == (b"begin", MAX_LINE_BYTES + 1, b"next")
 
 
 def test_a_line_of_exactly_the_limit_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One byte more is too long."""
-    monkeypatch.setattr(inputs, "MAX_LINE_BYTES", 100)
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 100)
     whole, cut = lines_of(tmp_path / "a", b"x" * 100 + b"\n" + b"x" * 101)
-    assert (whole, type(cut)) == (b"x" * 100, CutLine)
+    assert (whole, type(cut)) == (b"x" * 100, UnreadLine)
 
 
 def test_slow_input_is_handed_on_before_it_is_waited_for(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 import zstandard
 
 from stream_dedup.errors import UserError
-from stream_dedup.files import inputs
+from stream_dedup.files import inputs, lines
 from stream_dedup.files.inputs import whole_lines
 
-LINES = [b"\xef\xbb\xbf first ", b"", b"\xff\r", b'{"id": 1}', *(b"%d" % number for number in range(2_000)), b"last"]
+LINES = [b" first ", b"", b"\xff\r", b'{"id": 1}', *(b"%d" % number for number in range(2_000)), b"last"]
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.ZstdCompressor().compress])
@@ -21,7 +21,7 @@ LINES = [b"\xef\xbb\xbf first ", b"", b"\xff\r", b'{"id": 1}', *(b"%d" % number 
 def test_lines_are_unchanged(
     pack: Callable[[bytes], bytes], read_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """White space, byte order mark, blank lines and a last line without a line feed are kept, however bytes arrive."""
+    """White space, blank lines and a last line without a line feed are kept, however bytes arrive."""
     monkeypatch.setattr(inputs, "READ_BYTES", read_bytes)
     path = tmp_path / "lines"
     path.write_bytes(pack(b"\n".join(LINES)))
@@ -33,11 +33,11 @@ def test_a_line_that_no_topic_takes_is_an_error(
     read_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error has input and line. Lines before it are yielded, and one of the greatest length is, too."""
-    monkeypatch.setattr(inputs, "MAX_LINE_BYTES", 10)
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 10)
     monkeypatch.setattr(inputs, "READ_BYTES", read_bytes)
     path = tmp_path / "lines"
     path.write_bytes(b"one\n" + b"y" * 10 + b"\n" + b"z" * 11)
-    lines = whole_lines([str(path)])
-    assert [next(lines), next(lines)] == [b"one", b"y" * 10]
-    with pytest.raises(UserError, match="lines, line 3: longer than 10 bytes"):
-        next(lines)
+    read = whole_lines([str(path)])
+    assert [next(read), next(read)] == [b"one", b"y" * 10]
+    with pytest.raises(UserError, match="lines, line 3: too long: 11 bytes, the limit is 10"):
+        next(read)

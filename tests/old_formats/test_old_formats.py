@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import uuid
 import zipfile
 from collections.abc import Callable
@@ -88,7 +89,7 @@ def test_a_log_record_is_refused(name: str) -> None:
     assert decode_plain([raw] * 10) == [None] * 10
     message = (
         rf"^topic a\.log, offset 5: log record of format {raw[0]}, and this program reads format 5; "
-        "begin a new log with another --group$"
+        "begin a new log with another --group and other output topics$"
     )
     with pytest.raises(CorruptError, match=message):
         log_records("a.log", consumed)
@@ -194,6 +195,21 @@ def test_a_groups_store_is_refused(old: Path) -> None:
         assert store.size()[0] == 0
 
 
+def test_a_groups_store_of_a_killed_process_is_refused(old: Path, tmp_path: Path) -> None:
+    """What it had committed stays in its write-ahead log, which is not merged into the file and deleted."""
+    folder = tmp_path / "killed"
+    with closing(sqlite3.connect(old / "groups" / "groups.sqlite")) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        with connection:
+            connection.execute("UPDATE state SET next_number = next_number + 1")
+        shutil.copytree(old / "groups", folder)
+    files = [folder / "groups.sqlite", folder / "groups.sqlite-wal"]
+    before = [file.read_bytes() for file in files]
+    with pytest.raises(UserError, match="has format 2, and this program reads format 3"):
+        GroupStore.open(folder, LOG_ID)
+    assert [file.read_bytes() for file in files] == before
+
+
 def test_entries_in_parquet_are_refused(old: Path) -> None:
     """Before anything of them is taken, though their scheme is that of the log."""
     scheme = Scheme(*json.loads((old / "texts.json").read_text("utf-8"))["scheme"])
@@ -211,7 +227,9 @@ def test_entries_in_parquet_are_refused(old: Path) -> None:
 def test_a_committed_offset_is_refused(commit: str) -> None:
     """Its metadata are not taken for those of an offset that was set by hand."""
     found = SimpleNamespace(offset=7, metadata=texts_of(commit)["source"], leader_epoch=3)
-    with pytest.raises(CorruptError, match=r"of articles-0 has the metadata 'topic_id=.*, .* another --group"):
+    with pytest.raises(
+        CorruptError, match=r"of articles-0 has the metadata 'topic_id=.*, .* another --group and other output topics"
+    ):
         committed_offset(("articles", 0), found)
     by_hand = SimpleNamespace(offset=7, metadata="", leader_epoch=3)
     assert committed_offset(("articles", 0), by_hand) == CommittedOffset(7, None, 3)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ The rules of HTML make a parser slow on pages built for it, for three reasons:
   depth is not the difference of start and end tags: each ``<div></x>`` leaves one more element open.
 * Formatting elements (``<b>``, ``<font>``) that a block leaves open are made again in every following block: a
   thousand of them before a thousand paragraphs make a million elements out of 20 kB.
-* Each attribute of a tag is compared with all other attributes of the tag.
+* Each attribute of a tag is compared with all other attributes of the tag, be it a start tag or an end tag.
 
 ``too_deep`` bounds all three. Tags are read exactly as a parser reads them, with attributes, comments and scripts. A
 start tag opens its element. An end tag closes the last element of its name only if the rules require it, because no
@@ -36,6 +36,8 @@ REACH = 64
 """Most open elements that are searched for the element of an end tag."""
 _MOST_ALIKE = 3
 """Most equal formatting elements (name and attributes) that a parser makes again."""
+MAX_FRAMESETS = 16
+"""Most framesets behind which the rest of a page is read once more."""
 _MOST_BLOCKS = 8
 """Most blocks that the end tag of a formatting element moves out of it."""
 
@@ -116,6 +118,8 @@ class _OpenElements:
         self._alike: Counter[str] = Counter()
         """Number of open formatting elements, by tag as written."""
         self._formatting = self._rebuilt = self._merged = 0
+        self._framesets = self._reread = 0
+        """Number of framesets, and of those behind which the rest was read once more."""
 
     def read(self, token: re.Match[str]) -> int | None:
         """Read one token; return where to continue, or None if the rest is not read."""
@@ -125,6 +129,7 @@ class _OpenElements:
             return self._after_no_tag(token, comment=comment, ended=ended)
         name = name.encode().lower().decode()  # ASCII letters alone, as parsers do, whatever this Python knows
         if slash:
+            self._count_attributes("", attributes)
             self._end(name)
         elif name in _NOTABLE or len(attributes) > MAX_ATTRIBUTES:
             return self._start_notable(name, attributes, token)
@@ -155,6 +160,7 @@ class _OpenElements:
 
     def _start_notable(self, name: str, attributes: str, token: re.Match[str]) -> int | None:
         self._count_attributes(name, attributes)
+        self._framesets += name == "frameset"
         if name in _CLOSED_EVERYWHERE or (not self._foreign and name in _CLOSED):
             return token.end()
         self._push(name, token[0])
@@ -176,7 +182,22 @@ class _OpenElements:
         if self._strange and (end is None or "<" in self._html[start:end]):
             self._doubt(start)
             return None
+        if self._reread < self._framesets:
+            self._reread = self._framesets
+            self._after_frameset(start)
         return end
+
+    def _after_frameset(self, start: int) -> None:
+        """Count the attributes of all that follows: behind a frameset a parser drops raw elements."""
+        self._beyond |= self._framesets > MAX_FRAMESETS
+        at: int | None = None if self._beyond else start
+        while at is not None and (token := _TOKEN.search(self._html, at)):
+            slash, name, attributes, closed, comment, ended = token.groups()
+            if name:
+                is_start = closed and not slash
+                self._count_attributes(name.encode().lower().decode() if is_start else "", attributes)
+            rest = _COMMENT.match(self._html, token.end()) if comment else token if closed or ended else None
+            at = None if rest is None else rest.end()
 
     def _doubt(self, start: int) -> None:
         """Allow only a small rest, because it may or may not be tags."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import sys
 from pathlib import Path
 
+import orjson
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -109,10 +112,11 @@ def test_rows_of_another_scheme_are_refused(world: SeedWorld, tmp_path: Path) ->
 
 
 def test_other_parquet_is_refused(world: SeedWorld, tmp_path: Path) -> None:
-    """What Spark did not write, and what is cut short."""
-    parquet.write_table(pa.table({"id": ["a"], "text": ["b"]}), tmp_path / "texts")
-    with pytest.raises(UserError, match=r"texts: not one column checksum: .*spark\.fingerprint"):
-        world.seed_files(tmp_path / "texts")
+    """Entries that lack a column, and what is cut short."""
+    table = parquet.read_table(write(world, tmp_path / "archive", LINES))
+    parquet.write_table(table.drop_columns("checksum"), tmp_path / "some")
+    with pytest.raises(UserError, match=r"some: not one column checksum: .*spark\.fingerprint"):
+        world.seed_files(tmp_path / "some")
     (tmp_path / "cut").write_bytes(write(world, tmp_path / "archive", LINES).read_bytes()[:-20])
     with pytest.raises(UserError, match="cut: no readable Parquet"):
         world.seed_files(tmp_path / "cut")
@@ -127,6 +131,26 @@ def test_a_column_that_is_there_twice_is_refused(world: SeedWorld, tmp_path: Pat
     with pytest.raises(UserError, match=rf"twice: .*column {name}") as refused:
         world.seed_files(path)
     assert "spark.fingerprint" in str(refused.value)
+
+
+def test_articles_are_entered_as_from_lines(world: SeedWorld, tmp_path: Path) -> None:
+    """Other Parquet has articles: the log is that of `seed` of the same records as lines, which are known again."""
+    records = [{"id": f"a{number}", "text": json.loads(line(number))["text"]} for number in range(5)]
+    parquet.write_table(pa.table({name: [one[name] for one in records] for name in ("id", "text")}), tmp_path / "texts")
+    lines = write_lines(tmp_path / "texts.jsonl", [orjson.dumps(one).decode() for one in records])
+    assert world.seed_files(tmp_path / "texts").entered == len(records)
+    assert world.seed_files(lines).present == len(records)
+
+
+def test_compressed_entries_are_refused(world: SeedWorld, tmp_path: Path) -> None:
+    """They would be articles without a text, each logged as rejected."""
+    packed = tmp_path / "packed"
+    packed.write_bytes(gzip.compress(write(world, tmp_path / "archive", LINES).read_bytes()))
+    with pytest.raises(
+        UserError, match="packed: this is Parquet with entries; name a file of it that is not compressed"
+    ):
+        world.seed_files(packed)
+    assert world.batches() == []
 
 
 def test_an_empty_file_is_nothing(world: SeedWorld, tmp_path: Path) -> None:

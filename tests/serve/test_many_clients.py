@@ -94,6 +94,46 @@ def test_large_texts_shut_nobody_out(service: MemoryService, monkeypatch: pytest
     assert answers == [200] * THREADS
 
 
+def test_what_waits_for_a_thread_when_the_scheme_changes_is_to_be_tried_again(
+    service: MemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log was made again with other rules: a request whose text was not begun is not an error of the service."""
+    assert service.running is not None
+    fingerprinter = service.running._fingerprinter
+    started = fingerprinter.get()
+    make, ends, begun = EntryMaker.__call__, threading.Event(), list[int]()
+
+    def slowly(maker: EntryMaker, records: Sequence[RawRecord]) -> Columns:
+        begun.append(len(records))
+        assert ends.wait(CUT_S)
+        return make(maker, records)
+
+    monkeypatch.setattr(EntryMaker, "__call__", slowly)
+    answers: list[Any] = []
+    closing_threads = threading.Thread(target=started.records.close)
+    clients = [
+        threading.Thread(target=lambda: answers.append(service.call("POST", "/v1/check", {"text": MARKUP})))
+        for _ in range(THREADS + 1)
+    ]
+    try:
+        for client in clients:
+            client.start()
+        wait_until(lambda: len(begun) == THREADS, CUT_S, "all threads are at work")
+        gauge = f"stream_dedup_serve_articles_waiting {THREADS + 1}.0"
+        wait_until(lambda: gauge in service.call("GET", "/metrics").body.decode(), CUT_S, "one more waits")
+        closing_threads.start()
+        wait_until(lambda: len(answers) == 1, CUT_S, "what waited is answered")
+    finally:
+        ends.set()
+        for client in clients:
+            client.join()
+        started.records.close()
+        fingerprinter._scheme = None
+        fingerprinter.use(started.scheme)
+    assert (answers[0].status, answers[0].json["type"]) == (503, "urn:stream-dedup:problem:not-ready")
+    assert [one.status for one in answers[1:]] == [200] * THREADS
+
+
 def test_a_full_queue_refuses_at_once(service: MemoryService) -> None:
     """While 500 articles wait, the next one is answered with 503 and the time to try again."""
     assert service.running is not None

@@ -100,3 +100,6 @@ class FakeThreads:
 
         self._later(self._delay_s(), complete)
         return future
+
+    def close(self) -> None:
+        """Do nothing: what is under way completes when it will."""

@@ -60,7 +60,7 @@ HARMS: list[tuple[dict[str, Any], str, str]] = [
     (
         {"log": replace(LOG, damage="topic l, offset 5: bytes")},
         "no worker can read on in the log: topic l, offset 5",
-        "start the workers again",
+        "then start the workers",
     ),
     ({"log": replace(LOG, rules=None)}, "has records and no rules", "another --group"),
     ({"lost": LostLog("news", "a-0: 5", "l", exists=False)}, "offsets (a-0: 5), but its log l does not", "--new-log"),

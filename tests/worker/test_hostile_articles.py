@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import urllib.request
 from collections import Counter
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from stream_dedup.core.model import Verdict
 from stream_dedup.core.reasons import DEFECT
 from stream_dedup.threads import CHUNK_BYTES
+from stream_dedup.worker.worker import FORCED_EXTRA_S
 from tests.waiting import wait_until
 from tests.worker.conftest import MakePipeline
 from tests.worker.hostile_worker import WAITING, begun
@@ -22,6 +24,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 SEED = 11
 EACH = 40
 LIMIT_S = 200
+EXTRA_S = 15
+"""For a busy machine."""
 COUNTED = re.compile(r'^stream_dedup_(articles|rejected)_total\{\w+="(\w+)"\} ([\d.]+)$', re.MULTILINE)
 
 
@@ -79,3 +83,16 @@ def test_a_panic_rejects_its_article_and_is_counted(make_pipeline: MakePipeline)
     reasons = Counter((stamp.verdict, stamp.reason) for stamp in made.stamps().values())
     assert reasons[Verdict.REJECTED, DEFECT] == EACH
     made.assert_sound()
+
+
+def test_a_worker_whose_thread_never_ends_is_ended(make_pipeline: MakePipeline, tmp_path: Path) -> None:
+    """By its watchdog, some seconds after ``shutdown_s``, with the exit code of a stop; its articles come again."""
+    made = make_pipeline(worker={"threads": 2, "shutdown_s": 1})
+    done = tmp_path / "done"
+    made.produce([article("endless", f"{WAITING}{done}")])
+    worker = made.start(program="tests.worker.hostile_worker:waiting")
+    wait_until(lambda: bool(begun(done)), LIMIT_S, "the article is begun")
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(1 + FORCED_EXTRA_S + EXTRA_S) == 0
+    assert "took more than" in made.log()
+    assert not made.stamps()

@@ -41,6 +41,9 @@ LOG_FETCH_BYTES = 8 << 20
 LOG_APPEND_TIME = 1
 """Kafka's timestamp type of a record whose time was set by the broker."""
 
+_NEWER = "use the release that wrote it, then start again"
+_ANOTHER_LOG = "begin a new log with another --group and other output topics"
+
 
 class ConsumedLogRecord(Protocol):
     """A record of the log as a client returns it."""
@@ -252,7 +255,7 @@ def _log_record(
     try:
         return LogRecord(LogOffset(offset), timestamp, decode(raw) if batch is None else batch, raw)
     except CorruptError as error:
-        is_old = raw[:1] < bytes([LOG_FORMAT_VERSION])
-        remedy = "begin a new log with another --group" if is_old else "use the release that wrote it, then start again"
+        is_newer = raw[:1] > bytes([LOG_FORMAT_VERSION])
+        remedy = _NEWER if is_newer else _ANOTHER_LOG
         msg = f"topic {topic}, offset {offset}: {error}; {remedy}"
         raise CorruptError(msg) from error

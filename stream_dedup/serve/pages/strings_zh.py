@@ -295,7 +295,7 @@ CHINESE = {
     "finding.log_absent": "日志 {topic} 不存在",
     "remedy.log_absent": "启动一个 worker：stream-dedup run",
     "finding.log_damaged": "所有 worker 都无法继续读取日志：{damage}",
-    "remedy.log_damaged": "能够读取之后，请重新启动 worker",
+    "remedy.log_damaged": "然后启动 worker",
     "finding.log_without_rules": "日志 {topic} 有记录却没有规则，任何 worker 都无法读取",
     "remedy.log_without_rules": "用另外的 --group 和 --index 开始新的日志",
     "finding.topic_absent": "主题 {topic} 不存在",

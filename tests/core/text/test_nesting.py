@@ -15,6 +15,7 @@ from tests.reference.nesting import (
     too_deep,
 )
 
+FRAMES = "<frameset></frameset>"
 LARGE = "<br>" * SMALL_TAGS
 """More tags than a small page has, none of which stays open."""
 ONCE_MORE = 30
@@ -46,6 +47,8 @@ LIMITS: dict[str, tuple[Callable[[int], str], int]] = {
     "elements made again": (lambda count: formatted(250, count), 875),
     "equal elements made again": (lambda count: formatted(100, count, 4), 632),
     "attributes": (lambda count: LARGE + numbered(count), MAX_ATTRIBUTES),
+    "attributes of an end tag": (lambda count: LARGE + numbered(count).replace("<", "</"), MAX_ATTRIBUTES),
+    "attributes behind frames": (lambda count: LARGE + FRAMES + "<title>" + numbered(count), MAX_ATTRIBUTES),
     "attributes of all bodies": (lambda count: "<body a b>" * (count // 2) + LARGE, MAX_ATTRIBUTES),
     "characters": (lambda count: numbered(2 * MAX_ATTRIBUTES).ljust(count, "中"), SMALL_CHARACTERS - len(END)),
     "tags": (lambda count: numbered(2 * MAX_ATTRIBUTES) + "<br>" * (count - 2), SMALL_TAGS),

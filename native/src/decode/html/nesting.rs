@@ -6,7 +6,7 @@
 //!   depth is not the difference of start and end tags: each `<div></x>` leaves one more element open.
 //! * Formatting elements (`<b>`, `<font>`) that a block leaves open are made again in every following block: a thousand
 //!   of them before a thousand paragraphs make a million elements out of 20 kB.
-//! * Each attribute of a tag is compared with all other attributes of the tag.
+//! * Each attribute of a tag is compared with all other attributes of the tag, be it a start tag or an end tag.
 //!
 //! [`parsable`] bounds all three. Tags are read exactly as a parser reads them, with attributes, comments and
 //! scripts ([`Tokens`]). A start tag opens its element. An end tag closes the last element of its name only if the rules
@@ -37,6 +37,8 @@ const SMALL_CHARACTERS: usize = 16_384;
 const REACH: usize = 64;
 /// Most equal formatting elements (name and attributes) that a parser makes again.
 const MOST_ALIKE: isize = 3;
+/// Most framesets behind which the rest of a page is read once more.
+const MOST_FRAMESETS: usize = 16;
 /// Most blocks that the end tag of a formatting element moves out of it.
 const MOST_BLOCKS: usize = 8;
 
@@ -69,10 +71,12 @@ impl Traits {
     /// All that follows is its content.
     const PLAINTEXT: u32 = 1 << 13;
     const LIST_ITEM: u32 = 1 << 14;
+    /// A page may have no elements behind it.
+    const FRAMESET: u32 = 1 << 15;
     /// Its start tag does more than open one element.
     const NOTABLE: u32 = Self::RAW | Self::ONCE | Self::VOID | Self::STRANGE | Self::FORMATTING | Self::PLAINTEXT;
 
-    const NAMES: [(u32, &str); 15] = [
+    const NAMES: [(u32, &str); 16] = [
         (Self::RAW, "script style textarea title xmp iframe noembed noframes"),
         (Self::ONCE, "html head body"),
         (Self::VOID, "area base br col embed frame hr img input link meta param source track wbr"),
@@ -88,6 +92,7 @@ impl Traits {
         (Self::MAYBE_BLOCK, "mi mo mn ms mtext annotation-xml foreignobject desc"),
         (Self::PLAINTEXT, "plaintext"),
         (Self::LIST_ITEM, "li"),
+        (Self::FRAMESET, "frameset"),
     ];
     const BLOCKS: &str = "address applet area article aside base basefont bgsound blockquote body br button caption \
         center col colgroup dd details dir div dl dt embed fieldset figcaption figure footer form frame frameset h1 h2 \
@@ -177,6 +182,9 @@ struct OpenElements<'a> {
     rebuilt: usize,
     /// Attributes of all tags of elements that a page has once.
     merged: usize,
+    /// Number of framesets, and of those behind which the rest was read once more.
+    framesets: usize,
+    reread: usize,
 }
 
 impl<'a> OpenElements<'a> {
@@ -192,6 +200,8 @@ impl<'a> OpenElements<'a> {
             formatting: 0,
             rebuilt: 0,
             merged: 0,
+            framesets: 0,
+            reread: 0,
         }
     }
 
@@ -220,13 +230,14 @@ impl<'a> OpenElements<'a> {
                 let name = Name::new(name);
                 self.start(Open { name, traits: Traits::of(name), tag }, attributes, end)
             }
-            Token::End { name, end } => {
+            Token::End { name, attributes, end } => {
+                self.count_attributes(Traits::default(), attributes);
                 self.end(Name::new(name));
                 Some(end)
             }
             Token::Comment { end } => end,
             Token::Declaration { written, end } => self.after_declaration(written, end),
-            Token::Unclosed { begin } => {
+            Token::Unclosed { begin, .. } => {
                 self.size = begin;
                 None
             }
@@ -243,6 +254,7 @@ impl<'a> OpenElements<'a> {
     fn start(&mut self, element: Open<'a>, attributes: usize, end: usize) -> Option<usize> {
         let Open { name, traits, .. } = element;
         self.count_attributes(traits, attributes);
+        self.framesets += usize::from(traits.has(Traits::FRAMESET));
         let is_closed = self.foreign == 0 && traits.has(Traits::VOID | Traits::ONCE);
         if traits.has(Traits::CLOSED_EVERYWHERE) || is_closed {
             return Some(end);
@@ -264,7 +276,37 @@ impl<'a> OpenElements<'a> {
         if self.strange > 0 && end.is_none_or(|end| self.html[start..end].contains('<')) {
             return self.doubt(start);
         }
+        if self.reread < self.framesets {
+            self.reread = self.framesets;
+            self.after_frameset(start);
+        }
         end
+    }
+
+    /// Count the attributes of all that follows: behind a frameset a parser drops raw elements, and reads on in tags.
+    fn after_frameset(&mut self, start: usize) {
+        self.is_beyond |= self.framesets > MOST_FRAMESETS;
+        let mut tokens = Tokens::new(self.html);
+        let mut rest = (!self.is_beyond).then_some(start);
+        while let Some(at) = rest {
+            tokens.go_to(at);
+            rest = tokens.next().and_then(|token| match token {
+                Token::Start { name, attributes, end, .. } => {
+                    self.count_attributes(Traits::of(Name::new(name)), attributes);
+                    Some(end)
+                }
+                Token::End { attributes, end, .. } => {
+                    self.count_attributes(Traits::default(), attributes);
+                    Some(end)
+                }
+                Token::Comment { end } => end,
+                Token::Declaration { end, .. } => Some(end),
+                Token::Unclosed { attributes, .. } => {
+                    self.count_attributes(Traits::default(), attributes);
+                    None
+                }
+            });
+        }
     }
 
     /// Allow only a small rest, because it may or may not be tags.
@@ -327,7 +369,7 @@ fn is_in_the_way(traits: Traits, between: &[Open]) -> bool {
 mod tests {
     use super::super::tree::tests::size_of;
     use super::super::tree::text_of;
-    use super::{MOST_ATTRIBUTES, MOST_OPEN, OpenElements, Token, Tokens, parsable};
+    use super::{MOST_ATTRIBUTES, MOST_FRAMESETS, MOST_OPEN, OpenElements, Token, Tokens, parsable};
 
     /// Elements for one start tag: a cell brings the body and the row of its table with it.
     const IMPLIED: usize = 3;
@@ -463,6 +505,10 @@ mod tests {
             "<p>".to_owned() + &numbered(1000, &|n| format!("<b x={n}>")) + &"</p><p>x".repeat(1000),
             "<a ".to_owned() + &numbered(16 * MOST_ATTRIBUTES, &|n| format!("a{n} ")) + ">",
             numbered(2 * MOST_ATTRIBUTES, &|n| format!("<body a{n}>")),
+            "</a ".to_owned() + &numbered(16 * MOST_ATTRIBUTES, &|n| format!("a{n} ")) + ">",
+            "<frameset></frameset><title><a ".to_owned() + &numbered(16 * MOST_ATTRIBUTES, &|n| format!("a{n} ")),
+            "<frameset></frameset><!-- -->".repeat(MOST_FRAMESETS + 1)
+                + &"<style>a</style>".repeat(MOST_FRAMESETS * 16),
         ];
         for page in repeated.iter().map(|one| one.repeat(twice)).chain(made) {
             assert!(parsable(&page).is_none(), "{}", &page[..60]);
@@ -502,8 +548,7 @@ mod tests {
             assert_eq!(text_of(&html), text_of(&html[..size]), "{seed}: {html}");
         }
         assert!(cut > 2_000, "{cut}");
-        let attributes: Vec<_> = (0..99_999).map(|n| format!("a{n}")).collect();
-        let page = "<p>word ".repeat(300) + "<a " + &attributes.join(" ");
+        let page = (0..99_999).fold("<p>word ".repeat(300) + "<a ", |page, n| page + &format!("a{n} "));
         assert_eq!(parsable(&page).map(str::len), page.find("<a "));
     }
 }

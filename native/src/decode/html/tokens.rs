@@ -19,6 +19,8 @@ pub enum Token<'a> {
     End {
         /// Name as written.
         name: &'a str,
+        /// Number of attributes.
+        attributes: usize,
         /// Where it ends.
         end: usize,
     },
@@ -38,6 +40,8 @@ pub enum Token<'a> {
     Unclosed {
         /// Where it begins.
         begin: usize,
+        /// Number of attributes.
+        attributes: usize,
     },
 }
 
@@ -94,11 +98,11 @@ impl<'a> Tokens<'a> {
             attributes += 1;
         }
         if bytes.get(at) != Some(&b'>') {
-            return Token::Unclosed { begin: start };
+            return Token::Unclosed { begin: start, attributes };
         }
         let (tag, name, end) = (&self.html[start..=at], &self.html[name..name_end], at + 1);
         if bytes[start + 1] == b'/' {
-            return Token::End { name, end };
+            return Token::End { name, attributes, end };
         }
         Token::Start { name, tag, attributes, end }
     }

@@ -1,0 +1,42 @@
+"""Inputs in another encoding than UTF-8: their characters, in UTF-8.
+
+What cannot be decoded is ``UNDECODED`` there, which UTF-8 has no bytes for otherwise, so that its line is rejected and
+the others are read.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Iterator
+
+from stream_dedup.core.reasons import NOT_ENCODED
+from stream_dedup.files.lines import AnyLine, Numbered, UnreadLine
+
+UNDECODED = "\udcff".encode("utf-8", "surrogatepass")
+"""Stands for what cannot be decoded: a lone surrogate."""
+_UNKNOWN = "\N{REPLACEMENT CHARACTER}".encode()
+_ERRORS = "stream_dedup.undecoded"
+codecs.register_error(_ERRORS, lambda error: ("\udcff", getattr(error, "end", 0)))
+
+
+def transcoded(chunks: Iterable[bytes | None], encoding: str) -> Iterator[bytes | None]:
+    """Yield the content in UTF-8; pass ``None`` on."""
+    decoder = codecs.getincrementaldecoder(encoding)(_ERRORS)
+    for chunk in chunks:
+        yield None if chunk is None else decoder.decode(chunk).encode("utf-8", "surrogatepass")
+    yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
+
+
+def rejecting_undecoded(records: Iterable[Numbered | None], encoding: str) -> Iterator[Numbered | None]:
+    """Reject each record in which something could not be decoded; pass the others and ``None`` on."""
+    for numbered in records:
+        yield numbered if numbered is None else (numbered[0], _rejected(numbered[1], encoding))
+
+
+def _rejected(line: AnyLine, encoding: str) -> AnyLine:
+    head = line if isinstance(line, bytes) else line.head
+    if UNDECODED not in head:
+        return line
+    at = len(head[: head.index(UNDECODED)].decode("utf-8", "surrogatepass"))
+    length = len(line) if isinstance(line, bytes) else line.length
+    return UnreadLine(head.replace(UNDECODED, _UNKNOWN), length, NOT_ENCODED.format(encoding=encoding, at=at))

@@ -1,0 +1,172 @@
+"""Rows of Parquet as JSON objects, in the order of the columns. pyarrow, of the extra ``[parquet]``, is loaded here.
+
+A value becomes:
+
+    null, NaN, infinity     null
+    integer, float, bool    the number, true, false
+    decimal                 the number with all its digits
+    string                  the text
+    binary                  the text, if it is UTF-8 (some writers do not say that a column is text), otherwise
+                            {"base64": "…"}
+    date, time, timestamp   text as ISO 8601, to the microsecond, with the offset of the column's time zone
+    duration                seconds
+    list, struct            array, object
+    map                     object; an array of [key, value] where the keys are neither text nor integers
+
+A row with a value that none of this holds (a year after 9999, text that is not UTF-8) is rejected with a reason.
+"""
+
+from __future__ import annotations
+
+import base64
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from decimal import Decimal
+from typing import IO, Any
+
+import orjson
+
+from stream_dedup.core.reasons import NOT_ROW
+from stream_dedup.errors import UserError
+from stream_dedup.extras import need_packages
+from stream_dedup.files.lines import MAX_LINE_BYTES, AnyLine, Numbered, too_long, unread
+
+BATCH_ROWS = 64
+"""Rows in memory at once: with articles of a megabyte, as much as a batch of lines."""
+_BUFFER_BYTES = 1 << 20
+"""Bytes of each column that are read at once."""
+_VALUE = "a value that JSON does not have"
+
+
+def opened(file: Any, name: str) -> Any:  # noqa: ANN401 - pyarrow has no types; a path or a file
+    """Return a Parquet file.
+
+    Raises:
+        UserError: it cannot be read, or pyarrow is not installed.
+    """
+    need_packages(f"input {name} (Parquet)", "parquet", "pyarrow")
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+    from pyarrow import parquet  # noqa: PLC0415 - an extra
+
+    try:
+        return parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES)
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(name, error) from error
+
+
+def unreadable(name: str, error: Exception) -> UserError:
+    """Return the error for a damaged file."""
+    return UserError(f"input {name}: no readable Parquet ({error}); write it again")
+
+
+def rows(file: IO[bytes], name: str, report: Callable[[float], None] = lambda _: None) -> Iterator[Numbered]:
+    """Yield each row with its number, from 1.
+
+    Args:
+        file: at any position.
+        name: of the input, for messages.
+        report: called with the share of the rows that are read.
+
+    Raises:
+        UserError: the file is damaged, or has two columns of one name.
+    """
+    parquet_file = opened(file, name)
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    schema = parquet_file.schema_arrow
+    twice = [column for column, count in Counter(schema.names).items() if count > 1]
+    if twice:
+        msg = f"input {name}: it has more than one column {', '.join(twice)}; rename them"
+        raise UserError(msg)
+    target = pa.schema([pa.field(field.name, _target(field.type)) for field in schema])
+    number = 0
+    try:
+        for batch in parquet_file.iter_batches(batch_size=BATCH_ROWS):
+            plain = batch if target == schema else batch.cast(target, safe=False)
+            for line in _lines(plain, as_objects=_has_plain_maps(schema.types)):
+                number += 1
+                yield number, line
+            report(number / parquet_file.metadata.num_rows)
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(name, error) from error
+
+
+def _lines(batch: Any, *, as_objects: bool) -> Iterator[AnyLine]:  # noqa: ANN401 - as above
+    """Yield the rows of a batch; one at a time if some of them cannot be made."""
+    try:
+        made = _values(batch, as_objects=as_objects)
+        objects = [_json(row) for row in made]
+    except (ValueError, OverflowError, TypeError):
+        if batch.num_rows == 1:
+            yield unread(b"", NOT_ROW.format(problem=_VALUE))
+            return
+        for at in range(batch.num_rows):
+            yield from _lines(batch.slice(at, 1), as_objects=as_objects)
+    else:
+        yield from (one if len(one) <= MAX_LINE_BYTES else too_long(one, len(one)) for one in objects)
+
+
+def _values(batch: Any, *, as_objects: bool) -> list[dict[str, Any]]:  # noqa: ANN401 - as above
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of equal keys of a map, the last one counts, as in JSON
+        made: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts="lossy" if as_objects else None)
+    return made
+
+
+def _json(row: dict[str, Any]) -> bytes:
+    return orjson.dumps(row, default=_other, option=orjson.OPT_NON_STR_KEYS)
+
+
+def _other(value: object) -> object:
+    """Return what stands for a value that orjson does not know."""
+    if isinstance(value, Decimal):
+        return orjson.Fragment(format(value, "f").encode()) if value.is_finite() else None
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(value).decode()}
+    return str(value)
+
+
+def _target(column: Any) -> Any:  # noqa: ANN401 - as above
+    """Return the type of a column in which nanoseconds are microseconds: Python has no others."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    types = pa.types
+    made = column
+    if types.is_timestamp(column) and column.unit == "ns":
+        made = pa.timestamp("us", column.tz)
+    elif types.is_time64(column):
+        made = pa.time64("us")
+    elif types.is_duration(column) and column.unit == "ns":
+        made = pa.duration("us")
+    elif types.is_list(column) or types.is_large_list(column):
+        make = pa.list_ if types.is_list(column) else pa.large_list
+        made = make(_target(column.value_type))
+    elif types.is_struct(column):
+        made = pa.struct([pa.field(field.name, _target(field.type)) for field in column])
+    elif types.is_map(column):
+        made = pa.map_(column.key_type, _target(column.item_type))
+    return made
+
+
+def _has_plain_maps(columns: list[Any]) -> bool:
+    """Whether the keys of all maps, at any depth, can be names of members."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    types = pa.types
+    for column in columns:
+        if types.is_map(column):
+            key, inner = column.key_type, [column.item_type]
+            if not (types.is_string(key) or types.is_large_string(key) or types.is_integer(key)):
+                return False
+        else:
+            inner = [column.field(at).type for at in range(column.num_fields)]
+        if not _has_plain_maps(inner):
+            return False
+    return True

@@ -1,0 +1,269 @@
+"""Recognises inputs by their first bytes: what each is read as, or why it is refused before its first record.
+
+``form.FORMATS`` are read. Everything else that is recognised here is refused with one line: the input, its format, and
+a command that makes it readable. What nothing here describes is read as lines, each of which has a verdict of its own.
+
+CSV and TSV have no first bytes of their own: the name of the file says so, or ``--format``. Every other format is
+recognised by its content, whatever the name.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, NoReturn
+
+from stream_dedup.core.text.decode import BYTE_ORDER_MARK
+from stream_dedup.errors import UserError
+from stream_dedup.files.form import Format, InputForm
+
+STDIN_NAME = "stdin"
+"""The name of standard input in ids and messages."""
+HEAD_BYTES = 512
+"""Bytes by which an input is recognised: the header of a tar archive."""
+MAX_SPACE_BYTES = 64 << 10
+"""Bytes of white space within which the first sign of a record is looked for."""
+PARQUET_MAGIC = b"PAR1"
+
+
+class _Foreign(NamedTuple):
+    """A format that is not read: what stands at the offset, what it is called, and what to do about it."""
+
+    magic: bytes
+    name: str
+    remedy: str
+    offset: int = 0
+
+
+_OCR = "recognise its text: tesseract {file} - | jq -cRs '{{text: .}}' > {lines}"
+_CSV = "save its sheet as CSV: libreoffice --headless --convert-to csv {file}"
+_ARROW = (
+    "convert it: python -c 'import sys; from pyarrow import feather, parquet; "
+    'parquet.write_table(feather.read_table(sys.argv[1]), sys.argv[1] + ".parquet")\' {file}'
+)
+_PICKLE = (
+    "convert it if you trust its writer: python -c 'import sys, pandas; "
+    'pandas.DataFrame(pandas.read_pickle(sys.argv[1])).to_parquet(sys.argv[1] + ".parquet")\' {file}'
+)
+_TWICE = "it is compressed twice, unpack it once: {} -dc < {{file}} > {{lines}}"
+_MARKUP_REMEDY = (
+    'convert its records: python -c \'import sys, pandas; pandas.read_xml(sys.argv[1], parser="etree").to_json('
+    'sys.argv[1] + ".jsonl", orient="records", lines=True)\' {file}'
+)
+_PAGE_REMEDY = "make its text a record, and add --html: jq -cRs '{{text: .}}' {file} > {lines}"
+_UNKNOWN_REMEDY = "convert it to JSON Lines, CSV or Parquet"
+
+_ZIP_NAME = 30
+"""Where zip has the name of its first file."""
+
+_FOREIGN = (
+    _Foreign(b"Obj\x01", "Avro", "convert it: fastavro {file} > {lines}"),
+    _Foreign(
+        b"ORC",
+        "ORC",
+        "convert it: python -c 'import sys; from pyarrow import orc, parquet; "
+        'parquet.write_table(orc.read_table(sys.argv[1]), sys.argv[1] + ".parquet")\' {file}',
+    ),
+    _Foreign(b"ARROW1", "Arrow (Feather)", _ARROW),
+    _Foreign(b"FEA1", "Feather", _ARROW),
+    _Foreign(
+        b"\xff\xff\xff\xff",
+        "an Arrow stream",
+        "convert it: python -c 'import sys, pyarrow; from pyarrow import parquet; "
+        'parquet.write_table(pyarrow.ipc.open_stream(sys.argv[1]).read_all(), sys.argv[1] + ".parquet")\' {file}',
+    ),
+    _Foreign(b"PARE", "encrypted Parquet", "write it again without encryption"),
+    _Foreign(
+        b"SQLite format 3\0", "SQLite", "name a table of it: sqlite3 -json {file} 'SELECT * FROM articles' > {lines}"
+    ),
+    _Foreign(b"DUCK", "DuckDB", "name a table of it: duckdb -json {file} 'SELECT * FROM articles' > {lines}", 8),
+    _Foreign(b"\x89HDF\r\n\x1a\n", "HDF5", "write its table as Parquet, with pandas.read_hdf and to_parquet"),
+    *(_Foreign(bytes((0x80, protocol)), "a pickled file", _PICKLE) for protocol in range(2, 6)),
+    *(
+        _Foreign(begin, "a pickled file", _PICKLE)
+        for begin in (b"(lp0\n", b"(dp0\n", b"(lp1\n", b"(dp1\n", b"ccopy_reg\n")
+    ),
+    _Foreign(b"%PDF-", "PDF", "extract its text: pdftotext {file} - | jq -cRs '{{text: .}}' > {lines}"),
+    _Foreign(b"{\\rtf", "RTF", "save its records as CSV or JSON Lines"),
+    _Foreign(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an Office document (such as .xls)", _CSV),
+    _Foreign(b"7z\xbc\xaf\x27\x1c", "7z", "unpack it: 7z x -so {file} > {lines}"),
+    _Foreign(b"Rar!\x1a\x07", "RAR", "unpack it: unrar p -inul {file} > {lines}"),
+    _Foreign(b"ustar", "tar", "unpack it: tar -xOf {file} > {lines}", 257),
+    _Foreign(b"\x04\x22\x4d\x18", "lz4", "unpack it: lz4 -dc {file} > {lines}"),
+    _Foreign(b"\x1f\x9d", "compress (.Z)", "unpack it: gzip -dc {file} > {lines}"),
+    _Foreign(b"\x5d\0\0", "lzma", "unpack it: xz -dc --format=lzma {file} > {lines}"),
+    _Foreign(b"\x1f\x8b", "gzip in a compressed file", _TWICE.format("gzip")),
+    _Foreign(b"\x28\xb5\x2f\xfd", "zstd in a compressed file", _TWICE.format("zstd")),
+    _Foreign(b"\xfd7zXZ\0", "xz in a compressed file", _TWICE.format("xz")),
+    _Foreign(b"BZh91AY&SY", "bzip2 in a compressed file", _TWICE.format("bzip2")),
+    _Foreign(b"\x89PNG\r\n\x1a\n", "an image (PNG)", _OCR),
+    _Foreign(b"\xff\xd8\xff", "an image (JPEG)", _OCR),
+    _Foreign(b"GIF87a", "an image (GIF)", _OCR),
+    _Foreign(b"GIF89a", "an image (GIF)", _OCR),
+    _Foreign(b"II*\0", "an image (TIFF)", _OCR),
+    _Foreign(b"MM\0*", "an image (TIFF)", _OCR),
+    _Foreign(b"WEBP", "an image (WebP)", _OCR, 8),
+    _Foreign(
+        b"version https://git-lfs.github.com/spec/",
+        "a pointer of Git LFS, not the file",
+        "fetch the file: git lfs pull",
+    ),
+    # Zip by what is in it: the first file of an Office or OpenDocument file is always the same.
+    _Foreign(b"mimetypeapplication/vnd.oasis.opendocument", "an OpenDocument file (such as .ods)", _CSV, _ZIP_NAME),
+    _Foreign(b"[Content_Types].xml", "an Office document (such as .xlsx)", _CSV, _ZIP_NAME),
+    _Foreign(b"_rels/", "an Office document (such as .xlsx)", _CSV, _ZIP_NAME),
+    _Foreign(b"docProps/", "an Office document (such as .xlsx)", _CSV, _ZIP_NAME),
+    _Foreign(b"xl/", "an Office document (such as .xlsx)", _CSV, _ZIP_NAME),
+    *(_Foreign(begin, "zip", "unpack it: unzip -p {file} > {lines}") for begin in (b"PK\x03\x04", b"PK\x05\x06")),
+)
+
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+    (BYTE_ORDER_MARK, "utf-8"),
+)
+"""Byte order marks, and the encodings that they show."""
+_WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
+"""Encodings that are recognised without a mark, in which the ASCII characters of JSON and CSV have zero bytes."""
+_CONTROLS = bytes({*range(0x20)} - {*b"\t\n\f\r\x1b"})
+_CONTROL_SHARE = 0.1
+"""More control characters than this, and a zero byte, are no text."""
+
+_RECORD = re.compile(rb'\{(?:"|[ \t\r]++[^\0])')
+"""The beginning of a line of JSON Lines."""
+_LEADING = re.compile(rb"(?:\s|" + BYTE_ORDER_MARK + rb")*+")
+_ARRAY = re.compile(rb'\[\s*+(?:[{\["\]]|(?:null|true|false|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*[,\]])')
+_OBJECT_OF_LINES = re.compile(rb"\{[ \t\r]*+\n|\x1e")
+"""The beginning of an object over several lines, or of a JSON text sequence (RFC 7464)."""
+_UNDECIDED = re.compile(rb"(?:\{[ \t\r]*+|\[\s*+[-+.\w]*+\s*+|<[^>\n]{0,64}|\xef\xbb?)?\Z")
+_PAGE = re.compile(rb"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
+_MARKUP = re.compile(rb"<(?:[!?]|/?[A-Za-z])")
+_SUFFIX = re.compile(r"\.(csv|tsv|tab)(?:\.(?:gz|zstd?|xz|bz2))?\Z", re.IGNORECASE)
+
+
+def screened(chunks: Iterable[bytes | None], name: str, form: InputForm) -> Iterator[bytes | None]:
+    """Pass the content of an input on, unpacked, if it is text or Parquet; pass ``None`` on.
+
+    Raises:
+        UserError: it is something else, or in another encoding than the form says. Nothing is passed on before.
+    """
+    head, others = b"", iter(chunks)
+    for chunk in others:
+        if chunk is None:
+            yield None
+            continue
+        head += chunk
+        if not _needs_more(head):
+            break
+    _screen(head, name, form)
+    if head:
+        yield head
+    yield from others
+
+
+def recognised(head: bytes, name: str, form: InputForm, *, of_records: bool, ended: bool) -> Format | None:
+    """Return what a screened input is; None if more of it must be known.
+
+    Args:
+        head: how it begins, in UTF-8.
+        name: of the input.
+        form: says what is known.
+        of_records: whether its lines must be records; plain text is read else.
+        ended: whether the head is all of it.
+
+    Raises:
+        UserError: it is a page or XML.
+    """
+    if form.format is not None:
+        return form.format
+    if head.startswith(PARQUET_MAGIC):
+        return "parquet"
+    found = _LEADING.match(head)
+    begin = 0 if found is None else found.end()
+    if _ARRAY.match(head, begin) or _OBJECT_OF_LINES.match(head, begin):
+        return "json"
+    if not ended and _UNDECIDED.match(head, begin) and len(head) < MAX_SPACE_BYTES:
+        return None
+    if of_records and _PAGE.match(head, begin):
+        _refuse(name, "HTML", _PAGE_REMEDY)
+    if of_records and _MARKUP.match(head, begin):
+        _refuse(name, "XML", _MARKUP_REMEDY)
+    suffix = _SUFFIX.search(name)
+    if suffix is None or head.startswith(b"{", begin):
+        return "jsonl"
+    return "csv" if suffix[1].lower() == "csv" else "tsv"
+
+
+def _needs_more(head: bytes) -> bool:
+    """Whether more bytes could show another format."""
+    if _RECORD.match(head):
+        return False
+    begins = any(foreign.magic != head and foreign.magic.startswith(head) for foreign in _FOREIGN if not foreign.offset)
+    return begins or (len(head) < HEAD_BYTES and b"\n" not in head)
+
+
+def _screen(head: bytes, name: str, form: InputForm) -> None:
+    is_parquet = head.startswith(PARQUET_MAGIC)
+    if form.format is not None and is_parquet != (form.format == "parquet"):
+        what = "Parquet" if is_parquet else "not Parquet"
+        msg = f"input {name}: this is {what}, and --format says {form.format}; leave out --format"
+        raise UserError(msg)
+    if is_parquet and form.encoding is not None:
+        msg = f"input {name}: this is Parquet, which has no other encoding; leave out --encoding"
+        raise UserError(msg)
+    for foreign in _FOREIGN:
+        within = foreign.offset != _ZIP_NAME or head.startswith(b"PK")
+        if within and head.startswith(foreign.magic, foreign.offset):
+            _refuse(name, foreign.name, foreign.remedy)
+    _screen_encoding(head, name, form.encoding)
+
+
+def _screen_encoding(head: bytes, name: str, encoding: str | None) -> None:
+    marked = next((shown for mark, shown in _MARKS if head.startswith(mark)), None)
+    said = (encoding or "utf-8").removesuffix("-le").removesuffix("-be")
+    if marked not in {None, said}:
+        _refuse_encoding(name, f"{str(marked).upper()} by its byte order mark", said, str(marked))
+    if encoding is not None or head.startswith(PARQUET_MAGIC):
+        return
+    wide = next((wide for wide in _WIDE if _is_text_in(head[:HEAD_BYTES], wide)), None)
+    if wide is not None:
+        _refuse_encoding(name, wide.upper(), said, wide)
+    if _is_binary(head[:HEAD_BYTES]):
+        _refuse(name, "binary data of an unknown format", _UNKNOWN_REMEDY)
+
+
+def _refuse_encoding(name: str, what: str, said: str, encoding: str) -> NoReturn:
+    way = "leave out --encoding" if encoding == "utf-8" else f"read it with --encoding {encoding}"
+    msg = f"input {name}: this is {what}, not {said.upper()}; {way}"
+    raise UserError(msg)
+
+
+def _is_text_in(head: bytes, encoding: str) -> bool:
+    low, high = head[::2].count(0), head[1::2].count(0)
+    if high <= low if encoding == "utf-16-le" else low <= high and encoding == "utf-16-be":
+        return False
+    if not low + high:
+        return False
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return bool(text.strip()) and all(one.isprintable() or one.isspace() for one in text)
+
+
+def _is_binary(head: bytes) -> bool:
+    """Whether this is no text. Lines of JSON may contain anything, and a truncated file begins with zeros."""
+    begins_record = head.lstrip()[:1] in {b"{", b"["} or b"\n{" in head
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    return not begins_record and b"\0" in head.strip(b"\0") and controls > _CONTROL_SHARE * len(head)
+
+
+def _refuse(name: str, what: str, remedy: str) -> NoReturn:
+    file = "FILE" if name == STDIN_NAME else name
+    way = remedy.format(file=shlex.quote(file), lines=shlex.quote(f"{file}.jsonl"))
+    msg = f"input {name}: this is {what}, which is not read; {way}"
+    raise UserError(msg)
