@@ -24,7 +24,7 @@ import orjson
 from stream_dedup.core.reasons import NOT_ROW, NOT_UTF8, ROW_LENGTH
 from stream_dedup.core.text.decode import BYTE_ORDER_MARK, is_blank
 from stream_dedup.errors import UserError
-from stream_dedup.files.lines import MAX_LINE_BYTES, AnyLine, Numbered, UnreadLine, unread, whole_lines
+from stream_dedup.files.lines import MAX_LINE_BYTES, AnyLine, Numbered, UnreadLine, too_long, unread, whole_lines
 
 DELIMITERS = (b",", b";", b"\t")
 """Of CSV; where the header has as many of two, the first one."""
@@ -105,9 +105,10 @@ class _Rows:
         if len(fields) != len(self._header):
             return unread(raw, ROW_LENGTH.format(size=len(fields), limit=len(self._header)))
         try:
-            return orjson.dumps(dict(zip(self._header, fields, strict=True)))
+            made = orjson.dumps(dict(zip(self._header, fields, strict=True)))
         except orjson.JSONEncodeError:  # a byte that was not UTF-8
             return unread(raw, NOT_UTF8.format(at=_first_invalid(raw)))
+        return made if len(made) <= MAX_LINE_BYTES else too_long(made, len(made))
 
     def _checked(self, header: list[str]) -> list[str]:
         twice = [name for name, count in Counter(header).items() if count > 1]

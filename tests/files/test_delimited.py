@@ -151,10 +151,25 @@ def test_a_row_too_long_to_hold_is_rejected(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(delimited, "MAX_LINE_BYTES", 50)
     long = "invalid row: too long or a quotation mark is not closed"
     made = read(b"id,text\na," + b"x" * 60 + b"\nb,y\n")
-    assert made == [(2, "too long: 62 bytes, the limit is 50"), (3, {"id": "b", "text": "y"})]
+    assert made == [(2, "line too long: 62 bytes, the fixed limit is 50"), (3, {"id": "b", "text": "y"})]
     for row in (b'a,"' + b"yyyy\n" * 20, b"a" + b',"y\n"' * 20):
         made = read(b"id,text\n" + row + b'"\nc,z\n')
         assert (made[0], made[-1]) == ((2, long), (23, {"id": "c", "text": "z"}))
+    made = read(b"id,text\na," + b"\\" * 40 + b"\nb,y\n")
+    assert made == [(2, "line too long: 100 bytes, the fixed limit is 50"), (3, {"id": "b", "text": "y"})]
+
+
+def test_columns_are_named_by_paths(tmp_path: Path, call: Filter) -> None:
+    """A dot in the name of a column is escaped, as in a member's; times, which are texts here, are times."""
+    rows_of_times = [("0042", STORY, "1539202764"), ("4711.0", EDITED, "10 Oct 2018 20:19:25 GMT"), ("", OTHER, "soon")]
+    source = tmp_path / "a.csv"
+    with source.open("w", newline="") as file:
+        csv.writer(file).writerows([("doc.id", "doc.text", "at"), *rows_of_times])
+    fields = ("--id-field", r"doc\.id", "--text-field", r"doc\.text", "--time-field", "at", "--window", "1h")
+    said = [out["dedup"] for out in call(*fields, source)]
+    assert [one["verdict"] for one in said] == ["unique", "duplicate", "rejected"]
+    assert (said[1]["match"]["id"], said[2]["reason"]) == ("0042", "the time in field at has no known form")
+    assert call("--text-field", "doc.text", source)[0]["dedup"]["reason"] == "text field doc.text is missing"
 
 
 def test_outputs_are_json_lines(tmp_path: Path, call: Filter) -> None:

@@ -128,7 +128,7 @@ def test_an_element_too_long_to_hold_is_cut(monkeypatch: pytest.MonkeyPatch) -> 
     content = b'[{"text":"' + b"x" * 200 + b'"},{"id":2}]'
     cut, whole = read(content, Random(1))
     assert isinstance(cut, UnreadLine)
-    assert (cut.length, cut.reason, whole) == (211, "too long: 211 bytes, the limit is 100", b'{"id":2}')
+    assert (cut.length, cut.reason, whole) == (211, "line too long: 211 bytes, the fixed limit is 100", b'{"id":2}')
 
 
 def test_a_large_array_is_never_in_memory() -> None:

@@ -34,6 +34,19 @@ def articles(path: Path, **options: object) -> Path:
     return write(path, {name: [one[name] for one in RECORDS] for name in ("id", "text")}, **options)
 
 
+def test_fields_of_structs_and_lists_have_paths(tmp_path: Path, call: Filter) -> None:
+    """As in JSON: a whole number that pandas made a float is its id, bytes are none, and a timestamp is a time."""
+    docs = [{"id": 4711.0, "body": [STORY]}, {"id": 2.0, "body": [EDITED[:90], EDITED[90:]]}, {"id": 3.0, "body": []}]
+    times = pa.array([1_704_164_645_000_000 + at for at in range(3)], pa.timestamp("us", "Asia/Shanghai"))
+    source = write(tmp_path / "a", {"doc": docs, "at": times})
+    fields = ("--text-field", "doc.body[]", "--time-field", "at", "--window", "1h")
+    said = [out["dedup"] for out in call("--id-field", "doc.id", *fields, source)]
+    assert [one["verdict"] for one in said] == ["unique", "duplicate", "rejected"]
+    assert said[1]["match"]["id"] == "4711"
+    (binary,) = call("--id-field", "raw", write(tmp_path / "b", {"raw": [b"\xff"], "text": [STORY]}))
+    assert binary["dedup"]["reason"] == "id field raw is neither text nor a number but an object"
+
+
 VALUES: list[tuple[pa.Array, list[str]]] = [
     (pa.array([1, None, -(2**63)], pa.int64()), ["1", "null", "-9223372036854775808"]),
     (pa.array([2**64 - 1], pa.uint64()), ["18446744073709551615"]),
