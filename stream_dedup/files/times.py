@@ -5,7 +5,8 @@ Known forms, the first that fits:
     number, or text of digits      seconds since 1970, or milliseconds from ``LEAST_MILLISECONDS`` on
     2018-10-10T20:19:24.5+08:00    ISO 8601, with ``T`` or a space, without parts of it, with ``.`` or ``,``, with
                                    ``Z``, ``+0800``, ``+08`` or without a zone; 20181010T201924Z; 2018-W41-3
-    2018/10/10 20:19:24            the same with slashes; the year comes first
+    2018/10/10 20:19:24            the same with slashes; the year comes first. With dashes or slashes, month, day and
+                                   hour may have one digit. Behind a zone its name may stand ([Asia/Shanghai])
     20181010, 20181010201924       a date alone, or with its time, before it is a number
     Wed, 10 Oct 2018 20:19:24 GMT  RFC 2822 and HTTP
     Wed Oct 10 20:19:24 2018       C's asctime, also with ``+0000`` before the year
@@ -33,22 +34,23 @@ MAX_CHARACTERS = 64
 
 _NUMBER = re.compile(r"(?!\d{4}$)[+-]?\d+(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d))?", re.ASCII)
-_ZONE = r"(?:\s*(?P<zone>[A-Za-z]{1,3}|[+-]\d\d(?::?\d\d)?))?"
+_OFFSET = r"\s*(?P<zone>[A-Za-z]{1,3}|[+-]\d\d(?::?\d\d)?)"
+_ZONE = f"(?:{_OFFSET})?"
 _ISO = re.compile(
-    r"(?P<year>\d{4})(?P<dash>[-/]?)(?P<month>\d\d)(?P=dash)(?P<day>\d\d)"
-    r"(?:(?:[Tt]|\s+)(?P<hour>\d\d)(?::?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,](?P<fraction>\d+))?)?)?"
-    + _ZONE
-    + ")?",
+    r"(?P<year>\d{4})(?P<dash>[-/]?)(?P<month>\d\d|(?<=[-/])\d)(?P=dash)(?P<day>\d\d|(?<=[-/])\d)(?:(?:[Tt]|\s+)"
+    r"(?P<hour>\d\d|\d(?=:))(?::?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,](?P<fraction>\d+))?)?)?"
+    rf"(?:{_OFFSET}(?:\[[\w/+-]+\])?)?)?",
     re.ASCII,
 )
 _CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d+))?)?"
 _MAIL = re.compile(
-    r"(?:[A-Za-z]{3,9},?\s+)?(?P<day>\d\d?)[ -](?P<name>[A-Za-z]{3,9})[ -](?P<year>\d{4}|\d\d)\s+"
+    r"(?:[A-Za-z]{3,9}(?:,\s*|\s+))?(?P<day>\d\d?)[ -](?P<name>[A-Za-z]{3,9})[ -](?P<year>\d{4}|\d\d)\s+"
     + _CLOCK
-    + _ZONE
-    + r"(?:\s*\([^()]*\))?",
+    + _ZONE,
     re.ASCII,
 )
+_COMMENT = re.compile(r"\s*\([^()]*\)\s*")
+"""Of RFC 2822, which may stand between any two parts."""
 _ASCTIME = re.compile(
     r"[A-Za-z]{3}\s+(?P<name>[A-Za-z]{3})\s+(?P<day>\d\d?)\s+" + _CLOCK + _ZONE + r"\s+(?P<year>\d{4})", re.ASCII
 )
@@ -98,8 +100,8 @@ def time_of_text(text: str) -> int | None:
             return _ms(datetime(year, month, day, hour, minute, second, tzinfo=UTC))
         if _NUMBER.fullmatch(text):
             return time_of_number(float(text) if set(text) & set(".eE") else int(text))
-        for form in (_ISO, _MAIL, _ASCTIME):
-            if found := form.fullmatch(text):
+        for form, written in ((_ISO, text), (_MAIL, _COMMENT.sub(" ", text).strip()), (_ASCTIME, text)):
+            if found := form.fullmatch(written):
                 return _of_parts(found.groupdict())
         # Weeks, and what else Python reads as ISO 8601.
         moment = datetime.fromisoformat(text)

@@ -65,6 +65,7 @@ VALUES: list[tuple[pa.Array, list[str]]] = [
         pa.array([datetime(2024, 1, 2, 3, tzinfo=UTC)], pa.timestamp("ms", "Asia/Shanghai")),
         ['"2024-01-02T11:00:00+08:00"'],
     ),
+    (pa.array([0], pa.timestamp("s", "Mars/Base")), ['"1970-01-01T00:00:00+00:00"']),
     (pa.array([timedelta(seconds=90)]), ["90.0"]),
     (pa.array([[1, None], []]), ["[1,null]", "[]"]),
     (pa.array([{"x": [{"y": Decimal("0.10")}]}]), ['{"x":[{"y":0.10}]}']),
@@ -132,6 +133,7 @@ def test_a_value_that_cannot_be_written_costs_its_row(tmp_path: Path, call: Filt
         verdicts = [one["dedup"]["verdict"] for one in answers]
         assert verdicts == [*VERDICTS[:at], "rejected", *VERDICTS[at + 1 :]]
         assert answers[at]["dedup"]["reason"] == "invalid row: a value that JSON does not have"
+        assert json.loads(answers[at]["dedup"]["line"]) == {"text": RECORDS[at]["text"]}
         assert call.code == EXIT_FOUND
 
 
