@@ -168,12 +168,17 @@ def fields_of(texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def name_paths(fmt: InputFormat) -> list[FieldPath]:
-    """Return where requests have ids and scopes: a number there is the text that it is in a source record."""
+    """Return where requests have ids and scopes: a number there is the text that it is in a source record.
+
+    Not where a text of the record is, too: a number is no text there.
+    """
+    texts = [parse_path(field) for field in fmt.text_fields]
+    own = [parse_path(field) for field in (fmt.id_field, fmt.scope_field) if field is not None]
+    own = [path for path in own if not any(map(path.is_in, texts))]
     paths = []
     for place in (("articles", None), ("a",), ("b",), ()):
         paths += [FieldPath(name, (*place, name)) for name in ("id", "scope")]
-        own = [fmt.id_field] if fmt.scope_field is None else [fmt.id_field, fmt.scope_field]
-        paths += [FieldPath(field, (*place, "fields", *parse_path(field).steps)) for field in own]
+        paths += [FieldPath(path.name, (*place, "fields", *path.steps)) for path in own]
     return paths
 
 

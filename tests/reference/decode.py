@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any, NamedTuple, NoReturn
@@ -234,11 +235,11 @@ def _name_at(obj: dict[str, Any], field: str, reason: str) -> str | Rejection | 
 
 
 def _python_number(written: str) -> int | float:
-    """Return a whole number that 64 bits hold, else a float."""
+    """Return a whole number that 64 bits hold, else the nearest finite float."""
     is_short = re.fullmatch(r"-?\d+", written) and len(written) <= _MOST_CHARACTERS
     if is_short and (number := int(written)) in _WHOLE_NUMBERS:
         return number
-    return float(written)
+    return max(-sys.float_info.max, min(float(written), sys.float_info.max))
 
 
 def _no_number(name: str) -> NoNumber:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.core.text.decode import InputFormat, decode, parse_object
+from stream_dedup.core.text.decode import InputFormat, RawRecord, decode, parse_object
 from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.serve.bodies import SMALL_BODY
 from stream_dedup.serve.given import GivenArticle, name_paths, raw_of
@@ -136,6 +136,26 @@ def test_numbers_of_ids_are_not_rounded(body: bytes, article_id: str) -> None:
     (given, *_) = parsed.get("articles", [parsed.get("a", parsed)])
     article = decode(raw_of(GivenArticle.model_validate(given), fmt), fmt)
     assert article.id == article_id
+
+
+@pytest.mark.parametrize(
+    ("fields", "fmt"),
+    [
+        ('{"text": "a", "title": 1e400}', InputFormat(fields=("title", "text"))),
+        ('{"text": "a", "title": -1e400}', InputFormat(fields=("title", "text"))),
+        ('{"text": "a", "site": 7}', InputFormat(fields=("site", "text"), scope_field="site")),
+        ('{"text": "a", "site": {"id": 7.0}}', InputFormat(fields=("site", "text"), scope_field="site.id")),
+        ('{"text": ["a", 7]}', InputFormat(id_field="text[1]")),
+        ('{"talk": [{"text": "a"}, {"text": 7}]}', InputFormat(text_field="talk[].text", id_field="talk[1].text")),
+        ('{"text": {"id": 7.0, "more": "a"}}', InputFormat(text_field="text.more", id_field="text.id")),
+        ('{"a": 7.50, "text": "a"}', InputFormat(id_field="a", fields=("a.b", "text"))),
+    ],
+)
+def test_fields_of_a_request_are_read_as_a_record(fields: str, fmt: InputFormat) -> None:
+    """A number that no float holds, or that stands where a text and an id or scope are, is no text."""
+    parsed = parse_object(b'{"fields": %b}' % fields.encode(), name_paths(fmt))
+    record = RawRecord(None, fields.encode(), "(not logged)")
+    assert decode(raw_of(GivenArticle.model_validate(parsed), fmt), fmt) == decode(record, fmt)
 
 
 def test_an_article_that_is_logged_is_known_at_once(service: MemoryService) -> None:

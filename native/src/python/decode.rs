@@ -207,7 +207,8 @@ impl<'py> Members<'py> {
         match number.whole().map(|whole| i64::try_from(whole).map_err(|_| whole as u64)) {
             Some(Ok(whole)) => whole.into_bound_py_any(self.py),
             Some(Err(whole)) => whole.into_bound_py_any(self.py),
-            None => number.float().into_bound_py_any(self.py),
+            // JSON has no infinity: what writes the value again must write a number.
+            None => number.float().clamp(f64::MIN, f64::MAX).into_bound_py_any(self.py),
         }
     }
 }

@@ -99,6 +99,8 @@ def id_at(value: bytes, path: FieldPath) -> str | None:
 def parse_object(value: bytes, names: Iterable[FieldPath] = ()) -> dict[str, Any] | str:
     """Parse a JSON object; return it, or the reason of the rejection. NaN and Infinity are no JSON here.
 
+    A number beyond the greatest float is that float, which can be written as a number again.
+
     Args:
         value: the bytes of the object.
         names: where ids and scopes are: a number there is made as the text that it is as an id.

@@ -304,9 +304,10 @@ def test_a_number_is_itself(number: str) -> None:
     assert read(one, fmt=FIELDS) == Article(written, ("a", ""), written)
     assert read(other, fmt=FIELDS) == Article(written, ("\ud83d", ""), written)
     values = [parse_object(value) for value in (one, other)]
+    finite = max(-sys.float_info.max, min(float(number), sys.float_info.max))
     assert [repr(value["at"]) for value in values if isinstance(value, dict)] in (
         [repr(json.loads(number))] * 2,
-        [repr(float(number))] * 2,
+        [repr(finite)] * 2,
     )
 
 
