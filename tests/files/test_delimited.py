@@ -184,6 +184,13 @@ def test_the_time_is_proportional_to_the_input(line: bytes) -> None:
     assert long < 10 * max(short, 0.01)
 
 
+def test_pauses_change_nothing() -> None:
+    """Lines that were read again because the others had not come yet do not count as those of broken rows."""
+    content = b'id,text\na,"open\n' + b"b,x\n" * 300
+    expected = [(2, QUOTES), *((at, {"id": "b", "text": "x"}) for at in range(3, 303))]
+    assert [read(content), *(read(content, Random(seed)) for seed in range(5))] == [expected] * 6
+
+
 @pytest.mark.parametrize("delimiter", [b'"', b"\r", b""])
 def test_a_line_that_names_no_usable_delimiter_is_the_header(delimiter: bytes) -> None:
     """The reader of CSV takes one sign that is neither a quotation mark nor a line end."""
