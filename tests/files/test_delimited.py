@@ -179,9 +179,10 @@ def test_the_time_is_proportional_to_the_input(line: bytes) -> None:
         texts = [one[1] if isinstance(one[1], bytes) else one[1].head for one in made if one is not None]
         return sum(text.count(b"\\n") + 1 for text in texts), seconds
 
-    (few, short), (many, long) = lines_and_seconds(2_000), lines_and_seconds(8_000)
+    # Of three, for other programs run beside it.
+    (few, short), (many, long) = (min(lines_and_seconds(count) for _ in range(3)) for count in (2_000, 8_000))
     assert (few, many) == (2_001, 8_001)
-    assert long < 10 * max(short, 0.01)
+    assert long < 10 * max(short, 0.02)
 
 
 def test_pauses_change_nothing() -> None:
