@@ -17,6 +17,9 @@ DATA_HASHES: dict[str, str]
 MAX_ID_BYTES: int
 """Most bytes of an id, in UTF-8."""
 
+FieldAt: TypeAlias = tuple[bytes, Sequence[bytes | int | None]]
+"""The name of a field, in UTF-8 with ``surrogatepass``, and its path: members, elements, and None for all elements."""
+
 Reason: TypeAlias = tuple[str, int, int, str, str]
 """Why a record is rejected: name of its text in ``core.reasons``, a size or a position, a limit, fields, a kind."""
 
@@ -326,12 +329,12 @@ class Format:
         *,
         is_json: bool,
         most_bytes: int,
-        id_field: bytes,
-        scope_field: bytes | None,
-        text_fields: Sequence[bytes],
+        id_field: FieldAt,
+        scope_field: FieldAt | None,
+        text_fields: Sequence[FieldAt],
         may_lack_texts: bool,
     ) -> Format:
-        """Set the format. Names of fields are in UTF-8 with ``surrogatepass``.
+        """Set the format.
 
         Args:
             is_json: whether a value is a JSON object; else it is the text.
@@ -350,18 +353,27 @@ class Format:
         ``fallback`` is the id of a record that has none.
         """
 
+    def has_text(self, value: bytes) -> bool:
+        """Whether a value is an object of which a text field is text."""
+
 def key_id(key: bytes | None) -> str | None:
     """Return the id of a record without an id field, or None where its key is missing or too long."""
 
-def parse_object(
-    value: bytes, names: Sequence[bytes] | None = None, *, as_written: Sequence[bytes] = ()
-) -> dict[str, Any] | Reason:
+def field(value: bytes, at: FieldAt) -> tuple[str, str] | None:
+    """Return what an object has at a path to one value: its kind, and a text, or a number as it is written.
+
+    None where there is nothing, or no object that can be read.
+    """
+
+def field_id(value: bytes, at: FieldAt) -> str | None:
+    """Return the id that an object has at a path to one value; None where there is neither text nor a number."""
+
+def parse_object(value: bytes, *, names: Sequence[FieldAt] = ()) -> dict[str, Any] | Reason:
     """Return the members of a JSON object, or why there are none.
 
     Args:
         value: the bytes of the object.
-        names: the members that are made; all of them if it is None.
-        as_written: members whose numbers are texts, as they are written, unless 64 bits hold them.
+        names: where numbers name something: they are made as texts, as ids are.
     """
 
 def text_of_html(html: str) -> str:

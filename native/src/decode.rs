@@ -1,6 +1,7 @@
 //! The bytes of a record to an article, or to the reason why it cannot be read.
 //!
 //! * [`json`]: JSON, token by token.
+//! * [`paths`]: the values at paths of a JSON object.
 //! * [`html`]: the text of a field that is HTML. Decoding leaves fields as they are; [`crate::entries`] takes this
 //!   step.
 //! * [`mod@readable`]: the text of a field as a person reads it; [`crate::entries`] does not use it.
@@ -8,25 +9,31 @@
 //! This file defines which input is readable. Any bytes have a result, and it depends on the record and the format
 //! alone.
 //!
-//! The id of an article is its id field (text, or a number as written), else the key of the record; an empty id counts
-//! as missing. The id of a record that is rejected is that of its id field if that could be read, else its key.
+//! A field is where its path leads to ([`paths`]). The id of an article is its id field, which is text or a number
+//! ([`json::Number::name`]: of a whole number its digits), else the key of the record; an id that is missing, null or
+//! empty is none. Any other id is a reason to reject the record, because the article would have another name than its
+//! own. The id of a record that is rejected is that of its id field if that could be read, else its key.
 //!
-//! The text is one field, or several. Of several, one that is missing or null is empty text; at least one must exist,
-//! and not all may be empty. Texts are not changed here, markup included. The scope is text, or a number as written;
-//! missing, null and empty mean no scope. Any other scope is a reason to reject the record, because the article would
+//! The text is one field, or several. A field is a string, or a list of strings, whose elements stand on lines of their
+//! own; nulls in a list are left out. Of several fields, one that is missing or null is empty text; at least one must
+//! exist, and not all may be empty. Texts are not changed here, markup included. The scope is text, or a number, as an id
+//! is; missing, null and empty mean no scope. Any other scope is a reason to reject the record, because the article would
 //! be compared within the wrong scope. Of members of one name the last one counts.
 //!
 //! A value is tested for its size, its nesting, UTF-8, JSON, an object, its id, its texts, its scope, and text that is
-//! not empty, in this order: the first one that it fails is its reason.
+//! not empty, in this order: the first one that it fails is its reason. NaN and Infinity are values that are neither
+//! text nor a number.
 
 pub mod html;
 pub mod json;
+pub mod paths;
 pub mod readable;
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use json::{Container, NotJson, Number, Reader, Token, Written};
+use json::{Container, NotJson, Reader, Token};
+use paths::{Path, Value};
 use simdutf8::compat::from_utf8;
 
 use crate::text::characters::Class;
@@ -37,24 +44,26 @@ use crate::text::points;
 pub const MOST_ID_BYTES: usize = 512;
 /// Most levels of objects and arrays: far more than articles have.
 pub const MOST_LEVELS: usize = 512;
+/// Stands between the texts of a list.
+const LINE_END: &[u8] = b"\n";
 /// A mark that UTF-8 does not need, and that some programs write all the same.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Bytes of the escape that stands for half of a surrogate pair where the length of an id is limited.
 const ESCAPED_HALF: usize = 6;
 
-/// How the values of records are read. Names are in generalized UTF-8.
+/// How the values of records are read.
 #[derive(Debug)]
 pub struct Format {
     /// Whether a value is a JSON object; else it is the text.
     pub is_json: bool,
     /// Most bytes of a value.
     pub most_bytes: usize,
-    /// Name of the field with the id.
-    pub id_field: Vec<u8>,
-    /// Name of the field with the scope.
-    pub scope_field: Option<Vec<u8>>,
-    /// Names of the fields that make the text, in order.
-    pub text_fields: Vec<Vec<u8>>,
+    /// Where the id is.
+    pub id: Path,
+    /// Where the scope is.
+    pub scope: Option<Path>,
+    /// Where the texts are, in order.
+    pub texts: Vec<Path>,
     /// Whether text fields may be missing, as long as one is there.
     pub may_lack_texts: bool,
 }
@@ -92,6 +101,8 @@ pub enum Reason {
     NotJson,
     /// It is JSON, and no object.
     NotObject(Kind),
+    /// The id is neither text nor a number.
+    NotId(Kind),
     /// The id has so many bytes.
     LongId(usize),
     /// None of the text fields is there.
@@ -121,6 +132,12 @@ pub enum Kind {
     Boolean,
     /// null.
     Null,
+    /// NaN.
+    NotANumber,
+    /// Infinity or -Infinity.
+    Infinite,
+    /// An array of which not all elements are text or null.
+    Mixed,
 }
 
 impl Kind {
@@ -134,6 +151,8 @@ impl Kind {
             Token::Number(_) => Self::Number,
             Token::Boolean(_) => Self::Boolean,
             Token::Null => Self::Null,
+            Token::NotANumber => Self::NotANumber,
+            Token::Infinite => Self::Infinite,
         }
     }
 
@@ -147,24 +166,11 @@ impl Kind {
             Self::Number => "a number",
             Self::Boolean => "a boolean",
             Self::Null => "null",
+            Self::NotANumber => "NaN",
+            Self::Infinite => "Infinity",
+            Self::Mixed => "an array with other values than text",
         }
     }
-}
-
-/// The value of a field.
-#[derive(Clone, Copy, Debug)]
-enum Field<'a> {
-    Text(Written<'a>),
-    Number(Number<'a>),
-    Other(Kind),
-}
-
-/// The fields of a JSON object that make an article, as far as they are there.
-#[derive(Debug)]
-struct Fields<'a> {
-    id: Option<Field<'a>>,
-    scope: Option<Field<'a>>,
-    texts: Vec<Option<Field<'a>>>,
 }
 
 impl Format {
@@ -181,73 +187,67 @@ impl Format {
     }
 
     fn decode_json<'a>(&self, key: Option<&'a [u8]>, value: &'a [u8]) -> Record<'a> {
-        let fields = match self.fields(value) {
+        let fields = match values(value, self.texts.iter().chain([&self.id]).chain(&self.scope)) {
             Ok(fields) => fields,
             Err(reason) => return rejected(key, reason),
         };
-        let id = fields.id.and_then(Field::as_name).unwrap_or_default();
-        let bytes = escaped_bytes(&id);
+        let (texts, rest) = fields.split_at(self.texts.len());
+        let id = match name(&rest[0]) {
+            Ok(id) => id,
+            Err(kind) => return rejected(key, Reason::NotId(kind)),
+        };
+        let bytes = id.as_deref().map_or(0, escaped_bytes);
         if bytes > MOST_ID_BYTES {
             return rejected(key, Reason::LongId(bytes));
         }
-        let id = if id.is_empty() { key_id(key) } else { Some(id) };
-        let texts = self.texts(&fields);
-        let article = texts.and_then(|texts| Article::new(texts, scope(fields.scope)?));
-        Record { id, article }
+        let scope = rest.get(1).map_or(Ok(None), |scope| name(scope).map_err(Reason::NotScope));
+        let article = self.read_texts(texts).and_then(|texts| Article::new(texts, scope?));
+        Record { id: id.or_else(|| key_id(key)), article }
     }
 
-    fn fields<'a>(&self, value: &'a [u8]) -> Result<Fields<'a>, Reason> {
-        let mut fields = Fields { id: None, scope: None, texts: vec![None; self.text_fields.len()] };
-        let mut reader = Reader::new(checked(value)?);
-        let kind = reader.next_token()?.map(Kind::of);
-        while let Some(token) = reader.next_token()? {
-            if let (Token::Name(name), 1) = (token, reader.depth()) {
-                let value = reader.next_token()?.ok_or(Reason::NotJson)?;
-                self.set(&mut fields, name, value);
-            }
-        }
-        match kind {
-            Some(Kind::Object) => Ok(fields),
-            kind => Err(kind.map_or(Reason::NotJson, Reason::NotObject)),
-        }
-    }
-
-    fn set<'a>(&self, fields: &mut Fields<'a>, name: Written<'a>, value: Token<'a>) {
-        let is_id = name.is(&self.id_field);
-        let is_scope = self.scope_field.as_ref().is_some_and(|field| name.is(field));
-        let field = match value {
-            Token::Text(text) => Field::Text(text),
-            // Of an id or a scope, a number that 64 bits do not hold is a text: also where the same field has the text.
-            Token::Number(number) if (is_id || is_scope) && number.whole().is_none() => Field::Text(number.as_text()),
-            Token::Number(number) => Field::Number(number),
-            other => Field::Other(Kind::of(other)),
-        };
-        if is_id {
-            fields.id = Some(field);
-        }
-        if is_scope {
-            fields.scope = Some(field);
-        }
-        for (text, text_field) in fields.texts.iter_mut().zip(&self.text_fields) {
-            if name.is(text_field) {
-                *text = Some(field);
-            }
-        }
-    }
-
-    fn texts<'a>(&self, fields: &Fields<'a>) -> Result<Vec<Cow<'a, [u8]>>, Reason> {
-        let is_null = |field: Field| matches!(field, Field::Other(Kind::Null));
-        let there = |field: &Option<Field<'a>>| field.filter(|&field| !(self.may_lack_texts && is_null(field)));
-        if fields.texts.iter().all(|field| there(field).is_none()) {
+    fn read_texts<'a>(&self, fields: &[Vec<Value<'a>>]) -> Result<Vec<Cow<'a, [u8]>>, Reason> {
+        let made: Vec<_> = fields.iter().map(|values| self.read_text(values)).collect();
+        if made.iter().all(|text| *text == Ok(None)) {
             return Err(Reason::NoText);
         }
-        let text = |(number, field)| match there(field) {
-            None => Ok(Cow::default()),
-            Some(Field::Text(text)) => Ok(text.text()),
-            Some(Field::Number(_)) => Err(Reason::NotText(number, Kind::Number)),
-            Some(Field::Other(kind)) => Err(Reason::NotText(number, kind)),
+        let text = |(number, text): (usize, Result<Option<_>, _>)| match text {
+            Ok(text) => Ok(text.unwrap_or_default()),
+            Err(kind) => Err(Reason::NotText(number, kind)),
         };
-        fields.texts.iter().enumerate().map(text).collect()
+        made.into_iter().enumerate().map(text).collect()
+    }
+
+    /// The text at a path, or what is there in its place; nothing where it is missing.
+    fn read_text<'a>(&self, values: &[Value<'a>]) -> Result<Option<Cow<'a, [u8]>>, Kind> {
+        let (mut texts, mut nulls) = (Vec::new(), 0);
+        for value in values {
+            match *value {
+                Value::Text(text) => texts.push(text.text()),
+                Value::List => {}
+                Value::Other(Kind::Null) => nulls += 1,
+                Value::Number(_) => return Err(Kind::Number),
+                Value::Other(kind) => return Err(kind),
+            }
+        }
+        match texts.len() {
+            0 if values.is_empty() => Ok(None),
+            0 if nulls == values.len() => {
+                if self.may_lack_texts {
+                    Ok(None)
+                } else {
+                    Err(Kind::Null)
+                }
+            }
+            1 => Ok(texts.pop()),
+            _ => Ok(Some(Cow::Owned(texts.join(LINE_END)))),
+        }
+    }
+
+    /// Whether one of the texts of a value can be read, even if the record cannot.
+    #[must_use]
+    pub fn has_text(&self, value: &[u8]) -> bool {
+        let fields = values(value, self.texts.iter()).unwrap_or_default();
+        fields.iter().any(|values| matches!(self.read_text(values), Ok(Some(_))))
     }
 }
 
@@ -257,22 +257,44 @@ impl<'a> Article<'a> {
     }
 }
 
-impl<'a> Field<'a> {
-    /// The text of an id or a scope, which may be a number; none of other values.
-    fn as_name(self) -> Option<Cow<'a, [u8]>> {
-        match self {
-            Self::Text(text) => Some(text.text()),
-            Self::Number(number) if number.whole() == Some(0) => Some(Cow::Borrowed(b"0")),
-            Self::Number(number) => Some(number.as_text().text()),
-            Self::Other(_) => None,
-        }
-    }
-}
-
 impl From<NotJson> for Reason {
     fn from(NotJson: NotJson) -> Self {
         Self::NotJson
     }
+}
+
+/// What each path of an object leads to.
+///
+/// # Errors
+/// The value is not an object that can be read.
+pub fn values<'a, 'p>(value: &'a [u8], paths: impl Iterator<Item = &'p Path>) -> Result<Vec<Vec<Value<'a>>>, Reason> {
+    let mut reader = Reader::new(checked(value)?);
+    let first = reader.next_token()?.ok_or(Reason::NotJson)?;
+    if first != Token::Begin(Container::Object) {
+        while reader.next_token()?.is_some() {}
+        return Err(Reason::NotObject(Kind::of(first)));
+    }
+    let values = paths::values(&mut reader, paths)?;
+    while reader.next_token()?.is_some() {}
+    Ok(values)
+}
+
+/// The id or the scope at a path: text or a number; nothing where it is missing, null or empty.
+///
+/// # Errors
+/// It is something else.
+pub fn name<'a>(values: &[Value<'a>]) -> Result<Option<Cow<'a, [u8]>>, Kind> {
+    let name = match values.last() {
+        None | Some(Value::Other(Kind::Null)) => return Ok(None),
+        Some(Value::Text(text)) => text.text(),
+        Some(Value::Number(number)) => match number.name() {
+            Cow::Borrowed(written) => Cow::Borrowed(written.as_bytes()),
+            Cow::Owned(digits) => Cow::Owned(digits.into_bytes()),
+        },
+        Some(Value::Other(kind)) => return Err(*kind),
+        Some(Value::List) => return Err(Kind::Array),
+    };
+    Ok(Some(name).filter(|name| !name.is_empty()))
 }
 
 /// The text of a JSON value that is neither nested too deeply nor broken in its bytes.
@@ -311,14 +333,6 @@ fn decode_text<'a>(key: Option<&'a [u8]>, value: &'a [u8]) -> Record<'a> {
 
 fn rejected(key: Option<&[u8]>, reason: Reason) -> Record<'_> {
     Record { id: key_id(key), article: Err(reason) }
-}
-
-fn scope(field: Option<Field>) -> Result<Option<Cow<[u8]>>, Reason> {
-    match field {
-        None | Some(Field::Other(Kind::Null)) => Ok(None),
-        Some(Field::Other(kind)) => Err(Reason::NotScope(kind)),
-        Some(field) => Ok(field.as_name().filter(|name| !name.is_empty())),
-    }
 }
 
 fn utf8(value: &[u8]) -> Result<&str, Reason> {

@@ -123,6 +123,7 @@ mod tests {
 
     use super::*;
     use crate::decode::html;
+    use crate::decode::paths::{Path, Step};
     use crate::entries::{Maker, Raw};
     use crate::reader::{OwnWords, Status};
     use crate::settings::{Compared, Features, Normalisation, Settings, Treatment, Weights};
@@ -193,12 +194,17 @@ mod tests {
     }
 
     fn format() -> Format {
+        let path = |name: &[u8]| Path {
+            name: name.to_vec(),
+            steps: vec![Step::Key(name.to_vec())],
+            takes_lists: name == b"text",
+        };
         Format {
             is_json: true,
             most_bytes: 1_000_000,
-            id_field: b"id".to_vec(),
-            scope_field: None,
-            text_fields: vec![b"text".to_vec()],
+            id: path(b"id"),
+            scope: None,
+            texts: vec![path(b"text")],
             may_lack_texts: false,
         }
     }

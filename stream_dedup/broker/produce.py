@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-import orjson
 from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, RecordListTooLargeError
 
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S, HEADER_ALLOWANCE_BYTES, make_admin, make_producer
@@ -19,7 +18,8 @@ from stream_dedup.broker.replication import MESSAGE_BYTES, mend_command
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
 from stream_dedup.config.sections import MAX_RECORD_BYTES
-from stream_dedup.core.text.decode import is_blank
+from stream_dedup.core.text.decode import id_at, is_blank
+from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.errors import UnavailableError, UserError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ LINGER_MS = 20
 
 
 def produce_lines(
-    config: Config, topic: str, lines: Iterable[bytes], key_field: str | None, progress: Callable[[int], None]
+    config: Config, topic: str, lines: Iterable[bytes], key_field: FieldPath | None, progress: Callable[[int], None]
 ) -> int:
     """Send each line that is not blank as one record; return their number when all are acknowledged.
 
@@ -68,7 +68,7 @@ def produce_lines(
     return window.count
 
 
-def _send(producer: KafkaProducer, topic: str, value: bytes, key_field: str | None, window: _Window) -> Future:
+def _send(producer: KafkaProducer, topic: str, value: bytes, key_field: FieldPath | None, window: _Window) -> Future:
     try:
         return producer.send(topic, value=value, key=_key(value, key_field))
     except _TOO_LARGE as error:
@@ -128,15 +128,7 @@ class _Window:
         self._bytes -= size
 
 
-def _key(value: bytes, field: str | None) -> bytes | None:
-    """Return the field's value as a key, or None if there is none: text as UTF-8, anything else as JSON."""
-    if field is None:
-        return None
-    try:
-        record = orjson.loads(value)
-    except orjson.JSONDecodeError:
-        return None
-    found = record.get(field) if isinstance(record, dict) else None
-    if found is None:
-        return None
-    return found.encode() if isinstance(found, str) else orjson.dumps(found)
+def _key(value: bytes, field: FieldPath | None) -> bytes | None:
+    """Return the article id in the field as a key, or None if there is none."""
+    found = None if field is None else id_at(value, field)
+    return None if found is None else found.encode("utf-8", "backslashreplace")

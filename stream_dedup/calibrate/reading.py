@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import Status, signed
-from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, decode, parse_object
+from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, decode, id_at
+from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.core.text_column import as_stored
 from stream_dedup.cores import thread_count
 from stream_dedup.errors import UserError
@@ -39,7 +40,7 @@ from stream_dedup.files.inputs import (
     read_batches_again,
     total_bytes,
 )
-from stream_dedup.files.lines import AnyLine, UnreadLine
+from stream_dedup.files.lines import MAX_LINE_BYTES, AnyLine, UnreadLine
 from stream_dedup.threads import FingerprintThreads
 
 MAX_ARTICLES = 2_000_000
@@ -73,7 +74,7 @@ class Collected:
 def collect(
     config: Config,
     files: Sequence[str],
-    original: str | None,
+    original: FieldPath | None,
     report: Callable[[int, Progress], None],
     copies: Copies,
     form: InputForm,
@@ -83,7 +84,7 @@ def collect(
     Args:
         config: scheme, format of the input, threads.
         files: paths, or ``-``.
-        original: field with the id of the article's original, or None.
+        original: where the id of the article's original is, or None.
         report: called after each batch with the lines done and the bytes read.
         copies: keeps the input that cannot be read again.
         form: how the files are read.
@@ -96,11 +97,11 @@ def collect(
     parts: list[_Part] = []
     lines = 0
     threads = thread_count(config.worker.threads)
-    maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config))
+    maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config, MAX_LINE_BYTES))
     with FingerprintThreads(threads, maker) as fingerprinter:
         batches = read_batches(files, progress, copies, form)
         for batch, columns in _fingerprinted(batches, fingerprinter, BATCHES_AHEAD * threads):
-            parts.append(_part(batch, columns, original, input_format_of(config)))
+            parts.append(_part(batch, columns, original))
             lines += len(batch.lines)
             report(lines, progress)
             if lines >= MAX_ARTICLES:
@@ -147,31 +148,28 @@ class _Part(NamedTuple):
     originals: list[str | None]
 
 
-def _part(batch: LineBatch, columns: Columns, original: str | None, fmt: InputFormat) -> _Part:
+def _part(batch: LineBatch, columns: Columns, original: FieldPath | None) -> _Part:
     unread = {row: line.reason for row, line in enumerate(batch.lines) if isinstance(line, UnreadLine)}
     columns = columns.rejected(unread) if unread else columns
     rows = np.flatnonzero(signed(columns.statuses))
     where = np.stack((np.full(len(rows), batch.source), np.asarray(batch.numbers, np.int64)[rows]), axis=1)
-    originals = [] if original is None else [_original(batch.lines[row], original, fmt) for row in rows.tolist()]
+    originals = [] if original is None else [_original(batch.lines[row], original) for row in rows.tolist()]
     return _Part(columns.statuses, columns.rows(rows), where, originals)
 
 
-def _original(line: AnyLine, field: str, fmt: InputFormat) -> str | None:
+def _original(line: AnyLine, field: FieldPath) -> str | None:
     """Return the id in the field, or None."""
-    record = parse_object(line, fmt, [field]) if isinstance(line, bytes) else ""
-    value: Any = record.get(field) if isinstance(record, dict) else None
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    return as_stored(str(value)) or None
+    value = id_at(line, field) if isinstance(line, bytes) else None
+    return None if value is None else as_stored(value)
 
 
-def _joined(parts: list[_Part], original: str | None, *, whole: bool) -> Collected:
+def _joined(parts: list[_Part], original: FieldPath | None, *, whole: bool) -> Collected:
     kept = Columns.concat([part.kept for part in parts])
     statuses = np.concatenate([part.statuses for part in parts]) if parts else np.empty(0, np.uint8)
     counts = np.bincount(statuses, minlength=len(Status))
     originals = None if original is None else [one for part in parts for one in part.originals]
-    if originals is not None and not any(originals):
-        msg = f"--original {original}: no article has an id in that field; name the field with the original's id"
+    if original is not None and not any(originals or ()):
+        msg = f"--original {original.name}: no article has an id in that field; name the field with the original's id"
         raise UserError(msg)
     return Collected(
         SignedEntries(kept.statuses, kept.groups, kept.signatures, kept.margins, kept.sketches),

@@ -29,9 +29,11 @@ from stream_dedup.core.arrays import I64
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import Status
 from stream_dedup.core.rules import most_probes
+from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.errors import UserError
 from stream_dedup.files.form import InputForm
 from stream_dedup.files.inputs import AS_RECOGNISED, Copies, Progress, printable
+from stream_dedup.files.lines import MAX_LINE_BYTES
 
 COMPARISONS = 2_000_000_000
 """Most comparisons of signatures: all of 63,000 articles, or 4,000 of a million."""
@@ -53,7 +55,7 @@ class Options:
     """The options of a call, beside the configuration."""
 
     files: tuple[str, ...]
-    original: str | None = None
+    original: FieldPath | None = None
     pairs: int = 10
     comparisons: int = COMPARISONS
     form: InputForm = AS_RECOGNISED
@@ -197,7 +199,11 @@ class _Shower:
         """Return the texts of these articles; empty for one that can no longer be read."""
         sources = {number: Where(*self.collected.where[number].tolist()) for number in numbers}
         texts = texts_at(
-            self.options.files, set(sources.values()), input_format_of(self.config), self.copies, self.options.form
+            self.options.files,
+            set(sources.values()),
+            input_format_of(self.config, MAX_LINE_BYTES),
+            self.copies,
+            self.options.form,
         )
         return {number: texts.get(source, "") for number, source in sources.items()}
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli.options import SEARCH, WholeNumber, config_options, input_options, settings_files
+from stream_dedup.cli.options import SEARCH, OneField, WholeNumber, config_options, input_options, settings_files
 from stream_dedup.cli.output import report_columns, write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.cli.signals import terminable
 from stream_dedup.config.model import Config
+from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.errors import UserError
 from stream_dedup.files.output_file import STDOUT, is_standard_output, whole_output
 from stream_dedup.files.same_file import refuse_inputs_as_outputs
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 )
 @input_options()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--original", metavar="FIELD", help="Field with the id of the article of which a line is a copy.")
+@click.option(
+    "--original", metavar="FIELD", type=OneField(), help="Field with the id of the article of which a line is a copy."
+)
 @click.option(
     "--pairs",
     metavar="N",
@@ -51,7 +54,7 @@ if TYPE_CHECKING:
 def command(
     config: Config,
     files: tuple[str, ...],
-    original: str | None,
+    original: FieldPath | None,
     pairs: int,
     html: Path | None,
     as_json: bool,

@@ -188,8 +188,11 @@ def _side_of_text(config: Config, arguments: _Arguments, maker: Fingerprinter, n
 def _record(config: Config, text: str, name: str) -> tuple[tuple[str, ...], str | None]:
     """Return the texts of the fields, and the scope, of a record."""
     from stream_dedup.core.text.decode import RawRecord, Rejection, decode  # noqa: PLC0415 - loads the core
+    from stream_dedup.files.lines import MAX_LINE_BYTES  # noqa: PLC0415 - loads the core
 
-    article = decode(RawRecord(None, text.encode("utf-8", "surrogatepass"), name), input_format_of(config))
+    article = decode(
+        RawRecord(None, text.encode("utf-8", "surrogatepass"), name), input_format_of(config, MAX_LINE_BYTES)
+    )
     if isinstance(article, Rejection):
         msg = f"{name}: {article.reason}; give a JSON object as filter reads them"
         raise UserError(msg)

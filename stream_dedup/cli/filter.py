@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli.options import SEARCH, config_options, input_options, settings_files
+from stream_dedup.cli.options import SEARCH, OneField, config_options, input_options, settings_files
 from stream_dedup.cli.output import say
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.cli.signals import terminable
@@ -18,6 +18,7 @@ from stream_dedup.core.model import Verdict
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 
 if TYPE_CHECKING:
+    from stream_dedup.core.text.paths import FieldPath
     from stream_dedup.files.filter import Tally
     from stream_dedup.files.form import InputForm
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Keep the index in this folder for later calls.",
 )
-@click.option("--time-field", metavar="FIELD", help="Field with the time of a record, for --window.")
+@click.option("--time-field", metavar="FIELD", type=OneField(), help="Field with the time of a record, for --window.")
 @click.option("--unique", metavar="FILE", type=click.Path(path_type=Path), help="Write unique records to this file.")
 @click.option("--duplicate", metavar="FILE", type=click.Path(path_type=Path), help="Write duplicates to this file.")
 @click.option("--rejected", metavar="FILE", type=click.Path(path_type=Path), help="Write rejected lines to this file.")
@@ -51,7 +52,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
     config: Config,
     files: tuple[str, ...],
     index: Path | None,
-    time_field: str | None,
+    time_field: FieldPath | None,
     unique: Path | None,
     duplicate: Path | None,
     rejected: Path | None,
@@ -82,9 +83,12 @@ def command(  # noqa: PLR0917 - one argument for each flag
     --index DIR keeps the index for later calls; a call that fails leaves it unchanged. The rules
     (--limit, --window and so on) are those of this call and hold for its own lines; the profile cannot change.
 
+    A FIELD is the name of a member, or a path: _source.title, authors[0].name; a dot in a name is written \\. (also
+    a bracket and a backslash). A text may be at conversations[].value: the texts of all elements, on lines.
+
     --window TIME limits how old a match may be, compared with the record. The time of a record is in its
-    field --time-field: ISO 8601 (UTC without a zone), seconds since 1970, or milliseconds since
-    1970 (numbers from 100000000000 on).
+    field --time-field: ISO 8601 (2018-10-10 20:19:24+08:00; also with slashes or without dashes), RFC 2822, seconds
+    since 1970, or milliseconds since 1970 (numbers from 100000000000 on), as numbers or text. Without a zone it is UTC.
 
     Exit code 0: no record was rejected; 3: a record was rejected.
 

@@ -26,6 +26,7 @@ from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.config.keys import all_keys, flag_help, value_flag_help
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
+from stream_dedup.core.text.paths import FieldPath, PathError, parse_path
 from stream_dedup.files.form import FORMATS, Format, InputForm, checked_encoding
 from stream_dedup.files.same_file import STREAM, refuse_inputs_as_outputs
 
@@ -105,6 +106,21 @@ SEARCH = ("profile", "probes", "limit", "short_limit", "distance")
 """The flags that determine the search."""
 JUDGING = (*SEARCH, "window", "scope", "recrawl", "observe")
 """The flags that determine the rules of a log."""
+
+
+class OneField(click.ParamType):  # type: ignore[type-arg] # generic in the stubs alone
+    """The path of a field that is one value."""
+
+    name = "FIELD"
+
+    def convert(self, value: str | FieldPath, param: click.Parameter | None, ctx: click.Context | None) -> FieldPath:
+        """Read the path; where it cannot be read, say where and what to write."""
+        if isinstance(value, FieldPath):
+            return value
+        try:
+            return parse_path(value, one=True)
+        except PathError as error:
+            self.fail(f"{value!r}, {error}", param, ctx)
 
 
 def config_options(*names: str) -> Callable[[Callable[Concatenate[Config, _P], _R]], Callable[_P, _R]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
-from stream_dedup.cli.options import config_options, input_options
+from stream_dedup.cli.options import OneField, config_options, input_options
 from stream_dedup.cli.output import write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config.model import Config
+from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.files.form import InputForm
 from stream_dedup.files.output_file import STDOUT
 from stream_dedup.files.same_file import STREAM, refuse_inputs_as_outputs
@@ -17,12 +18,15 @@ from stream_dedup.files.same_file import STREAM, refuse_inputs_as_outputs
 @config_options("brokers")
 @click.option("--topic", metavar="TOPIC", help="Topic of the records (default: the first input topic).")
 @click.option(
-    "--key-field", metavar="FIELD", help="Field whose value becomes the record key; records without it have no key."
+    "--key-field",
+    metavar="FIELD",
+    type=OneField(),
+    help="Field whose text or number becomes the record key; records without it have no key.",
 )
 @input_options()
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 def command(
-    config: Config, topic: str | None, key_field: str | None, files: tuple[str, ...], *, form: InputForm
+    config: Config, topic: str | None, key_field: FieldPath | None, files: tuple[str, ...], *, form: InputForm
 ) -> None:
     """Send each line of FILEs, or of standard input (- or none), as one record.
 

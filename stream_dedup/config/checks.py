@@ -17,6 +17,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 
 from stream_dedup.config.keys import accepted_values
 from stream_dedup.core.rules import MAX_WINDOW_MS
+from stream_dedup.core.text.paths import PathError, check_path
 from stream_dedup.errors import UserError
 
 MAX_FIELD_WEIGHT = 16
@@ -182,9 +183,14 @@ def whole(value: object) -> object:
 
 
 def field_weights(weights: dict[str, int]) -> dict[str, int]:
-    """Check the weights of fields and return them."""
+    """Check the paths of fields and their weights, and return them."""
     for name, weight in weights.items():
-        if not name or not 1 <= weight <= MAX_FIELD_WEIGHT:
+        try:
+            check_path(name)
+        except PathError as error:
+            msg = f"field {name!r}, {error}"
+            raise ValueError(msg) from None
+        if not 1 <= weight <= MAX_FIELD_WEIGHT:
             msg = f"field {name!r} has weight {weight}"
             raise ValueError(msg)
     return weights

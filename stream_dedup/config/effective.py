@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 ARTICLE_ALL = "every text is short"
 """Shown for an article size that no text reaches."""
 
+MAX_VALUE_BYTES = 1_000_000
+"""Bytes of a value in a topic where no key sets a limit; articles have some KB."""
+
 KEEP_DEFAULT_MS = 8 * 24 * 3_600_000
 """The least default of ``groups.keep``, ms: the longest window in which groups are counted is a week."""
 
@@ -155,15 +158,15 @@ def index_settings_of(config: Config) -> IndexSettings:
     return IndexSettings(memory_mib=config.index.memory_mib, fold_entries=config.index.fold_entries)
 
 
-def input_format_of(config: Config) -> InputFormat:
-    """Return the format of the source records."""
+def input_format_of(config: Config, max_bytes: int = MAX_VALUE_BYTES) -> InputFormat:
+    """Return the format of the source records; ``max_bytes`` is their size limit where no key sets one."""
     from stream_dedup.core.text.decode import InputFormat  # noqa: PLC0415 - loads the core
 
     return InputFormat(
         kind=config.input.format,
         id_field=config.input.id_field,
         text_field=config.input.text_field,
-        max_bytes=config.input.max_bytes,
+        max_bytes=max_bytes if config.input.max_bytes is None else config.input.max_bytes,
         fields=tuple(config.input.fields),
         scope_field=config.input.scope_field,
     )

@@ -15,6 +15,7 @@ from stream_dedup.config import checks
 from stream_dedup.config.checks import MAX_FIELD_WEIGHT, ConfigError
 from stream_dedup.config.keys import PROFILE_DEFAULT, key
 from stream_dedup.core.model import BlockBits, TableCount
+from stream_dedup.core.text import paths
 
 MAX_TEXT_SIZE = 1_000_000
 """Characters: no text that is fingerprinted as short is longer."""
@@ -30,6 +31,10 @@ MAX_REPLICATION = 9
 
 _Topic = Annotated[str, AfterValidator(checks.topic_name)]
 _Topics = Annotated[list[_Topic], BeforeValidator(checks.split_list), Field(min_length=1)]
+_Path = Annotated[str, AfterValidator(paths.check_path)]
+_OnePath = Annotated[str, AfterValidator(paths.check_one_path)]
+_FIELD = "a field name, or a path such as conversations[].value"
+_ONE_FIELD = "a field name, or a path such as payload.after.id"
 _Seconds = Annotated[float, Field(ge=0.001, le=86_400, allow_inf_nan=False)]
 
 
@@ -150,21 +155,20 @@ class InputConfig(Section):
     """The format of a source record."""
 
     format: Literal["json", "text"] = key("json", "format of a record's value")
-    id_field: str = key("id", "field with the article's id", form="a field name", min_length=1)
-    text_field: str = key("text", "field with the article's text", form="a field name", min_length=1)
+    id_field: _OnePath = key("id", "field with the article's id", form=_ONE_FIELD)
+    text_field: _Path = key("text", "field with the article's text", form=_FIELD)
     fields: Annotated[dict[str, int], BeforeValidator(checks.split_weights), AfterValidator(checks.field_weights)] = (
         key(
             {},
             "fields that make up the text, with their weights; empty: text_field alone",
             form='a table such as { title = 3, text = 1 }, "title=3,text=1" in the environment',
-            note=f"weights 1 to {MAX_FIELD_WEIGHT}",
+            note=f"weights 1 to {MAX_FIELD_WEIGHT}; names may be paths, in quotes",
         )
     )
-    scope_field: str | None = key(
+    scope_field: _OnePath | None = key(
         None,
         "field with the site, tenant or thread: articles match only articles of the same scope",
-        form="a field name",
-        min_length=1,
+        form=_ONE_FIELD,
     )
     markup: Literal["plain", "html"] = key("plain", "markup of the texts")
     html_fields: Annotated[list[str], BeforeValidator(checks.split_list)] = key(
@@ -172,8 +176,13 @@ class InputConfig(Section):
         "fields that are HTML where the others are plain",
         form="field names, separated by commas in the environment",
     )
-    max_bytes: int = key(
-        1_000_000, "size of the largest value; a larger one is rejected", form="bytes", ge=1, le=MAX_RECORD_BYTES
+    max_bytes: int | None = key(
+        None,
+        "size of the largest value; a larger one is rejected",
+        form="bytes",
+        unset="1000000 (filter and calibrate: 67108864)",
+        ge=1,
+        le=MAX_RECORD_BYTES,
     )
 
 

@@ -14,31 +14,35 @@ import re
 from functools import lru_cache
 
 TOMBSTONE = "tombstone: the record has no value"
-TOO_LONG = "too long: {size} bytes, the limit is {limit}"
-RECORD_TOO_LARGE = "record too large: {size} bytes with key and headers, {limit} fit"
+TOO_LONG = "too long: {size} bytes, input.max_bytes is {limit}"
+LINE_TOO_LONG = "line too long: {size} bytes, the fixed limit is {limit}"
+RECORD_TOO_LARGE = "record too large: {size} bytes with key and headers, {limit} fit max.message.bytes"
 NOT_UTF8 = "invalid UTF-8 at byte {at}"
 NOT_ENCODED = "invalid {encoding} at character {at}"
 """Of a line that ``--encoding`` decodes."""
 NOT_JSON = "invalid JSON"
-TOO_DEEP = "JSON nested deeper than {limit}"
+TOO_DEEP = "JSON nested deeper than the fixed limit of {limit}"
 NOT_OBJECT = "JSON value is no object but {kind}"
 NO_TEXT = "text field {field} is missing"
 NOT_TEXT = "text field {field} is no text but {kind}"
 NO_TEXTS = "none of the text fields {field} is there"
 NOT_SCOPE = "scope field {field} is neither text nor a number but {kind}"
 NO_TIME = "no time in field {field}"
+UNKNOWN_TIME = "the time in field {field} has no known form"
 EMPTY_TEXT = "empty text"
 ROW_LENGTH = "row of {size} fields, the header has {limit}"
 NOT_ROW = "invalid row: {problem}"
 FEATURELESS_REASON = "text without words"
 """Where the rules reject text without features."""
-LONG_ID = "id too long: {size} bytes, the limit is {limit}"
+NOT_ID = "id field {field} is neither text nor a number but {kind}"
+LONG_ID = "id too long: {size} bytes, the fixed limit is {limit}"
 DEFECT = "a defect in the native core"
 """Where it panicked; what it said may quote the record, and is on standard error."""
 
 _CODES = {
     TOMBSTONE: "no_value",
     TOO_LONG: "too_large",
+    LINE_TOO_LONG: "too_large",
     RECORD_TOO_LARGE: "too_large",
     NOT_UTF8: "invalid_utf8",
     NOT_ENCODED: "invalid_encoding",
@@ -49,11 +53,13 @@ _CODES = {
     NO_TEXTS: "missing_field",
     NOT_TEXT: "invalid_field",
     NOT_SCOPE: "invalid_scope",
-    NO_TIME: "invalid_time",
+    NO_TIME: "missing_time",
+    UNKNOWN_TIME: "invalid_time",
     EMPTY_TEXT: "empty_text",
     ROW_LENGTH: "invalid_row",
     NOT_ROW: "invalid_row",
     FEATURELESS_REASON: "no_words",
+    NOT_ID: "invalid_id",
     LONG_ID: "id_too_long",
     DEFECT: "defect",
 }
@@ -67,7 +73,7 @@ _FORMS = {
     "limit": r"[\d.e+-]+",
     "at": r"\d+",
     "field": ".+",
-    "kind": "[a-z ]+",
+    "kind": "[A-Za-z ]+",
     "encoding": "[A-Za-z0-9_-]+",
     "problem": "[a-z ]+",
 }

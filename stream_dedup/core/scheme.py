@@ -43,7 +43,7 @@ Treat = Literal["keep", "drop", "token"]
 """What normalising does with URLs, numbers and so on: keep each, drop it, or replace it by one token for its kind."""
 
 _STEPS = {
-    "decode": "json-or-text/1",
+    "decode": "json-or-text/2",
     "normalise": "nfkc-casefold-unicode14/1",
     "hash": "xxh3-128-seeds-2n-2n+1/1",
     "margins": "8-steps-of-4-bits/1",

@@ -23,9 +23,8 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,8 +35,9 @@ from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, LogRecord, Payload, encode, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import FILES_LOG_PREFIX, ROW_BITS, Judgement, LogOffset, Status, Verdict
-from stream_dedup.core.reasons import NO_TIME, NOT_UTF8
-from stream_dedup.core.text.decode import RawRecord, parse_object
+from stream_dedup.core.reasons import NOT_UTF8
+from stream_dedup.core.text.decode import RawRecord, has_text
+from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.cores import thread_count
 from stream_dedup.errors import UserError
 from stream_dedup.files.form import InputForm
@@ -50,10 +50,11 @@ from stream_dedup.files.inputs import (
     read_batches,
     total_bytes,
 )
-from stream_dedup.files.lines import AnyLine, UnreadLine
+from stream_dedup.files.lines import MAX_LINE_BYTES, AnyLine, UnreadLine
 from stream_dedup.files.output_file import STDOUT
-from stream_dedup.files.outputs import Outputs, has_text, rejected_line, with_verdict
+from stream_dedup.files.outputs import Outputs, rejected_line, with_verdict
 from stream_dedup.files.same_file import refuse_inputs_as_outputs, refuse_outputs_inside
+from stream_dedup.files.times import time_at
 from stream_dedup.folders import TemporaryFolder
 from stream_dedup.index import LogIndex
 from stream_dedup.interpreter import short_pauses
@@ -61,10 +62,6 @@ from stream_dedup.threads import FingerprintThreads
 
 LOOK_AHEAD = 2
 """Batches submitted for each thread: one that is fingerprinted, one that waits. More would only use memory."""
-LEAST_MILLISECONDS = 100_000_000_000
-"""A number from this one on is milliseconds (1973 and later), a smaller one seconds (until the year 5138)."""
-MAX_TIME_MS = 253_402_300_800_000
-"""The year 10000, the end of ISO 8601."""
 _NOT_UTF8 = NOT_UTF8.partition("{")[0]
 
 ReadTime = Callable[[], int]
@@ -77,7 +74,7 @@ class FilterOptions:
 
     inputs: tuple[str, ...] = (STDIN,)
     index: Path | None = None
-    time_field: str | None = None
+    time_field: FieldPath | None = None
     outputs: Mapping[Verdict, Path | None] = field(default_factory=dict)
     settings: tuple[Path, ...] = ()
     """Files of the configuration: they are inputs too, which no output may replace."""
@@ -153,7 +150,7 @@ def filter_files(
         stack.callback(outputs.discard)
         outputs.open()
         index = stack.enter_context(_index(config, options.index))
-        maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config))
+        maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config, MAX_LINE_BYTES))
         fingerprinter = stack.enter_context(FingerprintThreads(threads, maker))
         judging = stack.enter_context(_judging())
         stack.enter_context(short_pauses(collects=False))
@@ -261,7 +258,7 @@ class _Call:
         self._tally = tally
         self._time_field = options.time_field
         self._plain = options.plain
-        self._format = input_format_of(config)
+        self._format = input_format_of(config, MAX_LINE_BYTES)
         self._observe = config.match.observe
         self._topic_id = uuid.uuid4().bytes
 
@@ -311,11 +308,8 @@ class _Call:
     def _output_line(self, line: AnyLine, judgement: Judgement, fingerprint: int) -> bytes:
         if self._plain and isinstance(line, bytes):
             return line + b"\n"
-        if judgement.verdict is Verdict.REJECTED and not has_text(line, self._format):
+        if isinstance(line, UnreadLine) or (judgement.verdict is Verdict.REJECTED and not has_text(line, self._format)):
             return rejected_line(line, judgement.reason)
-        if isinstance(line, UnreadLine):
-            msg = "a line that is not read has no text"
-            raise TypeError(msg)
         return with_verdict(line, judgement, fingerprint)
 
     def _times(self, lines: LineBatch, columns: Columns) -> tuple[int | I64, dict[int, str]]:
@@ -327,31 +321,12 @@ class _Call:
             if isinstance(line, UnreadLine):
                 unreadable[row] = line.reason
             elif self._time_field is not None and columns.statuses[row] != Status.REJECTED:
-                record = parse_object(line, self._format, [self._time_field])
-                time = time_ms(record.get(self._time_field)) if isinstance(record, dict) else None
-                if time is None:
-                    unreadable[row] = NO_TIME.format(field=self._time_field)
+                time = time_at(line, self._time_field)
+                if isinstance(time, str):
+                    unreadable[row] = time
                 else:
                     times[row] = time
         return (now if self._time_field is None else times), unreadable
-
-
-def time_ms(value: Any) -> int | None:  # noqa: ANN401 - whatever a JSON field holds
-    """Return the time in a field in milliseconds since 1970, or None where the value is not a time.
-
-    A text is ISO 8601 (UTC without a zone). A number is seconds since 1970, or milliseconds from
-    ``LEAST_MILLISECONDS`` on.
-    """
-    if isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value.strip())
-        except ValueError:
-            return None
-        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        return round(moment.timestamp() * 1000)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MAX_TIME_MS:
-        return None
-    return round(value if abs(value) >= LEAST_MILLISECONDS else value * 1000)
 
 
 def _fingerprinted(

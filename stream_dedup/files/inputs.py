@@ -307,7 +307,9 @@ class _Input:
             with os.fdopen(os.dup(self._descriptor), "rb") as file:
                 yield from parquet_rows(file, self.name, report)
             return
-        chunks, head, found = self.content(progress), b"", None
+        # A step of unpacking or decoding may make nothing; here that would be the end.
+        chunks = filter(lambda chunk: chunk is None or chunk, self.content(progress))
+        head, found = b"", None
         while found is None:
             chunk = next(chunks, b"")
             if chunk is None:

@@ -77,7 +77,7 @@ class _Scanner:
         """The depth at which a record ends: 1 in an array, 0 for an object that is a document."""
         self._in_string = self._escaped = False
         self._record = CutPieces()
-        self._read = 0
+        self._read = self._record_at = 0
 
     def feed(self, chunk: bytes) -> Iterator[AnyLine]:
         """Yield the records that end in these bytes."""
@@ -89,11 +89,13 @@ class _Scanner:
                 at = self._string(chunk, at)
             elif self._depth == 0:
                 at = begin = self._begin(chunk, at)
+                self._record_at = self._read + begin + self._floor
             else:
                 at, end = self._sign(chunk, at)
                 if end is not None:
                     yield from self._ended(chunk[begin:end])
                     begin = at
+                    self._record_at = self._read + begin + self._floor
         if self._depth:
             self._record.append(chunk[begin:])
         self._read += len(chunk)
@@ -105,7 +107,10 @@ class _Scanner:
             UserError: it does.
         """
         if self._depth:
-            msg = f"input {self._name}: its JSON ends too early; the file is not complete, get it again"
+            msg = (
+                f"input {self._name}: its JSON ends too early, in the record that begins at byte {self._record_at}; "
+                "get the file again if it was cut off, or close the bracket or quotation mark that is open there"
+            )
             raise UserError(msg)
 
     def _string(self, chunk: bytes, at: int) -> int:
@@ -170,7 +175,8 @@ class _Scanner:
 
     def _wrong(self, at: int, what: str) -> UserError:
         return UserError(
-            f"input {self._name}: not JSON at byte {self._read + at} ({what}); repair it there, or write JSON Lines"
+            f"input {self._name}: not JSON at byte {self._read + at} ({what}); repair it there, or read each line as a "
+            "record with --format jsonl"
         )
 
 

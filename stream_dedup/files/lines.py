@@ -3,15 +3,16 @@
 Rules:
 
 * Of a line longer than ``MAX_LINE_BYTES``, only the beginning and the length are kept in memory.
-* A byte order mark at the beginning of a line is removed: files that begin with one are concatenated.
+* Byte order marks before and behind a line are removed: files that begin with one are concatenated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from stream_dedup.core.reasons import TOO_LONG
+from stream_dedup.core.reasons import LINE_TOO_LONG
 from stream_dedup.core.text.decode import BYTE_ORDER_MARK, is_blank
 
 MAX_LINE_BYTES = 64 << 20
@@ -20,6 +21,8 @@ KEPT_BYTES = 64 << 10
 """Bytes of a longer line that are kept for its output line."""
 
 _SPACE = b" \t\r\n"
+_MARKS = re.compile(rb"(?:[ \t\r\n]++|\xef\xbb\xbf)*+")
+_MARKS_BACKWARDS = re.compile(rb"(?:[ \t\r\n]++|\xbf\xbb\xef)*+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +46,16 @@ def unread(line: bytes, reason: str) -> UnreadLine:
 
 def too_long(head: bytes, length: int) -> UnreadLine:
     """Return a line of which only the head was kept."""
-    return UnreadLine(head[:KEPT_BYTES], length, TOO_LONG.format(size=length, limit=MAX_LINE_BYTES))
+    return UnreadLine(head[:KEPT_BYTES], length, LINE_TOO_LONG.format(size=length, limit=MAX_LINE_BYTES))
 
 
 def stripped(line: bytes) -> bytes:
-    """Return a line without white space around it, and without the byte order marks before it."""
+    """Return a line without the white space and the byte order marks around it."""
     line = line.strip(_SPACE)
-    while line.startswith(BYTE_ORDER_MARK):
-        line = line.removeprefix(BYTE_ORDER_MARK).strip(_SPACE)
+    if line.startswith(BYTE_ORDER_MARK):
+        line = _MARKS.sub(b"", line, 1)
+    if line.endswith(BYTE_ORDER_MARK):
+        line = _MARKS_BACKWARDS.sub(b"", line[::-1], 1)[::-1]
     return line
 
 
@@ -62,39 +67,36 @@ def lines(
     ``divided`` divides a line with a byte order mark between objects: that of a file without a last line feed, to
     which another file was appended. What follows the mark counts as a line of its own.
     """
-    number = 0
-    for ended in _ended_lines(chunks):
-        if ended is None:
-            yield None
-            continue
-        for whole in ended:
-            number += 1
-            line = whole
-            if isinstance(line, bytes):
-                line = line.strip(_SPACE)
-                if line.startswith(BYTE_ORDER_MARK):
-                    line = stripped(line)
-                if is_blank(line):
-                    continue
-                if BYTE_ORDER_MARK in line:
-                    for part in divided(line):
-                        yield number, part
-                        number += 1
-                    number -= 1
-                    continue
-            yield number, line
+
+    def records(line: AnyLine) -> Sequence[AnyLine]:
+        if isinstance(line, UnreadLine):
+            return (line,)
+        line = stripped(line)
+        if is_blank(line):
+            return ()
+        return divided(line) if BYTE_ORDER_MARK in line else (line,)
+
+    return _numbered(chunks, records)
 
 
 def whole_lines(chunks: Iterable[bytes | None]) -> Iterator[Numbered | None]:
     """Yield number, from 1, and content of each line without its line feed, blank ones too; pass ``None`` on."""
-    number = 0
+    return _numbered(chunks, lambda line: (line,))
+
+
+def _numbered(
+    chunks: Iterable[bytes | None], records: Callable[[AnyLine], Sequence[AnyLine]]
+) -> Iterator[Numbered | None]:
+    """Yield the records of each line with their numbers, in which a line without one counts; pass ``None`` on."""
+    number = 1
     for ended in _ended_lines(chunks):
         if ended is None:
             yield None
             continue
         for line in ended:
-            number += 1
-            yield number, line
+            found = records(line)
+            yield from enumerate(found, number)
+            number += len(found) or 1
 
 
 def _ended_lines(chunks: Iterable[bytes | None]) -> Iterator[list[AnyLine] | None]:

@@ -27,7 +27,6 @@ from typing import Any
 import orjson
 
 from stream_dedup.core.model import Judgement, Verdict
-from stream_dedup.core.text.decode import InputFormat, parse_object
 from stream_dedup.files.lines import KEPT_BYTES, AnyLine, UnreadLine
 from stream_dedup.files.output_file import STDOUT, OutputTarget, output_to, unwritten
 
@@ -61,12 +60,6 @@ def rejected_line(line: AnyLine, reason: str | None) -> bytes:
     else:
         said |= _as_json(line.head if isinstance(line, UnreadLine) else line)
     return orjson.dumps({MEMBER: said}) + b"\n"
-
-
-def has_text(line: AnyLine, fmt: InputFormat) -> bool:
-    """Return whether a line is a JSON object with a text."""
-    record = None if isinstance(line, UnreadLine) else parse_object(line, fmt, fmt.text_fields)
-    return isinstance(record, dict) and any(isinstance(record.get(name), str) for name in fmt.text_fields)
 
 
 def without_member(line: bytes) -> bytes:

@@ -8,12 +8,14 @@ A value becomes:
     string                  the text
     binary                  the text, if it is UTF-8 (some writers do not say that a column is text), otherwise
                             {"base64": "…"}
-    date, time, timestamp   text as ISO 8601, to the microsecond, with the offset of the column's time zone
+    date, time, timestamp   text as ISO 8601, to the microsecond, with the offset of the column's time zone (UTC where
+                            this machine does not know it)
     duration                seconds
     list, struct            array, object
     map                     object; an array of [key, value] where the keys are neither text nor integers
 
-A row with a value that none of this holds (a year after 9999, text that is not UTF-8) is rejected with a reason.
+A row with a value that none of this holds (a year after 9999, text that is not UTF-8) is rejected with a reason and
+with its other columns, so that it can be found.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import base64
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from typing import IO, Any
@@ -38,6 +41,8 @@ BATCH_ROWS = 64
 _BUFFER_BYTES = 1 << 20
 """Bytes of each column that are read at once."""
 _VALUE = "a value that JSON does not have"
+_UNMADE = (ValueError, OverflowError, TypeError)
+"""What such a value is where it is made."""
 
 
 def opened(file: Any, name: str) -> Any:  # noqa: ANN401 - pyarrow has no types; a path or a file
@@ -98,14 +103,25 @@ def _lines(batch: Any, *, as_objects: bool) -> Iterator[AnyLine]:  # noqa: ANN40
     try:
         made = _values(batch, as_objects=as_objects)
         objects = [_json(row) for row in made]
-    except (ValueError, OverflowError, TypeError):
+    except _UNMADE:
         if batch.num_rows == 1:
-            yield unread(b"", NOT_ROW.format(problem=_VALUE))
+            yield unread(_other_columns(batch, as_objects=as_objects), NOT_ROW.format(problem=_VALUE))
             return
         for at in range(batch.num_rows):
             yield from _lines(batch.slice(at, 1), as_objects=as_objects)
     else:
         yield from (one if len(one) <= MAX_LINE_BYTES else too_long(one, len(one)) for one in objects)
+
+
+def _other_columns(row: Any, *, as_objects: bool) -> bytes:  # noqa: ANN401 - as above
+    """Return the columns of a row that can be made."""
+    others: dict[str, Any] = {}
+    for name in row.schema.names:
+        with suppress(*_UNMADE):
+            (value,) = _values(row.select([name]), as_objects=as_objects)
+            _json(value)
+            others |= value
+    return _json(others)
 
 
 def _values(batch: Any, *, as_objects: bool) -> list[dict[str, Any]]:  # noqa: ANN401 - as above
@@ -134,13 +150,13 @@ def _other(value: object) -> object:
 
 
 def _target(column: Any) -> Any:  # noqa: ANN401 - as above
-    """Return the type of a column in which nanoseconds are microseconds: Python has no others."""
+    """Return the type of a column without nanoseconds and unknown time zones, which Python does not have."""
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
     types = pa.types
     made = column
-    if types.is_timestamp(column) and column.unit == "ns":
-        made = pa.timestamp("us", column.tz)
+    if types.is_timestamp(column):
+        made = pa.timestamp("us" if column.unit == "ns" else column.unit, _known_zone(column.tz))
     elif types.is_time64(column):
         made = pa.time64("us")
     elif types.is_duration(column) and column.unit == "ns":
@@ -153,6 +169,16 @@ def _target(column: Any) -> Any:  # noqa: ANN401 - as above
     elif types.is_map(column):
         made = pa.map_(column.key_type, _target(column.item_type))
     return made
+
+
+def _known_zone(name: str | None) -> str | None:
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    try:
+        pa.lib.string_to_tzinfo(name or "UTC")
+    except (LookupError, ValueError):
+        return "UTC"
+    return name
 
 
 def _has_plain_maps(columns: list[Any]) -> bool:

@@ -14,6 +14,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, NoReturn
+from unicodedata import category
 
 from stream_dedup.core.text.decode import BYTE_ORDER_MARK
 from stream_dedup.errors import UserError
@@ -35,6 +36,16 @@ class _Foreign(NamedTuple):
     name: str
     remedy: str
     offset: int = 0
+
+    def begins(self, head: bytes) -> bool:
+        """Whether this is the format of an input.
+
+        Letters and digits alone are a text, too (a column ``ORCID``, an id ``WEBP-1``) unless there are control
+        characters near them, as in all formats that begin so.
+        """
+        if self.offset == _ZIP_NAME and not head.startswith(b"PK"):
+            return False
+        return head.startswith(self.magic, self.offset) and not (self.magic.isalnum() and _controls(head) == 0)
 
 
 _OCR = "recognise its text: tesseract {file} - | jq -cRs '{{text: .}}' > {lines}"
@@ -97,7 +108,7 @@ _FOREIGN = (
     _Foreign(b"\x1f\x8b", "gzip in a compressed file", _TWICE.format("gzip")),
     _Foreign(b"\x28\xb5\x2f\xfd", "zstd in a compressed file", _TWICE.format("zstd")),
     _Foreign(b"\xfd7zXZ\0", "xz in a compressed file", _TWICE.format("xz")),
-    _Foreign(b"BZh91AY&SY", "bzip2 in a compressed file", _TWICE.format("bzip2")),
+    *(_Foreign(b"BZh%d1AY&SY" % level, "bzip2 in a compressed file", _TWICE.format("bzip2")) for level in range(1, 10)),
     _Foreign(b"\x89PNG\r\n\x1a\n", "an image (PNG)", _OCR),
     _Foreign(b"\xff\xd8\xff", "an image (JPEG)", _OCR),
     _Foreign(b"GIF87a", "an image (GIF)", _OCR),
@@ -119,6 +130,9 @@ _FOREIGN = (
     *(_Foreign(begin, "zip", "unpack it: unzip -p {file} > {lines}") for begin in (b"PK\x03\x04", b"PK\x05\x06")),
 )
 
+_LETTERS = tuple(foreign.magic for foreign in _FOREIGN if foreign.magic.isalnum() and not foreign.offset)
+"""First bytes that are letters: what follows them decides."""
+
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -137,6 +151,8 @@ _RECORD = re.compile(rb'\{(?:"|[ \t\r]++[^\0])')
 """The beginning of a line of JSON Lines."""
 _LEADING = re.compile(rb"(?:\s|" + BYTE_ORDER_MARK + rb")*+")
 _ARRAY = re.compile(rb'\[\s*+(?:[{\["\]]|(?:null|true|false|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*[,\]])')
+_ARRAY_OF_OBJECTS = re.compile(rb"\[\s*+\{")
+"""The same where lines need not be records: a text may begin with ``[1]`` or ``[[``."""
 _OBJECT_OF_LINES = re.compile(rb"\{[ \t\r]*+\n|\x1e")
 """The beginning of an object over several lines, or of a JSON text sequence (RFC 7464)."""
 _UNDECIDED = re.compile(rb"(?:\{[ \t\r]*+|\[\s*+[-+.\w]*+\s*+|<[^>\n]{0,64}|\xef\xbb?)?\Z")
@@ -184,7 +200,8 @@ def recognised(head: bytes, name: str, form: InputForm, *, of_records: bool, end
         return "parquet"
     found = _LEADING.match(head)
     begin = 0 if found is None else found.end()
-    if _ARRAY.match(head, begin) or _OBJECT_OF_LINES.match(head, begin):
+    array = _ARRAY if of_records else _ARRAY_OF_OBJECTS
+    if array.match(head, begin) or _OBJECT_OF_LINES.match(head, begin):
         return "json"
     if not ended and _UNDECIDED.match(head, begin) and len(head) < MAX_SPACE_BYTES:
         return None
@@ -203,7 +220,7 @@ def _needs_more(head: bytes) -> bool:
     if _RECORD.match(head):
         return False
     begins = any(foreign.magic != head and foreign.magic.startswith(head) for foreign in _FOREIGN if not foreign.offset)
-    return begins or (len(head) < HEAD_BYTES and b"\n" not in head)
+    return begins or (len(head) < HEAD_BYTES and (b"\n" not in head or head.startswith(_LETTERS)))
 
 
 def _screen(head: bytes, name: str, form: InputForm) -> None:
@@ -216,8 +233,7 @@ def _screen(head: bytes, name: str, form: InputForm) -> None:
         msg = f"input {name}: this is Parquet, which has no other encoding; leave out --encoding"
         raise UserError(msg)
     for foreign in _FOREIGN:
-        within = foreign.offset != _ZIP_NAME or head.startswith(b"PK")
-        if within and head.startswith(foreign.magic, foreign.offset):
+        if foreign.begins(head[:HEAD_BYTES]):
             _refuse(name, foreign.name, foreign.remedy)
     _screen_encoding(head, name, form.encoding)
 
@@ -246,20 +262,32 @@ def _is_text_in(head: bytes, encoding: str) -> bool:
     low, high = head[::2].count(0), head[1::2].count(0)
     if high <= low if encoding == "utf-16-le" else low <= high and encoding == "utf-16-be":
         return False
-    if not low + high:
-        return False
+    if not low + high or (low + high < len(head) / 4 and _decoded(head, "utf-8") is not None):
+        return False  # UTF-8 with a zero byte or two
+    text = _decoded(head, encoding)
+    return (
+        text is not None
+        and bool(text.strip())
+        and all(one.isprintable() or one.isspace() or category(one) == "Cf" for one in text)
+    )
+
+
+def _decoded(head: bytes, encoding: str) -> str | None:
+    """Return the text that this is in an encoding; its last character may be cut off."""
     try:
-        text = codecs.getincrementaldecoder(encoding)().decode(head)
+        return codecs.getincrementaldecoder(encoding)().decode(head)
     except UnicodeDecodeError:
-        return False
-    return bool(text.strip()) and all(one.isprintable() or one.isspace() for one in text)
+        return None
 
 
 def _is_binary(head: bytes) -> bool:
     """Whether this is no text. Lines of JSON may contain anything, and a truncated file begins with zeros."""
     begins_record = head.lstrip()[:1] in {b"{", b"["} or b"\n{" in head
-    controls = len(head) - len(head.translate(None, _CONTROLS))
-    return not begins_record and b"\0" in head.strip(b"\0") and controls > _CONTROL_SHARE * len(head)
+    return not begins_record and b"\0" in head.strip(b"\0") and _controls(head) > _CONTROL_SHARE * len(head)
+
+
+def _controls(head: bytes) -> int:
+    return len(head) - len(head.translate(None, _CONTROLS))
 
 
 def _refuse(name: str, what: str, remedy: str) -> NoReturn:

@@ -76,7 +76,8 @@ def lines_archive(path: str, name: str | None, progress: Progress, form: InputFo
     if first is None:
         return None
     beginning = _beginning(first)
-    if first.unit == "row" and len(ENTRY_COLUMNS.intersection(orjson.loads(beginning or b"{}"))) > 1:
+    is_row = first.unit == "row" and isinstance(first.lines[0], bytes)
+    if is_row and len(ENTRY_COLUMNS.intersection(orjson.loads(beginning))) > 1:
         msg = f"input {printable(path)}: this is Parquet with entries; name a file of it that is not compressed"
         raise UserError(msg)
     identity = identity_of(beginning, name)

@@ -17,9 +17,11 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from stream_dedup import __version__
+from stream_dedup.config.effective import input_format_of
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.serve.api import add_api
 from stream_dedup.serve.bodies import JsonRoute
+from stream_dedup.serve.given import name_paths
 from stream_dedup.serve.limits import Gate
 from stream_dedup.serve.pages import add_pages
 from stream_dedup.serve.pages.connecting import ServicePages
@@ -51,6 +53,7 @@ def make_app(service: Service, token: Token | None) -> Gate:
         redirect_slashes=False,
     )
     app.router.route_class = JsonRoute
+    app.state.name_paths = name_paths(input_format_of(service.config))
     app.add_exception_handler(ProblemError, on_problem)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(RequestValidationError, on_invalid)

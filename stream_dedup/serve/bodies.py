@@ -12,14 +12,13 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from stream_dedup.core.text.decode import InputFormat, parse_object
+from stream_dedup.core.text.decode import parse_object
 from stream_dedup.serve.problems import in_body, invalid, unsupported
 
 SMALL_BODY = 64 << 10
 """Bytes that are parsed at once: 10 ms at most. The largest body takes more than a second where it is all brackets."""
 JSON = "application/json"
 UTF8_NAMES = frozenset({"utf-8", "utf8"})
-_FORMAT = InputFormat(id_field="")
 
 
 class JsonRoute(APIRoute):
@@ -61,9 +60,9 @@ async def _parsed(request: Request) -> dict[str, Any]:
         raise invalid(msg)
     require_type(request, JSON)
     if len(body) > SMALL_BODY:  # other clients are answered meanwhile
-        parsed = await asyncio.to_thread(parse_object, body, _FORMAT)
+        parsed = await asyncio.to_thread(parse_object, body, request.app.state.name_paths)
     else:
-        parsed = parse_object(body, _FORMAT)
+        parsed = parse_object(body, request.app.state.name_paths)
     if isinstance(parsed, str):
         msg = "the body is not a JSON object that can be read"
         raise invalid(msg, in_body((), parsed))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import orjson
 from pydantic import (
@@ -25,6 +25,7 @@ from pydantic.config import JsonDict
 
 from stream_dedup.core.rules import COPIES_LIMIT
 from stream_dedup.core.text.decode import InputFormat, RawRecord
+from stream_dedup.core.text.paths import FieldPath, parse_path, with_value
 from stream_dedup.serve.problems import JsonPath, in_body, invalid
 
 MAX_CHECKED = 500
@@ -39,14 +40,14 @@ _Text = Annotated[Any, WithJsonSchema({"type": "string"})]
 
 
 def _id_or_scope(value: Any) -> str | int | None:  # noqa: ANN401 - a JSON value
-    """Return text or a whole number. A worker takes the digits of another number as written; parsing has lost them."""
+    """Return text; a number was made a text where the body was read (``name_paths``)."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, str | int)):
-        msg = "must be text or a whole number"
+        msg = "must be text or a number"
         raise ValueError(msg)
     return value
 
 
-_ID_SCHEMA: JsonDict = {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]}
+_ID_SCHEMA: JsonDict = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "null"}]}
 # Not a union: its errors name its types, which no request has.
 _IdOrScope = Annotated[str | int | None, PlainValidator(_id_or_scope), WithJsonSchema(_ID_SCHEMA)]
 _Fields = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}})]
@@ -150,13 +151,38 @@ def record_of(article: GivenArticle, fmt: InputFormat) -> GivenRecord:
         text = article.text if isinstance(article.text, str) else None
         key = None if article.id is None else str(article.id).encode("utf-8", "backslashreplace")
         return GivenRecord(key, None if text is None else text.encode("utf-8", "surrogatepass"))
-    values = dict(article.fields or {})
+    values: object = article.fields or {}
     fields = {"text": fmt.text_field, "id": fmt.id_field, "scope": fmt.scope_field}
-    given = {name: field for name, field in fields.items() if name in article.model_fields_set and field is not None}
-    return GivenRecord(None, _as_json(values | {field: getattr(article, name) for name, field in given.items()}))
+    for name, field in fields.items():
+        if name in article.model_fields_set and field is not None:
+            values = with_value(values, parse_path(field).steps, getattr(article, name))
+    return GivenRecord(None, _as_json(values))
 
 
-def _as_json(values: dict[str, Any]) -> bytes:
+def fields_of(texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of an article that has these texts, each at the path of a field."""
+    fields: object = {}
+    for name, text in texts.items():
+        fields = with_value(fields, parse_path(name).steps, text)
+    return cast("dict[str, Any]", fields)
+
+
+def name_paths(fmt: InputFormat) -> list[FieldPath]:
+    """Return where requests have ids and scopes: a number there is the text that it is in a source record.
+
+    Not where a text of the record is, too: a number is no text there.
+    """
+    texts = [parse_path(field) for field in fmt.text_fields]
+    own = [parse_path(field) for field in (fmt.id_field, fmt.scope_field) if field is not None]
+    own = [path for path in own if not any(map(path.is_in, texts))]
+    paths = []
+    for place in (("articles", None), ("a",), ("b",), ()):
+        paths += [FieldPath(name, (*place, name)) for name in ("id", "scope")]
+        paths += [FieldPath(path.name, (*place, "fields", *path.steps)) for path in own]
+    return paths
+
+
+def _as_json(values: object) -> bytes:
     """Return JSON; half surrogates, which orjson refuses, stay as escapes, and the decoder reads them."""
     try:
         return orjson.dumps(values)

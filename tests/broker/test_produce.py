@@ -44,16 +44,16 @@ def nothing(_count: int) -> None:
 def test_lines_go_as_they_are(
     config: Config, admin: KafkaAdminClient, flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Bytes are not touched, broken lines go as well, blank ones do not; the key is the field's value."""
+    """Bytes are not touched, broken lines go as well, blank ones do not; the key is the id in the field."""
     create_topics(admin, config)
     file = tmp_path / "lines"
-    file.write_bytes(b'{"id": "a", "text": "x"}\r\n\n \t\x0b\r\n{"id": 7}\n\xff\xfe\nno json\n[1]\n{"id": "last"}')
+    file.write_bytes(b'{"id": "a", "text": "x"}\r\n\n \t\x0b\r\n{"id": 7.0}\n\xff\xfe\nno json\n[1]\n{"id": "last"}')
     name = config.topics.input[0]
     assert run(["produce", flags[0], f"--topic={name}", "--key-field=id", str(file)]) == EXIT_OK
     assert capsys.readouterr().out == f"6 records sent to {name}\n"
     assert records_of(config, name) == [
         (b"a", b'{"id": "a", "text": "x"}'),
-        (b"7", b'{"id": 7}'),
+        (b"7", b'{"id": 7.0}'),
         (None, b"\xff\xfe"),
         (None, b"no json"),
         (None, b"[1]"),

@@ -167,6 +167,24 @@ def test_far_and_its_number_take_each_other(tmp_path: Path, given: str, missing:
         (f'[features]\nkind = "chars"\nstop_words = "{__file__}"\n', "features.stop_words", "characters"),
         ('[match]\nprofile = "comment"\n[features]\ntop_k = 5\n', "features.top_k", "every text is short"),
         ("[input]\nfields = { title = 99 }\n", "input.fields", "1 to 16"),
+        (
+            "[input]\nid_field = 'a..b'\n",
+            "input.id_field = 'a..b'",
+            "at character 3: a step without a name; remove",
+        ),
+        (
+            "[input]\nid_field = 'ids[]'\n",
+            "input.id_field = 'ids[]'",
+            "at character 4: all elements are several",
+        ),
+        ("[input]\nscope_field = 'a[].b'\n", "input.scope_field = 'a[].b'", "at character 2: all elements are several"),
+        (
+            "[input]\ntext_field = 'a.0'\n",
+            "input.text_field = 'a.0'",
+            "at character 3: 0 can be an element",
+        ),
+        ("[input]\ntext_field = ''\n", "input.text_field = ''", "at character 1: a field without a name"),
+        ("[input]\nfields = { a = 1, 'b[' = 2 }\n", "input.fields", "field 'b[', at character 2: a [ without a ]"),
         ("[features]\ntables = 5\n", "features.tables", "4, 8 or 16"),
         ("[features]\nblock_bits = 18\n", "features.block_bits", "16, 20 or 24"),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -112,6 +113,18 @@ def test_what_the_core_is_given_is_what_the_sections_say() -> None:
     assert (fmt.id_field, fmt.text_fields, fmt.scope_field) == ("url", ("title", "body"), "site")
     assert (settings.field_weights, settings.html, settings.scope_field) == ((3, 1), (False, True), "site")
     assert settings.long.features.top_k == 50
+
+
+def test_fields_may_be_paths_from_every_source(tmp_path: Path) -> None:
+    """A file names them in quotes; the environment and flags as they are."""
+    path = tmp_path / "c.toml"
+    path.write_text("[input]\nfields = { '_source.title' = 3, 'talk[].says' = 1 }\nhtml_fields = ['talk[].says']\n")
+    config = load_config(path, {"input": {"id_field": r"a\.b"}}, {"STREAM_DEDUP_INPUT__SCOPE_FIELD": "meta[0].site"})
+    fmt, settings = input_format_of(config), fingerprint_settings_of(config)
+    assert (fmt.id_field, fmt.scope_field) == (r"a\.b", "meta[0].site")
+    assert (fmt.text_fields, settings.html) == (("_source.title", "talk[].says"), (False, True))
+    config = load_config(None, {}, {"STREAM_DEDUP_INPUT__FIELDS": "_source.title=3, talk[].says=1"})
+    assert input_format_of(config).text_fields == ("_source.title", "talk[].says")
 
 
 def test_weights_of_fields_come_from_the_environment_too() -> None:

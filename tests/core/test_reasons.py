@@ -30,6 +30,8 @@ FIELDS = InputFormat(fields=("title", "body"), scope_field="site", max_bytes=5_0
         (b'{"title": "a", "site": []}', "invalid_scope"),
         (b'{"title": " "}', "empty_text"),
         (b'{"id": "%s", "title": "a"}' % (b"x" * 600), "id_too_long"),
+        (b'{"id": NaN, "title": "a"}', "invalid_id"),
+        (b'{"title": Infinity}', "invalid_field"),
     ],
 )
 def test_every_rejection_of_decoding_has_a_code(value: bytes | None, code: str) -> None:
@@ -50,8 +52,10 @@ def test_one_field_that_is_missing() -> None:
 @pytest.mark.parametrize(
     ("reason", "code"),
     [
-        ("record too large: 1048588 bytes with key and headers, 1048576 fit", "too_large"),
-        ("no time in field published", "invalid_time"),
+        ("record too large: 1048588 bytes with key and headers, 1048576 fit max.message.bytes", "too_large"),
+        ("no time in field published", "missing_time"),
+        ("the time in field published has no known form", "invalid_time"),
+        ("line too long: 70000000 bytes, the fixed limit is 67108864", "too_large"),
         ("text without words", "no_words"),
         ("a defect in the native core", "defect"),
         ("invalid UTF-8 at byte 27", "invalid_utf8"),

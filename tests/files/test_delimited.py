@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -151,10 +152,63 @@ def test_a_row_too_long_to_hold_is_rejected(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(delimited, "MAX_LINE_BYTES", 50)
     long = "invalid row: too long or a quotation mark is not closed"
     made = read(b"id,text\na," + b"x" * 60 + b"\nb,y\n")
-    assert made == [(2, "too long: 62 bytes, the limit is 50"), (3, {"id": "b", "text": "y"})]
+    assert made == [(2, "line too long: 62 bytes, the fixed limit is 50"), (3, {"id": "b", "text": "y"})]
     for row in (b'a,"' + b"yyyy\n" * 20, b"a" + b',"y\n"' * 20):
         made = read(b"id,text\n" + row + b'"\nc,z\n')
         assert (made[0], made[-1]) == ((2, long), (23, {"id": "c", "text": "z"}))
+    made = read(b"id,text\na," + b"\\" * 40 + b"\nb,y\n")
+    assert made == [(2, "line too long: 100 bytes, the fixed limit is 50"), (3, {"id": "b", "text": "y"})]
+
+
+def test_a_row_of_many_lines_is_bounded_by_the_memory_of_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty lines after a forgotten quotation mark take more than their bytes."""
+    monkeypatch.setattr(delimited, "MAX_LINE_BYTES", 10_000)
+    made = read(b'id,text\na,"' + b"\n" * 200 + b"b,c\n")
+    assert made == [(2, "invalid row: too long or a quotation mark is not closed"), (202, {"id": "b", "text": "c"})]
+
+
+@pytest.mark.parametrize("line", [b'x","', b'1,"a', b'1,"'])
+def test_the_time_is_proportional_to_the_input(line: bytes) -> None:
+    """Of lines that each leave a quotation mark open, whatever follows: none is read again and again, none is lost."""
+
+    def lines_and_seconds(count: int) -> tuple[int, float]:
+        content = b"id,text\n" + (line + b"\n") * count + b"a,b\n"
+        began = time.process_time()
+        made = list(rows(iter((content,)), "a.csv", None))
+        seconds = time.process_time() - began
+        texts = [one[1] if isinstance(one[1], bytes) else one[1].head for one in made if one is not None]
+        return sum(text.count(b"\\n") + 1 for text in texts), seconds
+
+    # Of three, for other programs run beside it.
+    (few, short), (many, long) = (min(lines_and_seconds(count) for _ in range(3)) for count in (2_000, 8_000))
+    assert (few, many) == (2_001, 8_001)
+    assert long < 10 * max(short, 0.02)
+
+
+def test_pauses_change_nothing() -> None:
+    """Lines that were read again because the others had not come yet do not count as those of broken rows."""
+    content = b'id,text\na,"open\n' + b"b,x\n" * 300
+    expected = [(2, QUOTES), *((at, {"id": "b", "text": "x"}) for at in range(3, 303))]
+    assert [read(content), *(read(content, Random(seed)) for seed in range(5))] == [expected] * 6
+
+
+@pytest.mark.parametrize("delimiter", [b'"', b"\r", b""])
+def test_a_line_that_names_no_usable_delimiter_is_the_header(delimiter: bytes) -> None:
+    """The reader of CSV takes one sign that is neither a quotation mark nor a line end."""
+    assert read(b"sep=%b\r\nid,text\n" % delimiter) == [(2, "row of 2 fields, the header has 1")]
+
+
+def test_columns_are_named_by_paths(tmp_path: Path, call: Filter) -> None:
+    """A dot in the name of a column is escaped, as in a member's; times, which are texts here, are times."""
+    rows_of_times = [("0042", STORY, "1539202764"), ("4711.0", EDITED, "10 Oct 2018 20:19:25 GMT"), ("", OTHER, "soon")]
+    source = tmp_path / "a.csv"
+    with source.open("w", newline="") as file:
+        csv.writer(file).writerows([("doc.id", "doc.text", "at"), *rows_of_times])
+    fields = ("--id-field", r"doc\.id", "--text-field", r"doc\.text", "--time-field", "at", "--window", "1h")
+    said = [out["dedup"] for out in call(*fields, source)]
+    assert [one["verdict"] for one in said] == ["unique", "duplicate", "rejected"]
+    assert (said[1]["match"]["id"], said[2]["reason"]) == ("0042", "the time in field at has no known form")
+    assert call("--text-field", "doc.text", source)[0]["dedup"]["reason"] == "text field doc.text is missing"
 
 
 def test_outputs_are_json_lines(tmp_path: Path, call: Filter) -> None:

@@ -69,9 +69,11 @@ def test_a_record_with_an_empty_text_is_kept_and_rejected(tmp_path: Path, call: 
 
 
 def test_a_record_that_is_too_long_is_kept_and_rejected(tmp_path: Path, call: Filter) -> None:
-    """The limit is the worker's; the record is not lost."""
-    (out,) = call(write(tmp_path / "a", record("a", "x" * 1_000_001)))
-    assert (len(out["text"]), out["dedup"]["verdict"]) == (1_000_001, "rejected")
+    """Where a limit is set; the record is not lost."""
+    config = tmp_path / "c.toml"
+    config.write_text("[input]\nmax_bytes = 1000\n")
+    (out,) = call("--config", config, write(tmp_path / "a", record("a", "x" * 1_001)))
+    assert (len(out["text"]), out["dedup"]["verdict"]) == (1_001, "rejected")
 
 
 def test_punctuation_alone_is_unique(tmp_path: Path, call: Filter) -> None:

@@ -59,7 +59,7 @@ def test_a_line_that_was_cut_is_rejected_with_its_beginning(
     bad = tmp_path / "bad"
     call("--plain", "--rejected", bad, tmp_path / "source")
     assert (call.raw, call.code) == (b"", EXIT_FOUND)
-    assert json.loads(bad.read_bytes())["dedup"]["reason"] == "too long: 101 bytes, the limit is 100"
+    assert json.loads(bad.read_bytes())["dedup"]["reason"] == "line too long: 101 bytes, the fixed limit is 100"
 
 
 def test_flags_name_the_fields(tmp_path: Path, call: Filter) -> None:

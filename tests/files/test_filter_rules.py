@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -102,12 +103,14 @@ def test_times_are_iso_or_seconds_or_milliseconds(tmp_path: Path, call: Filter, 
     assert call.verdicts("--window", "1s", "--time-field", "at", source) == ["unique", "unique"]
 
 
-@pytest.mark.parametrize("time", [None, "yesterday", True, [1], 1e300])
+@pytest.mark.parametrize("time", [None, "", " ", "yesterday", True, [1], 1e300])
 def test_a_record_without_a_time_is_rejected(tmp_path: Path, call: Filter, time: object) -> None:
-    """It leaves as it came, with the reason, and is nobody's match."""
+    """It leaves as it came, with the reason, and is nobody's match; a time that is not understood is not missing."""
     source = write(tmp_path / "a", record(1, STORY, at=time), record(2, STORY, at=5))
     outs = call("--time-field", "at", source)
-    assert outs[0]["dedup"] == {"verdict": "rejected", "reason": "no time in field at"}
+    is_missing = time is None or (isinstance(time, str) and not time.strip())
+    reason = "no time in field at" if is_missing else "the time in field at has no known form"
+    assert outs[0]["dedup"] == {"verdict": "rejected", "reason": reason}
     assert outs[1]["dedup"]["verdict"] == "unique"
 
 
@@ -117,6 +120,78 @@ def test_an_article_of_the_future_does_not_expire_the_rest(tmp_path: Path, call:
         tmp_path / "a", record(1, STORY, at=1000), record(2, OTHER, at="2099-01-01"), record(3, STORY, at=1001)
     )
     assert call.verdicts("--window", "1h", "--time-field", "at", source) == ["unique", "unique", "duplicate"]
+
+
+@pytest.mark.parametrize("late", ["1714521600", "2024/05/01 00:00:00", "Wed, 01 May 2024 08:00:00 +0800", "20240501"])
+def test_times_as_text_are_read(tmp_path: Path, call: Filter, late: str) -> None:
+    """Of a field by path, in an array too."""
+    first = {"id": 1, "text": STORY, "meta": [{"at": "2024-04-30T23:59:59Z"}]}
+    source = write(tmp_path / "a", first, {"id": 2, "text": STORY, "meta": [{"at": late}]})
+    assert call.verdicts("--window", "1s", "--time-field", "meta[0].at", source) == ["unique", "duplicate"]
+
+
+@pytest.mark.parametrize(
+    ("path", "remedy"), [("a.0", "[0]"), ("a[]", "[0]"), ("a..b", "remove the dot"), ("", "a member")]
+)
+def test_a_time_field_that_is_no_path_is_refused(tmp_path: Path, call: Filter, path: str, remedy: str) -> None:
+    """Before a line is read; the error names flag, value and place."""
+    assert call("--time-field", path, write(tmp_path / "a", record(1, STORY, at=5))) == []
+    assert call.code == 2
+    assert re.search(rf"--time-field.*{re.escape(repr(path))}, at character \d+: .*{re.escape(remedy)}", call.err)
+
+
+def test_fields_have_paths(tmp_path: Path, call: Filter) -> None:
+    """Id, text and scope, as a search engine and a log of conversations have them; records leave as they came."""
+    first = {"_id": "n1", "_source": {"body": STORY, "site": "x"}}
+    source = write(tmp_path / "a", first, *(first | {"_id": name} for name in ("n2", "n3")))
+    outs = call("--id-field", "_id", "--text-field", "_source.body", "--scope", "_source.site", source)
+    assert [out["dedup"].get("match", {}).get("id") for out in outs] == [None, "n1", "n1"]
+    assert {name: value for name, value in outs[0].items() if name != "dedup"} == first
+    turns = [{"from": "user", "value": "When?"}, {"from": "bot", "value": STORY}]
+    source = write(tmp_path / "b", {"id": 1, "talk": turns}, {"id": 2, "talk": [*turns, {"from": "tool"}]}, {"id": 3})
+    outs = call("--text-field", "talk[].value", source)
+    assert [out["dedup"]["verdict"] for out in outs] == ["unique", "duplicate", "rejected"]
+    assert outs[2]["dedup"]["reason"] == "text field talk[].value is missing"
+
+
+def test_a_whole_number_is_one_id(tmp_path: Path, call: Filter) -> None:
+    """A new version of an article is an update, whichever program wrote its id."""
+    lines = (b'{"id": %b, "text": "%b"}' % (number, STORY.encode()) for number in (b"4711", b"4711.0", b"4.711e3"))
+    outs = call("--recrawl", "update", write(tmp_path / "a", *lines))
+    assert [(out["dedup"]["verdict"], out["dedup"].get("match", {}).get("id")) for out in outs] == [
+        ("unique", None),
+        ("unique", "4711"),
+        ("unique", "4711"),
+    ]
+
+
+def test_an_id_that_cannot_be_used_is_said(tmp_path: Path, call: Filter) -> None:
+    """The record leaves with its text and the reason; NaN beside the text costs nothing and stays as it is."""
+    bad = [b"true", b"[1]", b'{"$oid": "a"}', b"NaN"]
+    lines = [b'{"id": %b, "text": "%b"}' % (one, STORY.encode()) for one in bad]
+    outs = call(write(tmp_path / "a", *lines))
+    assert [out["dedup"]["reason"].rpartition(" but ")[2] for out in outs] == [
+        "a boolean",
+        "an array",
+        "an object",
+        "NaN",
+    ]
+    assert all(out["text"] == STORY for out in outs)
+    line = b'{"id": 1, "score": NaN, "text": "%b", "x": [-Infinity]}' % STORY.encode()
+    assert [out["dedup"]["verdict"] for out in call(write(tmp_path / "b", line))] == ["unique"]
+    assert call.raw.startswith(line[:-1] + b',"dedup":')
+
+
+def test_a_novel_is_an_article(tmp_path: Path, call: Filter) -> None:
+    """The limit of a worker is not that of `filter`, unless a key sets it; the reason names the key."""
+    novel = write(tmp_path / "a", record(1, f"{STORY} " * (1_600_000 // len(STORY.encode()))))
+    size = (tmp_path / "a").stat().st_size - 1
+    assert size > 1_500_000
+    assert call.verdicts(novel) == ["unique"]
+    config = tmp_path / "c.toml"
+    config.write_text("[input]\nmax_bytes = 1500000\n")
+    (out,) = call("--config", config, novel)
+    assert out["dedup"]["reason"] == f"too long: {size} bytes, input.max_bytes is 1500000"
 
 
 def test_fields_are_configurable(tmp_path: Path, call: Filter) -> None:

@@ -83,12 +83,31 @@ def test_an_element_that_is_no_record_costs_itself_only(tmp_path: Path, call: Fi
     assert read(b'[{"text": "a\nb"}]') == [UnreadLine(b'{"text": "a\nb"}', 15, NOT_JSON)]
 
 
-@pytest.mark.parametrize("content", [b'[{"id":1},{"id":2}', b'[{"id":1},{"text":"ab', b'[{"id":1}', b'{\n"id":1', b"["])
-def test_an_input_that_ends_within_a_document_is_told(content: bytes) -> None:
-    """What came before is read."""
-    found = documents(iter((content,)), "a.json")
-    with pytest.raises(UserError, match=r"^input a\.json: its JSON ends too early"):
-        list(found)
+@pytest.mark.parametrize(
+    ("content", "at"),
+    [
+        (b'[{"id":1},{"id":2}', 11),
+        (b'[{"id":1},{"text":"ab', 11),
+        (b'[{"id":1}', 2),
+        (b'{}\n{\n"id":1', 4),
+        (b"[", 2),
+        (b'[{"id":1},{"id":[2},{"id":3},{"id":4}]', 11),
+        (b'[{"id":1},{"id":"2},{"id":3}]', 11),
+    ],
+)
+def test_an_input_that_ends_within_a_document_is_told(content: bytes, at: int) -> None:
+    """With the record that is cut off, or has a bracket or a quotation mark too few, however the bytes arrive."""
+    for chunks in ([content], [content[:5], content[5:]]):
+        with pytest.raises(UserError, match=rf"^input a\.json: its JSON ends too early, .* begins at byte {at};"):
+            list(documents(iter(chunks), "a.json"))
+
+
+def test_the_remedy_of_what_is_not_json_works(tmp_path: Path, call: Filter) -> None:
+    """A log that begins as an array does is read as lines where --format says so."""
+    (tmp_path / "a").write_text(f"[1] a log\n{json.dumps(record('a', STORY))}\n")
+    assert call.verdicts(tmp_path / "a") == ["rejected"]
+    assert (call.code, "not JSON at byte 5" in call.err, "--format jsonl" in call.err) == (EXIT_USER, True, True)
+    assert call.verdicts("--format", "jsonl", tmp_path / "a") == ["rejected", "unique"]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +147,7 @@ def test_an_element_too_long_to_hold_is_cut(monkeypatch: pytest.MonkeyPatch) -> 
     content = b'[{"text":"' + b"x" * 200 + b'"},{"id":2}]'
     cut, whole = read(content, Random(1))
     assert isinstance(cut, UnreadLine)
-    assert (cut.length, cut.reason, whole) == (211, "too long: 211 bytes, the limit is 100", b'{"id":2}')
+    assert (cut.length, cut.reason, whole) == (211, "line too long: 211 bytes, the fixed limit is 100", b'{"id":2}')
 
 
 def test_a_large_array_is_never_in_memory() -> None:

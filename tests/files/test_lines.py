@@ -5,17 +5,18 @@ from __future__ import annotations
 import base64
 import json
 import os
+import time
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
 from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
-from stream_dedup.core.text.decode import InputFormat
+from stream_dedup.core.text.decode import InputFormat, has_text
 from stream_dedup.files import lines
 from stream_dedup.files.inputs import LINE_BATCH_LINES, LineBatch, Progress, read_batches
-from stream_dedup.files.lines import MAX_LINE_BYTES, UnreadLine
-from stream_dedup.files.outputs import has_text, rejected_line, with_verdict, without_member
+from stream_dedup.files.lines import MAX_LINE_BYTES, UnreadLine, stripped
+from stream_dedup.files.outputs import rejected_line, with_verdict, without_member
 
 UNIQUE = Judgement(Verdict.UNIQUE)
 AT = Coordinates(bytes(16), 0, SourceOffset(1))
@@ -74,6 +75,26 @@ def test_a_byte_order_mark_is_no_part_of_a_line(tmp_path: Path) -> None:
     """What some editors put before a file is not the first record's, nor is it where another file was appended."""
     content = b'\xef\xbb\xbf{"a":1}\n\xef\xbb\xbf{"b":"\xef\xbb\xbf"}\n \xef\xbb\xbf\xef\xbb\xbf {"c":3}\n'
     assert lines_of(tmp_path / "a", content) == [b'{"a":1}', b'{"b":"\xef\xbb\xbf"}', b'{"c":3}']
+
+
+def test_a_byte_order_mark_after_a_line_is_no_part_of_it(tmp_path: Path) -> None:
+    """That of an empty file, appended to one without a last line end."""
+    content = b'{"a":1}\xef\xbb\xbf\n{"b":2} \xef\xbb\xbf \xef\xbb\xbf\r\n{"c":3}\xef\xbb\xbf'
+    assert lines_of(tmp_path / "a", content) == [b'{"a":1}', b'{"b":2}', b'{"c":3}']
+
+
+@pytest.mark.parametrize("marks", ["\ufeff", "\ufeff ", " \r\ufeff\t"])
+@pytest.mark.parametrize("line", ["{marks}x", "x{marks}", "{marks}"])
+def test_the_time_of_byte_order_marks_is_proportional(marks: str, line: str) -> None:
+    """However many there are: four times the line takes less than ten times the time."""
+
+    def seconds(count: int) -> float:
+        content = line.format(marks=marks * count).encode()
+        began = time.process_time()
+        assert stripped(content) in {b"x", b""}
+        return time.process_time() - began
+
+    assert seconds(400_000) < 10 * max(seconds(100_000), 0.01)
 
 
 def test_batches_are_bounded_and_numbered(tmp_path: Path) -> None:
@@ -226,6 +247,8 @@ def test_base64_is_capped() -> None:
     [
         (b'{"text":"x"}', True),
         (b'{"text":""}', True),
+        (b'{"text":["x",null]}', True),
+        (b'{"text":["x",1]}', False),
         (b'{"text":1}', False),
         (b"{}", False),
         (b"[]", False),
@@ -233,7 +256,7 @@ def test_base64_is_capped() -> None:
     ],
 )
 def test_what_a_record_with_a_text_is(line: bytes, has: bool) -> None:
-    """A JSON object whose text field is a string."""
+    """A JSON object whose text field is a string or a list of strings."""
     assert has_text(line, InputFormat()) is has
 
 

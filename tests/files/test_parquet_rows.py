@@ -34,6 +34,19 @@ def articles(path: Path, **options: object) -> Path:
     return write(path, {name: [one[name] for one in RECORDS] for name in ("id", "text")}, **options)
 
 
+def test_fields_of_structs_and_lists_have_paths(tmp_path: Path, call: Filter) -> None:
+    """As in JSON: a whole number that pandas made a float is its id, bytes are none, and a timestamp is a time."""
+    docs = [{"id": 4711.0, "body": [STORY]}, {"id": 2.0, "body": [EDITED[:90], EDITED[90:]]}, {"id": 3.0, "body": []}]
+    times = pa.array([1_704_164_645_000_000 + at for at in range(3)], pa.timestamp("us", "Asia/Shanghai"))
+    source = write(tmp_path / "a", {"doc": docs, "at": times})
+    fields = ("--text-field", "doc.body[]", "--time-field", "at", "--window", "1h")
+    said = [out["dedup"] for out in call("--id-field", "doc.id", *fields, source)]
+    assert [one["verdict"] for one in said] == ["unique", "duplicate", "rejected"]
+    assert said[1]["match"]["id"] == "4711"
+    (binary,) = call("--id-field", "raw", write(tmp_path / "b", {"raw": [b"\xff"], "text": [STORY]}))
+    assert binary["dedup"]["reason"] == "id field raw is neither text nor a number but an object"
+
+
 VALUES: list[tuple[pa.Array, list[str]]] = [
     (pa.array([1, None, -(2**63)], pa.int64()), ["1", "null", "-9223372036854775808"]),
     (pa.array([2**64 - 1], pa.uint64()), ["18446744073709551615"]),
@@ -52,6 +65,7 @@ VALUES: list[tuple[pa.Array, list[str]]] = [
         pa.array([datetime(2024, 1, 2, 3, tzinfo=UTC)], pa.timestamp("ms", "Asia/Shanghai")),
         ['"2024-01-02T11:00:00+08:00"'],
     ),
+    (pa.array([0], pa.timestamp("s", "Mars/Base")), ['"1970-01-01T00:00:00+00:00"']),
     (pa.array([timedelta(seconds=90)]), ["90.0"]),
     (pa.array([[1, None], []]), ["[1,null]", "[]"]),
     (pa.array([{"x": [{"y": Decimal("0.10")}]}]), ['{"x":[{"y":0.10}]}']),
@@ -119,6 +133,7 @@ def test_a_value_that_cannot_be_written_costs_its_row(tmp_path: Path, call: Filt
         verdicts = [one["dedup"]["verdict"] for one in answers]
         assert verdicts == [*VERDICTS[:at], "rejected", *VERDICTS[at + 1 :]]
         assert answers[at]["dedup"]["reason"] == "invalid row: a value that JSON does not have"
+        assert json.loads(answers[at]["dedup"]["line"]) == {"text": RECORDS[at]["text"]}
         assert call.code == EXIT_FOUND
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
@@ -12,10 +13,12 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pytest
 from pyarrow import feather, orc
+from zstandard import COMPRESSOBJ_FLUSH_BLOCK, ZstdCompressor
 
 from stream_dedup.cli import run
 from stream_dedup.errors import UserError
@@ -27,6 +30,7 @@ from stream_dedup.files.recognition import recognised, screened
 from tests.files.filtering import EDITED, OTHER, STORY, Filter, PipedFilter, record, write
 
 RECORD = json.dumps(record("a", STORY), ensure_ascii=False)
+JOINED = json.dumps(record("a", "\N{MAN}\N{ZERO WIDTH JOINER}\N{WOMAN} " + STORY), ensure_ascii=False)
 TABLE = pa.table({"id": ["a"], "text": [STORY]})
 
 
@@ -70,6 +74,8 @@ FOREIGN: dict[str, tuple[bytes, str]] = {
     "utf-16-be": (RECORD.encode("utf-16-be"), r"UTF-16-BE, not UTF-8; .*--encoding utf-16-be$"),
     "utf-32-le": (RECORD.encode("utf-32-le"), r"UTF-32-LE, not UTF-8; .*--encoding utf-32-le$"),
     "utf-32-be": (RECORD.encode("utf-32-be"), r"UTF-32-BE, not UTF-8; .*--encoding utf-32-be$"),
+    "utf-16-le with joiners": (JOINED.encode("utf-16-le"), "UTF-16-LE, not UTF-8"),
+    "utf-16-be with joiners": (JOINED.encode("utf-16-be"), "UTF-16-BE, not UTF-8"),
     "csv in utf-16-le": ("id,text\na,b\n".encode("utf-16-le"), "UTF-16-LE, not UTF-8"),
     "avro": (b"Obj\x01\x04\x16avro.schema", "Avro, .*: fastavro "),
     "orc": (_written(lambda file: orc.write_table(TABLE, file)), "ORC, .*orc.read_table"),
@@ -105,6 +111,7 @@ FOREIGN: dict[str, tuple[bytes, str]] = {
     "lz4": (b"\x04\x22\x4d\x18\x64\x40", "lz4, .*: lz4 -dc "),
     "lzma": (lzma.compress(RECORD.encode(), lzma.FORMAT_ALONE), "lzma, .*: xz -dc --format=lzma "),
     "gzip twice": (gzip.compress(gzip.compress(RECORD.encode())), "gzip in a compressed file, .*: gzip -dc < "),
+    "bzip2 twice": (bz2.compress(bz2.compress(RECORD.encode(), 5)), "bzip2 in a compressed file, .*: bzip2 -dc < "),
     "tar.gz": (gzip.compress(_tar("articles.jsonl")), "tar, .*: tar -xOf "),
     "utf-16 in xz": (lzma.compress(RECORD.encode("utf-16")), "UTF-16 by its byte order mark"),
     "git lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:", "a pointer of Git LFS, .*: git lfs pull"),
@@ -227,6 +234,48 @@ def test_a_first_line_that_is_garbage_costs_itself_only(content: bytes, tmp_path
     ] == RECORD.encode()
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a", b'{"id": "WEBP-1", "text": "x"}\n'),
+        ("a", b'{"id": "DUCK-1", "text": "x"}\n'),
+        ("a", b'{"id":1,"text":"%bmustard"}\n' % (b"x" * 240)),
+        ("a", b'{"id": 2, "text": "b\0cause the the the the wind the today"}\n'),
+        ("a.csv", b"ORCID,text\n1,x\n"),
+        ("a.csv", b"PARENT,text\n1,x\n"),
+        ("a.csv", b"FEA1,text\n1,x\n"),
+    ],
+)
+def test_letters_are_no_format(tmp_path: Path, name: str, content: bytes) -> None:
+    """Ids, words and columns that are spelled as other formats begin, or lie where theirs have them; a zero byte."""
+    (tmp_path / name).write_bytes(content)
+    (batch,) = (one for one in read_batches([str(tmp_path / name)], Progress()) if one is not None)
+    assert len(batch.lines) == 1
+
+
+def _flushed(*parts: bytes) -> bytes:
+    """The parts in blocks of zstd of their own, as a writer makes them that does not wait for more."""
+    packer = ZstdCompressor().compressobj()
+    blocks = [packer.compress(part) + packer.flush(COMPRESSOBJ_FLUSH_BLOCK) for part in parts]
+    return b"".join(blocks) + packer.flush()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        gzip.compress(b"[\n") + gzip.compress(b"") + gzip.compress(f"{RECORD},\n{RECORD}]".encode()),
+        _flushed(b"[\n", Random(1).randbytes(3_000).hex().join((f'{RECORD[:-1]}, "more": "', '"}]')).encode()),
+    ],
+    ids=["gzip", "zstd"],
+)
+def test_a_step_that_unpacks_to_nothing_is_not_the_end(tmp_path: Path, content: bytes) -> None:
+    """Nothing is decided by what came before it."""
+    (tmp_path / "a").write_bytes(content)
+    (batch,) = (one for one in read_batches([str(tmp_path / "a")], Progress()) if one is not None)
+    assert batch.unit == "record"
+    assert all(json.loads(line)["text"] == STORY for line in batch.lines if isinstance(line, bytes))
+
+
 def test_a_format_that_is_named_is_read(tmp_path: Path, call: Filter) -> None:
     """Whatever the first bytes of text are; but Parquet is not read as text, nor text as Parquet."""
     (tmp_path / "a").write_text(f'id,text\na,"{STORY}"\nb,"{EDITED}"\n')
@@ -259,6 +308,7 @@ def test_produce_sends_records_of_what_is_not_lines(tmp_path: Path) -> None:
         ("a.json", f"[{RECORD},\n{RECORD}]", [RECORD.encode()] * 2),
         ("a.csv", "id,text\na,b\n", [b'{"id":"a","text":"b"}']),
         ("a.html", "<html>\n<p>", [b"<html>", b"<p>"]),
+        ("b.txt", "[1] a note\n[[wiki]]", [b"[1] a note", b"[[wiki]]"]),
         ("a.txt", "\ufeffplain \n\ufefftext", [b"plain ", b"text"]),
     ):
         (tmp_path / name).write_text(content)

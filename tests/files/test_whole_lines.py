@@ -39,5 +39,5 @@ def test_a_line_that_no_topic_takes_is_an_error(
     path.write_bytes(b"one\n" + b"y" * 10 + b"\n" + b"z" * 11)
     read = whole_lines([str(path)])
     assert [next(read), next(read)] == [b"one", b"y" * 10]
-    with pytest.raises(UserError, match="lines, line 3: too long: 11 bytes, the limit is 10"):
+    with pytest.raises(UserError, match="lines, line 3: line too long: 11 bytes, the fixed limit is 10"):
         next(read)

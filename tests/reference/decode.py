@@ -1,19 +1,25 @@
 r"""Decoding as the documentation has it, in plain Python: what ``native/src/decode.rs`` is held against.
 
-Bytes are UTF-8, JSON is that of the standard library without NaN and Infinity. Its escapes may name half of a surrogate
-pair (``"\ud83d"``, the rest of an emoji that a crawler cut in two), as the JSON grammar allows.
+Bytes are UTF-8, JSON is that of the standard library. Its escapes may name half of a surrogate pair (``"\ud83d"``, the
+rest of an emoji that a crawler cut in two), as the JSON grammar allows. NaN and Infinity are neither text nor numbers.
+A number is what ``Decimal`` makes of it.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, NoReturn
+import re
+import sys
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any, NamedTuple, NoReturn
 
 from stream_dedup.core.reasons import (
     EMPTY_TEXT,
     LONG_ID,
     NO_TEXT,
     NO_TEXTS,
+    NOT_ID,
     NOT_JSON,
     NOT_OBJECT,
     NOT_SCOPE,
@@ -28,9 +34,24 @@ from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejec
 MAX_ID_BYTES = 512
 MAX_NESTING = 512
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+MAX_NAME_DIGITS = 40
+"""Digits of a whole number that is one id, however it is written."""
 _KINDS = {dict: "an object", list: "an array", str: "text", bool: "a boolean", type(None): "null"}
 _MOST_CHARACTERS = 20
 _WHOLE_NUMBERS = range(-(1 << 63), 1 << 64)
+_STEP = re.compile(r"\.?((?:[^.\[\]\\]|\\.)+)|\[(\d*)\]", re.DOTALL)
+
+
+class Number(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+class NoNumber(NamedTuple):
+    """NaN, Infinity or -Infinity."""
+
+    kind: str
 
 
 def decode(record: RawRecord, fmt: InputFormat) -> Article | Rejection:
@@ -42,7 +63,7 @@ def decode(record: RawRecord, fmt: InputFormat) -> Article | Rejection:
         return Rejection(fallback, TOO_LONG.format(size=len(record.value), limit=fmt.max_bytes))
     if fmt.kind == "text":
         return _decode_text(record.value, fallback)
-    obj = parse_object(record.value, fmt)
+    obj = parse_object(record.value)
     if isinstance(obj, str):
         return Rejection(fallback, obj)
     return decode_object(obj, fallback, fmt)
@@ -50,37 +71,88 @@ def decode(record: RawRecord, fmt: InputFormat) -> Article | Rejection:
 
 def decode_object(obj: dict[str, Any], fallback_id: str, fmt: InputFormat) -> Article | Rejection:
     """Decode one parsed JSON object."""
-    own_id = _id_of(obj, fmt)
-    size = len(own_id.encode("utf-8", "backslashreplace"))
+    own_id = _name_at(obj, fmt.id_field, NOT_ID)
+    if isinstance(own_id, Rejection):
+        return Rejection(fallback_id, own_id.reason)
+    size = len((own_id or "").encode("utf-8", "backslashreplace"))
     if size > MAX_ID_BYTES:
         return Rejection(fallback_id, LONG_ID.format(size=size, limit=MAX_ID_BYTES))
     article_id = own_id or fallback_id
-    texts, scope = _texts_of(obj, fmt), _scope_of(obj, fmt)
+    texts = _texts_of(obj, fmt)
     if isinstance(texts, Rejection):
         return Rejection(article_id, texts.reason)
+    scope = None if fmt.scope_field is None else _name_at(obj, fmt.scope_field, NOT_SCOPE)
     if isinstance(scope, Rejection):
         return Rejection(article_id, scope.reason)
     return _article(article_id, texts, scope)
 
 
-def parse_object(value: bytes, fmt: InputFormat) -> dict[str, Any] | str:
-    """Parse a JSON object; return it, or the reason of the rejection."""
+def parse_object(value: bytes) -> dict[str, Any] | str:
+    """Parse a JSON object; return it with its numbers as they are written, or the reason of the rejection."""
+    return _parsed(value, Number, _no_number)
+
+
+def python_object(value: bytes) -> dict[str, Any] | str:
+    """Parse a JSON object without NaN and Infinity; return it with Python's numbers, or the reason of the rejection."""
+    return _parsed(value, _python_number, _refuse)
+
+
+def _parsed(value: bytes, number: Callable[[str], object], no_number: Callable[[str], object]) -> dict[str, Any] | str:
     value = value.removeprefix(BYTE_ORDER_MARK)
     if depth_of(value) > MAX_NESTING:
         return TOO_DEEP.format(limit=MAX_NESTING)
     try:
-        text = value.decode()
-        obj = json.loads(text, parse_int=_whole, parse_constant=_no_constant)
+        obj = json.loads(value.decode(), parse_int=number, parse_float=number, parse_constant=no_number)
     except UnicodeDecodeError as error:
         return NOT_UTF8.format(at=error.start)
     except ValueError:
         return NOT_JSON
-    if not isinstance(obj, dict):
-        return NOT_OBJECT.format(kind=_kind(obj))
-    for field in (fmt.id_field, fmt.scope_field):
-        if field is not None and isinstance(obj.get(field), float):
-            obj[field] = json.loads(text, parse_int=str, parse_float=str)[field]
-    return obj
+    return obj if isinstance(obj, dict) else NOT_OBJECT.format(kind=_kind(obj))
+
+
+def steps_of(path: str) -> list[str | int | None]:
+    """Return the steps of a valid path: members, indexes of elements, None for all elements."""
+    steps: list[str | int | None] = []
+    for found in _STEP.finditer(path):
+        name, index = found.groups()
+        steps.append(re.sub(r"\\(.)", r"\1", name, flags=re.DOTALL) if name else int(index) if index else None)
+    return steps
+
+
+def values_at(value: Any, steps: list[str | int | None]) -> Iterator[Any]:  # noqa: ANN401 - a JSON value
+    """Yield the values to which the steps lead."""
+    if not steps:
+        yield value
+        return
+    step, rest = steps[0], steps[1:]
+    if isinstance(step, str):
+        inner = [value[step]] if isinstance(value, dict) and step in value else []
+    elif isinstance(value, list):
+        inner = value if step is None else value[step : step + 1]
+    else:
+        inner = []
+    for one in inner:
+        yield from values_at(one, rest)
+
+
+def number_name(written: str) -> str:
+    """Return the id that a number is: the digits of a whole one, if they are few enough, else as it is written."""
+    if re.fullmatch(r"-?\d+", written):
+        return "0" if written == "-0" else written
+    exponent = int(re.split("[eE]", written)[1]) if re.search("[eE]", written) else 0
+    if not re.search("[1-9]", re.split("[eE]", written)[0]):
+        return "0"
+    if abs(exponent) > 10**9:
+        return written
+    number = Decimal(written)
+    sign, digits, power = number.as_tuple()
+    assert isinstance(power, int)
+    significant = "".join(map(str, digits)).lstrip("0")
+    stripped = significant.rstrip("0")
+    power += len(significant) - len(stripped)
+    if power < 0 or len(stripped) + power > MAX_NAME_DIGITS:
+        return written
+    return "-" * sign + stripped + "0" * power
 
 
 def depth_of(value: bytes) -> int:
@@ -121,48 +193,63 @@ def _article(article_id: str, texts: tuple[str, ...], scope: str | None) -> Arti
 
 def _texts_of(obj: dict[str, Any], fmt: InputFormat) -> tuple[str, ...] | Rejection:
     """Return the text of each field, or a rejection of which only the reason is used."""
-    found = {field: obj[field] for field in fmt.text_fields if field in obj}
-    if fmt.fields:
-        found = {field: text for field, text in found.items() if text is not None}
-        if not found:
-            return Rejection("", NO_TEXTS.format(field=", ".join(fmt.fields)))
-    elif not found:
-        return Rejection("", NO_TEXT.format(field=fmt.text_field))
-    for field, text in found.items():
-        if not isinstance(text, str):
-            return Rejection("", NOT_TEXT.format(field=field, kind=_kind(text)))
-    return tuple(found.get(field, "") for field in fmt.text_fields)
+    found = [_text_at(obj, field, fmt) for field in fmt.text_fields]
+    if all(text is None for text in found):
+        names = ", ".join(fmt.fields)
+        return Rejection("", NO_TEXTS.format(field=names) if fmt.fields else NO_TEXT.format(field=fmt.text_field))
+    for text in found:
+        if isinstance(text, Rejection):
+            return text
+    return tuple(text or "" for text in found if not isinstance(text, Rejection))
 
 
-def _scope_of(obj: dict[str, Any], fmt: InputFormat) -> str | Rejection | None:
-    """Return the scope of an article, or a rejection of which only the reason is used."""
-    value = None if fmt.scope_field is None else obj.get(fmt.scope_field)
+def _text_at(obj: dict[str, Any], field: str, fmt: InputFormat) -> str | Rejection | None:
+    """Return the text of a field, a rejection of which only the reason is used, or None where there is nothing."""
+    steps = steps_of(field)
+    values = list(values_at(obj, steps))
+    if not values:
+        return None
+    if all(value is None for value in values):
+        return None if fmt.fields else Rejection("", NOT_TEXT.format(field=field, kind="null"))
+    texts = []
+    for value in values:
+        if isinstance(value, list):
+            if not all(one is None or (isinstance(one, str) and not isinstance(one, Number)) for one in value):
+                return Rejection("", NOT_TEXT.format(field=field, kind="an array with other values than text"))
+            texts += [one for one in value if one is not None]
+        elif isinstance(value, str) and not isinstance(value, Number):
+            texts.append(value)
+        elif value is not None:
+            return Rejection("", NOT_TEXT.format(field=field, kind=_kind(value)))
+    return "\n".join(texts)
+
+
+def _name_at(obj: dict[str, Any], field: str, reason: str) -> str | Rejection | None:
+    """Return an id or a scope, a rejection of which only the reason is used, or None where there is nothing."""
+    value = next(values_at(obj, steps_of(field)), None)
     if value is None or value == "":
         return None
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return Rejection("", NOT_SCOPE.format(field=fmt.scope_field, kind=_kind(value)))
-    return str(value)
+    if isinstance(value, Number):
+        return number_name(value)
+    return value if isinstance(value, str) else Rejection("", reason.format(field=field, kind=_kind(value)))
 
 
-def _id_of(obj: dict[str, Any], fmt: InputFormat) -> str:
-    """Return the content of the id field; empty if there is no id."""
-    value = obj.get(fmt.id_field)
-    if isinstance(value, str):
-        return value
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
-
-
-def _whole(digits: str) -> int | float:
-    """Read a whole number: one that 64 bits hold, else a float."""
-    if len(digits) <= _MOST_CHARACTERS and (number := int(digits)) in _WHOLE_NUMBERS:
+def _python_number(written: str) -> int | float:
+    """Return a whole number that 64 bits hold, else the nearest finite float."""
+    is_short = re.fullmatch(r"-?\d+", written) and len(written) <= _MOST_CHARACTERS
+    if is_short and (number := int(written)) in _WHOLE_NUMBERS:
         return number
-    return float(digits)
+    return max(-sys.float_info.max, min(float(written), sys.float_info.max))
 
 
-def _no_constant(name: str) -> NoReturn:
+def _no_number(name: str) -> NoNumber:
+    return NoNumber(name.removeprefix("-"))
+
+
+def _refuse(name: str) -> NoReturn:
     msg = f"{name} is no JSON"
     raise ValueError(msg)
 
 
 def _kind(value: object) -> str:
-    return _KINDS.get(type(value), "a number")
+    return value.kind if isinstance(value, NoNumber) else _KINDS.get(type(value), "a number")

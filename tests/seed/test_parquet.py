@@ -17,6 +17,7 @@ from stream_dedup.core.columns import encode_columns
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError, UserError
+from stream_dedup.files import parquet_rows
 from stream_dedup.files.inputs import Progress
 from stream_dedup.seed import parquet as reader
 from stream_dedup.seed.entry_rows import batch_of
@@ -140,6 +141,21 @@ def test_articles_are_entered_as_from_lines(world: SeedWorld, tmp_path: Path) ->
     lines = write_lines(tmp_path / "texts.jsonl", [orjson.dumps(one).decode() for one in records])
     assert world.seed_files(tmp_path / "texts").entered == len(records)
     assert world.seed_files(lines).present == len(records)
+
+
+def test_a_first_row_that_cannot_be_made_identifies_its_file(
+    world: SeedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its other columns: files whose first rows have such a value, or are too long, are archives of their own."""
+    for name in ("a", "b"):
+        columns = {"id": [name, f"{name}2"], "text": [json.loads(line(number))["text"] for number in range(2)]}
+        times = pa.array([2**60, 0], pa.timestamp("us"))
+        parquet.write_table(pa.table(columns | {"time": times}), tmp_path / name)
+        tally = world.seed_files(tmp_path / name)
+        assert (tally.entered, tally.rejected) == (1, 1)
+    monkeypatch.setattr(parquet_rows, "MAX_LINE_BYTES", 70)
+    parquet.write_table(pa.table({"id": ["c"], "text": ["x" * 70]}), tmp_path / "c")
+    assert world.seed_files(tmp_path / "c").rejected == 1
 
 
 def test_compressed_entries_are_refused(world: SeedWorld, tmp_path: Path) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import http.client
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stream_dedup.core.text.decode import InputFormat, parse_object
+from stream_dedup.core.text.decode import InputFormat, RawRecord, decode, parse_object
+from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.serve.bodies import SMALL_BODY
+from stream_dedup.serve.given import GivenArticle, name_paths, raw_of
 from tests.serve.clients import ANSWER_S
 from tests.serve.served import MemoryService
 
@@ -80,6 +82,82 @@ def test_many_articles_are_checked_in_their_order(service: MemoryService) -> Non
     assert [one["reason_code"] for one in results[3:]] == ["empty_text", "invalid_field", "missing_field"]
 
 
+@pytest.fixture(scope="module")
+def nested_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemoryService]:
+    """A service of records with paths, whose log has a story with the id 4711."""
+    paths = {"id_field": "meta.id", "text_field": "turns[].text", "scope_field": "meta.site"}
+    made = MemoryService(tmp_path_factory.mktemp("nested"), input=paths, match={"recrawl": "update"})
+    made.begin_log()
+    logged = {"meta": {"id": 4711, "site": 7}, "turns": [{"text": STORY[:20]}, {"text": STORY[20:]}]}
+    made.log_articles([json.dumps(logged).encode()])
+    with made.serve():
+        yield made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "verdict", "is_update"),
+    [
+        ('{"text": "%s\\n%s", "id": 1, "scope": 7}', "duplicate", False),
+        ('{"text": "%s\\n%s", "id": 4711.0, "scope": 7.0}', "unique", True),
+        ('{"articles": [{"text": "%s\\n%s", "id": 4.711e3, "scope": "7"}]}', "unique", True),
+        (
+            '{"fields": {"turns": [{"text": "%s"}, {"text": "%s"}], "meta": {"id": 47110e-1, "site": 7}}}',
+            "unique",
+            True,
+        ),
+        ('{"fields": {"turns": [{"text": "%s"}, {"text": "%s"}], "meta": {"site": 7, "x": {}}}}', "duplicate", False),
+        ('{"text": "%s\\n%s", "fields": {"meta": {"site": 8}}}', "unique", False),
+    ],
+)
+def test_fields_of_requests_are_those_of_records(
+    nested_service: MemoryService, body: str, verdict: str, is_update: bool
+) -> None:
+    """By path, and a whole number is one id and one scope however it is written."""
+    (result,) = nested_service.call("POST", "/v1/check", (body % (STORY[:20], STORY[20:])).encode()).json["results"]
+    assert (result["verdict"], result["match"] is not None and result["verdict"] == "unique") == (verdict, is_update)
+
+
+@pytest.mark.parametrize(
+    ("body", "article_id"),
+    [
+        (b'{"text": "a", "id": 1.50}', "1.50"),
+        (b'{"text": "a", "id": 1234567890123456789012345678901234567890.0}', "1234567890" * 4),
+        (b'{"fields": {"id": 1234567890123456789012345678901234567890, "text": "a"}}', "1234567890" * 4),
+        (b'{"articles": [{"fields": {"id": 1.50, "text": "\\ud83d a"}}]}', "1.50"),
+        (b'{"a": {"text": "a", "id": 4711.0}, "b": {"fields": {"id": 1.50}}}', "4711"),
+    ],
+)
+def test_numbers_of_ids_are_not_rounded(body: bytes, article_id: str) -> None:
+    """They are in the source record as the request has them, wherever it has them."""
+    fmt = InputFormat()
+    parsed = parse_object(body, name_paths(fmt))
+    assert isinstance(parsed, dict)
+    (given, *_) = parsed.get("articles", [parsed.get("a", parsed)])
+    article = decode(raw_of(GivenArticle.model_validate(given), fmt), fmt)
+    assert article.id == article_id
+
+
+@pytest.mark.parametrize(
+    ("fields", "fmt"),
+    [
+        ('{"text": "a", "title": 1e400}', InputFormat(fields=("title", "text"))),
+        ('{"text": "a", "title": -1e400}', InputFormat(fields=("title", "text"))),
+        ('{"text": "a", "site": 7}', InputFormat(fields=("site", "text"), scope_field="site")),
+        ('{"text": "a", "site": {"id": 7.0}}', InputFormat(fields=("site", "text"), scope_field="site.id")),
+        ('{"text": ["a", 7]}', InputFormat(id_field="text[1]")),
+        ('{"talk": [{"text": "a"}, {"text": 7}]}', InputFormat(text_field="talk[].text", id_field="talk[1].text")),
+        ('{"text": {"id": 7.0, "more": "a"}}', InputFormat(text_field="text.more", id_field="text.id")),
+        ('{"a": 7.50, "text": "a"}', InputFormat(id_field="a", fields=("a.b", "text"))),
+    ],
+)
+def test_fields_of_a_request_are_read_as_a_record(fields: str, fmt: InputFormat) -> None:
+    """A number that no float holds, or that stands where a text and an id or scope are, is no text."""
+    parsed = parse_object(b'{"fields": %b}' % fields.encode(), name_paths(fmt))
+    record = RawRecord(None, fields.encode(), "(not logged)")
+    assert decode(raw_of(GivenArticle.model_validate(parsed), fmt), fmt) == decode(record, fmt)
+
+
 def test_an_article_that_is_logged_is_known_at_once(service: MemoryService) -> None:
     """The service follows the log."""
     text = "Le pont sera fermé pendant trois semaines pour des travaux, annonce la mairie dans un communiqué."
@@ -124,7 +202,8 @@ def test_half_of_an_emoji_is_read_as_a_worker_reads_it(service: MemoryService) -
         (b'{"text": "a", "id": {}}', "#/id"),
         (b'{"text": "a", "id": {"str": 1}}', "#/id"),
         (b'{"text": "a", "id": true}', "#/id"),
-        (b'{"text": "a", "id": 1.50}', "#/id"),
+        (b'{"text": "a", "id": [1]}', "#/id"),
+        (b'{"text": "a", "id": NaN}', "#"),
         (b'{"text": "a", "scope": 36893488147419103232}', "#/scope"),
         (b'{"text": "a", "scope": "site"}', "#/scope"),
         (b'{"articles": [{"text": "a"}, {"text": "a", "scope": 1}]}', "#/articles/1/scope"),
@@ -199,10 +278,10 @@ def test_a_large_body_is_parsed_while_others_are_answered(
     """Eight megabytes of brackets take more than a second."""
     begun, answered = threading.Event(), threading.Event()
 
-    def parse(body: bytes, fmt: InputFormat) -> dict[str, Any] | str:
+    def parse(body: bytes, names: Sequence[FieldPath]) -> dict[str, Any] | str:
         begun.set()
         assert answered.wait(30)
-        return parse_object(body, fmt)
+        return parse_object(body, names)
 
     monkeypatch.setattr("stream_dedup.serve.bodies.parse_object", parse)
     answers: list[int] = []

@@ -290,7 +290,10 @@ def test_an_endless_body_is_refused_at_the_limit(service: MemoryService) -> None
 def test_deep_nesting_is_refused(service: MemoryService) -> None:
     """Nobody's stack is used up."""
     answer = service.call("POST", "/v1/check", b'{"articles":' * 5000 + b"1" + b"}" * 5000)
-    assert (answer.status, answer.json["errors"][0]["detail"]) == (422, "JSON nested deeper than 512")
+    assert (answer.status, answer.json["errors"][0]["detail"]) == (
+        422,
+        "JSON nested deeper than the fixed limit of 512",
+    )
 
 
 def test_a_number_without_an_end_is_refused(service: MemoryService) -> None:

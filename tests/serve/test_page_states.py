@@ -18,6 +18,8 @@ from stream_dedup.groups import GroupedArticle, MissingOutputs, VerdictCounts, g
 from stream_dedup.groups.follow import FollowerState
 from stream_dedup.ports import Partition
 from stream_dedup.serve.pages.backend import ArticleText, FormFields, GroupsState, StatusView
+from stream_dedup.serve.pages.check_page import CheckForm
+from stream_dedup.serve.pages.connecting import characters_of
 from stream_dedup.serve.pages.shown_error import ErrorKind, ShownError, shown_error
 from stream_dedup.serve.pages.strings import LANGUAGES, said
 from stream_dedup.serve.position import OPENING, SILENT, Activity, Phase, Position
@@ -263,6 +265,15 @@ def test_fields_and_scope() -> None:
         {"fields": {"title": "A", "body": "B\nC"}, "scope": "news"},
         {"fields": {"title": "A"}, "id": "7"},
     ]
+
+
+def test_fields_of_the_form_may_be_paths() -> None:
+    """Each text is given where its path leads, beside the others; too long ones are not explained."""
+    paths = ("page.title", "turns[].text", "turns[].by")
+    form = CheckForm(dict.fromkeys(paths, "x") | {"page.title": "T"})
+    article = form.article(FormFields(paths, several=True, has_scope=False))
+    assert article.fields == {"page": {"title": "T"}, "turns": [{"text": "x", "by": "x"}]}
+    assert characters_of(article) == 3
 
 
 def test_an_article_of_the_stream_is_checked_as_it_was_logged() -> None:

@@ -47,6 +47,31 @@ def test_output_is_the_input_and_our_headers(make_pipeline: MakePipeline) -> Non
     made.assert_sound()
 
 
+def test_fields_of_an_envelope_have_paths(make_pipeline: MakePipeline) -> None:
+    """Id, text and scope as a connector nests them; a whole number is one id; NaN elsewhere costs nothing."""
+    paths = {"id_field": "payload.after.id", "text_field": "payload.after.body[]", "scope_field": "payload.source.db"}
+    made = make_pipeline(input=paths, match={"recrawl": "update"})
+
+    def event(article_id: str, db: str = "cms", more: str = "") -> bytes:
+        after = f'{{"id": {article_id}, "body": ["{TEXT[:50]}", null, "{TEXT[50:]}"]{more}}}'
+        return f'{{"schema": {{"id": 1}}, "payload": {{"after": {after}, "source": {{"db": "{db}"}}}}}}'.encode()
+
+    values = [event("4711"), event("4711.0"), event("8", more=', "score": NaN'), event("9", db="shop"), event("[1]")]
+    made.produce([(b'{"id": 1}', value) for value in values])
+    found = judged(made)
+    assert all(found[offset][1].value == value for offset, value in enumerate(values))
+    stamps = [parse_headers(found[offset][1].headers) for offset in range(len(values))]
+    assert [(one.verdict, one.match and one.match.id) for one in stamps] == [
+        (Verdict.UNIQUE, None),
+        (Verdict.UNIQUE, "4711"),
+        (Verdict.DUPLICATE, "4711"),
+        (Verdict.UNIQUE, None),
+        (Verdict.REJECTED, None),
+    ]
+    assert stamps[4].reason == "id field payload.after.id is neither text nor a number but an array"
+    made.assert_sound()
+
+
 def test_ids_and_what_cannot_be_read(make_pipeline: MakePipeline) -> None:
     """The id is the id field, else the key, else the coordinates; an unreadable record leaves with the reason."""
     made = make_pipeline(input={"max_bytes": 5_000})

@@ -4,14 +4,17 @@
 //! nobody asks for: a string stays as it is written until [`Written::text`] is called.
 //!
 //! Where parsers differ, this one reads as follows. A value is UTF-8. An escape may name half of a surrogate pair alone,
-//! which the grammar allows; such a text is generalized UTF-8 (see [`crate::text::halves`]). NaN and Infinity are no
-//! JSON, and numbers have no limit.
+//! which the grammar allows; such a text is generalized UTF-8 (see [`crate::text::halves`]). NaN, Infinity and -Infinity,
+//! which are no JSON and which Python and its like write all the same, are tokens of their own. Numbers have no limit.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 const FIRST_HALVES: Range<u32> = 0xd800..0xdc00;
 const SECOND_HALVES: Range<u32> = 0xdc00..0xe000;
+
+/// Digits of a whole number up to which it is the same name in whatever way it is written.
+pub const MOST_NAME_DIGITS: usize = 40;
 
 /// The value of each hexadecimal digit; 16 of what is none.
 const DIGITS: [u8; 256] = digits();
@@ -33,6 +36,10 @@ pub enum Token<'a> {
     Boolean(bool),
     /// null.
     Null,
+    /// NaN.
+    NotANumber,
+    /// Infinity or -Infinity.
+    Infinite,
     /// The beginning of an object or an array.
     Begin(Container),
     /// The end of the innermost one.
@@ -69,6 +76,7 @@ pub struct Reader<'a> {
     at: usize,
     open: Vec<Container>,
     expected: Expected,
+    is_strict: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -86,7 +94,13 @@ impl<'a> Reader<'a> {
     /// Begin at the first character of a value.
     #[must_use]
     pub fn new(text: &'a str) -> Self {
-        Self { bytes: text.as_bytes(), at: 0, open: Vec::new(), expected: Expected::Value }
+        Self { bytes: text.as_bytes(), at: 0, open: Vec::new(), expected: Expected::Value, is_strict: false }
+    }
+
+    /// The same where NaN and Infinity are errors.
+    #[must_use]
+    pub fn strict(text: &'a str) -> Self {
+        Self { is_strict: true, ..Self::new(text) }
     }
 
     /// How many objects and arrays are open.
@@ -129,9 +143,19 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// As of [`Self::next_token`].
     pub fn skip_value(&mut self) -> Result<(), NotJson> {
+        match self.next_token()? {
+            Some(Token::Begin(_)) => self.leave(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Go past the end of the innermost object or array.
+    ///
+    /// # Errors
+    /// As of [`Self::next_token`].
+    pub fn leave(&mut self) -> Result<(), NotJson> {
         let depth = self.depth();
-        self.next_token()?;
-        while self.depth() > depth {
+        while self.depth() >= depth {
             self.next_token()?;
         }
         Ok(())
@@ -147,6 +171,9 @@ impl<'a> Reader<'a> {
             b't' => self.literal("true", Token::Boolean(true)),
             b'f' => self.literal("false", Token::Boolean(false)),
             b'n' => self.literal("null", Token::Null),
+            b'N' => self.no_number("NaN", Token::NotANumber),
+            b'I' => self.no_number("Infinity", Token::Infinite),
+            b'-' if self.bytes.get(self.at + 1) == Some(&b'I') => self.no_number("-Infinity", Token::Infinite),
             _ => self.number().map(Token::Number),
         }
     }
@@ -164,6 +191,10 @@ impl<'a> Reader<'a> {
         self.take(b':')?;
         self.expected = Expected::Value;
         Ok(Token::Name(name))
+    }
+
+    fn no_number(&mut self, written: &str, token: Token<'a>) -> Result<Token<'a>, NotJson> {
+        if self.is_strict { Err(NotJson) } else { self.literal(written, token) }
     }
 
     fn literal(&mut self, written: &str, token: Token<'a>) -> Result<Token<'a>, NotJson> {
@@ -269,12 +300,6 @@ impl<'a> Number<'a> {
         self.written
     }
 
-    /// The same as a text.
-    #[must_use]
-    pub fn as_text(self) -> Written<'a> {
-        Written { bytes: self.written.as_bytes(), has_escapes: false }
-    }
-
     /// The value of a whole number that 64 bits hold, with or without a sign; that of -0 is 0.
     #[must_use]
     pub fn whole(self) -> Option<i128> {
@@ -283,11 +308,39 @@ impl<'a> Number<'a> {
         digits.parse().ok().filter(|whole| held.contains(whole))
     }
 
+    /// The number as the name of something: a whole number of at most [`MOST_NAME_DIGITS`] digits is these digits, in
+    /// whatever way it is written (4711.0, 4.711e3); any other one is as it is written.
+    #[must_use]
+    pub fn name(self) -> Cow<'a, str> {
+        if self.is_whole && self.written != "-0" {
+            return Cow::Borrowed(self.written);
+        }
+        whole_digits(self.written).map_or(Cow::Borrowed(self.written), Cow::Owned)
+    }
+
     /// The nearest number of floating point with 64 bits: infinite beyond the greatest one.
     #[must_use]
     pub fn float(self) -> f64 {
         self.written.parse().expect("every number of JSON is one of Rust")
     }
+}
+
+/// The digits of a whole number, with its sign; none of another number, or of more than [`MOST_NAME_DIGITS`] digits.
+fn whole_digits(written: &str) -> Option<String> {
+    let (sign, rest) = written.strip_prefix('-').map_or(("", written), |rest| ("-", rest));
+    let (mantissa, exponent) = rest.split_once(['e', 'E']).unwrap_or((rest, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = [whole, fraction].concat();
+    let significant = digits.trim_end_matches('0');
+    let leading = significant.len() - significant.trim_start_matches('0').len();
+    if significant.is_empty() {
+        return Some(String::from("0"));
+    }
+    // The first digit that is not zero stands so many digits before the point.
+    let exponent = exponent.parse::<i64>().ok()?;
+    let size = usize::try_from((whole.len() as i64).checked_sub(leading as i64)?.checked_add(exponent)?).ok()?;
+    let significant = &significant[leading..];
+    (significant.len() <= size && size <= MOST_NAME_DIGITS).then(|| format!("{sign}{significant:0<size$}"))
 }
 
 const fn digits() -> [u8; 256] {
@@ -514,6 +567,40 @@ mod tests {
         }
         for written in ["18446744073709551616", "-9223372036854775809", "1.0", "1e0", "999999999999999999999"] {
             assert_eq!(whole(written), None);
+        }
+    }
+
+    #[test]
+    fn a_whole_number_is_one_name_however_it_is_written() {
+        let name = |written: &str| match tokens(written).0[..] {
+            [Token::Number(number)] => number.name().into_owned(),
+            ref other => panic!("{other:?}"),
+        };
+        let forty = "1234567890".repeat(4);
+        for written in ["4711", "4711.0", "4711.000", "4.711e3", "4711e0", "471100e-2", "0.4711E+4", "47.11e02"] {
+            assert_eq!(name(written), "4711", "{written}");
+            assert_eq!(name(&format!("-{written}")), "-4711", "{written}");
+        }
+        for written in ["0", "-0", "0.0", "-0.00", "0e9", "-0E-9", "0e99999999999999999999"] {
+            assert_eq!(name(written), "0", "{written}");
+        }
+        let (first, rest) = forty.split_at(1);
+        for written in [forty.clone(), format!("{forty}.0"), format!("{first}.{rest}e39"), format!("{forty}0e-1")] {
+            assert_eq!(name(&written), forty, "{written}");
+        }
+        assert_eq!(name("1e39"), format!("1{}", "0".repeat(39)));
+        let more = format!("{forty}1.0");
+        for written in ["1e40", "1.50", "47.11", "1e-1", "10.5e-1", "1e99999999999999999999", "5e-324", &more] {
+            assert_eq!(name(written), written);
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_a_token_of_its_own() {
+        let text = "[NaN, Infinity, -Infinity]";
+        assert_eq!(tokens(text).0[1..4], [Token::NotANumber, Token::Infinite, Token::Infinite]);
+        for text in ["nan", "Nan", "NaNs", "Inf", "infinity", "--Infinity", "+Infinity", "-NaN", "- Infinity"] {
+            assert!(tokens(text).1.is_err(), "{text}");
         }
     }
 

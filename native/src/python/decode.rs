@@ -14,6 +14,7 @@ use super::{caught, work};
 use crate::batches::{Batch, Format};
 use crate::decode::html;
 use crate::decode::json::{self, Container, NotJson, Number, Token};
+use crate::decode::paths::{Path, Step, Value};
 use crate::decode::readable::Markup;
 use crate::decode::{self, Kind, MOST_ID_BYTES, MOST_LEVELS, Reason};
 use crate::panics;
@@ -22,6 +23,25 @@ use crate::panics;
 pub type Said<'py> = (&'static str, usize, usize, Bound<'py, PyString>, &'static str);
 /// Id, texts, scope, and why there is no article.
 type Decoded<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>, Option<Bound<'py, PyString>>, Option<Said<'py>>);
+
+/// The name of a field, and the steps of its path.
+type GivenPath = (Vec<u8>, Vec<Option<GivenStep>>);
+
+/// A member or an element; none stands for all elements.
+#[derive(FromPyObject)]
+pub enum GivenStep {
+    Element(usize),
+    Key(Vec<u8>),
+}
+
+fn path((name, steps): GivenPath, takes_lists: bool) -> Path {
+    let step = |step| match step {
+        None => Step::All,
+        Some(GivenStep::Element(at)) => Step::Element(at),
+        Some(GivenStep::Key(key)) => Step::Key(key),
+    };
+    Path { name, steps: steps.into_iter().map(step).collect(), takes_lists }
+}
 
 #[pyclass(frozen, module = "_native", name = "Format")]
 pub struct PyFormat(pub decode::Format);
@@ -33,12 +53,23 @@ impl PyFormat {
     fn new(
         is_json: bool,
         most_bytes: usize,
-        id_field: Vec<u8>,
-        scope_field: Option<Vec<u8>>,
-        text_fields: Vec<Vec<u8>>,
+        id_field: GivenPath,
+        scope_field: Option<GivenPath>,
+        text_fields: Vec<GivenPath>,
         may_lack_texts: bool,
     ) -> Self {
-        Self(decode::Format { is_json, most_bytes, id_field, scope_field, text_fields, may_lack_texts })
+        Self(decode::Format {
+            is_json,
+            most_bytes,
+            id: path(id_field, false),
+            scope: scope_field.map(|field| path(field, false)),
+            texts: text_fields.into_iter().map(|field| path(field, true)).collect(),
+            may_lack_texts,
+        })
+    }
+
+    fn has_text(&self, py: Python<'_>, value: PyBackedBytes) -> PyResult<bool> {
+        work(py, || self.0.has_text(&value))
     }
 
     fn decode<'py>(
@@ -66,18 +97,43 @@ pub fn key_id<'py>(py: Python<'py>, key: Option<PyBackedBytes>) -> PyResult<Opti
     decode::key_id(key.as_deref()).map(|id| text(py, &id)).transpose()
 }
 
+/// What is at a path that leads to one value: its kind, and a text or a number as it is written.
 #[pyfunction]
-#[pyo3(signature = (value, names = None, *, as_written = Vec::new()))]
-pub fn parse_object<'py>(
+pub fn field<'py>(
     py: Python<'py>,
     value: PyBackedBytes,
-    names: Option<Vec<Vec<u8>>>,
-    as_written: Vec<Vec<u8>>,
-) -> PyResult<Bound<'py, PyAny>> {
+    at: GivenPath,
+) -> PyResult<Option<(&'static str, Bound<'py, PyString>)>> {
+    let path = path(at, false);
+    let values = caught(|| decode::values(&value, std::iter::once(&path)))?;
+    let found = values.ok().and_then(|mut values| values.pop()?.pop());
+    let told = match found {
+        None => return Ok(None),
+        Some(Value::Text(written)) => (Kind::Text.name(), text(py, &written.text())?),
+        Some(Value::Number(number)) => (Kind::Number.name(), text(py, number.written().as_bytes())?),
+        Some(Value::Other(kind)) => (kind.name(), PyString::intern(py, "")),
+        Some(Value::List) => (Kind::Array.name(), PyString::intern(py, "")),
+    };
+    Ok(Some(told))
+}
+
+/// The id at a path; none where there is no text and no number.
+#[pyfunction]
+pub fn field_id(py: Python<'_>, value: PyBackedBytes, at: GivenPath) -> PyResult<Option<Bound<'_, PyString>>> {
+    let path = path(at, false);
+    let values = caught(|| decode::values(&value, std::iter::once(&path)))?.unwrap_or_default();
+    let id = values.first().and_then(|values| decode::name(values).ok().flatten());
+    id.map(|id| text(py, &id)).transpose()
+}
+
+#[pyfunction]
+#[pyo3(signature = (value, *, names = Vec::new()))]
+pub fn parse_object<'py>(py: Python<'py>, value: PyBackedBytes, names: Vec<GivenPath>) -> PyResult<Bound<'py, PyAny>> {
+    let names = names.into_iter().map(|name| path(name, false)).collect();
     let made = caught(|| {
-        let mut reader = json::Reader::new(decode::checked(&value)?);
+        let mut reader = json::Reader::strict(decode::checked(&value)?);
         match reader.next_token()?.map(Kind::of).ok_or(Reason::NotJson)? {
-            Kind::Object => Members { py, names, as_written }.read(&mut reader),
+            Kind::Object => Members { py, names }.read(&mut reader),
             other => {
                 while reader.next_token()?.is_some() {}
                 Err(Reason::NotObject(other).into())
@@ -91,13 +147,11 @@ pub fn parse_object<'py>(
     }
 }
 
-/// Makes Python's values of the members of a JSON object.
+/// Makes Python's values of the members of a JSON object. NaN and Infinity are no JSON here.
 struct Members<'py> {
     py: Python<'py>,
-    /// Names of the members that are made; all of them if there are none.
-    names: Option<Vec<Vec<u8>>>,
-    /// Names of those whose numbers are texts unless 64 bits hold them.
-    as_written: Vec<Vec<u8>>,
+    /// Where the numbers are that name something: they are made as texts.
+    names: Vec<Path>,
 }
 
 /// What holds the next value, and the name that it has in an object.
@@ -116,15 +170,10 @@ impl<'py> Members<'py> {
     fn read(&self, reader: &mut json::Reader) -> Result<Bound<'py, PyDict>, Unmade> {
         let members = PyDict::new(self.py);
         let mut open = vec![Holder::Object(members.clone(), None)];
-        let mut is_as_written = false;
         while let Some(token) = reader.next_token()? {
             match token {
                 Token::Name(name) => {
-                    let is_one_of = |names: &Vec<Vec<u8>>| names.iter().any(|one| name.is(one));
-                    if reader.depth() == 1 && self.names.as_ref().is_some_and(|names| !is_one_of(names)) {
-                        reader.skip_value()?;
-                    } else if let Some(Holder::Object(_, waiting)) = open.last_mut() {
-                        is_as_written = reader.depth() == 1 && is_one_of(&self.as_written);
+                    if let Some(Holder::Object(_, waiting)) = open.last_mut() {
                         *waiting = Some(text(self.py, &name.text())?);
                     }
                 }
@@ -133,31 +182,55 @@ impl<'py> Members<'py> {
                     let object = PyDict::new(self.py);
                     hold(&open, object.as_any())?;
                     open.push(Holder::Object(object, None));
-                    is_as_written = false;
                 }
                 Token::Begin(Container::Array) => {
                     let array = PyList::empty(self.py);
                     hold(&open, array.as_any())?;
                     open.push(Holder::Array(array));
-                    is_as_written = false;
                 }
                 Token::Text(written) => hold(&open, text(self.py, &written.text())?.as_any())?,
-                Token::Number(number) => hold(&open, &self.number(number, is_as_written)?)?,
+                Token::Number(number) => hold(&open, &self.number(number, &open)?)?,
                 Token::Boolean(flag) => hold(&open, &flag.into_bound_py_any(self.py)?)?,
                 Token::Null => hold(&open, self.py.None().bind(self.py))?,
+                Token::NotANumber | Token::Infinite => return Err(NotJson.into()), // the reader is strict
             }
         }
         Ok(members)
     }
 
-    fn number(&self, number: Number, is_as_written: bool) -> PyResult<Bound<'py, PyAny>> {
+    fn number(&self, number: Number, open: &[Holder<'py>]) -> PyResult<Bound<'py, PyAny>> {
+        for name in &self.names {
+            if is_at(open, &name.steps)? {
+                return number.name().into_bound_py_any(self.py);
+            }
+        }
         match number.whole().map(|whole| i64::try_from(whole).map_err(|_| whole as u64)) {
             Some(Ok(whole)) => whole.into_bound_py_any(self.py),
             Some(Err(whole)) => whole.into_bound_py_any(self.py),
-            None if is_as_written => number.written().into_bound_py_any(self.py),
-            None => number.float().into_bound_py_any(self.py),
+            // JSON has no infinity: what writes the value again must write a number.
+            None => number.float().clamp(f64::MIN, f64::MAX).into_bound_py_any(self.py),
         }
     }
+}
+
+/// Whether the next value stands at these steps.
+fn is_at(open: &[Holder], steps: &[Step]) -> PyResult<bool> {
+    if open.len() != steps.len() {
+        return Ok(false);
+    }
+    for (level, (holder, step)) in (1..).zip(open.iter().zip(steps)) {
+        let is_led_to = match (holder, step) {
+            (Holder::Object(_, Some(name)), Step::Key(key)) => Given::of(name)?.text().bytes() == key.as_slice(),
+            // An object or array that is open is its last element; the value itself is none yet.
+            (Holder::Array(array), Step::Element(at)) => array.len() == at + usize::from(level < steps.len()),
+            (Holder::Array(_), Step::All) => true,
+            _ => false,
+        };
+        if !is_led_to {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 impl From<NotJson> for Unmade {
@@ -189,25 +262,29 @@ fn hold<'py>(open: &[Holder<'py>], value: &Bound<'py, PyAny>) -> PyResult<()> {
 
 /// What the text of a reason says: its name in `core/reasons.py`, a size or position, a limit, fields, a kind.
 pub fn said<'py>(py: Python<'py>, reason: Reason, format: Option<&decode::Format>) -> PyResult<Said<'py>> {
-    let none: &[Vec<u8>] = &[];
-    let texts = format.map_or(none, |format| &format.text_fields);
+    let names = |paths: &[Path]| paths.iter().map(|path| path.name.clone()).collect::<Vec<_>>();
+    let texts = || format.map_or(Vec::new(), |format| names(&format.texts));
+    let none = Vec::new;
     let (name, number, limit, fields, kind) = match reason {
-        Reason::Tombstone => ("TOMBSTONE", 0, 0, none, None),
-        Reason::TooLong(size) => ("TOO_LONG", size, format.map_or(0, |format| format.most_bytes), none, None),
-        Reason::TooDeep => ("TOO_DEEP", 0, MOST_LEVELS, none, None),
-        Reason::NotUtf8(at) => ("NOT_UTF8", at, 0, none, None),
-        Reason::NotJson => ("NOT_JSON", 0, 0, none, None),
-        Reason::NotObject(kind) => ("NOT_OBJECT", 0, 0, none, Some(kind)),
-        Reason::LongId(size) => ("LONG_ID", size, MOST_ID_BYTES, none, None),
-        Reason::NoText if format.is_some_and(|format| format.may_lack_texts) => ("NO_TEXTS", 0, 0, texts, None),
-        Reason::NoText => ("NO_TEXT", 0, 0, texts, None),
-        Reason::NotText(at, kind) => ("NOT_TEXT", 0, 0, &texts[at..=at], Some(kind)),
-        Reason::NotScope(kind) => {
-            let scope = format.and_then(|format| format.scope_field.as_ref());
-            ("NOT_SCOPE", 0, 0, scope.map_or(none, std::slice::from_ref), Some(kind))
+        Reason::Tombstone => ("TOMBSTONE", 0, 0, none(), None),
+        Reason::TooLong(size) => ("TOO_LONG", size, format.map_or(0, |format| format.most_bytes), none(), None),
+        Reason::TooDeep => ("TOO_DEEP", 0, MOST_LEVELS, none(), None),
+        Reason::NotUtf8(at) => ("NOT_UTF8", at, 0, none(), None),
+        Reason::NotJson => ("NOT_JSON", 0, 0, none(), None),
+        Reason::NotObject(kind) => ("NOT_OBJECT", 0, 0, none(), Some(kind)),
+        Reason::NotId(kind) => {
+            ("NOT_ID", 0, 0, format.map_or(none(), |format| vec![format.id.name.clone()]), Some(kind))
         }
-        Reason::EmptyText => ("EMPTY_TEXT", 0, 0, none, None),
-        Reason::Defect => ("DEFECT", 0, 0, none, None),
+        Reason::LongId(size) => ("LONG_ID", size, MOST_ID_BYTES, none(), None),
+        Reason::NoText if format.is_some_and(|format| format.may_lack_texts) => ("NO_TEXTS", 0, 0, texts(), None),
+        Reason::NoText => ("NO_TEXT", 0, 0, texts(), None),
+        Reason::NotText(at, kind) => ("NOT_TEXT", 0, 0, texts().split_off(at)[..1].to_vec(), Some(kind)),
+        Reason::NotScope(kind) => {
+            let scope = format.and_then(|format| format.scope.clone());
+            ("NOT_SCOPE", 0, 0, scope.map(|scope| scope.name).into_iter().collect(), Some(kind))
+        }
+        Reason::EmptyText => ("EMPTY_TEXT", 0, 0, none(), None),
+        Reason::Defect => ("DEFECT", 0, 0, none(), None),
     };
     Ok((name, number, limit, text(py, &fields.join(&b", "[..]))?, kind.map_or("", Kind::name)))
 }

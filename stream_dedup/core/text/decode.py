@@ -4,8 +4,8 @@ The native core reads values (``native/src/decode.rs``, which says what is reada
 never raises: a record at which the core panics is rejected. The result depends on the record and the format alone. A
 reason is a short sentence of bounded length (``reasons``) that never quotes the input.
 
-The id of an article is its id field (text, or a number as written), else the record key, else the fallback
-(topic-partition-offset).
+The id of an article is its id field (text, or a number: the digits of a whole one, however it is written), else the
+record key, else the fallback (topic-partition-offset).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from stream_dedup import _native
 from stream_dedup.core import reasons
+from stream_dedup.core.text.paths import FieldPath, parse_path
 
 MAX_ID_BYTES = _native.MAX_ID_BYTES
 """Longest id in UTF-8: a URL fits, and a log batch of 500 entries stays far below the size limit of a record."""
@@ -28,8 +29,8 @@ class InputFormat:
     """How record values are read.
 
     ``max_bytes`` is the size limit of a value, which bounds the memory of a worker; articles have some KB. The other
-    settings are names of fields of the JSON object. If ``fields`` is given, these fields make the text together and
-    ``text_field`` is ignored. Plain text has no fields and no scope.
+    settings are paths of fields (``paths``) of the JSON object. If ``fields`` is given, these fields make the text
+    together and ``text_field`` is ignored. Plain text has no fields and no scope.
     """
 
     kind: Literal["json", "text"] = "json"
@@ -41,7 +42,7 @@ class InputFormat:
 
     @property
     def text_fields(self) -> tuple[str, ...]:
-        """Names of the fields that make the text, in order."""
+        """Paths of the fields that make the text, in order."""
         return self.fields or (self.text_field,)
 
 
@@ -77,19 +78,34 @@ def decode(record: RawRecord, fmt: InputFormat) -> Article | Rejection:
     return Article(article_id, texts, scope) if reason is None else Rejection(article_id, reason_text(reason))
 
 
-def parse_object(value: bytes, fmt: InputFormat, names: Iterable[str] | None = None) -> dict[str, Any] | str:
-    """Parse a JSON object; return it, or the reason of the rejection.
+def has_text(value: bytes, fmt: InputFormat) -> bool:
+    """Whether a value is a JSON object of which a text field is text, even if it cannot be read as an article."""
+    return native_format(fmt).has_text(value)
 
-    A number in the field of the id or the scope is a text as it is written, unless 64 bits hold it.
+
+def field_at(value: bytes, path: FieldPath) -> tuple[str, str] | None:
+    """Return what a JSON object has in a field of one value, or None where there is nothing.
+
+    Its kind (``text``, ``a number``, ``null``, …), and the text, or the number as it is written.
+    """
+    return _native.field(value, path.native)
+
+
+def id_at(value: bytes, path: FieldPath) -> str | None:
+    """Return the article id in a field of a JSON object, or None if it has neither text nor a number."""
+    return _native.field_id(value, path.native)
+
+
+def parse_object(value: bytes, names: Iterable[FieldPath] = ()) -> dict[str, Any] | str:
+    """Parse a JSON object; return it, or the reason of the rejection. NaN and Infinity are no JSON here.
+
+    A number beyond the greatest float is that float, which can be written as a number again.
 
     Args:
         value: the bytes of the object.
-        fmt: names the fields of the id and the scope.
-        names: those of the members that are made; all of them if it is None.
+        names: where ids and scopes are: a number there is made as the text that it is as an id.
     """
-    as_written = [fmt.id_field] if fmt.scope_field is None else [fmt.id_field, fmt.scope_field]
-    chosen = None if names is None else _as_bytes(names)
-    made = _native.parse_object(value, chosen, as_written=_as_bytes(as_written))
+    made = _native.parse_object(value, names=[name.native for name in names])
     return made if isinstance(made, dict) else reason_text(made)
 
 
@@ -110,15 +126,11 @@ def native_format(fmt: InputFormat) -> _native.Format:
     return _native.Format(
         is_json=fmt.kind == "json",
         most_bytes=fmt.max_bytes,
-        id_field=_as_bytes([fmt.id_field])[0],
-        scope_field=None if fmt.scope_field is None else _as_bytes([fmt.scope_field])[0],
-        text_fields=_as_bytes(fmt.text_fields),
+        id_field=parse_path(fmt.id_field, one=True).native,
+        scope_field=None if fmt.scope_field is None else parse_path(fmt.scope_field, one=True).native,
+        text_fields=[parse_path(field).native for field in fmt.text_fields],
         may_lack_texts=bool(fmt.fields),
     )
-
-
-def _as_bytes(names: Iterable[str]) -> list[bytes]:
-    return [name.encode("utf-8", "surrogatepass") for name in names]
 
 
 def reason_text(reason: _native.Reason) -> str:

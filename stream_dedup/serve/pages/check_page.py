@@ -12,7 +12,7 @@ from uuid import UUID
 from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, Coordinates, SourceOffset, Status, Verdict
 from stream_dedup.core.near import Account, Forms, PairCheck
 from stream_dedup.groups import parse_group_id
-from stream_dedup.serve.given import GivenArticle
+from stream_dedup.serve.given import GivenArticle, fields_of
 from stream_dedup.serve.pages.backend import ArticleText, ShownSource
 from stream_dedup.serve.pages.charts import BitDrawing, bit_drawing
 from stream_dedup.serve.pages.groups_page import stored_groups
@@ -65,7 +65,7 @@ class CheckForm:
         """Return the article to check; what was left empty is not given."""
         values: dict[str, Any] = {}
         if fields.several:
-            values["fields"] = {name: text for name, text in self.texts.items() if text}
+            values["fields"] = fields_of({name: text for name, text in self.texts.items() if text})
         else:
             values["text"] = self.texts[fields.texts[0]]
         if self.id:

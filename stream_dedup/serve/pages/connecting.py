@@ -103,7 +103,7 @@ class ServicePages:
 
     async def compare(self, article: GivenArticle, other: ShownSource) -> dict[str, Any] | None:
         """Explain a logged article and a later one."""
-        if _length(article) > MAX_EXPLAINED:
+        if characters_of(article) > MAX_EXPLAINED:
             return None
         topic_id, partition, offset = other.coordinates
         coordinates = SourcePlace(
@@ -140,5 +140,13 @@ def _readable(fields: Sequence[str], settings: FingerprintSettings | None) -> st
     return None if found == beginnings else shown_fields(found)
 
 
-def _length(article: GivenArticle) -> int:
-    return sum(len(text) for text in (article.text, *(article.fields or {}).values()) if isinstance(text, str))
+def characters_of(article: GivenArticle) -> int:
+    """Return the characters of all texts of an article, whatever they are in."""
+    length, left = 0, [article.text, article.fields]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            length += len(value)
+        elif isinstance(value, dict | list):
+            left += value.values() if isinstance(value, dict) else value
+    return length

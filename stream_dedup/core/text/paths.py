@@ -1,0 +1,197 @@
+r"""Where a field is in a record: its path, as a configuration and a flag name it.
+
+    title                     the member title, whatever characters its name has but dots, brackets and backslashes
+    payload.after.id          dots lead into objects
+    authors[0].name           an element of an array, from 0
+    conversations[].value     all elements of an array
+    a\.b                      the member a.b; \[ \] \\ likewise, and any other sign or digit
+
+What can be read in two ways is an error, which says both: ``a.0`` (an element, or a member named 0), ``a.*``, ``$.a``.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+MAX_STEPS = 64
+"""Of a path: records have a few levels."""
+_MAX_INDEX_DIGITS = 9
+
+PathStep = str | int | None
+"""The name of a member, the index of an element, None: all elements."""
+
+
+class PathError(ValueError):
+    """A path that cannot be read; the message says where, why, and what to write."""
+
+    def __init__(self, at: int, reason: str, remedy: str) -> None:
+        """``at`` is an index into the path."""
+        super().__init__(f"at character {at + 1}: {reason}; {remedy}")
+
+
+class FieldPath(NamedTuple):
+    """A path that was read."""
+
+    name: str
+    """As it was given."""
+    steps: tuple[PathStep, ...]
+
+    @property
+    def native(self) -> tuple[bytes, list[bytes | int | None]]:
+        """The path as the native core takes it."""
+        return _bytes(self.name), [_bytes(step) if isinstance(step, str) else step for step in self.steps]
+
+    def is_in(self, other: FieldPath) -> bool:
+        """Whether this path, which leads to one value, leads to one of the values of the other, or into it."""
+        steps = self.steps[: len(other.steps)]
+        return len(steps) == len(other.steps) and all(
+            theirs == own or (theirs is None and isinstance(own, int))
+            for theirs, own in zip(other.steps, steps, strict=True)
+        )
+
+
+@lru_cache(maxsize=256)
+def parse_path(name: str, *, one: bool = False) -> FieldPath:
+    """Return the path of a field.
+
+    Args:
+        name: the path as it is given.
+        one: whether the field is one value, so that all elements of an array are too many.
+
+    Raises:
+        PathError: it is malformed, or can be read in two ways.
+    """
+    reader = _PathReader(name)
+    steps: list[PathStep] = [reader.member(is_first=True)]
+    while (sign := reader.peek()) is not None:
+        begin = reader.at
+        steps.append(reader.element() if sign == "[" else reader.next_member())
+        if one and steps[-1] is None:
+            raise PathError(begin, "all elements are several values, and one is needed", "write [0] for the first one")
+    if len(steps) > MAX_STEPS:
+        raise PathError(0, f"a path of {len(steps)} steps", f"name a field at most {MAX_STEPS} steps deep")
+    if len(steps) > 1 and name[:2] in {"$.", "$["}:
+        remedy = r"leave $ out: a path begins at the record; or write \$ for a member named $"
+        raise PathError(0, "$ can be the record or a member", remedy)
+    return FieldPath(name, tuple(steps))
+
+
+def check_path(name: str) -> str:
+    """Check a path and return its name.
+
+    Raises:
+        PathError: as ``parse_path``.
+    """
+    return parse_path(name).name
+
+
+def check_one_path(name: str) -> str:
+    """Check the path of a field that is one value, and return its name.
+
+    Raises:
+        PathError: as ``parse_path``.
+    """
+    return parse_path(name, one=True).name
+
+
+def with_value(held: object, steps: tuple[PathStep, ...], value: object) -> object:
+    """Return a JSON value in which these steps lead to another value; what the steps pass by is unchanged.
+
+    A step to all elements leads to the first one, and there is no other one then.
+    """
+    if not steps:
+        return value
+    step, rest = steps[0], steps[1:]
+    if isinstance(step, str):
+        members = dict(held) if isinstance(held, dict) else {}
+        members[step] = with_value(members.get(step), rest, value)
+        return members
+    elements = list(held) if isinstance(held, list) else []
+    if step is None:
+        del elements[1:]
+    at = step or 0
+    elements += [None] * (at + 1 - len(elements))
+    elements[at] = with_value(elements[at], rest, value)
+    return elements
+
+
+class _PathReader:
+    """Reads a path sign by sign."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.at = 0
+
+    def peek(self) -> str | None:
+        """Return the next sign; None at the end."""
+        return self._text[self.at] if self.at < len(self._text) else None
+
+    def next_member(self) -> str:
+        """Read a dot and the name of a member."""
+        if self.peek() != ".":
+            raise PathError(self.at, "a name follows a bracket", "write a dot before the name")
+        self.at += 1
+        return self.member(is_first=False)
+
+    def member(self, *, is_first: bool) -> str:
+        """Read the name of a member, up to a dot, a bracket or the end."""
+        begin, signs = self.at, []
+        while (sign := self.peek()) is not None and sign not in ".[":
+            if sign == "]":
+                raise PathError(self.at, "a ] without a [", r"write \] for a bracket in a name")
+            signs.append(self._escaped() if sign == "\\" else sign)
+            self.at += 1
+        if not signs:
+            raise _no_name(begin, self._text, is_first=is_first)
+        if not is_first:
+            self._refuse_other_readings(begin)
+        return "".join(signs)
+
+    def element(self) -> int | None:
+        """Read an index in brackets, or the brackets alone."""
+        begin, end = self.at, self._text.find("]", self.at)
+        if end < 0:
+            raise PathError(begin, "a [ without a ]", r"write [0], [], or \[ for a bracket in a name")
+        index = self._text[begin + 1 : end]
+        self.at = end + 1
+        if not index:
+            return None
+        if index == "*":
+            raise PathError(begin, "[*] is no index", "write [] for all elements")
+        is_number = index.isascii() and index.isdigit() and len(index) <= _MAX_INDEX_DIGITS
+        if not is_number or (index[0] == "0" and index != "0"):
+            remedy = r"write [0] for an element, [] for all, a dot before the name of a member, or \[ for a bracket"
+            raise PathError(begin, f"[{index}] is no index", remedy)
+        return int(index)
+
+    def _escaped(self) -> str:
+        """Go to the sign after a backslash and return it."""
+        begin = self.at
+        self.at += 1
+        sign = self.peek()
+        if sign is None or (sign.isascii() and sign.isalpha()):
+            remedy = r"write \\ for a backslash in a name"
+            raise PathError(begin, f"\\{sign or ''} stands for nothing", remedy)
+        return sign
+
+    def _refuse_other_readings(self, begin: int) -> None:
+        written = self._text[begin : self.at]
+        if written.isascii() and written.isdigit():
+            remedy = rf"write [{int(written)}] for the element, or \{written} for the member"
+            raise PathError(begin, f"{written} can be an element or a member", remedy)
+        if written == "*":
+            remedy = r"write [] for all elements, or \* for the member"
+            raise PathError(begin, "* can be all elements or a member", remedy)
+
+
+def _no_name(at: int, text: str, *, is_first: bool) -> PathError:
+    if is_first and text.startswith("["):
+        return PathError(at, "a record is an object and has no elements", "begin with the name of a member")
+    if not text:
+        return PathError(at, "a field without a name", "name a member of the record")
+    return PathError(at, "a step without a name", r"remove the dot, or write \. for a dot in a name")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
