@@ -44,7 +44,7 @@ _ISO = re.compile(
 )
 _CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d+))?)?"
 _MAIL = re.compile(
-    r"(?:[A-Za-z]{3,9}(?:,\s*|\s+))?(?P<day>\d\d?)[ -](?P<name>[A-Za-z]{3,9})[ -](?P<year>\d{4}|\d\d)\s+"
+    r"(?:[A-Za-z]{3,9}(?:,\s*|\s+))?(?P<day>\d\d?)[-\x20](?P<name>[A-Za-z]{3,9})[-\x20](?P<year>\d{4}|\d\d)\s+"
     + _CLOCK
     + _ZONE,
     re.ASCII,

@@ -123,9 +123,12 @@ def test_an_environment_keeps_its_python(clone: Path) -> None:
 
 def test_an_edit_while_the_core_is_built_is_built_next(clone: Path) -> None:
     """The build may have read the file before."""
-    edited = clone / "native/src/lib.rs"
-    program(clone / ".venv/bin/pip", f"touch '{edited}'; echo built")
+    edited, core = clone / "native/src/lib.rs", clone / "stream_dedup/_native.abi3.so"
+    core.parent.mkdir(exist_ok=True)
+    program(clone / ".venv/bin/pip", f"touch '{edited}' '{core}'; echo built")
     assert made(clone, "setup") == "built\n"
-    program(clone / ".venv/bin/pip", "echo built")
+    program(clone / ".venv/bin/pip", f"touch '{core}'; echo built")
     assert made(clone, "setup") == "built\n"
     assert "built" not in made(clone, "setup")
+    core.unlink()
+    assert made(clone, "setup") == "built\n"
