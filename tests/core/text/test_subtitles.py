@@ -79,5 +79,6 @@ def test_cues_end_where_their_definition_says(alphabet: tuple[str, ...]) -> None
 
 def test_names_and_numbers_have_limits() -> None:
     """Longer ones are text."""
+    assert_cleaned(TAGS, [f"a {'1' * size} {SRT} b" for size in (5, 6, 7)])
     assert_cleaned(TAGS, [f"{name * size}\n{SRT} b" for name in "1x" for size in (5, 6, 7, NAME - 1, NAME, NAME + 1)])
     assert_cleaned(TAGS, [f"{one * size}00:01.5 --> 00:02.5{one * size}" for one in "0 :\t" for size in range(18)])
