@@ -93,17 +93,6 @@ struct Traits {
 
 impl Traits {
     fn read() -> Self {
-        let lines: HashMap<&str, &str> =
-            include_str!("unicode14.txt").lines().filter_map(|line| line.split_once(' ')).collect();
-        let flags = |name: &str| {
-            let runs = lines[name].split(' ').map(|digits| usize::from_str_radix(digits, 36).expect("a length"));
-            let mut flags = Vec::with_capacity(POINTS);
-            for (run, length) in runs.enumerate() {
-                flags.resize(flags.len() + length, run % 2 == 1);
-            }
-            assert_eq!(flags.len(), POINTS, "the runs of {name} are those of all code points");
-            flags
-        };
         Self {
             assigned: flags("assigned"),
             alphanumeric: flags("alphanumeric"),
@@ -146,8 +135,25 @@ impl Traits {
     }
 }
 
+/// The words of a line of the table of properties.
+pub fn unicode14(name: &str) -> impl Iterator<Item = &'static str> {
+    let mut lines = include_str!("unicode14.txt").lines().filter_map(|line| line.split_once(' '));
+    lines.find(|(property, _)| *property == name).expect("a property").1.split(' ')
+}
+
+/// Which code points have a property.
+pub fn flags(name: &str) -> Vec<bool> {
+    let runs = unicode14(name).map(|digits| usize::from_str_radix(digits, 36).expect("a length"));
+    let mut flags = Vec::with_capacity(POINTS);
+    for (run, length) in runs.enumerate() {
+        flags.resize(flags.len() + length, run % 2 == 1);
+    }
+    assert_eq!(flags.len(), POINTS, "the runs of {name} are those of all code points");
+    flags
+}
+
 /// Which code points may compose with the one before them.
-fn composing() -> Vec<bool> {
+pub fn composing() -> Vec<bool> {
     let mut flags = vec![false; POINTS];
     for one in (0..POINTS as u32).filter_map(char::from_u32) {
         let (mut parts, mut last) = (0, None);

@@ -1,9 +1,10 @@
-//! Makes what the crate embeds: tables of Unicode, of HTML's entities, of `OpenCC` and of jieba's package.
+//! Makes what the crate embeds: tables of Unicode, of letters that are folded, of HTML's entities, of `OpenCC` and of jieba's package.
 //!
 //! It also tells whether the compiler knows AVX-512, which is stable since Rust 1.89: Debian's is older.
 
 mod characters;
 mod entities;
+mod folding;
 mod interpreter;
 mod jieba;
 mod marisa;
@@ -28,7 +29,9 @@ fn main() {
     keep("entities.rs", entities::source().as_bytes());
     let conversion = opencc::Conversion::read();
     keep("opencc.rs", conversion.source().as_bytes());
-    keep("traits.bin", &traits::of_units(&conversion));
+    let folding = folding::Folding::read();
+    keep("folding.rs", folding.source().as_bytes());
+    keep("traits.bin", &traits::of_units(&conversion, &folding));
 
     keep("characters.rs", characters::source().as_bytes());
     let package = jieba::Package::read();

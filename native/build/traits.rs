@@ -1,5 +1,6 @@
 //! What a text may have if it has a unit of UTF-16: the cheap test before each step (`src/text/traits.rs`).
 
+use crate::folding::Folding;
 use crate::opencc::Conversion;
 use crate::ranges::{FULL_WIDTH, IDEOGRAPH, INVISIBLE, PICTURE, Ranges, is_wide};
 
@@ -9,9 +10,11 @@ const RANGES: [&Ranges; 3] = [INVISIBLE, PICTURE, IDEOGRAPH];
 const WIDE: u8 = 1 << 3;
 const TRADITIONAL: u8 = 1 << 4;
 const FIRST: u8 = 1 << 5;
+const FOLDED: u8 = 1 << 6;
+const COMBINING: u8 = 1 << 7;
 
 /// Returns the traits of each unit, as bits; the first unit of a pair has those of the characters that begin with it.
-pub fn of_units(conversion: &Conversion) -> Vec<u8> {
+pub fn of_units(conversion: &Conversion, folding: &Folding) -> Vec<u8> {
     let mut traits = vec![0; UNITS];
     for (bit, ranges) in RANGES.iter().enumerate() {
         for range in *ranges {
@@ -27,6 +30,9 @@ pub fn of_units(conversion: &Conversion) -> Vec<u8> {
     for point in conversion.firsts() {
         traits[unit(point)] |= FIRST;
     }
+    let (folded, combining) = folding.points();
+    folded.for_each(|point| traits[unit(point)] |= FOLDED);
+    combining.for_each(|point| traits[unit(point)] |= COMBINING);
     traits
 }
 

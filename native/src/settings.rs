@@ -27,6 +27,7 @@ pub struct Normalisation {
     pub users: Treat,
     pub numbers: Treat,
     pub emoji: Treat,
+    pub fold: bool,
     pub join_numbers: bool,
     pub rejoin: bool,
     pub simplify: bool,

@@ -1,7 +1,7 @@
 //! A text before its words are read: the steps of `scheme.Normalisation`.
 //!
-//! * [`clean`]: the optional steps, in their order. Those before NFKC are in [`entities`], [`tags`], [`addresses`],
-//!   [`spacing`] and [`mod@simplify`], those after it in [`spam`] and [`numbers`].
+//! * [`clean`]: the optional steps, in their order. Those before NFKC are in [`entities`], [`subtitles`], [`tags`],
+//!   [`addresses`], [`folding`], [`spacing`] and [`mod@simplify`], those after it in [`spam`] and [`numbers`].
 //! * [`edit`]: a text that is changed step by step. [`traits`]: what it may have, the cheap test before a step.
 //! * [`points`]: its code points. [`halves`]: half surrogates, which it may have until it is normalised.
 //! * [`normalise`]: NFKC and case. [`characters`]: what each character is, and becomes. [`ranges`]: those that the steps
@@ -12,6 +12,7 @@ pub mod characters;
 pub mod clean;
 pub mod edit;
 pub mod entities;
+pub mod folding;
 pub mod halves;
 pub mod normalise;
 pub mod numbers;
@@ -20,5 +21,6 @@ pub mod ranges;
 pub mod simplify;
 pub mod spacing;
 pub mod spam;
+pub mod subtitles;
 pub mod tags;
 pub mod traits;

@@ -207,7 +207,9 @@ class TextConfig(Section):
     emoji: _Handling = _handling("emoji")
     invisible: bool | None = key(None, "remove zero-width and control characters", unset=PROFILE_DEFAULT)
     tags: bool | None = key(
-        None, "remove stray HTML tags and the targets of Markdown links from plain text", unset=PROFILE_DEFAULT
+        None,
+        "remove stray HTML tags, the targets of Markdown links and the times of subtitles from plain text",
+        unset=PROFILE_DEFAULT,
     )
     entities: bool | None = key(None, "read entities of HTML (&lt;) in plain text as characters", unset=PROFILE_DEFAULT)
     join_numbers: bool | None = key(None, "read 3.50 and 2024-05-01 as one number each", unset=PROFILE_DEFAULT)

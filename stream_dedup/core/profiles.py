@@ -32,7 +32,16 @@ FORM_LIMIT = 11
 are a small part of it. Two notices from one template mostly differ in more bits."""
 
 _WORDS = Treatment(
-    Normalisation(invisible=True, tags=True, entities=True, urls="drop", join_numbers=True, rejoin=True, simplify=True),
+    Normalisation(
+        invisible=True,
+        tags=True,
+        entities=True,
+        urls="drop",
+        fold=True,
+        join_numbers=True,
+        rejoin=True,
+        simplify=True,
+    ),
     Features(kind="words", words="marked", idf="languages", root=True, damping=2),
 )
 _CHARACTERS = Treatment(
@@ -43,6 +52,7 @@ _CHARACTERS = Treatment(
         urls="token",
         emails="drop",
         users="drop",
+        fold=True,
         simplify=True,
         unspace=True,
         repeats=True,
@@ -74,7 +84,7 @@ _ALL = (
     Profile(
         FingerprintSettings(
             profile="article",
-            version=2,
+            version=3,
             long=_WORDS,
             short=_CHARACTERS,
             article_size=ARTICLE_SIZE,
@@ -97,7 +107,7 @@ _ALL = (
     Profile(
         FingerprintSettings(
             profile="comment",
-            version=2,
+            version=3,
             long=_WORDS,
             short=_CHARACTERS,
             article_size=None,

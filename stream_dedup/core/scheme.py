@@ -47,19 +47,20 @@ _STEPS = {
     "normalise": "nfkc-casefold-unicode14/1",
     "hash": "xxh3-128-seeds-2n-2n+1/1",
     "margins": "8-steps-of-4-bits/1",
-    "html": "html5ever/1",
+    "html": "html5ever/2",
     "characters": "hash-of-characters/1",
     "letters": "hash-of-letters/1",
     "mixing": "three-octaves-of-letters/1",
     "key_sentences": "first-last-longest/1",
     "invisible": "drop/1",
     "entities": "undo-twice/1",
-    "tags": "drop/1",
+    "tags": "drop/2",
     "urls": "1",
     "emails": "1",
     "users": "1",
     "numbers": "1",
     "emoji": "1",
+    "fold": "unicode14/1",
     "join_numbers": "1",
     "rejoin": "1",
     "simplify": "opencc-t2s/1",
@@ -86,8 +87,10 @@ class Normalisation:
     """Optional steps of normalising, beside those that are always taken (``native/src/text/normalise.rs``).
 
     ``entities`` undoes escapes of HTML in plain text (&lt;p&gt;), so that ``tags`` finds what was escaped.
-    ``invisible`` drops zero-width and control characters. ``tags`` drops tags and entities of HTML and the targets of
-    Markdown links from plain text. ``join_numbers`` makes one number each of 3.50 and 2024-05-01. ``rejoin`` drops
+    ``invisible`` drops zero-width and control characters. ``tags`` drops tags and entities of HTML, the targets of
+    Markdown links, and the times of subtitles from plain text. ``fold`` makes one text of those that readers take for
+    the same: with and without optional marks and stretched words, with radicals for ideographs, with letters that a
+    language writes in two ways. ``join_numbers`` makes one number each of 3.50 and 2024-05-01. ``rejoin`` drops
     spaces and line breaks between two ideographs, and spaces between lone letters beside these: text from PDF and scans
     has them. ``simplify`` turns traditional characters into simplified ones.
     Against spam: ``unspace`` joins single characters that separators keep apart, ``repeats`` shortens runs of one
@@ -102,6 +105,7 @@ class Normalisation:
     users: Treat = "keep"
     numbers: Treat = "keep"
     emoji: Treat = "keep"
+    fold: bool = False
     join_numbers: bool = False
     rejoin: bool = False
     simplify: bool = False

@@ -76,6 +76,13 @@ _UNICODE = (
     "\u200b", "\u200d", "\ufe0f", "\U0001f3fb", "\U0001f468\u200d", "\U0001f600", "\u2600", "\u0e01", "\u0e33",
     "\u0915\u094d", "\u3042", "\uff71", "\ud55c", "\u3400", "\U00020000", "\U0002f800", "\uf900", "\ud83d", "\udc00",
     "\udc00\ud83d", "\U0010ffff", "\ue000", "\u20dd", "a\u20dd", "\u0903", "\u00df", "\u1e9e", "\u03c2",
+    "\u064e", "\u0627\u0654", "\u0640", "\u015f", "\u2ed3", "\u0336", "a\u0336", "\u304b\u0336",
+    "\u00e9\u030d\u031a\u0346", "a\u030d ", " \u030d", "\u05e9\u05c1",
+)  # fmt: skip
+_SUBTITLES = (
+    "-->", " -->", "\t-->  ", "00:01.5-->", "-->00:01.5", "00:01.5 --> 00:02.5", "1\n00:01.5 --> 00:02.5\n", "00:01.5 ",
+    "[00:01.5", "<00:01.5>", "\n\nx\n00:01.5-->00:02.5 X1:", " line:", "WEBVTT\n", "<rt>", "<rt>a", "<rp",
+    "<ruby><rt>a<",
 )  # fmt: skip
 _WORDS = (
     "\u4f60\u597d", "\u4e00\u3002", "\u7e41\u9ad4", "\u4e7e", "\u8457", "\u8457\u540d", "\u53f0\u7063", "a\n",
@@ -83,7 +90,10 @@ _WORDS = (
 )  # fmt: skip
 
 TEXTS: dict[str, Family] = {
-    **{repr(piece): repeated(piece) for piece in (*_CHARACTERS, *_ADDRESSES, *_MARKUP, *_SPAM, *_UNICODE, *_WORDS)},
+    **{
+        repr(piece): repeated(piece)
+        for piece in (*_CHARACTERS, *_ADDRESSES, *_MARKUP, *_SUBTITLES, *_SPAM, *_UNICODE, *_WORDS)
+    },
     # A text with such a character is converted beside the compiled steps; one with half a surrogate is left to the
     # definition.
     **{f"\u9ad4 {piece!r}": repeated(piece, before="\u9ad4") for piece in (*_CHARACTERS, *_ADDRESSES, *_MARKUP)},
@@ -110,6 +120,9 @@ TEXTS: dict[str, Family] = {
     "digits like letters": mixed("0134578@$aol "),
     "any pictures": mixed(span((0x1F600, 0x1F64F)) + "\u200d\ufe0f"),
     "any characters": mixed(span((0x20, 0xD7FF))),
+    "any Arabic": mixed(span((0x621, 0x652))),
+    "any signs of subtitles": mixed("0123:.,->\n []<1"),
+    "cues far apart": repeated(" " * 500 + "00:01.5 --> 00:02.5"),
     "jamo": mixed(span((0x1100, 0x11FF))),
     "Thai": mixed(span((0xE01, 0xE5B))),
     "kana": mixed(span((0x3041, 0x30FF))),
@@ -124,6 +137,7 @@ _TAGS = (
     "<svg><foreignObject>", "<math><mi>", "<svg><desc><b>", "<template><td>", "<ul><li>", "<table>a", "<select><b>",
     "<nobr><div>", "<p><b><i></p></b>", "x<br>", "<p>x</p>", "<div><!--</div>-->", "</p>", "</", "<!---->",
     "<svg><![CDATA[", "<!doctype>",
+    "<sup><a href=#a>", "<i style='display:none'>", "<a role=noteref>",
 )  # fmt: skip
 _OPEN = "<div>" * 2001
 """More than is parsed."""
@@ -191,7 +205,7 @@ RECORDS: dict[str, Family] = {
 STEPS = {
     "invisible": True, "tags": True, "urls": "token", "emails": "token", "users": "token", "numbers": "token",
     "emoji": "token", "join_numbers": True, "simplify": True, "unspace": True, "repeats": True, "lookalikes": True,
-    "entities": True, "rejoin": True,
+    "entities": True, "rejoin": True, "fold": True,
 }  # fmt: skip
 """Every step of the normalisation, switched on."""
 _ARTICLE, _CLASSIC = PROFILES["article"].settings, PROFILES["simhash"].settings

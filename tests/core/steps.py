@@ -22,6 +22,7 @@ from stream_dedup.core.text.decode import InputFormat, RawRecord, Rejection, dec
 from tests.native_steps import as_long, simplified
 from tests.reference.clean import TOKEN_NAMES
 from tests.reference.decode import MAX_NESTING
+from tests.reference.folding import table
 from tests.reference.normalise import normalise
 from tests.reference.simplify import simplifiable
 from tests.reference.unicode14 import unassigned
@@ -220,6 +221,7 @@ _EVERY_STEP = Normalisation(
     users="token",
     numbers="token",
     emoji="token",
+    fold=True,
     join_numbers=True,
     rejoin=True,
     simplify=True,
@@ -236,6 +238,7 @@ def results() -> dict[str, Any]:
         "entities": hash_of(f"{name} {text}" for name, text in sorted(html.entities.html5.items())),
         "decode": [_decoded(record) for record in RECORDS],
         "simplify": [simplified(PHRASES).split(" "), hash_of(as_long([*map(chr, sorted(simplifiable()))], _SIMPLE))],
+        "fold": hash_of(as_long([*map(chr, sorted(table()))], Normalisation(fold=True))),
         "unicode": {name: hash_of(map(property_of, _known())) for name, property_of in _PROPERTIES.items()},
         "unknown": [_cleaned(text) for one in UNKNOWN for text in _around(one)],
         # NumPy's view: every bit counts, and the cuts hang on the last ones.

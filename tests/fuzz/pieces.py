@@ -28,6 +28,7 @@ MARKUP = (
     "<中>", "&nbsp;", "&amp;nbsp;", "&amp;amp;lt;p&amp;amp;gt;", "&lt;b&gt;", "&#20013;", "&#x4e2d;", "&#x1F600;",
     "&#0;", "&#55357;", "&#xD83D;&#xDE00;", "&copy", "&notit;", "&NotEqualTilde;", "&" + "a" * 31 + ";",
     "&#9999999;", "&;", "&quot;", "&zwj;", "&#128;", "&shy;", "&hellip;", "&AMP;", "&frac12;", "&fjlig;", "&#8203;",
+    "<ruby>", "<rb>", "<rt>", "</rt>", "<rp>(", "<rtc>", "</ruby>", "<rt>" + "c" * 101 + "<",
     "&ast;&ast;", "&#x110000;", "<!-- " + "c" * 2000 + "-->",
 )  # fmt: skip
 NUMBERS = (
@@ -35,6 +36,11 @@ NUMBERS = (
     "٣٤٥", "１２３", "①②③", "Ⅷ", "ⅷ", "½", "²", "𝟙𝟚", "९", "一百二十", "第3章", "5G", "iPhone15", "4s", "1" * 40,
     "3.", ".5", "1.2.3.4", "20％", "￥99.9", "v1", "channe1", "t0", "fr3e", "b33n", "a$$b", "c@sh", "l00k",
     "123a456", "1a2b3c",
+)  # fmt: skip
+SUBTITLES = (
+    "WEBVTT", "WEBVTT\nKind: captions\n\n", "\n1\n", "\r\n\r\n2\r\n", "\n\nin-tro\n", "00:00:04,148 --> 00:00:08,296",
+    "00:04.148-->00:08.296", " align:start", " X1:5", "[00:12.34]", "<00:00:05.000>", "[0:01.5 --> 0:02.5]", "0:01.5",
+    "-->",
 )  # fmt: skip
 SPAM = (
     "w.e.i.x.i.n", "微 信 号", "微★信★号", "加-V-信", "a b c", "a...b...c", "哈哈哈哈哈哈", "!!!!!!", "aaaa",
@@ -47,6 +53,7 @@ SCRIPTS = (
     "ᄒ\u1161\u11ab", "привет, мир", "Γειά σου", "ΣΊΣΥΦΟΣ", "السلام عليكم", "שָׁלוֹם", "Straße", "İstanbul",
     "naïve cafe\u0301", "Tiếng Việt", "မြန်မာ", "ລາວ", "བོད་ཡིག", "ⴰⵎⴰⵣⵉⵖ", "ᏣᎳᎩ", "ꙮ", "ﬀ", "ゟ", "ヿ", "㐀㐁",
     "\u9fd5\u9fd6", "\U00020000\U0002f800", "\ufa0e\uf900", "々〇〻", "ㄅㄆㄇ", "\U0001b000", "\ue000\uf8ff",
+    "مُؤَسِّسَة ـ إلى ی ک ہ ۀ", "שָׁלוֹם װ ײ", "ܫܠܳܡܐ", "ދިވެހި", "ş ţ ŭ ʼ", "അവൻ", "⻓江⼤⻋", "e̵̡͍̾x̴̛̯́t̸͎̎", "q̶w̶", "a⃝", "ọ̀rẹ́",
     "\u0378\u0530", "\U0010ffff", "\uffff", "\ufffd", "\ua500\ua501\ua502\ua503\ua504", "Ａｐｐｌｅ", "ⅯⅯ", "ǅ",
 )  # fmt: skip
 SEGMENTER = (
@@ -77,6 +84,6 @@ ALPHABETS = (
 )  # fmt: skip
 POOLS = (
     *(tuple(one) for one in (WHITE, INVISIBLE, SIGNS, MARKS)),
-    *(EMOJI, HALVES, ADDRESSES, MARKUP, NUMBERS, SPAM, SCRIPTS, SEGMENTER, TRADITIONAL),
+    *(EMOJI, HALVES, ADDRESSES, MARKUP, NUMBERS, SUBTITLES, SPAM, SCRIPTS, SEGMENTER, TRADITIONAL),
 )
 """Pieces of one kind, for each kind."""

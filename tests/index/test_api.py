@@ -121,7 +121,7 @@ def test_an_index_on_a_path_is_kept(tmp_path: Path) -> None:
         assert len(index) == 1501
         assert index.search(77 << 20, k=0) == [Found("id 77", 0, 1.0)]
         assert ids(index.search(STORY)) == ["story"]
-    with pytest.raises(UserError, match=r"has scheme article/2.*\nthe configuration gives scheme comment/2.*\n"):
+    with pytest.raises(UserError, match=r"has scheme article/3.*\nthe configuration gives scheme comment/3.*\n"):
         Index(tmp_path, "comment")
 
 

@@ -17,13 +17,15 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from operator import or_
 
 from stream_dedup.core.scheme import Normalisation, Treat
 from tests.reference import spam
+from tests.reference.folding import fold
 from tests.reference.markup import BLOCKS
 from tests.reference.simplify import simplifiable, simplify
+from tests.reference.subtitles import drop_cues
 from tests.reference.unicode14 import unassigned_ranges
 
 TOKENS = {"url": "\ua500", "email": "\ua501", "user": "\ua502", "number": "\ua503", "emoji": "\ua504"}
@@ -67,9 +69,13 @@ ATTRIBUTE_CHARACTERS, COMMENT_CHARACTERS = 500, 2000
 text."""
 TARGET_CHARACTERS, TITLE_CHARACTERS = 2000, 300
 """Most characters of the target of a link, and of the title in it."""
+READING_CHARACTERS = 100
+"""Most characters of how a word is read, which stands beside it (<ruby>)."""
 _TAG = re.compile(rf"</?[a-z][^<>]{{0,{ATTRIBUTE_CHARACTERS}}}>", re.IGNORECASE)
 _TAG_OR_COMMENT = re.compile(rf"{_TAG.pattern}|<!--", re.IGNORECASE)
 _BLOCK_TAG = re.compile(rf"</?(?:{'|'.join(BLOCKS)})\b", re.IGNORECASE)
+_RUBY_TAG = re.compile(r"</?(?:ruby|rb|rp|rtc?)\b", re.IGNORECASE)
+_READING_TAG = re.compile(r"<(?:rp|rtc?)\b", re.IGNORECASE)
 _ENTITY = re.compile(r"&(?:[a-z]{2,8}|#[0-9]{1,6}|#x[0-9a-f]{1,5});", re.IGNORECASE)
 _ESCAPED = re.compile(r"&(?:[a-z][a-z0-9]{1,30}|#[0-9]{1,7}|#x[0-9a-f]{1,6});", re.IGNORECASE)
 _TIMES_ESCAPED = 2
@@ -142,6 +148,9 @@ def before_nfkc(text: str, steps: Normalisation) -> str:
     text = _without_addresses(text, steps, has)
     if steps.emoji != "keep" and has & Trait.PICTURE:
         text = replace_pictures(text, steps.emoji)
+    if steps.fold:
+        text = fold(text)
+        has |= traits(text)
     if steps.join_numbers:
         text = join_numbers(text)
     if steps.rejoin and has & Trait.IDEOGRAPH:
@@ -180,18 +189,17 @@ def undo_entities(text: str) -> str:
 
 
 def drop_tags(text: str, *, keeps_lines: bool = False) -> str:
-    """Drop tags, comments and entities of HTML, and the targets of Markdown links.
+    """Drop tags, comments and entities of HTML, the targets of Markdown links, and what subtitles have beside text.
 
-    ``keeps_lines``: the tag of a block leaves a line feed, not a space. The words are the same.
+    The text behind a tag of a reading goes with it. ``keeps_lines``: the tag of a block leaves a line feed, not a
+    space. The words are the same.
     """
+    if "-->" in text or "<" in text or "[" in text:
+        text = drop_cues(text)
     if "](" in text:
         text = _LINK_TARGET.sub("] ", text)
-    if keeps_lines:
-        text = _replace(text, _TAG_OR_COMMENT, _tag_at, _white_space_of)
-    elif "<!--" in text:
-        text = _replace(text, _TAG_OR_COMMENT, _tag_at, " ")
-    elif "<" in text:
-        text = _TAG.sub(" ", text)
+    if "<" in text:
+        text = _replace(text, _TAG_OR_COMMENT, _tag_at, partial(_left_by, keeps_lines))
     return _ENTITY.sub(" ", text) if "&" in text else text
 
 
@@ -341,13 +349,17 @@ def _email_at(text: str, start: int, end: int) -> tuple[int, int] | None:
 
 def _tag_at(text: str, start: int, end: int) -> tuple[int, int] | None:
     if text[end - 1] == ">":
-        return start, end
+        is_reading = _READING_TAG.match(text, start)
+        behind = text.find("<", end, end + READING_CHARACTERS + 1) if is_reading else -1
+        return start, end if behind < 0 else behind
     close = text.find("-->", end, end + COMMENT_CHARACTERS + len("-->"))
     return None if close < 0 else (start, close + len("-->"))
 
 
-def _white_space_of(tag: str) -> str:
-    return "\n" if _BLOCK_TAG.match(tag) else " "
+def _left_by(keeps_lines: bool, tag: str) -> str:
+    if _RUBY_TAG.match(tag):
+        return ""
+    return "\n" if keeps_lines and _BLOCK_TAG.match(tag) else " "
 
 
 def _user_at(text: str, start: int, end: int) -> tuple[int, int] | None:

@@ -1,8 +1,9 @@
 """HTML to text as selectolax has it, in plain Python.
 
-The text of a page is its body without scripts, styles and hidden elements. Block elements, line breaks and table cells
-are separated from their surroundings; inline elements are not (``<b>w</b>ord`` is one word). The parser (lexbor, of
-selectolax) reads any input as browsers do: broken markup, entities, fragments without a body, comments.
+The text of a page is its body without scripts, styles, hidden elements, readings and marks of notes. Block elements,
+line breaks and table cells are separated from their surroundings; inline elements are not (``<b>w</b>ord`` is one
+word). The parser (lexbor, of selectolax) reads any input as browsers do: broken markup, entities, fragments without a
+body, comments.
 
 Some pages would take the parser time with the square of their length (see ``nesting``). Their tags are removed by a
 plain loop instead. Which way is taken depends on the text alone.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import re
 from html import unescape
 
-from selectolax.lexbor import LexborHTMLParser
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from tests.reference.nesting import too_deep
 from tests.reference.unicode14 import join_halves
@@ -72,7 +73,14 @@ BLOCKS = [
     "ul",
 ]
 """Names of the elements that are separated from their surroundings."""
-_UNSEEN = "script,style,noscript,template,iframe,object,svg,math,head,textarea,select,[hidden]"
+_UNSEEN = (
+    "script,style,noscript,template,iframe,object,svg,math,head,textarea,select,[hidden],"
+    "rp,rt,rtc,datalist,noembed,noframes,title,sup > a[href^='#'],a[href^='#'] > sup"
+)
+_PERHAPS_UNSEEN = "[style],[role],[epub\\:type],sup[class]"
+_NOTE_CLASSES = {"reference", "footnote", "footnote-ref", "noteref"}
+_NOTE_ROLES = {"doc-noteref", "doc-backlink", "noteref"}
+_WHITE = " \t\n\f\r"
 _RAW = re.compile(
     r"<!--.*?-->|<script\b.*?</script\s*>|<style\b.*?</style\s*>",
     re.IGNORECASE | re.DOTALL,
@@ -94,12 +102,31 @@ def text_of(html: str) -> str:
     if body is None:
         return ""
     # Inner elements first: removing an outer one removes those inside.
-    for unseen in reversed(body.css(_UNSEEN)):
-        unseen.decompose()
+    unseen = {one.mem_id: one for one in body.css(_UNSEEN)}
+    unseen |= {one.mem_id: one for one in body.css(_PERHAPS_UNSEEN) if _is_unseen(one)}
+    for one in reversed([one for one in body.css(f"{_UNSEEN},{_PERHAPS_UNSEEN}") if one.mem_id in unseen]):
+        one.decompose()
     for block in body.css(",".join(BLOCKS)):
         block.insert_before("\n")
         block.insert_after("\n")
     return str(body.text())
+
+
+def _is_unseen(one: LexborNode) -> bool:
+    """Whether an element says itself that it is not shown, or that it is the mark of a note."""
+    said = {name: value or "" for name, value in one.attributes.items()}
+    declarations = (declaration.partition(":") for declaration in said.get("style", "").split(";"))
+    shown = {
+        name.strip(_WHITE).lower(): value.partition("!")[0].strip(_WHITE).lower() for name, _, value in declarations
+    }
+    is_note = one.tag == "sup" and not _NOTE_CLASSES.isdisjoint(_tokens(said.get("class", "")))
+    is_note |= not _NOTE_ROLES.isdisjoint(_tokens(said.get("role", "")) + _tokens(said.get("epub:type", "")))
+    # Many pages show their body by a script.
+    return one.tag != "body" and (is_note or shown.get("display") == "none")
+
+
+def _tokens(value: str) -> list[str]:
+    return re.split(f"[{_WHITE}]", value)
 
 
 def _stripped(html: str) -> str:

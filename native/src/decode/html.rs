@@ -1,8 +1,8 @@
 //! HTML to text.
 //!
-//! The text of a page is its body without scripts, styles and hidden elements. Block elements, line breaks and table
-//! cells are separated from their surroundings; inline elements are not (`<b>w</b>ord` is one word). The parser
-//! (html5ever) reads any input as browsers do: broken markup, entities, fragments without a body, comments.
+//! The text of a page is its body without scripts, styles, hidden elements, readings and marks of notes. Block elements,
+//! line breaks and table cells are separated from their surroundings; inline elements are not (`<b>w</b>ord` is one word).
+//! The parser (html5ever) reads any input as browsers do: broken markup, entities, fragments without a body, comments.
 //!
 //! Some pages would take the parser time with the square of their length ([`nesting`]). Their tags are removed by a
 //! plain loop instead ([`stripped`]). Which way is taken depends on the text alone.

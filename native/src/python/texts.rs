@@ -169,6 +169,7 @@ fn treatment_of(given: &Bound<'_, PyAny>) -> PyResult<Treatment> {
             users: treat("users")?,
             numbers: treat("numbers")?,
             emoji: treat("emoji")?,
+            fold: is_taken("fold")?,
             join_numbers: is_taken("join_numbers")?,
             rejoin: is_taken("rejoin")?,
             simplify: is_taken("simplify")?,

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use super::addresses;
 use super::edit::{Draft, Edit, Room};
 use super::entities;
+use super::folding::fold;
 use super::halves::{self, Text};
 use super::numbers;
 use super::simplify::simplify;
@@ -59,8 +60,8 @@ pub fn before_nfkc<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room
     if steps.entities {
         undo_entities(&mut draft);
     }
-    // It holds to the end: the steps that follow drop characters, or put ASCII or tokens in their place.
-    let has = Traits::of(draft.text());
+    // It holds until characters are folded: the steps before drop characters, or put ASCII or tokens in their place.
+    let mut has = Traits::of(draft.text());
     if steps.invisible && (has.has_invisible() || has.has_pictures()) {
         draft.take(spacing::drop_invisible);
     }
@@ -71,6 +72,9 @@ pub fn before_nfkc<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room
     if steps.emoji != Treat::Keep && has.has_pictures() {
         let token = if steps.emoji == Treat::Token { String::from(EMOJI) } else { String::new() };
         draft.take(|edit| spacing::replace_pictures(edit, &token));
+    }
+    if steps.fold && fold(&mut draft, has) {
+        has = has.or(Traits::of(draft.text()));
     }
     if steps.join_numbers {
         spacing::join_numbers(&mut draft);
@@ -120,7 +124,8 @@ pub fn without_schemes<'a>(text: &'a str, room: &'a mut Room) -> Cow<'a, str> {
     draft.done().joined()
 }
 
-/// Returns plain text without tags, comments and entities of HTML, and without the targets of Markdown links.
+/// Returns plain text without tags, comments and entities of HTML, the targets of Markdown links, and what subtitles have
+/// beside their text.
 ///
 /// `entities`: entities are undone first. `keeps_lines`: the tag of a block leaves a line feed, not a space.
 pub fn without_markup<'a>(

@@ -15,7 +15,7 @@ use unicode_normalization::char::{canonical_combining_class, decompose_compatibl
 use super::characters::Class;
 
 /// Most combining marks in a row that are kept: the limit of Unicode's Stream-Safe Text Format.
-const MAX_MARKS: usize = 30;
+pub(super) const MAX_MARKS: usize = 30;
 
 /// Takes all four steps.
 #[must_use]

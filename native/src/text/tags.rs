@@ -1,14 +1,18 @@
-//! Drops tags, comments and entities of HTML from plain text, and the targets of links in Markdown.
+//! Drops tags, comments and entities of HTML from plain text, the targets of links in Markdown, and what subtitles have
+//! beside their text.
 
-use memchr::{memchr_iter, memchr2, memmem};
+use memchr::{memchr, memchr_iter, memchr2, memmem};
 
 use super::characters::Class;
 use super::edit::{Draft, Edit};
 use super::points::{self, MOST_BYTES};
+use super::subtitles;
 
 /// Most characters of what a tag has behind its first letter, and of a comment: a lone < does not reach through the text.
 const ATTRIBUTES: usize = 500;
 const COMMENT: usize = 2000;
+/// Most characters of how a word is read, which stands beside it (`<ruby>`).
+const READING: usize = 100;
 /// Most characters of the target of a link, and of the title in it.
 const TARGET: usize = 2000;
 const TITLE: usize = 300;
@@ -73,8 +77,15 @@ pub const BLOCKS: [&str; 48] = [
     "ul",
 ];
 
-/// Takes all three steps. `keeps_lines`: the tag of a block leaves a line feed, not a space.
+/// Tags of readings and of what they belong to. They divide no word.
+const RUBY: [&str; 2] = ["ruby", "rb"];
+/// Those whose text goes with them.
+const READINGS: [&str; 3] = ["rt", "rp", "rtc"];
+
+/// Takes all steps. `keeps_lines`: the tag of a block leaves a line feed, not a space.
 pub fn drop_all(draft: &mut Draft, keeps_lines: bool) {
+    draft.take(subtitles::drop_cues);
+    draft.take(subtitles::drop_stamps);
     draft.take(drop_targets);
     draft.take(|edit| drop_tags(edit, keeps_lines));
     draft.take(drop_entities);
@@ -130,9 +141,17 @@ fn drop_tags(edit: &mut Edit, keeps_lines: bool) {
         } else {
             None
         };
-        if let Some(end) = found.filter(|_| at >= edit.end()) {
-            let is_line = keeps_lines && is_block(&text[at..end]);
-            edit.replace(at..end, if is_line { "\n" } else { " " });
+        if let Some(mut end) = found.filter(|_| at >= edit.end()) {
+            let name = &*name_of(&text[at..end]);
+            if READINGS.contains(&name) && text[at + 1] != b'/' {
+                end = reading_end(text, end);
+            }
+            let left = match name {
+                _ if READINGS.contains(&name) || RUBY.contains(&name) => "",
+                _ if keeps_lines && BLOCKS.contains(&name) => "\n",
+                _ => " ",
+            };
+            edit.replace(at..end, left);
         }
     }
 }
@@ -158,8 +177,15 @@ fn comment_end(text: &[u8], start: usize, close: &mut Option<usize>) -> Option<u
     is_near.then_some(end + COMMENT_END.len())
 }
 
-/// Whether a tag is that of a block.
-fn is_block(tag: &[u8]) -> bool {
+/// Returns where the reading ends whose tag ends here: at the next tag, or at once.
+fn reading_end(text: &[u8], start: usize) -> usize {
+    let behind = &text[start..text.len().min(start + READING * MOST_BYTES + 1)];
+    let size = memchr(b'<', behind).filter(|&size| points::count(&behind[..size]) <= READING);
+    start + size.unwrap_or(0)
+}
+
+/// Returns the name of a tag in lower case; nothing of a comment.
+fn name_of(tag: &[u8]) -> String {
     let mut at = if tag.get(1) == Some(&b'/') { 2 } else { 1 };
     let mut name = String::new();
     while let Some((point, bytes)) = points::at(tag, at) {
@@ -172,7 +198,7 @@ fn is_block(tag: &[u8]) -> bool {
         }
         at += bytes;
     }
-    BLOCKS.contains(&&name[..])
+    name
 }
 
 fn drop_entities(edit: &mut Edit) {

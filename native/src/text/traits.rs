@@ -18,6 +18,8 @@ const WIDES: u8 = 1 << 3;
 const TRADITIONAL: u8 = 1 << 4;
 /// The character begins a phrase of `OpenCC`.
 const FIRST: u8 = 1 << 5;
+const FOLDED: u8 = 1 << 6;
+const COMBINING: u8 = 1 << 7;
 /// Skin tones of pictures, which are pictures too.
 const SKIN: RangeInclusive<u32> = 0x1_f3fb..=0x1_f3ff;
 
@@ -67,6 +69,24 @@ impl Traits {
         self.0 & WIDES != 0
     }
 
+    /// Whether it may have characters that are folded.
+    #[must_use]
+    pub fn has_folded(self) -> bool {
+        self.0 & FOLDED != 0
+    }
+
+    /// Whether it may have marks that combine with letters of any script.
+    #[must_use]
+    pub fn has_combining(self) -> bool {
+        self.0 & COMBINING != 0
+    }
+
+    /// Those of either of two texts.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Whether it may have characters with a simplified form.
     #[must_use]
     pub fn has_traditional(self) -> bool {
@@ -102,6 +122,18 @@ pub fn is_ideograph(point: u32) -> bool {
 #[must_use]
 pub fn is_wide(point: u32) -> bool {
     Traits::of_point(point).has_wide()
+}
+
+/// Whether a character may be folded.
+#[must_use]
+pub fn may_be_folded(point: u32) -> bool {
+    Traits::of_point(point).has_folded()
+}
+
+/// Whether a character may be a mark that combines with letters of any script.
+#[must_use]
+pub fn may_combine(point: u32) -> bool {
+    Traits::of_point(point).has_combining()
 }
 
 /// Whether a character may have a simplified form by itself.

@@ -28,11 +28,66 @@ from tests.reference.nesting import MAX_DEPTH, too_deep
         ("<frameset><frame src=x></frameset>", ""),
         ("", ""),
         ("<!-- only", ""),
+        ("<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp>字<rt>ji</ruby>の本", "漢字の本"),
+        ("<ruby><rb>三<rb>月<rtc><rt>さん<rt>がつ</rtc></ruby>は<ruby>春<rt>はる</ruby>", "三月は春"),
+        ("a<span style='color:red; DISPLAY : none !important'>no</span>b<i style=display:inline>c</i>", "abc"),
+        ("<p style='display:none'>no<p style='display:none;display:block'>yes<p style=display:nonesuch>yes", "yes yes"),
+        ("<body style='display:none'>yes", "yes"),
+        ("a<sup id=r1 class='mw-ref reference'><a href='./A#n1'>[1]</a></sup>b<sup><a href=#n2>2</a></sup>c", "abc"),
+        ("a<a href=#n1 class=footnote-ref><sup>1</sup></a>b<a role='doc-noteref' href=n.html>2</a>c", "abc"),
+        ("a<a epub:type='x noteref'>1</a>b<a href=#n role=doc-backlink>back</a>c", "abc"),
+        (
+            "x<sup>2</sup> <a href=#part>part</a> <sup><a href=page>tm</a></sup> <i class=reference>y</i>",
+            "x2 part tm y",
+        ),
+        ("a<datalist><option>no</datalist><noembed>no</noembed>b", "ab"),
     ],
 )
 def test_what_is_text(html: str, words: str) -> None:
-    """Blocks stand apart, inline elements do not; scripts, styles, comments and the head are no text."""
+    """Blocks stand apart, inline elements do not; scripts, styles, comments and the head are no text.
+
+    Nor is how a word is read, the mark of a note, or what is not displayed.
+    """
     assert " ".join(text_of(html).split()) == words
+    assert text_of(html) == reference.text_of(html)
+
+
+SAID = (
+    *(
+        " style='display:none'",
+        ' style=" Display : NONE ! important; x"',
+        " style=display:none;display:inline",
+        " style='a:b'",
+    ),
+    *(
+        " style='display'",
+        " style='display:none x'",
+        " style=';;display:none;'",
+        " class='a reference'",
+        " class=noteref",
+    ),
+    *(
+        " class=referenced",
+        " role=doc-noteref",
+        " role='x doc-backlink'",
+        " epub:type=noteref",
+        " href=#a",
+        " href=a#a",
+    ),
+)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(("a", "sup", "p", "i", "ruby", "rt", "/a", "/sup", "/p", "/rt")), st.sampled_from(SAID)
+        )
+    )
+)
+def test_what_elements_say_is_what_the_definition_reads(tags: list[tuple[str, str]]) -> None:
+    """Of their display, and of marks of notes."""
+    html = "".join(f"<{name}{said}>{at}" for at, (name, said) in enumerate(tags))
+    assert text_of(html) == reference.text_of(html)
 
 
 @given(st.text(st.sampled_from("<>/!-&;abpdiv \"='\ud83d中"), max_size=60))

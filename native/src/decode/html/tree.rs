@@ -17,9 +17,15 @@ use html5ever::{Attribute, ExpandedName, ParseOpts, QualName, expanded_name, loc
 
 use crate::text::tags::BLOCKS;
 
-/// Elements that are not shown.
-const UNSEEN: [&str; 11] =
-    ["script", "style", "noscript", "template", "iframe", "object", "svg", "math", "head", "textarea", "select"];
+/// Elements that are not shown, or not read: those that the standard displays nowhere, what is no text, and how words of
+/// the text are read (`<ruby>`).
+const UNSEEN: [&str; 18] = [
+    "script", "style", "noscript", "template", "iframe", "object", "svg", "math", "head", "textarea", "select",
+    "datalist", "noembed", "noframes", "title", "rp", "rt", "rtc",
+];
+/// What marks of notes are called by their roles, in HTML and in e-books, and by their classes.
+const NOTE_ROLES: [&str; 3] = ["doc-noteref", "doc-backlink", "noteref"];
+const NOTE_CLASSES: [&str; 4] = ["reference", "footnote", "footnote-ref", "noteref"];
 
 /// The text of a page; each block is on its own line.
 pub fn text_of(html: &str) -> String {
@@ -38,6 +44,9 @@ fn parsed(html: &str) -> Page {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Display {
     Inline,
+    /// As an inline element: a superscript, and a link to a place of the page. One within the other marks a note.
+    Raised,
+    Jump,
     /// On lines of its own.
     Block,
     /// Neither it nor what it holds.
@@ -162,6 +171,7 @@ impl Nodes {
             match &node.content {
                 Content::Text(part) => text.push_str(part),
                 Content::Element(Display::Unseen) => {}
+                Content::Element(_) if self.marks_note(node) => {}
                 Content::Element(display) => {
                     inner = node.first;
                     text.push_str(if *display == Display::Block { "\n" } else { "" });
@@ -175,6 +185,16 @@ impl Nodes {
                 },
             }
         }
+    }
+
+    /// Whether a node is all of a link from a raised number to its note, or the raised number in it.
+    fn marks_note(&self, node: &Node) -> bool {
+        let around = node.parent.map(|parent| &self.0[parent].content);
+        matches!(
+            (around, &node.content),
+            (Some(Content::Element(Display::Raised)), Content::Element(Display::Jump))
+                | (Some(Content::Element(Display::Jump)), Content::Element(Display::Raised))
+        )
     }
 
     /// End a node and those that end with it; return the next one within the root.
@@ -297,13 +317,50 @@ impl TreeSink for Tree {
 fn display_of(name: &str, attributes: &[Attribute]) -> Display {
     static DISPLAYS: LazyLock<HashMap<&str, Display>> = LazyLock::new(|| {
         let blocks = BLOCKS.iter().map(|&name| (name, Display::Block));
-        blocks.chain(UNSEEN.iter().map(|&name| (name, Display::Unseen))).collect()
+        let raised = [("sup", Display::Raised)];
+        blocks.chain(UNSEEN.iter().map(|&name| (name, Display::Unseen))).chain(raised).collect()
     });
-    if is_hidden(attributes) { Display::Unseen } else { DISPLAYS.get(name).copied().unwrap_or(Display::Inline) }
+    let is_unseen = is_hidden(attributes) || attributes.iter().any(|attribute| hides(name, attribute));
+    if is_unseen {
+        Display::Unseen
+    } else if name == "a" && attributes.iter().any(leads_into_page) {
+        Display::Jump
+    } else {
+        DISPLAYS.get(name).copied().unwrap_or(Display::Inline)
+    }
 }
 
 fn is_hidden(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| attribute.name.local == local_name!("hidden"))
+}
+
+fn leads_into_page(attribute: &Attribute) -> bool {
+    attribute.name.local == local_name!("href") && attribute.value.starts_with('#')
+}
+
+/// Whether an attribute says of its element that it is not shown, or that it is the mark of a note.
+fn hides(name: &str, attribute: &Attribute) -> bool {
+    let has = |tokens: &[&str]| attribute.value.split(is_space).any(|token| tokens.contains(&token));
+    match &*attribute.name.local {
+        // Many pages show their body by a script.
+        _ if name == "body" => false,
+        "style" => is_undisplayed(&attribute.value),
+        "role" | "epub:type" => has(&NOTE_ROLES),
+        "class" => name == "sup" && has(&NOTE_CLASSES),
+        _ => false,
+    }
+}
+
+/// Whether the last declaration of `display` says `none`.
+fn is_undisplayed(style: &str) -> bool {
+    let mut declarations = style.split(';').rev().filter_map(|declaration| declaration.split_once(':'));
+    let display = declarations.find(|(name, _)| name.trim_matches(is_space).eq_ignore_ascii_case("display"));
+    let value = display.map(|(_, value)| value.split('!').next().unwrap_or_default().trim_matches(is_space));
+    value.is_some_and(|value| value.eq_ignore_ascii_case("none"))
+}
+
+fn is_space(character: char) -> bool {
+    matches!(character, ' ' | '\t' | '\n' | '\x0c' | '\r')
 }
 
 #[cfg(test)]
@@ -343,6 +400,23 @@ pub mod tests {
         assert_eq!(text_of("<p>a<b>b</b>c<br>d</p>e<td>f"), "\nabc\n\nd\nef");
         assert_eq!(text_of("a<div hidden><p>b</div><!--c--><script>d</script>e"), "ae");
         assert_eq!(text_of("<body HIDDEN><p>a"), "");
+    }
+
+    #[test]
+    fn what_is_not_read_is_no_text() {
+        assert_eq!(text_of("<ruby>a<rp>(<rt>b<rp>)</ruby>c<rtc>d</rtc><datalist><option>e</datalist>f"), "acf");
+        assert_eq!(
+            text_of("a<i style='Display : NONE !important'>b</i><i style='display:none;display:block'>c</i>"),
+            "ac"
+        );
+        assert_eq!(text_of("<body style=display:none>a<i style='background:none'>b"), "ab");
+    }
+
+    #[test]
+    fn marks_of_notes_are_no_text() {
+        assert_eq!(text_of("a<sup><a href=#n><b>1</b></a></sup>b<a href=#n>c<sup>2</sup></a><sup>3</sup>"), "abc3");
+        assert_eq!(text_of("a<sup><a href=n>1</a></sup><a href=#n>2</a><sup class='x reference'>3</sup>"), "a12");
+        assert_eq!(text_of("a<a role=doc-noteref href=n>1</a><a epub:type=noteref>2</a><i class=reference>b"), "ab");
     }
 
     #[test]
