@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from stream_dedup.ports import GroupOffsets, SourceRecord, TopicReader
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """Where a record is, as an operator names it."""
 
     partition: Partition
@@ -55,7 +55,7 @@ class Place(NamedTuple):
 class Outcome(NamedTuple):
     """What the log has of a record now."""
 
-    place: Place
+    place: RecordPlace
     reason: str | None
     """Why it is rejected; None of an article."""
     was_logged: bool
@@ -63,10 +63,10 @@ class Outcome(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Logged:
+class _LoggedRecords:
     """What the log has of some coordinates, as far as it was read; of several entries the first."""
 
-    wanted: Mapping[Coordinates, Place]
+    wanted: Mapping[Coordinates, RecordPlace]
     found: dict[Coordinates, str | None] = field(default_factory=dict)
     """The reason, None of an article."""
     rules: Rules | None = None
@@ -93,7 +93,7 @@ class _Logged:
         return at in self.found or at.offset < self._forgotten.below(at.topic_id, at.partition)
 
 
-def connected_reject(config: Config, places: Sequence[Place], progress: ReportStage) -> list[Outcome]:
+def connected_reject(config: Config, places: Sequence[RecordPlace], progress: ReportStage) -> list[Outcome]:
     """Reject these records; return what the log has of each.
 
     Raises:
@@ -117,12 +117,12 @@ def connected_reject(config: Config, places: Sequence[Place], progress: ReportSt
 
 def reject(
     log: WaitingLog,
-    found: Mapping[Coordinates, tuple[Place, SourceRecord]],
+    found: Mapping[Coordinates, tuple[RecordPlace, SourceRecord]],
     schemas: Schemas,
     progress: ReportStage,
 ) -> list[Outcome]:
     """Do steps 2 to 5; raises as ``connected_reject``."""
-    logged = _Logged({at: place for at, (place, _) in found.items()})
+    logged = _LoggedRecords({at: place for at, (place, _) in found.items()})
     # 2
     start, end = log.bounds()
     _follow(log, logged, (start, end), progress)
@@ -144,7 +144,7 @@ def reject(
     return [Outcome(place, logged.found.get(at), at in before) for at, (place, _) in found.items()]
 
 
-def _follow(log: WaitingLog, logged: _Logged, part: tuple[LogOffset, LogOffset], progress: ReportStage) -> None:
+def _follow(log: WaitingLog, logged: _LoggedRecords, part: tuple[LogOffset, LogOffset], progress: ReportStage) -> None:
     start, end = part
     for records in log.read(start, end):
         for record in records:
@@ -154,8 +154,8 @@ def _follow(log: WaitingLog, logged: _Logged, part: tuple[LogOffset, LogOffset],
 
 
 def _found(
-    config: Config, places: Sequence[Place], offsets: GroupOffsets, reader: TopicReader
-) -> dict[Coordinates, tuple[Place, SourceRecord]]:
+    config: Config, places: Sequence[RecordPlace], offsets: GroupOffsets, reader: TopicReader
+) -> dict[Coordinates, tuple[RecordPlace, SourceRecord]]:
     """Return the records at these places."""
     try:
         ids = offsets.topic_ids(config.topics.input)
@@ -177,7 +177,7 @@ def _found(
     return found
 
 
-def _record_at(reader: TopicReader, place: Place) -> SourceRecord:
+def _record_at(reader: TopicReader, place: RecordPlace) -> SourceRecord:
     at, offset = place
     records: list[SourceRecord] = []
     if at in reader.partitions([at.topic]):
@@ -193,7 +193,7 @@ def _record_at(reader: TopicReader, place: Place) -> SourceRecord:
     return records[0]
 
 
-def _reason(schemas: Schemas, place: Place, record: SourceRecord) -> str:
+def _reason(schemas: Schemas, place: RecordPlace, record: SourceRecord) -> str:
     """Return why a record is rejected."""
     schema_id = schema_id_of(record.value)
     if schema_id is None or schemas.wait_for(schema_id) is not None:

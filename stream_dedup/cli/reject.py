@@ -36,7 +36,7 @@ def command(config: Config, places: tuple[str, ...], as_json: bool) -> int:
     Example:
       stream-dedup reject --config worker.toml articles-0-1042
     """  # noqa: D301 - \b keeps click from folding the example
-    from stream_dedup.broker.rejections import Place, connected_reject  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.broker.rejections import RecordPlace, connected_reject  # noqa: PLC0415 - loads the Kafka client
     from stream_dedup.core.model import SourceOffset  # noqa: PLC0415 - as above
     from stream_dedup.ports import Partition  # noqa: PLC0415 - as above
 
@@ -46,7 +46,7 @@ def command(config: Config, places: tuple[str, ...], as_json: bool) -> int:
         if match is None:
             msg = f"{text!r} is no record: name it as topic-partition-offset, as the worker's log does"
             raise click.UsageError(msg)
-        named.append(Place(Partition(match[1], int(match[2])), SourceOffset(int(match[3]))))
+        named.append(RecordPlace(Partition(match[1], int(match[2])), SourceOffset(int(match[3]))))
     with ProgressLine() as line:
         done = connected_reject(
             config, named, lambda stage, done, total: line.show(lambda _elapsed: f"{done:,} of {total:,} {stage}")

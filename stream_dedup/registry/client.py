@@ -23,7 +23,7 @@ from stream_dedup.errors import UserError
 if TYPE_CHECKING:
     from stream_dedup.config.sections import RegistryConfig
 
-ANSWER_S = 5.0
+REGISTRY_ANSWER_S = 5.0
 """Longest wait for a connection, and for each part of an answer."""
 MAX_ANSWER_BYTES = 16 << 20
 """A schema has some KB; registries refuse those of some MB."""
@@ -137,9 +137,9 @@ class RegistryClient:
         """Return status and body of an answer."""
         connection: HTTPConnection
         if self._context is None:
-            connection = HTTPConnection(self._host, self._port, timeout=ANSWER_S)
+            connection = HTTPConnection(self._host, self._port, timeout=REGISTRY_ANSWER_S)
         else:
-            connection = HTTPSConnection(self._host, self._port, timeout=ANSWER_S, context=self._context)
+            connection = HTTPSConnection(self._host, self._port, timeout=REGISTRY_ANSWER_S, context=self._context)
         try:
             connection.request("GET", self._path + path, headers={"Accept": _ACCEPT, **self._authorization()})
             answer = connection.getresponse()

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from stream_dedup.config.model import Config
 
 MAGIC: Final = b"\0"
-HEAD_BYTES: Final = 5
+FRAME_BYTES: Final = 5
 AVRO_FILE: Final = b"Obj\x01"
 """What an Avro file begins with; its records have no wire format."""
-RETRY_S = 0.5
+LOAD_RETRY_S = 0.5
 """Seconds between two requests to a registry that does not answer."""
 _JSON = "json-schema"
 _KINDS = {"avro": "AVRO", "protobuf": "PROTOBUF"}
@@ -56,9 +56,9 @@ class Reason(NamedTuple):
 
 def schema_id_of(value: bytes | None) -> int | None:
     """Return the id of the schema that a value names, None of none."""
-    if value is None or len(value) < HEAD_BYTES or value[:1] != MAGIC:
+    if value is None or len(value) < FRAME_BYTES or value[:1] != MAGIC:
         return None
-    return int.from_bytes(value[1:HEAD_BYTES], "big")
+    return int.from_bytes(value[1:FRAME_BYTES], "big")
 
 
 def other_format(value: bytes | None, fmt: str) -> str | None:
@@ -135,7 +135,7 @@ class Schemas:
                 if time.monotonic() >= deadline:
                     msg = f"{error}; is it up?"
                     raise UnavailableError(msg) from error
-            time.sleep(RETRY_S)
+            time.sleep(LOAD_RETRY_S)
 
     def _decoder(self, schema_id: int, schema: RegisteredSchema) -> avro.Decode | Reason:
         if schema.kind != _KINDS[self._fmt]:
@@ -168,7 +168,7 @@ class ValueReader:
         schema_id = schema_id_of(value)
         if schema_id is None:
             return Reason(reasons.NO_SCHEMA_ID)
-        data = value[HEAD_BYTES:]
+        data = value[FRAME_BYTES:]
         return data if self._schemas is None else self._decoded(self._schemas, schema_id, data)
 
     def _decoded(self, schemas: Schemas, schema_id: int, data: bytes) -> bytes | Reason:

@@ -46,7 +46,7 @@ from stream_dedup.worker.batches import (
     spans_of,
 )
 from stream_dedup.worker.gathering import Gathering
-from stream_dedup.worker.holding import Holding
+from stream_dedup.worker.holding import HeldBatches
 from stream_dedup.worker.steps import Step
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Engine:
         """Counted apart: a worker without partitions appends nothing else."""
         self._gauges_at = 0.0
         self._gathering = Gathering()
-        self._holding = Holding(
+        self._holding = HeldBatches(
             parts.schemas, parts.assignments, unlogged=lambda batch: self._positions(batch) == UNLOGGED
         )
 

@@ -5,7 +5,7 @@ A record that is not logged yet is decoded, and needs its schema. Of each partit
     1  a batch whose schemas are all there goes on
     2  one that lacks a schema is divided: what comes before the first such record goes on, the rest is held
     3  every later batch of the partition is held behind it: verdicts leave in source order
-    4  when a schema has come, and every ``RETRY_S``, the held batches go through 1 and 2 again
+    4  when a schema has come, and every ``HELD_LOOK_S``, the held batches go through 1 and 2 again
 
 In step 4 the record may be logged meanwhile, by another worker or as a rejection (``stream-dedup reject``): then it is
 not decoded, and goes on. Held batches are in flight and count for its limits, so a partition is paused, in its group,
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RETRY_S = 0.5
+HELD_LOOK_S = 0.5
 """Seconds between two looks whether held records are in the log."""
 
 
-class Holding:
+class HeldBatches:
     """The held batches of each partition. Only the engine's thread calls its methods."""
 
     def __init__(
@@ -67,7 +67,7 @@ class Holding:
         """Return the batches that may go on, of these and of the held ones; ``now`` in monotonic seconds."""
         if self._schemas is None:
             return list(polled)
-        state = (self._schemas.changes, now // RETRY_S)
+        state = (self._schemas.changes, now // HELD_LOOK_S)
         ready = self._retried() if state != self._tried else []
         self._tried = state
         for batch in polled:

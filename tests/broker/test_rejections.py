@@ -10,7 +10,7 @@ import pytest
 
 from stream_dedup.broker import rejections
 from stream_dedup.broker.log import WaitingLog
-from stream_dedup.broker.rejections import Outcome, Place, reject
+from stream_dedup.broker.rejections import Outcome, RecordPlace, reject
 from stream_dedup.config.load import load_config
 from stream_dedup.core.entry import Batch, Payload
 from stream_dedup.core.fingerprint.entry_maker import checksum
@@ -49,9 +49,9 @@ class Log:
         return [self.waiting.append_now(payload) for payload in payloads]
 
     def reject(self, *records: tuple[int, bytes]) -> list[Outcome]:
-        found: Mapping[Coordinates, tuple[Place, Any]] = {
+        found: Mapping[Coordinates, tuple[RecordPlace, Any]] = {
             Coordinates(TOPIC, 0, SourceOffset(offset)): (
-                Place(Partition("articles", 0), SourceOffset(offset)),
+                RecordPlace(Partition("articles", 0), SourceOffset(offset)),
                 SimpleNamespace(key=b"k%d" % offset, value=value),
             )
             for offset, value in records

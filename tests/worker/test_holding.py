@@ -16,10 +16,10 @@ from stream_dedup.core.reasons import UNKNOWN_SCHEMA
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UserError
 from stream_dedup.ports import Partition
-from stream_dedup.registry.values import HEAD_BYTES
+from stream_dedup.registry.values import FRAME_BYTES
 from stream_dedup.worker.assignments import Assignment, AssignmentState
 from stream_dedup.worker.health import Health
-from stream_dedup.worker.holding import RETRY_S
+from stream_dedup.worker.holding import HELD_LOOK_S
 from tests.logs import START_TIME, record
 from tests.registry.records import frame
 from tests.worker.engine_world import MAKER, TOPIC_ID, FakeSchemas, World
@@ -56,7 +56,7 @@ def fingerprint(world: World) -> list[int]:
     begun = sorted(world.columns)
     for offset in begun:
         values = [one.value or b"" for one in world.submitted[offset]]
-        made = MAKER([RawRecord(None, one[HEAD_BYTES:], "x") for one in values])
+        made = MAKER([RawRecord(None, one[FRAME_BYTES:], "x") for one in values])
         world.columns.pop(offset).set_result(
             replace(made, checksums=np.array([checksum(one) for one in values], np.uint64))
         )
@@ -119,7 +119,7 @@ def test_a_rejection_in_the_log_lets_the_partition_go_on(
     world.appended.append([0])  # its log offset is taken
     world.steps()
     assert world.engine.held == 1, "nobody looks again yet"
-    world.clock.now += RETRY_S
+    world.clock.now += HELD_LOOK_S
     world.steps()
     assert fingerprint(world) == [1]
     (judged,) = world.judged

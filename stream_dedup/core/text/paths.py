@@ -18,7 +18,7 @@ MAX_STEPS = 64
 """Of a path: records have a few levels."""
 _MAX_INDEX_DIGITS = 9
 
-Step = str | int | None
+PathStep = str | int | None
 """The name of a member, the index of an element, None: all elements."""
 
 
@@ -35,7 +35,7 @@ class FieldPath(NamedTuple):
 
     name: str
     """As it was given."""
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
 
     @property
     def native(self) -> tuple[bytes, list[bytes | int | None]]:
@@ -55,7 +55,7 @@ def parse_path(name: str, *, one: bool = False) -> FieldPath:
         PathError: it is malformed, or can be read in two ways.
     """
     reader = _PathReader(name)
-    steps: list[Step] = [reader.member(is_first=True)]
+    steps: list[PathStep] = [reader.member(is_first=True)]
     while (sign := reader.peek()) is not None:
         begin = reader.at
         steps.append(reader.element() if sign == "[" else reader.next_member())
@@ -87,7 +87,7 @@ def check_one_path(name: str) -> str:
     return parse_path(name, one=True).name
 
 
-def with_value(held: object, steps: tuple[Step, ...], value: object) -> object:
+def with_value(held: object, steps: tuple[PathStep, ...], value: object) -> object:
     """Return a JSON value in which these steps lead to another value; what the steps pass by is unchanged.
 
     A step to all elements leads to the first one, and there is no other one then.
