@@ -43,7 +43,7 @@ LOAD_RETRY_S = 0.5
 _JSON = "json-schema"
 _KINDS = {"avro": "AVRO", "protobuf": "PROTOBUF"}
 """Types of schemas, as registries name them."""
-_PACKAGES = {"avro": ("fastavro",), "protobuf": ("google.protobuf", "grpc_tools")}
+_PACKAGES = {"avro": ("fastavro",), "protobuf": ("grpc_tools",)}
 _NO_LIMIT = 1 << 40
 """Bytes of decoded values: the value itself is within ``input.max_bytes``."""
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejection, decode, field_at, id_at
-from stream_dedup.core.text.paths import MAX_STEPS, PathError, Step, parse_path, with_value
+from stream_dedup.core.text.paths import MAX_STEPS, PathError, PathStep, parse_path, with_value
 from tests.reference import decode as reference
 
 
@@ -39,7 +39,7 @@ from tests.reference import decode as reference
         (".".join("a" * MAX_STEPS), tuple("a" * MAX_STEPS)),
     ],
 )
-def test_a_path_is_its_steps(name: str, steps: tuple[Step, ...]) -> None:
+def test_a_path_is_its_steps(name: str, steps: tuple[PathStep, ...]) -> None:
     """Dots go into objects, brackets into arrays, and a backslash takes the next sign as it is."""
     assert parse_path(name).steps == steps
     assert tuple(reference.steps_of(name)) == steps
@@ -92,7 +92,7 @@ def test_all_elements_are_not_one_value(name: str) -> None:
 
 
 @given(st.lists(st.text(min_size=1) | st.integers(0, 99) | st.none(), max_size=5), st.text(min_size=1))
-def test_any_name_can_be_written(steps: list[Step], first: str) -> None:
+def test_any_name_can_be_written(steps: list[PathStep], first: str) -> None:
     """With a backslash before all that has a meaning; letters take none."""
     expected = (first, *steps)
     written = ""
