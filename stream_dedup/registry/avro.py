@@ -95,4 +95,4 @@ class _Walk:
             self.holds_nothing(schema["values"])
         elif isinstance(kind, (dict, list)):
             return self.holds_nothing(kind)
-        return kind == "null"
+        return bool(kind == "null")

@@ -35,22 +35,13 @@ def can_run() -> bool:
 
 
 class Apicurio:
-    """A registry that can be killed and started again; it keeps nothing on disk."""
+    """A registry in memory, on a free port."""
 
     def __init__(self, keeper: Keeper) -> None:
         (self._port,) = free_ports(1)
-        self._keeper = keeper
-        self._process: subprocess.Popen[bytes] | None = None
-        self.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}{API}"
-
-    def start(self) -> None:
         command = [find_java() or "java", "-Xmx512m", "-XX:+UseSerialGC", QUICK_START]
-        command += [TOKEN_ARGUMENT + self._keeper.token, "-jar", str(_installed() / JAR)]
-        with (self._keeper.folder / "registry.log").open("ab") as log:
+        command += [TOKEN_ARGUMENT + keeper.token, "-jar", str(_installed() / JAR)]
+        with (keeper.folder / "registry.log").open("ab") as log:
             self._process = subprocess.Popen(
                 command,
                 env={**os.environ, "QUARKUS_HTTP_PORT": str(self._port), "QUARKUS_HTTP_HOST": "127.0.0.1"},
@@ -60,6 +51,14 @@ class Apicurio:
                 start_new_session=True,
             )
         wait_until(self._answers, READY_LIMIT_S, "the registry answers")
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}{API}"
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(READY_LIMIT_S)
 
     def _answers(self) -> bool:
         try:
@@ -72,9 +71,13 @@ class Apicurio:
 @contextmanager
 def apicurio() -> Iterator[Apicurio]:
     keeper = Keeper(containers=False)
+    made = None
     try:
-        yield Apicurio(keeper)
+        made = Apicurio(keeper)
+        yield made
     finally:
+        if made is not None:
+            made.kill()
         keeper.close()
 
 

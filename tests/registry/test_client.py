@@ -17,7 +17,7 @@ from tests.registry.fake import FakeRegistry
 from tests.registry.records import AVRO, registry_config
 
 
-def client(url: str, **keys: object) -> RegistryClient:
+def client(url: str, **keys: str) -> RegistryClient:
     return RegistryClient(registry_config(url, **keys).registry)
 
 

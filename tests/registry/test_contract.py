@@ -23,6 +23,8 @@ from tests.registry.records import (
     registry_config,
 )
 
+JSON_SCHEMA = '{"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}'
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
@@ -59,7 +61,7 @@ def test_the_types_of_schemas(url: str, client: RegistryClient, subject: str) ->
     """The types are named as ``values`` expects them."""
     made = (
         register(url, f"{subject}-p", PROTOBUF, "PROTOBUF"),
-        register(url, f"{subject}-j", '{"type":"object"}', "JSON"),
+        register(url, f"{subject}-j", JSON_SCHEMA, "JSON"),
     )
     assert [client.schema(one).kind for one in made] == ["PROTOBUF", "JSON"]
 

@@ -36,6 +36,9 @@ class Watched:
     def _wake(self) -> None:
         self.wakes += 1
 
+    def problem(self) -> str:
+        return self.watch.problem or ""
+
     def look_up(self, *ids: int) -> float:
         self.watch.want(frozenset(ids))
         return self.watch._look_up()
@@ -74,15 +77,15 @@ def test_a_registry_that_is_away(fake: FakeRegistry, caplog: pytest.LogCaptureFi
     fake.hidden = {2}
     made = Watched(fake.url)
     made.look_up(2)
-    assert made.watch.problem is None
+    assert not made.problem()
     fake.stop()
     assert [made.look_up(1, 2), made.look_up(1, 2)] == [AWAY_RETRY_S] * 2
-    assert made.watch.problem is not None
+    assert made.problem()
     assert made.watch.is_unknown(2)
     assert len([line for line in caplog.messages if "does not answer" in line]) == 1
     fake.start()
     made.look_up(1, 2)
-    assert (made.watch.problem, 1 in made.watch) == (None, True)
+    assert (made.problem(), 1 in made.watch) == ("", True)
 
 
 @pytest.mark.expect_log("does not answer")
