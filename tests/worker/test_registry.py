@@ -142,7 +142,7 @@ def test_exactly_once_through_a_real_registry(make_pipeline: MakePipeline, real_
     for step in STEPS:
         made.produce((None, write(number)) for number in range(produced, produced + 40))
         produced += 40
-        dying = made.start(die_at=step, times=2)
+        dying = made.start(die_at=step, times=1)
         wait_until(partial(_is_over, dying, made), LIMIT_S, f"the worker dies at {step}")
         assert dying.poll() is not None, made.log()
     last = made.start()
@@ -229,13 +229,17 @@ def test_an_unknown_schema_holds_its_partition_until_it_is_rejected(
 
 
 def test_a_schema_that_comes_later(make_pipeline: MakePipeline, fake: FakeRegistry) -> None:
-    """Where somebody registers it, the partition goes on by itself, and nothing was rejected."""
+    """Where somebody registers it, the partition goes on by itself; until then a worker stops at once if it is to."""
     known = fake.register("a", {"schema": AVRO})
     fake.hidden = {known}
     made = with_metrics(make_pipeline, fake.url)
     made.produce([(None, avro(known, 1))])
     worker = made.start()
     wait_until(lambda: "does not know schema 1" in made.log(), LIMIT_S, "the record is held")
+    made.stop(worker)
+    assert "not finished in time" not in made.log()
+    worker = made.start()
+    wait_until(lambda: made.log().count("does not know schema 1") == 2, LIMIT_S, "the record is held again")
     fake.hidden = set()
     made.wait_done()
     made.stop(worker)
