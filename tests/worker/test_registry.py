@@ -136,7 +136,12 @@ def with_metrics(make: MakePipeline, url: str, partitions: int = 1, **keys: str)
 def test_exactly_once_through_a_real_registry(make_pipeline: MakePipeline, real_registry: Apicurio, fmt: str) -> None:
     """Workers die one after the other at each step; every article leaves once, by the schema of its own."""
     url = real_registry.url
-    made = make_pipeline(input={"format": fmt}, registry={"url": url}, worker={"batch_records": 10})
+    made = make_pipeline(
+        input={"format": fmt},
+        registry={"url": url},
+        worker={"batch_records": 10},
+        kafka={"client": "confluent" if fmt == "protobuf" else "kafka-python"},
+    )
     write = writer(url, fmt, f"{made.topic}-value")
     produced = 0
     for step in STEPS:
