@@ -37,7 +37,7 @@ PIP := $(BIN)/pip --disable-pip-version-check
 # Installs sets of requirements and keeps their list as the target; the program's own are among them, so no set breaks them.
 install = $(BIN)/python deploy/requirements.py $(1) >$@.wanted && $(PIP) install --quiet --requirement $@.wanted && mv $@.wanted $@
 # The tools of tests and figures.
-TOOLS := $(VENV)/.core $(addprefix $(VENV)/.,test bench confluent docs parquet)
+TOOLS := $(VENV)/.core $(addprefix $(VENV)/.,test bench confluent docs parquet registry)
 # --locked: with the crates of Cargo.lock.
 CRATE := --quiet --locked --manifest-path native/Cargo.toml
 # Test processes side by side: two more than there are cores where tests wait for a broker. 0 for none (to see a test's

@@ -53,6 +53,7 @@ from stream_dedup.groups.follow import COUNT_S, GroupFollower
 from stream_dedup.groups.group_metrics import GroupMetrics
 from stream_dedup.groups.model import HOUR_MS
 from stream_dedup.groups.outputs import OutputReading
+from stream_dedup.registry.values import RecordReader
 from tests.groups.outputs import LOG_ID, TIME_MS, LoggedArticle, at, output_record
 
 SHAPES = ("lone", "flood", "chain", "mixed")
@@ -101,7 +102,7 @@ def measured(shape: str, size: int, batch: int, hours: float) -> StoreCost:
     """Store the outputs of a log of this shape; called in a process of its own."""
     with tempfile.TemporaryDirectory() as folder, closing(GroupStore.open(Path(folder), LOG_ID)) as store:
         reading_s = storing_s = longest_s = 0.0
-        reader = OutputReading(InputFormat())
+        reader = OutputReading(RecordReader(Config(), InputFormat()))
         counted = 0
         for begin in range(0, size, batch):
             numbers = range(begin, min(size, begin + batch))

@@ -87,6 +87,9 @@ def test_each_package_is_in_the_extra_that_is_named() -> None:
         ("serve", "fastapi", pip_command("serve")),
         ("run --config worker.toml", "confluent_kafka", pip_command("confluent")),
         ("seed archive.parquet", "pyarrow", pip_command("parquet")),
+        ("run --config avro.toml", "fastavro", pip_command("registry")),
+        ("run --config protobuf.toml", "grpc_tools", pip_command("registry")),
+        ("reject --config avro.toml a-0-1", "fastavro", pip_command("registry")),
         ("broker", "", JAVA),
         ("broker --nodes 3", "", JAVA),
     ],
@@ -98,6 +101,9 @@ def test_a_command_names_what_it_lacks(
     (tmp_path / "worker.toml").write_text(
         'kafka = { client = "confluent", group = "news" }\ntopics = { input = ["a"] }\n'
     )
+    for fmt in ("avro", "protobuf"):
+        registry = f'input = {{ format = "{fmt}" }}\nregistry = {{ url = "http://127.0.0.1:1" }}\n'
+        (tmp_path / f"{fmt}.toml").write_text(registry)
     (tmp_path / "archive.parquet").write_bytes(b"PAR1")
     before = sorted(tmp_path.iterdir())
     block(*missing.split())

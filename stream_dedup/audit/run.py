@@ -47,6 +47,7 @@ from stream_dedup.ports import (
     SourceChangedError,
     TopicReader,
 )
+from stream_dedup.registry.values import RecordReader
 from stream_dedup.threads import FingerprintThreads
 
 if TYPE_CHECKING:
@@ -258,8 +259,9 @@ def _refuse_another_scheme(config: Config, log: PlainLog) -> None:
 
 
 def _fingerprinter(config: Config) -> FingerprintThreads[RawRecord]:
-    maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config))
-    return FingerprintThreads(thread_count(config.worker.threads), maker)
+    reader = RecordReader(config, input_format_of(config))
+    maker = EntryMaker(fingerprint_settings_of(config), reader.format)
+    return FingerprintThreads(thread_count(config.worker.threads), reader.entries(maker))
 
 
 def _counted(compared: Iterable[Compared], total: int, progress: ReportStage) -> Iterator[Compared]:

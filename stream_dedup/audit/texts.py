@@ -3,7 +3,8 @@
 Each source record is fingerprinted again, and its entry is compared with the logged one. Its key, headers and time are
 compared with those of its output; ``audit`` has compared the value already, by its checksum.
 
-A rejection by a limit (its size, a defect of the core) depends on more than the record, and is not compared.
+A rejection by a limit (its size, a defect of the core) depends on more than the record, and is not compared; nor is one
+whose schema the registry did not know, or does not know any more.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.headers import Stamp, without_ours
 from stream_dedup.core.model import Coordinates, SourceOffset, Status
-from stream_dedup.core.reasons import DEFECT, RECORD_TOO_LARGE
+from stream_dedup.core.reasons import DEFECT, RECORD_TOO_LARGE, UNKNOWN_SCHEMA
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.ports import Partition, SourceRecord, TopicReader
 from stream_dedup.threads import FingerprintThreads
@@ -32,7 +33,7 @@ CHUNK = 64
 """Records that are given to the threads at once."""
 CHUNKS_AHEAD = 16
 """Chunks that are given to them before the oldest is waited for: bounds the records in memory."""
-LIMIT_REASONS = tuple(reason.partition("{")[0] for reason in (RECORD_TOO_LARGE, DEFECT))
+LIMIT_REASONS = tuple(reason.partition("{")[0] for reason in (RECORD_TOO_LARGE, DEFECT, UNKNOWN_SCHEMA))
 """How the reasons begin that depend on more than the record."""
 
 

@@ -79,6 +79,7 @@ COMMANDS = {
     "index": _Entry("stream_dedup.cli.index", "Inspect, verify or rebuild an index."),
     "seed": _Entry("stream_dedup.cli.seed", "Enter published articles into the log, without output."),
     "withdraw": _Entry("stream_dedup.cli.withdraw", "Withdraw articles: from now on they match nobody."),
+    "reject": _Entry("stream_dedup.cli.reject", "Reject records whose schema the registry does not know."),
     "rules": _Entry("stream_dedup.cli.rules", "Show or change the rules of a log."),
     "topics": _Entry("stream_dedup.cli.topics", "Create or check the topics."),
     "offsets": _Entry("stream_dedup.cli.offsets", "Show or set the committed offsets of a group."),

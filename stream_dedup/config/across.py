@@ -32,6 +32,7 @@ def across(config: Config) -> list[ConfigProblem]:
         *_file_problems(config),
         *_topic_problems(config),
         *_input_problems(config),
+        *_registry_problems(config),
         *_size_problems(config),
         *_feature_problems(config),
         *_search_problems(config),
@@ -115,6 +116,7 @@ def _file_problems(config: Config) -> Iterator[ConfigProblem]:
             "sasl_password_file",
             "sasl_token_file",
         ),
+        "registry": ("password_file", "token_file", "ssl_cafile"),
         "features": ("user_dictionary", "stop_words"),
     }
     for section, names in files.items():
@@ -169,6 +171,28 @@ def _input_problems(config: Config) -> Iterator[ConfigProblem]:
             ("input.text_field", "input.fields"),
             f"the text consists of {known} only",
             f"add {given.text_field!r} to input.fields, or remove input.text_field",
+        )
+
+
+def _registry_problems(config: Config) -> Iterator[ConfigProblem]:
+    registry = config.registry
+    if config.input.format in {"avro", "protobuf"} and registry.url is None:
+        yield ConfigProblem(("registry.url", "input.format"), f"required by {config.input.format}", "set it")
+    has_secret = registry.password is not None or registry.password_file is not None
+    if registry.password is not None and registry.password_file is not None:
+        keys = ("registry.password", "registry.password_file")
+        yield ConfigProblem(keys, "both are set", "set only one of them")
+    if has_secret is not (registry.username is not None):
+        keys = ("registry.username", "registry.password_file")
+        yield ConfigProblem(keys, "a user name and a password go together", "set both, or none of them")
+    if registry.username is not None and registry.token_file is not None:
+        keys = ("registry.username", "registry.token_file")
+        yield ConfigProblem(keys, "basic and bearer authentication exclude each other", "set only one of them")
+    if registry.ssl_cafile is not None and not (registry.url or "https:").startswith("https:"):
+        yield ConfigProblem(
+            ("registry.ssl_cafile", "registry.url"),
+            "the connection is not encrypted",
+            "begin registry.url with https://",
         )
 
 

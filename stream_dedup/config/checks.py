@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, time
 from typing import Any, NamedTuple, TypeVar, get_args
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, SecretStr, ValidationError
 
@@ -42,6 +43,7 @@ _REASONS = {
 """Reasons for pydantic's kinds of errors that begin with these words, the first that fits."""
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\],/]*):(?P<port>\d{1,5})")
+_USER_INFO = re.compile(r"//[^/]*@")
 _DURATION = re.compile(r"(\d{1,9})\s*([smhd])")
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LOG_SUFFIX_CHARACTERS = len(".fingerprints")
@@ -139,6 +141,22 @@ def metrics_address(text: str) -> str:
 def listening_address(text: str) -> str:
     """Check an address and return it."""
     split_address(text)
+    return text
+
+
+def http_url(text: str) -> str:
+    """Check the address of an HTTP service and return it; one with a password in it is refused without showing it."""
+    try:
+        parts = urlsplit(text)
+        is_url = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 0) >= 0
+    except ValueError:
+        is_url = False
+    if not is_url or parts.query or parts.fragment:
+        msg = "not the address of a server"
+        raise ValueError(msg)
+    if "@" in parts.netloc:
+        msg = "a user name in it; set registry.username and registry.password_file"
+        raise ValueError(msg)
     return text
 
 
@@ -328,7 +346,7 @@ def is_secret(annotation: object) -> bool:
 
 
 def _shown(value: object) -> str:
-    """Return a value as TOML has it, as far as it is shown."""
+    """Return a value as TOML has it, as far as it is shown; without what stands before the host of a URL."""
     text = value.isoformat() if isinstance(value, date | time) else repr(value)
-    text = text.lower() if isinstance(value, bool) else text
+    text = _USER_INFO.sub("//…@", text.lower() if isinstance(value, bool) else text)
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"

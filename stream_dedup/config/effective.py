@@ -159,11 +159,14 @@ def index_settings_of(config: Config) -> IndexSettings:
 
 
 def input_format_of(config: Config, max_bytes: int = MAX_VALUE_BYTES) -> InputFormat:
-    """Return the format of the source records; ``max_bytes`` is their size limit where no key sets one."""
+    """Return the format of the source records; ``max_bytes`` is their size limit where no key sets one.
+
+    Values in the wire format of a schema registry are decoded to JSON first (``registry.values``).
+    """
     from stream_dedup.core.text.decode import InputFormat  # noqa: PLC0415 - loads the core
 
     return InputFormat(
-        kind=config.input.format,
+        kind="text" if config.input.format == "text" else "json",
         id_field=config.input.id_field,
         text_field=config.input.text_field,
         max_bytes=max_bytes if config.input.max_bytes is None else config.input.max_bytes,

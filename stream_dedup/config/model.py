@@ -23,6 +23,7 @@ from stream_dedup.config.sections import (
     InputConfig,
     KafkaConfig,
     MetricsConfig,
+    RegistryConfig,
     TextConfig,
     TopicsConfig,
     WorkerConfig,
@@ -45,6 +46,7 @@ class Config(BaseModel):
     kafka: KafkaConfig = KafkaConfig()
     topics: TopicsConfig = TopicsConfig()
     input: InputConfig = InputConfig()
+    registry: RegistryConfig = RegistryConfig()
     text: TextConfig = TextConfig()
     features: FeaturesConfig = FeaturesConfig()
     match: MatchConfig = MatchConfig()

@@ -154,7 +154,11 @@ class TopicsConfig(Section):
 class InputConfig(Section):
     """The format of a source record."""
 
-    format: Literal["json", "text"] = key("json", "format of a record's value")
+    format: Literal["json", "text", "avro", "protobuf", "json-schema"] = key(
+        "json",
+        "format of a record's value; the last three begin with the id of a schema in a schema registry",
+        note="avro and protobuf need the extra stream-dedup[registry]",
+    )
     id_field: _OnePath = key("id", "field with the article's id", form=_ONE_FIELD)
     text_field: _Path = key("text", "field with the article's text", form=_FIELD)
     fields: Annotated[dict[str, int], BeforeValidator(checks.split_weights), AfterValidator(checks.field_weights)] = (
@@ -184,6 +188,36 @@ class InputConfig(Section):
         ge=1,
         le=MAX_RECORD_BYTES,
     )
+
+
+class RegistryConfig(Section):
+    """The schema registry of the source records, for ``input.format`` avro and protobuf."""
+
+    url: Annotated[str, AfterValidator(checks.http_url)] | None = key(
+        None,
+        "address of the registry's Confluent-compatible API",
+        form="http:// or https:// with host, port and path",
+        unset="none",
+    )
+    username: str | None = key(None, "user name (basic authentication)", form="text", min_length=1)
+    password: SecretStr | None = key(None, "password", form="text, preferably in password_file")
+    password_file: Path | None = key(None, "file that contains the password", form="a readable file")
+    token_file: Path | None = key(
+        None,
+        "file that contains the token (bearer authentication), read at each request",
+        form="a readable file, which something else renews",
+    )
+    ssl_cafile: Path | None = key(
+        None, "certificates of the trusted authorities", form="a PEM file", unset="the system's"
+    )
+
+    def secret(self) -> str | None:
+        """Return the password, from the key or from its file."""
+        return _secret(self.password, self.password_file)
+
+    def token(self) -> str | None:
+        """Return the token, as its file has it now."""
+        return _secret(None, self.token_file)
 
 
 _Handling = Literal["keep", "drop", "token"] | None

@@ -32,6 +32,12 @@ UNKNOWN_TIME = "the time in field {field} has no known form"
 EMPTY_TEXT = "empty text"
 ROW_LENGTH = "row of {size} fields, the header has {limit}"
 NOT_ROW = "invalid row: {problem}"
+NO_SCHEMA_ID = "the value does not begin with the id of a schema"
+NOT_OF_SCHEMA = "the value does not fit schema {id}"
+OTHER_SCHEMA = "schema {id} is {kind}, input.format is {format}"
+UNUSABLE_SCHEMA = "schema {id} cannot be used: {problem}"
+UNKNOWN_SCHEMA = "unknown schema {id}: the registry does not have it"
+"""Logged by ``stream-dedup reject`` alone: a worker waits for the schema."""
 FEATURELESS_REASON = "text without words"
 """Where the rules reject text without features."""
 NOT_ID = "id field {field} is neither text nor a number but {kind}"
@@ -58,6 +64,11 @@ _CODES = {
     EMPTY_TEXT: "empty_text",
     ROW_LENGTH: "invalid_row",
     NOT_ROW: "invalid_row",
+    NO_SCHEMA_ID: "no_schema_id",
+    NOT_OF_SCHEMA: "not_of_schema",
+    OTHER_SCHEMA: "unusable_schema",
+    UNUSABLE_SCHEMA: "unusable_schema",
+    UNKNOWN_SCHEMA: "unknown_schema",
     FEATURELESS_REASON: "no_words",
     NOT_ID: "invalid_id",
     LONG_ID: "id_too_long",
@@ -75,7 +86,9 @@ _FORMS = {
     "field": ".+",
     "kind": "[A-Za-z ]+",
     "encoding": "[A-Za-z0-9_-]+",
-    "problem": "[a-z ]+",
+    "problem": "[A-Za-z ]+",
+    "id": r"\d+",
+    "format": "[a-z-]+",
 }
 _PLACEHOLDER = re.compile(r"\{(\w+)[^}]*\}")
 

@@ -1,18 +1,7 @@
 """Rows of Parquet as JSON objects, in the order of the columns. pyarrow, of the extra ``[parquet]``, is loaded here.
 
-A value becomes:
-
-    null, NaN, infinity     null
-    integer, float, bool    the number, true, false
-    decimal                 the number with all its digits
-    string                  the text
-    binary                  the text, if it is UTF-8 (some writers do not say that a column is text), otherwise
-                            {"base64": "…"}
-    date, time, timestamp   text as ISO 8601, to the microsecond, with the offset of the column's time zone (UTC where
-                            this machine does not know it)
-    duration                seconds
-    list, struct            array, object
-    map                     object; an array of [key, value] where the keys are neither text nor integers
+A value becomes what ``core.text.json_values`` says, a time zone that this machine does not know UTC; a struct is an object, a
+map an object, or an array of [key, value] where the keys are neither text nor integers.
 
 A row with a value that none of this holds (a year after 9999, text that is not UTF-8) is rejected with a reason and
 with its other columns, so that it can be found.
@@ -20,18 +9,14 @@ with its other columns, so that it can be found.
 
 from __future__ import annotations
 
-import base64
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import timedelta
-from decimal import Decimal
 from typing import IO, Any
 
-import orjson
-
 from stream_dedup.core.reasons import NOT_ROW
+from stream_dedup.core.text.json_values import json_of
 from stream_dedup.errors import UserError
 from stream_dedup.extras import need_packages
 from stream_dedup.files.lines import MAX_LINE_BYTES, AnyLine, Numbered, too_long, unread
@@ -102,7 +87,7 @@ def _lines(batch: Any, *, as_objects: bool) -> Iterator[AnyLine]:  # noqa: ANN40
     """Yield the rows of a batch; one at a time if some of them cannot be made."""
     try:
         made = _values(batch, as_objects=as_objects)
-        objects = [_json(row) for row in made]
+        objects = [json_of(row) for row in made]
     except _UNMADE:
         if batch.num_rows == 1:
             yield unread(_other_columns(batch, as_objects=as_objects), NOT_ROW.format(problem=_VALUE))
@@ -119,9 +104,9 @@ def _other_columns(row: Any, *, as_objects: bool) -> bytes:  # noqa: ANN401 - as
     for name in row.schema.names:
         with suppress(*_UNMADE):
             (value,) = _values(row.select([name]), as_objects=as_objects)
-            _json(value)
+            json_of(value)
             others |= value
-    return _json(others)
+    return json_of(others)
 
 
 def _values(batch: Any, *, as_objects: bool) -> list[dict[str, Any]]:  # noqa: ANN401 - as above
@@ -129,24 +114,6 @@ def _values(batch: Any, *, as_objects: bool) -> list[dict[str, Any]]:  # noqa: A
         warnings.simplefilter("ignore")  # of equal keys of a map, the last one counts, as in JSON
         made: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts="lossy" if as_objects else None)
     return made
-
-
-def _json(row: dict[str, Any]) -> bytes:
-    return orjson.dumps(row, default=_other, option=orjson.OPT_NON_STR_KEYS)
-
-
-def _other(value: object) -> object:
-    """Return what stands for a value that orjson does not know."""
-    if isinstance(value, Decimal):
-        return orjson.Fragment(format(value, "f").encode()) if value.is_finite() else None
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return {"base64": base64.b64encode(value).decode()}
-    return str(value)
 
 
 def _target(column: Any) -> Any:  # noqa: ANN401 - as above

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from stream_dedup.config.effective import groups_keep_ms, input_format_of
 from stream_dedup.core.model import SourceOffset
-from stream_dedup.errors import RefusedError, StreamDedupError, UserError
+from stream_dedup.errors import RefusedError, StreamDedupError, UnavailableError, UserError
 from stream_dedup.groups.model import MissingOutputs
 from stream_dedup.groups.outputs import JudgedOutput, OutputReading
 from stream_dedup.groups.publish import PUBLISHED_AT_ONCE, GroupPublisher
@@ -37,9 +37,11 @@ from stream_dedup.ports import (
     Partition,
     PassingError,
     PortError,
+    SourceRecord,
     Thread,
     UnreadableError,
 )
+from stream_dedup.registry.values import RecordReader, Schemas, asks_registry
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
@@ -99,7 +101,8 @@ class GroupFollower:
         self._metrics = metrics
         self._keep_ms = groups_keep_ms(config)
         self._names = list(dict.fromkeys((topics.unique, topics.duplicate, topics.rejected)))
-        self._outputs = OutputReading(input_format_of(config))
+        schemas = Schemas(config, wait_s=0) if asks_registry(config) else None
+        self._outputs = OutputReading(RecordReader(config, input_format_of(config), schemas))
         self._publisher: GroupPublisher | None = None
         if ports.sink is not None and topics.groups is not None:
             self._publisher = GroupPublisher(store, ports, ports.sink, topics.groups)
@@ -243,7 +246,7 @@ class GroupFollower:
         count = 0
         while polled := self._ports.follower.poll(0 if count else wait_s):
             for at, records in polled.items():
-                outputs += self._outputs.read(records)
+                outputs += self._read_outputs(records)
                 positions[at] = CommittedOffset(SourceOffset(records[-1].offset + 1), self._ids[at.topic])
                 count += len(records)
             if self._targets == {} or count >= GATHERED_OUTPUTS:
@@ -253,6 +256,15 @@ class GroupFollower:
         self._followed = dict(self._ports.follower.positions())
         self._note_reached()
         return count
+
+    def _read_outputs(self, records: Sequence[SourceRecord]) -> list[JudgedOutput]:
+        try:
+            return self._outputs.read(records)
+        except UnavailableError as error:
+            # What was polled is read again, from the positions of the store.
+            self._due.pop("look", None)
+            self._followed = {}
+            raise PassingError(str(error)) from error
 
     def _store_positions(
         self,
@@ -326,7 +338,7 @@ class GroupFollower:
             self.step()
         except PassingError as error:
             if not self._is_waiting:
-                log.warning("groups wait for the broker: %s", error)
+                log.warning("groups wait for the broker or the schema registry: %s", error)
             self._metrics.groups_failures.inc()
             self._metrics.groups_following.set(0)
             self._is_waiting = True

@@ -1,7 +1,7 @@
 """An output record as the groups need it.
 
 The headers say nearly everything. The article id is decoded from the value, as the worker decoded it; of a value that
-was too large for its output topic, it is the fallback.
+was too large for its output topic, it is the fallback, and of one whose schema is unknown the key.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from stream_dedup.core.headers import Stamp, parse_headers, source_text
-from stream_dedup.core.text.decode import InputFormat, RawRecord, decode
+from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import CorruptError
 from stream_dedup.ports import Partition, SourceRecord
+from stream_dedup.registry.values import RecordReader
 
 log = logging.getLogger(__name__)
 
@@ -33,15 +34,19 @@ class JudgedOutput:
 class OutputReading:
     """Reads output records. Records of other programs are counted and left out."""
 
-    def __init__(self, fmt: InputFormat) -> None:
-        """``fmt`` is the format of the source records."""
-        self._format = fmt
+    def __init__(self, reader: RecordReader) -> None:
+        """``reader`` reads the source records."""
+        self._reader = reader
         self._warned: set[str] = set()
         self.unreadable = 0
         """Records without readable headers of this program."""
 
     def read(self, records: Iterable[SourceRecord]) -> list[JudgedOutput]:
-        """Return the outputs in the order of the records; the first unreadable record of a topic is a warning."""
+        """Return the outputs in the order of the records; the first unreadable record of a topic is a warning.
+
+        Raises:
+            UnavailableError: the schema registry did not answer.
+        """
         found = []
         for record in records:
             try:
@@ -56,7 +61,7 @@ class OutputReading:
         raw = RawRecord(record.key, record.value, source_text(stamp.topic, stamp.coordinates))
         return JudgedOutput(
             stamp,
-            decode(raw, self._format).id,
+            self._reader.decode(raw).id,
             record.timestamp,
             Partition(record.topic, record.partition),
             record.offset,

@@ -32,6 +32,7 @@ from stream_dedup.core.model import (
     LogOffset,
     LogPosition,
     SourceOffset,
+    Status,
     log_offset_of,
     log_position,
     row_of,
@@ -234,6 +235,17 @@ class LogIndex:
                     raise RefusedError(msg)
                 positions[inside] = rows + log_position(segment.log_offset, 0)
         return positions
+
+    def has_accepted(self, topic_id: bytes) -> bool:
+        """Return whether an article of a topic is logged and not rejected; also where a trim has forgotten some."""
+        for where, last in self.partitions().items():
+            if where[0] != topic_id:
+                continue
+            segments = self._applied.coverage.overlapping(where, SourceOffset(0), last)
+            batches = (self._applied.rows.get(segment.log_offset).batch for segment in segments)
+            if self.forgotten_before(*where) or any((one.statuses != Status.REJECTED).any() for one in batches):
+                return True
+        return False
 
     def forgotten_before(self, topic_id: bytes, partition: int) -> SourceOffset:
         """Return the offset of a source partition below which everything is forgotten, 0 of none. Any thread."""

@@ -47,6 +47,7 @@ KINDS = tuple(status.name.lower() for status in Status)
 """Kinds of text."""
 RECORD_KINDS = ("batch", "rules", "trim", "withdrawal")
 """Kinds of log records."""
+WAITING_CAUSES = ("registry_away", "unknown_schema")
 OUTCOMES = ("committed", "aborted", "unknown")
 
 PROCESS_METRICS = (
@@ -242,8 +243,17 @@ class Metrics:
     inflight_batches = Declaration(
         Gauge,
         "batches",
-        "batches polled and not committed",
+        "batches polled and not committed, but those that wait for the schema registry",
         "Constantly at its limit: the worker is the bottleneck; see stage_seconds.",
+    )
+    waiting_partitions = Declaration(
+        Gauge,
+        "partitions",
+        "partitions of this worker whose next record waits for the schema registry, by cause: registry_away, it does "
+        "not answer; unknown_schema, it does not know the schema",
+        "Not 0: nothing is lost, and nothing is judged of these partitions. registry_away: start the registry. "
+        "unknown_schema: register the schema, or stream-dedup reject.",
+        labels={"cause": WAITING_CAUSES},
     )
     rebalances = Declaration(
         Counter,

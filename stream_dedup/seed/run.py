@@ -19,6 +19,7 @@ from stream_dedup.cores import thread_count
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.files.form import InputForm
 from stream_dedup.files.inputs import AS_RECOGNISED, Progress, check_inputs, printable, total_bytes
+from stream_dedup.registry.values import RecordReader
 from stream_dedup.seed.files import LinesArchive, lines_archive
 from stream_dedup.seed.parquet import ParquetArchive, has_entries, parquet_archive
 from stream_dedup.seed.seeding import ReadLog, Seeding, SeedTally, begin, read_log
@@ -185,7 +186,8 @@ def _seed(call: _SeedCall, tally: SeedTally, report: Callable[[], None], stage: 
         # 1
         refuse_lost_log(admin, config)
         is_there = topic not in refuse_wrong_topics(admin, config).missing
-        maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config))
+        records = RecordReader(config, input_format_of(config), refuses_unknown=True)
+        maker = EntryMaker(fingerprint_settings_of(config), records.format)
         maker.fingerprinter.warm()
 
         def read_it() -> tuple[SameLogTopic, ReadLog]:
@@ -202,6 +204,6 @@ def _seed(call: _SeedCall, tally: SeedTally, report: Callable[[], None], stage: 
         begin(config, read)
         # 5
         threads = thread_count(config.worker.threads)
-        fingerprinter = stack.enter_context(FingerprintThreads(threads, maker))
+        fingerprinter = stack.enter_context(FingerprintThreads(threads, records.entries(maker)))
         seeding = Seeding(read, same_log, fingerprinter, SUBMITTED_PER_THREAD * threads, tally)
         seeding.enter(call.archives, report)

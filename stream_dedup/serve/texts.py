@@ -12,8 +12,10 @@ from stream_dedup.audit.sources import read_ranges
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.core.headers import source_text
 from stream_dedup.core.model import Coordinates, SourceOffset
-from stream_dedup.core.text.decode import Article, RawRecord, decode
+from stream_dedup.core.text.decode import Article, RawRecord
+from stream_dedup.errors import StreamDedupError
 from stream_dedup.ports import Partition, PortError
+from stream_dedup.registry.values import RecordReader, Schemas, asks_registry
 from stream_dedup.serve.lanes import Lane
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ class TextAbsence(StrEnum):
     UNREADABLE = "unreadable"
     """The record has no text that can be read."""
     NO_BROKER = "no_broker"
-    """No broker answered in time, or it refused the request."""
+    """No broker or schema registry answered in time, or it refused the request."""
 
 
 class SourcedText(NamedTuple):
@@ -72,7 +74,8 @@ class SourceTexts:
 
     def __init__(self, config: Config, connect: Callable[[], TextPorts]) -> None:
         """``connect`` makes the ports, again after an error."""
-        self._format = input_format_of(config)
+        schemas = Schemas(config, wait_s=0) if asks_registry(config) else None
+        self._reader = RecordReader(config, input_format_of(config), schemas)
         self._connect = connect
         self._ports: TextPorts | None = None
         self._lane = Lane("texts", TEXTS_S)
@@ -119,7 +122,10 @@ class SourceTexts:
         return texts
 
     def _decoded(self, record: SourceRecord, at: Coordinates) -> SourcedText:
-        article = decode(RawRecord(record.key, record.value, source_text(record.topic, at)), self._format)
+        try:
+            article = self._reader.decode(RawRecord(record.key, record.value, source_text(record.topic, at)))
+        except StreamDedupError as error:
+            return SourcedText(None, TextAbsence.NO_BROKER, str(error))
         if isinstance(article, Article):
             return SourcedText(article)
         return SourcedText(None, TextAbsence.UNREADABLE, article.reason)

@@ -25,6 +25,7 @@ from stream_dedup.core.fingerprint.entry_maker import EntryMaker, checksum
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
 from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.errors import UserError
+from stream_dedup.registry.values import is_framed
 from stream_dedup.seed.entry_rows import ROWS_SCHEMA, batch_of
 
 PART_ROWS = 500
@@ -51,6 +52,9 @@ def fingerprint(
             data are missing. ``ConfigError`` where the configuration is invalid.
     """
     config = config_of(config)
+    if is_framed(config):
+        msg = f"input.format = {config.input.format!r}: archives are JSON; give their configuration input.format json"
+        raise UserError(msg)
     check_articles(articles.schema, keep)
     settings = fingerprint_settings_of(config)
     work = EntriesOfBatches(Fingerprinting(settings, input_format_of(config), scheme_of(settings).id), tuple(keep))

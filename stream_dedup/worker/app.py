@@ -21,6 +21,7 @@ from stream_dedup.cores import thread_count
 from stream_dedup.interpreter import short_pauses
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
+from stream_dedup.registry.values import RecordReader, Schemas, asks_registry
 from stream_dedup.threads import FingerprintThreads
 from stream_dedup.worker.fingerprinting import SourceEntryMaker
 from stream_dedup.worker.log_topic import KafkaLogTopic
@@ -103,6 +104,7 @@ def _start(
 ) -> Worker:
     """Make, in this order: metrics, broker, what reads texts, log and index, worker."""
     check_client(config)
+    schemas = Schemas(config) if asks_registry(config) else None
     metrics = Metrics(CollectorRegistry())
     metrics.watch_process()
     workers: list[Worker] = []
@@ -118,7 +120,8 @@ def _start(
         print(f"metrics: http://{server.address}/metrics", file=sys.stderr, flush=True)  # noqa: T201 - asked for by a port of 0
     wait_for_broker(config.kafka, stop.is_set)
     settings = fingerprint_settings_of(config)
-    maker = EntryMaker(settings, input_format_of(config))
+    reader = RecordReader(config, input_format_of(config), schemas)
+    maker = EntryMaker(settings, reader.format)
     maker.fingerprinter.warm()
     opened = open_log(
         config,
@@ -136,7 +139,7 @@ def _start(
     ports = worker_ports(config, transactional_id, opened.log, opened.record_bytes)
     stack.callback(ports.offsets.close)
     stack.callback(ports.watch_offsets.close)
-    make = SourceEntryMaker(maker, opened.record_bytes, settings.widths)
+    make = SourceEntryMaker(reader.entries(maker), opened.record_bytes, settings.widths)
     fingerprinter = stack.enter_context(FingerprintThreads(threads, make, metrics.fingerprinting))
     worker = Worker(
         WorkerParts(
@@ -149,6 +152,7 @@ def _start(
             metrics=metrics,
             stop=stop,
             on_step=on_step,
+            schemas=schemas,
         )
     )
     workers.append(worker)
@@ -163,6 +167,8 @@ def _health(workers: list[Worker]) -> tuple[bool, str]:
 def _readiness(workers: list[Worker]) -> tuple[bool, str]:
     if not workers:
         return False, "reading the log"
+    if (problem := workers[0].waits_for) is not None:
+        return False, problem
     return (True, "in the group") if workers[0].ready else (False, "not in the group, or no broker answers")
 
 

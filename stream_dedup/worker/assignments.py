@@ -34,7 +34,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from stream_dedup.ports import Membership, Partition
 
@@ -180,6 +180,16 @@ class AssignmentOwner:
             self._count(batch, -1)
             self.released += 1
             self._settle()
+
+    def divide(self, batch: InFlight, parts: Sequence[InFlight]) -> bool:
+        """Count the parts of a batch in its place; return False, and change nothing, if its assignment has ended."""
+        with self._lock:
+            if self._current is not batch.assignment or self._state is not AssignmentState.WORKING:
+                return False
+            for part in parts:
+                self._count(part, 1)
+            self._count(batch, -1)
+            return True
 
     def _count(self, batch: InFlight, sign: int) -> None:
         self._in_flight = self._in_flight.plus(sign * batch.size_bytes, sign)

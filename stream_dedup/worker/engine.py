@@ -1,6 +1,7 @@
 """The engine does steps 2 to 6 of an article's way. Its thread is the only one that touches the index.
 
-    2, 3  decode and fingerprint, in threads, the articles that are not in the log yet
+    2, 3  decode and fingerprint, in threads, the articles that are not in the log yet; what waits for a schema is held
+          (``holding``)
     4     append their entries to the log
     5     read the log; apply every record, of this worker and of others, to the index in log order
     6     judge this worker's articles as of their log positions, oldest batch first
@@ -30,9 +31,10 @@ import numpy as np
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import make_batch
 from stream_dedup.core.fingerprint.entry_maker import checksum
-from stream_dedup.core.model import ROW_BITS, LogOffset, log_offset_of
-from stream_dedup.errors import RefusedError
+from stream_dedup.core.model import ROW_BITS, LogOffset, Status, log_offset_of
+from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index import FORGOTTEN, UNLOGGED
+from stream_dedup.registry.values import other_format
 from stream_dedup.worker.append_failures import AppendFailures, are_logged, first_failure
 from stream_dedup.worker.applied_records import note_applied
 from stream_dedup.worker.batches import (
@@ -44,11 +46,13 @@ from stream_dedup.worker.batches import (
     spans_of,
 )
 from stream_dedup.worker.gathering import Gathering
+from stream_dedup.worker.holding import HeldBatches
 from stream_dedup.worker.steps import Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from stream_dedup.core.columns import Columns
     from stream_dedup.core.model import Judgement
     from stream_dedup.index import LogIndex
     from stream_dedup.metrics.metrics import Metrics, Stage
@@ -56,6 +60,7 @@ if TYPE_CHECKING:
     from stream_dedup.threads import FingerprintThreads
     from stream_dedup.worker.assignments import AssignmentOwner
     from stream_dedup.worker.log_tail import LogTail
+    from stream_dedup.worker.schema_watch import SchemaWatch
     from stream_dedup.worker.topic_watch import TopicWatch
     from stream_dedup.worker.trimmer import Trimmer
 
@@ -86,6 +91,9 @@ class EngineParts:
     assignments: AssignmentOwner
     clock: Clock
     on_step: Callable[[Step], None]
+    schemas: SchemaWatch | None = None
+    """Where records are decoded by the schemas of a registry."""
+    input_format: str = "json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +119,14 @@ class Engine:
         """Counted apart: a worker without partitions appends nothing else."""
         self._gauges_at = 0.0
         self._gathering = Gathering()
+        self._holding = HeldBatches(
+            parts.schemas, parts.assignments, unlogged=lambda batch: self._positions(batch) == UNLOGGED
+        )
+
+    @property
+    def held(self) -> int:
+        """Number of batches in flight that wait for a schema. Any thread."""
+        return self._holding.batches
 
     def submit(self, *batches: PolledBatch) -> None:
         """Hand in the batches of a poll."""
@@ -142,7 +158,7 @@ class Engine:
 
     def _longest_wait_s(self) -> float:
         if not self._pending:
-            return REST_WAIT_S
+            return IDLE_WAIT_S if self._holding.batches else REST_WAIT_S
         if self._gathering.until is None:
             return IDLE_WAIT_S
         return max(0.0, self._gathering.until - self._parts.clock.monotonic())
@@ -150,13 +166,13 @@ class Engine:
     # 2, 3: decode and fingerprint
 
     def _receive_batches(self) -> None:
-        batches = [self._inbox.popleft() for _ in range(len(self._inbox))]
+        now = self._parts.clock.monotonic()
+        batches = self._holding.receive([self._inbox.popleft() for _ in range(len(self._inbox))], now)
         if not batches:
             return
         unlogged = [spans_of(self._positions(batch) == UNLOGGED) for batch in batches]
         for batch in batches:
             self._parts.watch.ids_since(batch.polled_at)  # begins the look-up that the append will need
-        now = self._parts.clock.monotonic()
         columns = iter(
             self._parts.fingerprinter.submit_all(
                 [
@@ -219,6 +235,7 @@ class Engine:
     def _append(self, batch: PolledBatch, span: UnloggedSpan) -> None:
         """Append the rows that are still not in the log: another worker may have logged some meanwhile."""
         columns = span.columns.result()
+        self._refuse_other_format(batch, span.rows, columns)
         if not span.is_counted:
             self._observe_stage("decode_fingerprint", span)
             self._parts.metrics.count_texts(columns.statuses)
@@ -236,6 +253,26 @@ class Engine:
                 read_to=self._parts.index.next_offset,
             )
             span.appends.append(self._parts.log.append(entries))
+
+    def _refuse_other_format(self, batch: PolledBatch, rows: slice, columns: Columns) -> None:
+        """Refuse to log rejections of values that are of another format, in a topic of which nothing was accepted.
+
+        Raises:
+            UserError: it names the format, and what to set.
+        """
+        if (columns.statuses != Status.REJECTED).any():
+            return
+        for record in batch.records[rows]:
+            problem = other_format(record.value, self._parts.input_format)
+            if problem is None:
+                continue
+            if self._parts.index.has_accepted(batch.topic_id):
+                return
+            msg = (
+                f"{batch.partition}-{record.offset}: the value is {problem}. No article of topic "
+                f"{batch.partition.topic} was ever accepted, so this one is not rejected either: it was not logged"
+            )
+            raise UserError(msg)
 
     def _check_appends(self, span: UnloggedSpan) -> bool:
         """Return whether no append of the span has failed; raises as ``_has_failed``."""
@@ -398,6 +435,9 @@ class Engine:
             return
         self._gauges_at = now + INDEX_GAUGES_S
         self._parts.metrics.show_index(self._parts.index.stats(), self._parts.index.rules)
+        unknown, unanswered = self._holding.waiting()
+        self._parts.metrics.waiting_partitions.labels("unknown_schema").set(unknown)
+        self._parts.metrics.waiting_partitions.labels("registry_away").set(unanswered)
         self._parts.metrics.log_lag.set(max(0, self._parts.tail.high_water - self._parts.index.next_offset))
 
     # ended assignments
@@ -410,6 +450,9 @@ class Engine:
             for span in pending.spans:
                 span.columns.cancel()
             self._parts.assignments.release(pending.polled)
+        for batch in self._holding.drop_ended():
+            self._parts.assignments.end(batch.assignment, "its membership has ended")
+            self._parts.assignments.release(batch)
 
     def _positions(self, batch: PolledBatch) -> I64:
         """Return the log position of each record, UNLOGGED or FORGOTTEN; end the assignment if any is forgotten.

@@ -3,7 +3,8 @@
 A worker is healthy unless
 
 * one of its threads has not completed a round for ``worker.watchdog_s``, or
-* batches are in flight and none was committed or dropped for that time, though a broker answers.
+* batches are in flight and none was committed or dropped for that time, though a broker answers. Those that wait for a
+  schema do not count.
 
 While no broker answers, waiting is right: the worker ends by itself after ``kafka.broker_wait_s``. That time does not
 count, and neither does time during which the whole process was stopped.
@@ -29,13 +30,22 @@ class Health:
     """``completed`` is called by the threads at the end of each round, ``run`` is a thread of its own."""
 
     def __init__(
-        self, clock: Clock, assignments: AssignmentOwner, limit_s: float, answered: Callable[[], bool]
+        self,
+        clock: Clock,
+        assignments: AssignmentOwner,
+        limit_s: float,
+        answered: Callable[[], bool],
+        held: Callable[[], int] = lambda: 0,
     ) -> None:
-        """``limit_s`` is the longest time without progress; ``answered`` returns whether a broker answers."""
+        """``limit_s`` is the longest time without progress.
+
+        ``answered`` returns whether a broker answers, ``held`` how many batches in flight wait for a schema.
+        """
         self._clock = clock
         self._assignments = assignments
         self._limit_s = limit_s
         self._answered = answered
+        self._held = held
         self._rounds: dict[str, float] = {}
         self._released = 0
         self._progressed_at = clock.monotonic()
@@ -69,7 +79,7 @@ class Health:
             self._progressed_at += late_s
         elif not self._answered():
             self._progressed_at += since_s
-        if not self._assignments.batches or self._assignments.released != self._released:
+        if self._assignments.batches <= self._held() or self._assignments.released != self._released:
             self._progressed_at = now
         self._released = self._assignments.released
         self.problem = self._stuck_thread(now) or self._stuck_batches(now)

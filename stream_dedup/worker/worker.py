@@ -5,6 +5,7 @@
     committer   step 7
     log-tail    reads the log
     topic-watch looks up topic ids
+    schemas     looks up schemas, where records are decoded by those of a registry
     health      sees whether there is progress
     watchdog    ends the process if a call to the broker hangs
 
@@ -28,6 +29,7 @@ from stream_dedup.worker.committer import Committer, CommitterParts
 from stream_dedup.worker.engine import Engine, EngineParts
 from stream_dedup.worker.health import Health
 from stream_dedup.worker.log_tail import LogTail
+from stream_dedup.worker.schema_watch import SchemaWatch
 from stream_dedup.worker.source import BatchSource
 from stream_dedup.worker.start_offsets import LoggedSources
 from stream_dedup.worker.steps import Step, TrimStep
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from stream_dedup.config.model import Config
     from stream_dedup.metrics.metrics import Metrics
     from stream_dedup.ports import Event, SourceRecord, Thread, WorkerPorts
+    from stream_dedup.registry.values import Schemas
     from stream_dedup.threads import FingerprintThreads
     from stream_dedup.worker.opening import OpenedLog
     from stream_dedup.worker.watchdog import Watchdog
@@ -73,6 +76,8 @@ class WorkerParts:
     watchdog: Watchdog
     metrics: Metrics
     stop: Event
+    schemas: Schemas | None = None
+    """Of the registry, where records need them."""
     on_step: Callable[[Step | TrimStep], None] = lambda step: None  # noqa: ARG005 - for tests
 
 
@@ -95,8 +100,13 @@ class Worker:
         self._tail = LogTail(
             ports.log, ports.clock, wake.set, config.log_topic, is_wanted=lambda: self._assignments.batches > 0
         )
+        self._schemas = None if parts.schemas is None else SchemaWatch(parts.schemas, ports.clock, wake.set)
         self._health = Health(
-            ports.clock, self._assignments, config.worker.watchdog_s, answered=lambda: self._watch.answered
+            ports.clock,
+            self._assignments,
+            config.worker.watchdog_s,
+            answered=lambda: self._watch.answered,
+            held=lambda: self._engine.held,
         )
         self._source = BatchSource(
             config,
@@ -156,6 +166,8 @@ class Worker:
                 assignments=self._assignments,
                 clock=parts.ports.clock,
                 on_step=parts.on_step,
+                schemas=self._schemas,
+                input_format=parts.config.input.format,
             ),
             wake,
         )
@@ -164,6 +176,11 @@ class Worker:
     def ready(self) -> bool:
         """Whether the worker takes part in its group and the broker answers."""
         return self._begun > 0 and self._watch.answered and not self._failures
+
+    @property
+    def waits_for(self) -> str | None:
+        """Why articles wait for the schema registry, which does not answer; None where they do not."""
+        return None if self._schemas is None or not self._engine.held else self._schemas.problem
 
     @property
     def problem(self) -> str | None:
@@ -179,6 +196,8 @@ class Worker:
         self._start("watchdog", self._watchdog.run)
         self._start("topic-watch", self._watch.run)
         self._start("log-tail", self._tail.run)
+        if self._schemas is not None:
+            self._start("schemas", self._schemas.run)
         self._start("health", self._health.run)
         self._start("engine", lambda: self._repeat("engine", self._engine_round))
         self._start("committer", lambda: self._repeat("committer", self._committer.step))
@@ -257,16 +276,17 @@ class Worker:
     # the end
 
     def _drain(self) -> None:
-        """Wait for the batches in flight, up to ``shutdown_s``; raise what a thread fails with meanwhile."""
+        """Wait for the batches in flight but those that wait for a schema, up to ``shutdown_s``.
+
+        Raises what a thread fails with meanwhile.
+        """
         deadline = self._clock.monotonic() + self._parts.config.worker.shutdown_s
         log.info("stopping: %d batches in flight", self._assignments.batches)
-        while self._assignments.batches and self._clock.monotonic() < deadline:
+        while self._assignments.batches > self._engine.held and self._clock.monotonic() < deadline:
             self._raise_failure()
             self._clock.sleep(DRAIN_PAUSE_S)
-        if self._assignments.batches:
-            log.warning(
-                "%d batches were not finished in time; their articles are polled again", self._assignments.batches
-            )
+        if (left := self._assignments.batches) > self._engine.held:
+            log.warning("%d batches were not finished in time; their articles are polled again", left)
 
     def _close(self, what: str, *, failed: bool = False) -> None:
         """End the threads and close the clients; the watchdog names ``what`` when it ends one that hangs."""
@@ -277,6 +297,8 @@ class Worker:
             self._tail.stop()
             self._watch.stop()
             self._health.stop()
+            if self._schemas is not None:
+                self._schemas.stop()
             self._wake.set()
             self._committer.wake()
             watchdog, *others = self._threads
@@ -316,7 +338,7 @@ class Worker:
 
     def _set_gauges(self) -> None:
         metrics = self._parts.metrics
-        metrics.inflight_batches.set(self._assignments.batches)
+        metrics.inflight_batches.set(self._assignments.batches - self._engine.held)
         metrics.up_to_date.set(1 if self.ready else 0)
         lags = self._source.lag()
         for topic in self._parts.config.topics.input:  # 0 of a topic of which it holds nothing any more

@@ -21,6 +21,8 @@ from stream_dedup.broker.topics import topic_ids
 from stream_dedup.cli import run
 from stream_dedup.exit_codes import EXIT_OK, EXIT_UNAVAILABLE, EXIT_USER
 from tests.broker.rights import GROUP, INPUT, LOG, OUTPUT, RIGHTS, WORKERS, Right
+from tests.registry.fake import FakeRegistry
+from tests.registry.records import frame
 from tests.secured import DENIED, USERS, Secured, login
 from tests.serve.comparing import served
 from tests.waiting import wait_until
@@ -124,6 +126,12 @@ def test_every_command_with_its_rights(group: SecuredGroup, tmp_path: Path, caps
     works("offsets", "show")
     works("offsets", "set", "--to", "logged")
     assert sum(made.committed().values()) > 0
+    registry = FakeRegistry()
+    made.set("input", format="avro")
+    made.set("registry", url=registry.url)
+    made.produce([(None, frame(9, b"of a schema that nobody has"))])
+    works("reject", f"{made.topic}-0-{made.ends()[made.partitions()[0]] - 1}")
+    registry.stop()
 
 
 def serves(group: SecuredGroup) -> None:

@@ -210,3 +210,30 @@ def test_an_exact_search_over_a_directed_profile_needs_a_distance_only(tmp_path:
     """A profile can be changed: its text and features, another search."""
     config = load_config(write(tmp_path, '[match]\nsearch = "exact"\ndistance = 7\n'), {}, {})
     assert (rules_of(config).search, rules_of(config).distance, rules_of(config).scheme.name) == ("exact", 7, "article")
+
+
+def test_a_registry_has_an_address_and_one_way_to_say_who_asks(tmp_path: Path) -> None:
+    """Avro and Protobuf need one; a password is in no address, and in no message."""
+    avro = '[input]\nformat = "avro"\n'
+    assert problems_of(tmp_path, avro) == ["registry.url, input.format: required by avro; set it"]
+    load_config(write(tmp_path, '[input]\nformat = "json-schema"\n'), {}, {})
+    (told,) = problems_of(tmp_path, avro + '[registry]\nurl = "http://me:hidden@registry:8081"\n')
+    assert told.startswith("registry.url = 'http://…@registry:8081' (")
+    assert "registry.username" in told
+    for url in ("registry:8081", "ftp://registry", "http://", "http://registry:99999", "http://registry/?a=1"):
+        (told,) = problems_of(tmp_path, f'{avro}[registry]\nurl = "{url}"\n')
+        assert "not the address of a server" in told
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    told_of = {
+        'username = "me"': "a user name and a password go together",
+        'password = "hidden"': "a user name and a password go together",
+        f'username = "me"\npassword = "hidden"\npassword_file = "{secret}"': "both are set",
+        f'username = "me"\npassword = "hidden"\ntoken_file = "{secret}"': "exclude each other",
+        f'ssl_cafile = "{secret}"': "the connection is not encrypted",
+        'token_file = "/nope"': "/nope is not a readable file",
+    }
+    for keys, said in told_of.items():
+        (told,) = problems_of(tmp_path, f'{avro}[registry]\nurl = "http://registry:8081/api"\n{keys}\n')
+        assert said in told
+        assert "hidden" not in told

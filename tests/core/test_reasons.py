@@ -57,6 +57,11 @@ def test_one_field_that_is_missing() -> None:
         ("the time in field published has no known form", "invalid_time"),
         ("line too long: 70000000 bytes, the fixed limit is 67108864", "too_large"),
         ("text without words", "no_words"),
+        ("the value does not begin with the id of a schema", "no_schema_id"),
+        ("the value does not fit schema 17", "not_of_schema"),
+        ("schema 17 is JSON Schema, input.format is avro", "unusable_schema"),
+        ("schema 17 cannot be used: not a valid file of Protobuf", "unusable_schema"),
+        ("unknown schema 17: the registry does not have it", "unknown_schema"),
         ("a defect in the native core", "defect"),
         ("invalid UTF-8 at byte 27", "invalid_utf8"),
         ("invalid UTF-8 at byte 27 of the first line", OTHER),
@@ -70,7 +75,7 @@ def test_texts_in_logs_have_codes(reason: str, code: str) -> None:
 
 def test_codes_are_names() -> None:
     """Few, in lower case, each once: fit for a label of a metric and for a query."""
-    assert len(CODES) == len(set(CODES)) <= 20
+    assert len(CODES) == len(set(CODES)) <= 24
     assert all(re.fullmatch("[a-z0-9_]{2,20}", code) for code in CODES)
 
 

@@ -138,7 +138,7 @@ def test_image_has_the_dependencies_of_the_service_and_of_both_clients() -> None
     dockerfile = (DEPLOY / "Dockerfile").read_text("utf-8")
     called = re.search(r"python3 (deploy/requirements.py .+) >requirements.txt", dockerfile)
     assert called is not None
-    command = [sys.executable, *called[1].split()]
+    command = [sys.executable, *called[1].replace("$EXTRAS", "").split()]
     listed = subprocess.run(command, cwd=DEPLOY.parent, capture_output=True, text=True, check=True)
     extras = project["optional-dependencies"]
     assert listed.stdout.splitlines() == [*project["dependencies"], *extras["serve"], *extras["confluent"]]

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 RUN = {"build", "broker", "serve"}
-TEST = {"test", "bench", "confluent", "docs", "parquet"}
+TEST = {"test", "bench", "confluent", "docs", "parquet", "registry"}
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
 LATER = 4_102_444_800
 """A time after that of every file, 2100."""

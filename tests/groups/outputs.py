@@ -6,12 +6,14 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from stream_dedup.config.model import Config
 from stream_dedup.core.headers import Headers, output_headers
 from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
 from stream_dedup.core.reasons import EMPTY_TEXT
 from stream_dedup.core.text.decode import InputFormat
 from stream_dedup.groups.outputs import JudgedOutput, OutputReading
 from stream_dedup.ports import Partition
+from stream_dedup.registry.values import RecordReader
 
 LOG_ID = b"the id of a log!"
 OTHER_LOG_ID = b"of another log.."
@@ -81,7 +83,7 @@ def output_record(article: LoggedArticle, offset: int, topic: str = "unique", pa
 def outputs_of(articles: Iterable[LoggedArticle], first_offset: int = 0) -> list[JudgedOutput]:
     """The outputs of these articles, one after the other in one partition."""
     records = (output_record(article, offset) for offset, article in enumerate(articles, first_offset))
-    return OutputReading(InputFormat()).read(records)
+    return OutputReading(RecordReader(Config(), InputFormat())).read(records)
 
 
 def random_log(rng: random.Random, count: int, *, unique: float = 0.3, rejected: float = 0.02) -> list[LoggedArticle]:

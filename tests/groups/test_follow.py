@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from stream_dedup.core.model import Verdict
-from stream_dedup.errors import RefusedError
+from stream_dedup.errors import RefusedError, UnavailableError
 from stream_dedup.groups import GroupStore, MissingOutputs, Window
 from stream_dedup.groups.counting import counted_begins
 from stream_dedup.groups.model import COUNTED_WINDOWS
+from stream_dedup.groups.outputs import JudgedOutput, OutputReading
 from stream_dedup.groups.publish import PUBLISHED_AT_ONCE
 from stream_dedup.ports import Partition, PassingError, SourceRecord, UnreadableError
 from tests.contract.world import World
@@ -62,6 +63,27 @@ def test_a_change_is_one_record(group: GroupWorld) -> None:
     assert sorted(zip(keys, sizes, strict=True)) == sorted(
         [(str(at(1)), False), (str(at(1)), True), (str(at(0)), False), (str(at(0)), False)]
     )
+
+
+def test_outputs_wait_for_the_schema_registry(group: GroupWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was polled while it did not answer is read again: no output is lost, and the follower goes on."""
+    log = group.random_log(3, 60)
+    group.write(log)
+    read, calls = OutputReading.read, 0
+
+    def answered_later(self: OutputReading, records: Iterable[SourceRecord]) -> list[JudgedOutput]:
+        nonlocal calls
+        calls += 1
+        if calls in {1, 2, 4}:
+            msg = "the schema registry does not answer"
+            raise UnavailableError(msg)
+        return read(self, records)
+
+    monkeypatch.setattr(OutputReading, "read", answered_later)
+    with closing(group.open()) as process:
+        process.run()
+        refuse_other_groups(process.store, log)
+    assert calls > 4
 
 
 def test_under_observe_the_headers_say_the_verdict(world: World, tmp_path: Path) -> None:

@@ -54,10 +54,38 @@ class Sent:
         return self._error
 
 
+class FakeSchemas:
+    """What an engine asks a ``SchemaWatch``; a test sets what is there and what is unknown."""
+
+    def __init__(self) -> None:
+        self.there: set[int] = set()
+        self.unknown: set[int] = set()
+        self.wanted: frozenset[int] = frozenset()
+        self.changes = 0
+
+    def __contains__(self, schema_id: int) -> bool:
+        return schema_id in self.there
+
+    def is_unknown(self, schema_id: int) -> bool:
+        return schema_id in self.unknown
+
+    def want(self, ids: frozenset[int]) -> None:
+        self.wanted = ids
+
+    def learn(self, *ids: int) -> None:
+        self.there |= set(ids)
+        self.changes += 1
+
+    def miss(self, *ids: int) -> None:
+        self.unknown |= set(ids)
+        self.changes += 1
+
+
 class World:
     """Everything that an engine works with; ``ids`` are the topic ids of a look-up, None while there is none."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, schemas: FakeSchemas | None = None, input_format: str = "json") -> None:
+        self._schemas, self._input_format = schemas, input_format
         rules = rules_of(load_config(None, {}, {}))
         self.index = LogIndex.open(folder, scheme=rules.scheme)
         self.index.begin(str(uuid.uuid4()))
@@ -72,6 +100,8 @@ class World:
         self.unread: list[LogRecord] = []
         self.unread_limit = 100
         self.columns: dict[int, Future[Columns]] = {}
+        self.submitted: dict[int, Sequence[SourceRecord]] = {}
+        """What each future is of, by its first offset."""
         self.judged: list[JudgedBatch] = []
         self.membership: Membership | None = Membership(frozenset(), 1, "proof")
         self.metrics = Metrics(CollectorRegistry())
@@ -93,6 +123,8 @@ class World:
             "assignments": self.assignments,
             "clock": self.clock,
             "on_step": lambda _: None,
+            "schemas": self._schemas,
+            "input_format": self._input_format,
         }
         return EngineParts(**parts)
 
@@ -114,6 +146,7 @@ class World:
 
     def _submit_all(self, wanted: Sequence[tuple[Sequence[SourceRecord], Partition]]) -> list[Future[Columns]]:
         futures: list[Future[Columns]] = [Future() for _ in wanted]
+        self.submitted |= {records[0].offset: records for records, _ in wanted}
         self.columns |= {records[0].offset: future for (records, _), future in zip(wanted, futures, strict=True)}
         return futures
 
@@ -127,7 +160,9 @@ class World:
         """Hand in a batch of a poll of its own, or of the poll before."""
         self.polls += not at_once
         offsets = np.arange(first, first + len(values))
-        records: Any = [SimpleNamespace(value=value, offset=first + at) for at, value in enumerate(values)]
+        records: Any = [
+            SimpleNamespace(value=value, offset=first + at, leader_epoch=3) for at, value in enumerate(values)
+        ]
         at = Partition("articles", partition)
         behind = CommittedOffset(SourceOffset(first + len(values)), TOPIC_ID)
         batch = PolledBatch(assignment, at, TOPIC_ID, records, offsets, 100, float(self.polls), behind)

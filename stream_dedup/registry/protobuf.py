@@ -1,0 +1,150 @@
+"""Decoders of Protobuf schemas. protobuf and grpcio-tools, of the extra ``[registry]``, are loaded here.
+
+A registry has the text of a ``.proto`` file; grpcio-tools is its compiler. Data begin with the path of their message in
+that file: the number of steps, then the index of a message of the file, of a message in that message, and so on, as
+zigzag varints; a zero alone stands for the first message.
+
+A message becomes an object with the names of the file. A field that says whether it is set is missing where it is not;
+any other has its value, as the programs see it that read the message. Enums are their names.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from stream_dedup.registry.avro import Decode, SchemaProblemError
+from stream_dedup.registry.client import Reference
+
+MAX_PATH_STEPS = 32
+"""Messages within messages; the compiler allows no more."""
+MAX_VARINT_BYTES = 5
+_MAIN = "stream_dedup_schema.proto"
+_compiling = threading.Lock()
+"""The compiler is made for one call at a time."""
+_WRAPPERS = {
+    f"google.protobuf.{kind}Value" for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool")
+}
+_WRAPPERS |= {"google.protobuf.StringValue", "google.protobuf.BytesValue"}
+_TIMES = {"google.protobuf.Timestamp", "google.protobuf.Duration", "google.protobuf.FieldMask"}
+_STRUCTS = {"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"}
+
+
+def decoder_of(text: str, references: Sequence[Reference]) -> Decode:
+    """Return what decodes the data of a schema.
+
+    Raises:
+        SchemaProblemError: it cannot be used.
+    """
+    from google.protobuf import message_factory  # noqa: PLC0415 - an extra
+
+    file = _compiled(text, references)
+
+    def decode(data: bytes) -> object:
+        path, begin = message_path(data)
+        messages, found = list(file.message_types_by_name.values()), None
+        for step in path:
+            found = messages[step]
+            messages = found.nested_types
+        message = message_factory.GetMessageClass(found)()
+        message.ParseFromString(data[begin:])
+        return _plain(message)
+
+    return decode
+
+
+def message_path(data: bytes) -> tuple[list[int], int]:
+    """Return the path of a message, and where its data begin; ValueError where there is no path."""
+    count, at = _varint(data, 0)
+    if count == 0:
+        return [0], at
+    if not 0 < count <= MAX_PATH_STEPS:
+        msg = "no path of a message"
+        raise ValueError(msg)
+    path = []
+    for _ in range(count):
+        step, at = _varint(data, at)
+        if step < 0:
+            msg = "no path of a message"
+            raise ValueError(msg)
+        path.append(step)
+    return path, at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a zigzag varint, and where it ends."""
+    number = 0
+    for shift, byte in enumerate(data[at : at + MAX_VARINT_BYTES]):
+        number |= (byte & 0x7F) << (7 * shift)
+        if byte < 0x80:  # noqa: PLR2004 - the high bit says that another byte follows
+            return (number >> 1) ^ -(number & 1), at + shift + 1
+    msg = "no varint"
+    raise ValueError(msg)
+
+
+def _compiled(text: str, references: Sequence[Reference]) -> Any:  # noqa: ANN401 - protobuf is an extra
+    """Return the descriptor of a file."""
+    from google.protobuf import descriptor_pb2, descriptor_pool  # noqa: PLC0415 - an extra
+    from grpc_tools import protoc  # noqa: PLC0415 - an extra
+
+    with TemporaryDirectory() as folder, _compiling:
+        for name, content in [(_MAIN, text), *references]:
+            path = PurePosixPath(name)
+            if path.is_absolute() or ".." in path.parts:
+                msg = "an import outside of its folder"
+                raise SchemaProblemError(msg)
+            target = Path(folder, path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(content, "utf-8")
+        made = Path(folder, "descriptors")
+        known = resources.files("grpc_tools") / "_proto"
+        options = [f"-I{folder}", f"-I{known}", "--include_imports", f"--descriptor_set_out={made}", _MAIN]
+        if protoc.main(["protoc", *options]) != 0:
+            msg = "not a valid file of Protobuf"
+            raise SchemaProblemError(msg)
+        files = descriptor_pb2.FileDescriptorSet.FromString(made.read_bytes())
+    pool = descriptor_pool.DescriptorPool()
+    for file in files.file:
+        pool.Add(file)
+    return pool.FindFileByName(_MAIN)
+
+
+def _plain(message: Any) -> object:  # noqa: ANN401 - as above
+    """Return what a message holds, as values that JSON has."""
+    kind = message.DESCRIPTOR.full_name
+    if kind in _TIMES:
+        return message.ToJsonString()
+    if kind in _WRAPPERS:
+        return message.value
+    if kind in _STRUCTS:
+        from google.protobuf import json_format  # noqa: PLC0415 - an extra
+
+        return json_format.MessageToDict(message)
+    fields = message.DESCRIPTOR.fields
+    return {
+        field.name: _field(field, getattr(message, field.name))
+        for field in fields
+        if not field.has_presence or message.HasField(field.name)
+    }
+
+
+def _field(field: Any, value: Any) -> object:  # noqa: ANN401 - as above
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        of = field.message_type.fields_by_name["value"]
+        return {key: _one(of, value[key]) for key in value}
+    if field.is_repeated:
+        return [_one(field, one) for one in value]
+    return _one(field, value)
+
+
+def _one(field: Any, value: Any) -> object:  # noqa: ANN401 - as above
+    if field.message_type is not None:
+        return _plain(value)
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return value if known is None else known.name
+    return value

@@ -1,0 +1,237 @@
+"""A value in the wire format of a schema registry, as the JSON object that the rest of the program reads.
+
+    byte 0        0
+    4 bytes       id of the schema, big-endian
+    the data      Avro: binary; Protobuf: the path of the message, then binary (``protobuf``); JSON Schema: JSON
+
+Data are decoded by the schema that they were written with, which never changes under its id. So what a value becomes
+depends on the value and the registered schema alone. JSON names its fields itself: no schema is asked for.
+
+A value is rejected with a reason of its own where it does not begin in this way, where its schema cannot be used or is
+of another type, and where the data do not fit it. ``MemoryError`` is no reason.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from stream_dedup.core import reasons
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker, checksum
+from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejection, decode, key_id
+from stream_dedup.core.text.json_values import json_of
+from stream_dedup.errors import UnavailableError, UserError
+from stream_dedup.extras import need_packages
+from stream_dedup.registry import avro, protobuf
+from stream_dedup.registry.client import RegisteredSchema, RegistryAwayError, RegistryClient, UnknownSchemaError
+
+if TYPE_CHECKING:
+    from stream_dedup.config.model import Config
+
+MAGIC: Final = b"\0"
+FRAME_BYTES: Final = 5
+AVRO_FILE: Final = b"Obj\x01"
+"""What an Avro file begins with; its records have no wire format."""
+LOAD_RETRY_S = 0.5
+"""Seconds between two requests to a registry that does not answer."""
+_JSON = "json-schema"
+_KINDS = {"avro": "AVRO", "protobuf": "PROTOBUF"}
+"""Types of schemas, as registries name them."""
+_PACKAGES = {"avro": ("fastavro",), "protobuf": ("grpc_tools",)}
+_NO_LIMIT = 1 << 40
+"""Bytes of decoded values: the value itself is within ``input.max_bytes``."""
+
+
+class Reason(NamedTuple):
+    """Why a value cannot be read."""
+
+    text: str
+
+
+def schema_id_of(value: bytes | None) -> int | None:
+    """Return the id of the schema that a value names, None of none."""
+    if value is None or len(value) < FRAME_BYTES or value[:1] != MAGIC:
+        return None
+    return int.from_bytes(value[1:FRAME_BYTES], "big")
+
+
+def other_format(value: bytes | None, fmt: str) -> str | None:
+    """Return what a value is by its first bytes, where that is another format than the configured one; else None."""
+    if value is None:
+        return None
+    if value.startswith(AVRO_FILE):
+        return "an Avro file, which is no record: write each record with the serializer of a schema registry"
+    if fmt == "json" and schema_id_of(value) is not None:
+        return "written by a serializer of a schema registry: set input.format to avro, protobuf or json-schema"
+    if fmt in {*_KINDS, _JSON} and value.lstrip()[:1] == b"{":
+        return "JSON without the id of a schema: set input.format to json"
+    return None
+
+
+def is_framed(config: Config) -> bool:
+    """Whether values are in the wire format of a registry."""
+    return config.input.format in {*_KINDS, _JSON}
+
+
+def asks_registry(config: Config) -> bool:
+    """Whether the schema of a value is needed to read it."""
+    return config.input.format in _KINDS
+
+
+class Schemas:
+    """Decoders by the ids of their schemas; each schema is asked for once. Any thread.
+
+    All that were asked for are kept: as many as records name, and a registry has some thousands at most.
+    """
+
+    def __init__(self, config: Config, wait_s: float | None = None) -> None:
+        """Ask for nothing yet; ``wait_for`` waits so long, by default for ``broker_wait_s``.
+
+        Raises:
+            UserError: a package of the extra is missing, or the file of certificates cannot be used.
+        """
+        fmt = config.input.format
+        need_packages(f"input.format = {fmt!r}", "registry", *_PACKAGES[fmt])
+        self._fmt = fmt
+        self._make = avro.decoder_of if fmt == "avro" else protobuf.decoder_of
+        self._client = RegistryClient(config.registry)
+        self._wait_s = config.kafka.broker_wait_s if wait_s is None else wait_s
+        self._lock = threading.Lock()
+        self._decoders: dict[int, avro.Decode | Reason] = {}
+
+    def __contains__(self, schema_id: int) -> bool:
+        """Whether a schema is there."""
+        return schema_id in self._decoders
+
+    def load(self, schema_id: int) -> avro.Decode | Reason:
+        """Return the decoder of a schema, or why it cannot be used; raises as ``RegistryClient.schema``."""
+        found = self._decoders.get(schema_id)
+        if found is not None:
+            return found
+        schema = self._client.schema(schema_id)
+        with self._lock:
+            return self._decoders.setdefault(schema_id, self._decoder(schema_id, schema))
+
+    def wait_for(self, schema_id: int) -> avro.Decode | Reason | None:
+        """Do as ``load``, again while the registry does not answer; return None where it does not know the id.
+
+        Raises:
+            UnavailableError: the registry did not answer in that time.
+            UserError: as ``load``.
+        """
+        deadline = time.monotonic() + self._wait_s
+        while True:
+            try:
+                return self.load(schema_id)
+            except UnknownSchemaError:
+                return None
+            except RegistryAwayError as error:
+                if time.monotonic() >= deadline:
+                    msg = f"{error}; is it up?"
+                    raise UnavailableError(msg) from error
+            time.sleep(LOAD_RETRY_S)
+
+    def _decoder(self, schema_id: int, schema: RegisteredSchema) -> avro.Decode | Reason:
+        if schema.kind != _KINDS[self._fmt]:
+            return Reason(reasons.OTHER_SCHEMA.format(id=schema_id, kind=_word(schema.kind), format=self._fmt))
+        try:
+            return self._make(schema.text, schema.references)
+        except avro.SchemaProblemError as error:
+            return Reason(reasons.UNUSABLE_SCHEMA.format(id=schema_id, problem=error))
+
+
+class ValueReader:
+    """Reads values as JSON. Any thread."""
+
+    def __init__(self, schemas: Schemas | None, max_bytes: int, *, refuses_unknown: bool) -> None:
+        """``schemas`` are None where no schema is needed; larger values than ``max_bytes`` are not read."""
+        self._schemas = schemas
+        self._max_bytes = max_bytes
+        self._refuses_unknown = refuses_unknown
+
+    def read(self, value: bytes | None) -> bytes | Reason | None:
+        """Return a value as JSON, or why it cannot be read; None of a tombstone.
+
+        Raises:
+            UserError: it refuses unknown schemas, and the registry does not know this one. And as ``Schemas.wait_for``.
+        """
+        if value is None:
+            return None
+        if len(value) > self._max_bytes:
+            return Reason(reasons.TOO_LONG.format(size=len(value), limit=self._max_bytes))
+        schema_id = schema_id_of(value)
+        if schema_id is None:
+            return Reason(reasons.NO_SCHEMA_ID)
+        data = value[FRAME_BYTES:]
+        return data if self._schemas is None else self._decoded(self._schemas, schema_id, data)
+
+    def _decoded(self, schemas: Schemas, schema_id: int, data: bytes) -> bytes | Reason:
+        decoder = schemas.wait_for(schema_id)
+        if decoder is None and self._refuses_unknown:
+            msg = f"the schema registry does not know schema {schema_id}: register it, then start the command again"
+            raise UserError(msg)
+        if decoder is None:
+            return Reason(reasons.UNKNOWN_SCHEMA.format(id=schema_id))
+        if isinstance(decoder, Reason):
+            return decoder
+        try:
+            return json_of(decoder(data))
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - the libraries raise whatever the data lead them to
+            return Reason(reasons.NOT_OF_SCHEMA.format(id=schema_id))
+
+
+class RecordReader:
+    """Reads records of a topic by the configuration, whatever their format. Any thread."""
+
+    def __init__(
+        self, config: Config, fmt: InputFormat, schemas: Schemas | None = None, *, refuses_unknown: bool = False
+    ) -> None:
+        """Make ``schemas`` where they are needed and not given; raises as ``Schemas``."""
+        self.format = fmt
+        self._values: ValueReader | None = None
+        if is_framed(config):
+            if schemas is None and asks_registry(config):
+                schemas = Schemas(config)
+            self._values = ValueReader(schemas, fmt.max_bytes, refuses_unknown=refuses_unknown)
+            self.format = replace(fmt, max_bytes=_NO_LIMIT)
+
+    def decode(self, record: RawRecord) -> Article | Rejection:
+        """Decode one record; raises as ``Schemas.wait_for``."""
+        if self._values is not None:
+            value = self._values.read(record.value)
+            if isinstance(value, Reason):
+                return Rejection(key_id(record), value.text)
+            record = record._replace(value=value)
+        return decode(record, self.format)
+
+    def entries(self, maker: EntryMaker) -> Callable[[Sequence[RawRecord]], Columns]:
+        """Return what makes log entries of records; raises as ``Schemas.wait_for``. ``maker`` has ``format``."""
+        values = self._values
+        if values is None:
+            return maker
+
+        def make(records: Sequence[RawRecord]) -> Columns:
+            read = [values.read(record.value) for record in records]
+            unread = {row: value.text for row, value in enumerate(read) if isinstance(value, Reason)}
+            columns = maker(
+                [
+                    record._replace(value=None if isinstance(value, Reason) else value)
+                    for record, value in zip(records, read, strict=True)
+                ]
+            )
+            checksums = np.array([checksum(record.value) for record in records], np.uint64)
+            return replace(columns.rejected(unread) if unread else columns, checksums=checksums)
+
+        return make
+
+
+def _word(kind: str) -> str:
+    return {"AVRO": "Avro", "PROTOBUF": "Protobuf", "JSON": "JSON Schema"}.get(kind, "another type")

@@ -1,0 +1,170 @@
+"""Batches that wait for a schema before they are decoded (step 2).
+
+A record that is not logged yet is decoded, and needs its schema. Of each partition:
+
+    1  a batch whose schemas are all there goes on
+    2  one that lacks a schema is divided: what comes before the first such record goes on, the rest is held
+    3  every later batch of the partition is held behind it: verdicts leave in source order
+    4  when a schema has come, and every ``HELD_LOOK_S``, the held batches go through 1 and 2 again
+
+In step 4 the record may be logged meanwhile, by another worker or as a rejection (``stream-dedup reject``): then it is
+not decoded, and goes on. Held batches are in flight and count for its limits, so a partition is paused, in its group,
+when enough of it is held. They are dropped when their assignment ends.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stream_dedup.core.model import SourceOffset
+from stream_dedup.ports import CommittedOffset
+from stream_dedup.registry.values import schema_id_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from stream_dedup.ports import Partition
+    from stream_dedup.worker.assignments import AssignmentOwner
+    from stream_dedup.worker.batches import PolledBatch
+    from stream_dedup.worker.schema_watch import SchemaWatch
+
+log = logging.getLogger(__name__)
+
+HELD_LOOK_S = 0.5
+"""Seconds between two looks whether held records are in the log."""
+
+
+class HeldBatches:
+    """The held batches of each partition. Only the engine's thread calls its methods."""
+
+    def __init__(
+        self,
+        schemas: SchemaWatch | None,
+        assignments: AssignmentOwner,
+        unlogged: Callable[[PolledBatch], NDArray[np.bool_]],
+    ) -> None:
+        """Hold nothing where there are no ``schemas``; ``unlogged`` says which records of a batch are to be decoded."""
+        self._schemas = schemas
+        self._assignments = assignments
+        self._unlogged = unlogged
+        self._held: dict[Partition, deque[PolledBatch]] = {}
+        self._lacking: dict[Partition, int] = {}
+        """The schema that the first record of the first batch waits for."""
+        self._tried: object = None
+        self._told: set[tuple[Partition, int]] = set()
+        """Partition and offset of what was reported as held."""
+        self.batches = 0
+        """Number of batches that are held. Any thread."""
+
+    def receive(self, polled: Iterable[PolledBatch], now: float) -> list[PolledBatch]:
+        """Return the batches that may go on, of these and of the held ones; ``now`` in monotonic seconds."""
+        if self._schemas is None:
+            return list(polled)
+        state = (self._schemas.changes, now // HELD_LOOK_S)
+        ready = self._retried() if state != self._tried else []
+        self._tried = state
+        for batch in polled:
+            if batch.partition in self._held:
+                self._held[batch.partition].append(batch)
+            else:
+                ready += self._passing(batch)
+        self._schemas.want(frozenset(self._lacking.values()))
+        self._count()
+        return ready
+
+    def drop_ended(self) -> Iterator[PolledBatch]:
+        """Drop and yield the batches whose assignment has ended."""
+        for partition, batches in list(self._held.items()):
+            ended = [batch for batch in batches if not self._assignments.is_working(batch.assignment)]
+            yield from ended
+            left = deque(batch for batch in batches if batch not in ended)
+            if ended and left:
+                self._held[partition] = left
+            elif ended:
+                self._forget(partition)
+        self._count()
+
+    def waiting(self) -> tuple[int, int]:
+        """Return the number of partitions held for an unknown schema, and for one that the registry did not answer."""
+        if self._schemas is None:
+            return 0, 0
+        unknown = sum(map(self._schemas.is_unknown, self._lacking.values()))
+        return unknown, len(self._lacking) - unknown
+
+    def _retried(self) -> list[PolledBatch]:
+        ready: list[PolledBatch] = []
+        for partition in list(self._held):
+            held = self._held[partition]
+            self._forget(partition)
+            while held and partition not in self._held:
+                ready += self._passing(held.popleft())
+            if held:
+                self._held[partition].extend(held)
+        return ready
+
+    def _passing(self, batch: PolledBatch) -> Iterator[PolledBatch]:
+        """Yield what of a batch may go on, and hold the rest."""
+        lacking = self._first_lacking(batch)
+        if lacking is None:
+            yield batch
+            return
+        row, schema_id = lacking
+        held = batch
+        if row:
+            head, held = divided(batch, row)
+            if not self._assignments.divide(batch, (head, held)):
+                held = batch  # it is dropped
+            else:
+                yield head
+        self._held[batch.partition] = deque([held])
+        self._lacking[batch.partition] = schema_id
+        self._tell(batch, row, schema_id)
+
+    def _first_lacking(self, batch: PolledBatch) -> tuple[int, int] | None:
+        """Return the first row that is to be decoded and whose schema is not there, and the id of that."""
+        assert self._schemas is not None  # noqa: S101 - nothing is held without
+        for row in np.flatnonzero(self._unlogged(batch)).tolist():
+            schema_id = schema_id_of(batch.records[row].value)
+            if schema_id is not None and schema_id not in self._schemas:
+                return row, schema_id
+        return None
+
+    def _tell(self, batch: PolledBatch, row: int, schema_id: int) -> None:
+        """Report a record that is held because the registry does not know its schema, once."""
+        assert self._schemas is not None  # noqa: S101 - as above
+        at = (batch.partition, int(batch.offsets[row]))
+        if not self._schemas.is_unknown(schema_id) or at in self._told:
+            return
+        self._told = {one for one in self._told if one[0] != batch.partition} | {at}
+        name = f"{batch.partition}-{at[1]}"
+        log.error(
+            "%s: the schema registry does not know schema %d, so the partition is held from this record on. Register "
+            "the schema; or reject the record: stream-dedup reject %s",
+            name,
+            schema_id,
+            name,
+        )
+
+    def _forget(self, partition: Partition) -> None:
+        self._held.pop(partition, None)
+        self._lacking.pop(partition, None)
+
+    def _count(self) -> None:
+        self.batches = sum(map(len, self._held.values()))
+
+
+def divided(batch: PolledBatch, row: int) -> tuple[PolledBatch, PolledBatch]:
+    """Return the records before a row, one at least, and the others, as two batches."""
+    size = batch.size_bytes * row // len(batch.records)
+    last = batch.records[row - 1]
+    behind = CommittedOffset(SourceOffset(last.offset + 1), batch.topic_id, last.leader_epoch)
+    head = replace(batch, records=batch.records[:row], offsets=batch.offsets[:row], size_bytes=size, next=behind)
+    rest = replace(batch, records=batch.records[row:], offsets=batch.offsets[row:], size_bytes=batch.size_bytes - size)
+    return head, rest
