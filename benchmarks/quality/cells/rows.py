@@ -129,7 +129,7 @@ def _dominated() -> Iterator[Cell]:
     for filler, kind in FILLERS.items():
         for profile in (ARTICLE, COMMENT):
             name = f"one feature/{profile} {kind} of nine tenths {filler}"
-            yield Unlike(name, profile, partial(_filled, name, filler, kind), fixed(0))
+            yield Unlike(name, profile, partial(_filled, name, filler, kind), fixed(0.01))
             yield Pairs(f"{name}, edited", profile, LONG_NUMBER, partial(_refilled, filler, kind), fixed(0.95))
 
 
