@@ -37,7 +37,7 @@ from kafka import TopicPartition
 from benchmarks.made_log import MadeLog
 from benchmarks.processes import in_new_process
 from stream_dedup.broker.adapter import connect_log
-from stream_dedup.broker.adapter.fingerprint_log import FETCH_BYTES, READ_RECORDS
+from stream_dedup.broker.adapter.fingerprint_log import LOG_FETCH_BYTES, READ_RECORDS
 from stream_dedup.broker.client import make_consumer
 from stream_dedup.config.model import Config
 from stream_dedup.dev.broker import BrokerSettings, find_broker
@@ -122,7 +122,7 @@ def rebuilt(made: Pipeline) -> Took:
 def _read(config: Config) -> Took:
     """Read the log without decoding it."""
     partition = TopicPartition(config.log_topic, 0)
-    consumer = make_consumer(config.kafka, max_poll_records=READ_RECORDS, max_partition_fetch_bytes=FETCH_BYTES)
+    consumer = make_consumer(config.kafka, max_poll_records=READ_RECORDS, max_partition_fetch_bytes=LOG_FETCH_BYTES)
     with closing(consumer):
         consumer.assign([partition])
         end = consumer.end_offsets([partition])[partition]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
-from stream_dedup.worker.fingerprinting import chunks
+from stream_dedup.threads import chunks
 
 Work = Callable[[Sequence[str]], None]
 
