@@ -1,7 +1,7 @@
 """Rows of Parquet as JSON objects, in the order of the columns. pyarrow, of the extra ``[parquet]``, is loaded here.
 
-A value becomes what ``core.text.json_values`` says; a time zone that this machine does not know becomes UTC. A struct is
-an object, a map an object, or an array of [key, value] where the keys are neither text nor integers.
+A value becomes what ``core.text.json_values`` says; a time zone that this machine does not know becomes UTC. A struct
+is an object, a map an object, or an array of [key, value] where the keys are neither text nor integers.
 
 A row with a value that none of this holds (a year after 9999, text that is not UTF-8) is rejected with a reason and
 with its other columns, so that it can be found.
