@@ -258,7 +258,7 @@ def _refuse_another_scheme(config: Config, log: PlainLog) -> None:
 
 
 def _fingerprinter(config: Config) -> FingerprintThreads[RawRecord]:
-    maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config))
+    maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config, deletes=True))
     return FingerprintThreads(thread_count(config.worker.threads), maker)
 
 

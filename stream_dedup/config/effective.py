@@ -108,6 +108,7 @@ def fingerprint_settings_of(config: Config) -> FingerprintSettings:
         user_dictionary=features.user_dictionary,
         stop_words=features.stop_words,
         scope_field=given.scope_field,
+        deletes=given.deletes == "withdraw",
         seed=features.seed,
         tables=features.tables,
         block_bits=features.block_bits,
@@ -158,8 +159,12 @@ def index_settings_of(config: Config) -> IndexSettings:
     return IndexSettings(memory_mib=config.index.memory_mib, fold_entries=config.index.fold_entries)
 
 
-def input_format_of(config: Config, max_bytes: int = MAX_VALUE_BYTES) -> InputFormat:
-    """Return the format of the source records; ``max_bytes`` is their size limit where no key sets one."""
+def input_format_of(config: Config, max_bytes: int = MAX_VALUE_BYTES, *, deletes: bool = False) -> InputFormat:
+    """Return the format of the source records.
+
+    ``max_bytes`` is their size limit where no key sets one; ``deletes`` says whether a record may be a delete, as those
+    for a log in Kafka may be: what is given to a command or to the service is a text.
+    """
     from stream_dedup.core.text.decode import InputFormat  # noqa: PLC0415 - loads the core
 
     return InputFormat(
@@ -169,6 +174,11 @@ def input_format_of(config: Config, max_bytes: int = MAX_VALUE_BYTES) -> InputFo
         max_bytes=max_bytes if config.input.max_bytes is None else config.input.max_bytes,
         fields=tuple(config.input.fields),
         scope_field=config.input.scope_field,
+        key_field=config.input.key_field,
+        deletes=deletes and config.input.deletes == "withdraw",
+        delete_field=config.input.delete_field,
+        delete_value=config.input.delete_value,
+        delete_id_field=config.input.delete_id_field,
     )
 
 

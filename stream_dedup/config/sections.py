@@ -170,6 +170,26 @@ class InputConfig(Section):
         "field with the site, tenant or thread: articles match only articles of the same scope",
         form=_ONE_FIELD,
     )
+    key_field: _OnePath | None = key(
+        None,
+        "field with the id in the key of a record, for keys that are JSON objects",
+        form=_ONE_FIELD,
+        unset="the whole key is the id",
+    )
+    deletes: Literal["reject", "withdraw"] = key(
+        "reject",
+        "what a deleted record does: a record without a value, or one whose delete_field says so",
+        note="withdraw: earlier articles with its id match nobody any more, and it has no output",
+    )
+    delete_field: _OnePath | None = key(
+        None, "field with the operation of a record, such as payload.op", form=_ONE_FIELD
+    )
+    delete_value: str = key(
+        "d", "what delete_field is in a record that deletes its article", form="text, a number, true or false"
+    )
+    delete_id_field: _OnePath | None = key(
+        None, "field with the id of a deleted article, such as payload.before.id", form=_ONE_FIELD, unset="id_field"
+    )
     markup: Literal["plain", "html"] = key("plain", "markup of the texts")
     html_fields: Annotated[list[str], BeforeValidator(checks.split_list)] = key(
         [],

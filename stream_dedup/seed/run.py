@@ -185,7 +185,7 @@ def _seed(call: _SeedCall, tally: SeedTally, report: Callable[[], None], stage: 
         # 1
         refuse_lost_log(admin, config)
         is_there = topic not in refuse_wrong_topics(admin, config).missing
-        maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config))
+        maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config, deletes=True))
         maker.fingerprinter.warm()
 
         def read_it() -> tuple[SameLogTopic, ReadLog]:

@@ -118,7 +118,8 @@ def _start(
         print(f"metrics: http://{server.address}/metrics", file=sys.stderr, flush=True)  # noqa: T201 - asked for by a port of 0
     wait_for_broker(config.kafka, stop.is_set)
     settings = fingerprint_settings_of(config)
-    maker = EntryMaker(settings, input_format_of(config))
+    fmt = input_format_of(config, deletes=True)
+    maker = EntryMaker(settings, fmt)
     maker.fingerprinter.warm()
     opened = open_log(
         config,
@@ -136,7 +137,7 @@ def _start(
     ports = worker_ports(config, transactional_id, opened.log, opened.record_bytes)
     stack.callback(ports.offsets.close)
     stack.callback(ports.watch_offsets.close)
-    make = SourceEntryMaker(maker, opened.record_bytes, settings.widths)
+    make = SourceEntryMaker(maker, fmt, opened.record_bytes, settings.widths)
     fingerprinter = stack.enter_context(FingerprintThreads(threads, make, metrics.fingerprinting))
     worker = Worker(
         WorkerParts(

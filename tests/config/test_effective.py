@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -72,6 +72,7 @@ def test_what_only_the_verdict_depends_on_is_not_in_the_scheme(section: str, key
     ("section", "keys"),
     [
         ("input", {"scope_field": "site"}),
+        ("input", {"deletes": "withdraw"}),
         ("input", {"fields": {"title": 3, "text": 1}}),
         ("input", {"html_fields": ["text"]}),
         ("input", {"markup": "html"}),
@@ -113,6 +114,29 @@ def test_what_the_core_is_given_is_what_the_sections_say() -> None:
     assert (fmt.id_field, fmt.text_fields, fmt.scope_field) == ("url", ("title", "body"), "site")
     assert (settings.field_weights, settings.html, settings.scope_field) == ((3, 1), (False, True), "site")
     assert settings.long.features.top_k == 50
+
+
+def test_deletes_are_those_of_source_topics() -> None:
+    """What a command or a request is given is a text; the scheme is that of the log, and the key that of any record."""
+    given = {
+        "deletes": "withdraw",
+        "key_field": "id",
+        "delete_field": "payload.op",
+        "delete_value": "REMOVE",
+        "delete_id_field": "payload.before.id",
+    }
+    config = load_config(None, {"input": given}, {})
+    taken = InputFormat(
+        key_field="id",
+        deletes=True,
+        delete_field="payload.op",
+        delete_value="REMOVE",
+        delete_id_field="payload.before.id",
+    )
+    assert input_format_of(config, deletes=True) == taken
+    assert input_format_of(config) == replace(taken, deletes=False)
+    assert fingerprint_settings_of(config).deletes
+    assert input_format_of(load_config(None, {}, {}), deletes=True) == InputFormat()
 
 
 def test_fields_may_be_paths_from_every_source(tmp_path: Path) -> None:

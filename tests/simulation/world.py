@@ -301,6 +301,7 @@ class SimulatedWorld:
             "topics": {"input": self.inputs},
             "match": self.plan.rules,
             "features": self.plan.features,
+            "input": {"deletes": "withdraw" if self.plan.deletes else "reject"},
             "worker": {"clock_allowance_s": CLOCK_ALLOWANCE_S, "shutdown_s": 20, **self.plan.worker},
             "index": {"path": str(self.root / f"worker{number}"), "memory_mib": 0, "fold_entries": FOLD_ENTRIES},
         }
