@@ -6,16 +6,19 @@ settings of the core and of the index from both. ``across`` checks the keys.
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from stream_dedup.config.model import Config
+from stream_dedup.config.model import LOG_SUFFIX, Config
 from stream_dedup.config.sections import TextConfig
 from stream_dedup.core.profiles import PROFILES, Profile
 from stream_dedup.core.rules import EXACT, Rules
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation, scheme_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from stream_dedup.core.text.decode import InputFormat
     from stream_dedup.index import IndexSettings
 
@@ -139,6 +142,30 @@ def rules_of(config: Config) -> Rules:
         recrawl=config.match.recrawl,
         observe=config.match.observe,
     )
+
+
+def with_input_topics(config: Config, known: Callable[[], Iterable[str]]) -> Config:
+    """Return the configuration with the input topics by their names: of the known ones those that a pattern matches.
+
+    A pattern matches the beginning of a name. It never matches a topic of the program (the log of any group, an output,
+    the topic of groups), nor one of Kafka's own (``__``).
+
+    Args:
+        config: the configuration.
+        known: returns the names of all topics that exist; called where there is a pattern.
+    """
+    topics = config.topics
+    if not topics.patterns:
+        return config
+    own = {topics.unique, topics.duplicate, topics.rejected, topics.groups}
+    found = sorted(
+        name
+        for name in known()
+        if not name.startswith("__") and not name.endswith(LOG_SUFFIX) and name not in own
+        if any(re.match(pattern, name) for pattern in topics.patterns)
+    )
+    named = [name for name in topics.input if name not in topics.patterns]
+    return config.model_copy(update={"topics": topics.model_copy(update={"input": list(dict.fromkeys(named + found))})})
 
 
 def groups_keep_ms(config: Config) -> int | None:

@@ -30,7 +30,8 @@ MAX_REPLICATION = 9
 """Replicas: more than nine are a mistake, for each takes every write."""
 
 _Topic = Annotated[str, AfterValidator(checks.topic_name)]
-_Topics = Annotated[list[_Topic], BeforeValidator(checks.split_list), Field(min_length=1)]
+_TopicOrPattern = Annotated[str, AfterValidator(checks.topic_or_pattern)]
+_Topics = Annotated[list[_TopicOrPattern], BeforeValidator(checks.split_list), Field(min_length=1)]
 _Path = Annotated[str, AfterValidator(paths.check_path)]
 _OnePath = Annotated[str, AfterValidator(paths.check_one_path)]
 _FIELD = "a field name, or a path such as conversations[].value"
@@ -133,7 +134,10 @@ class TopicsConfig(Section):
     """The topics that a worker reads and writes."""
 
     input: _Topics = key(
-        ["articles"], "input topics, with the articles", form="topic names, separated by commas in the environment"
+        ["articles"],
+        "input topics, with the articles",
+        form="topic names, separated by commas in the environment",
+        note="^ begins a pattern: ^articles[.] is every topic whose name begins so, also one that is made later",
     )
     unique: _Topic = key("unique", "output topic of unique articles", form="a topic name")
     duplicate: _Topic = key("duplicate", "output topic of duplicates", form="a topic name")
@@ -149,6 +153,11 @@ class TopicsConfig(Section):
     replication: int | None = key(
         None, "replicas of each topic that is created", unset="the brokers' default", ge=1, le=MAX_REPLICATION
     )
+
+    @property
+    def patterns(self) -> list[str]:
+        """The patterns among the input topics."""
+        return [one for one in self.input if one.startswith(checks.PATTERN)]
 
 
 class InputConfig(Section):

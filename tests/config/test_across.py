@@ -202,6 +202,9 @@ def test_far_and_its_number_take_each_other(tmp_path: Path, given: str, missing:
             "plain text has no fields",
         ),
         ("[input]\nkey_field = 'ids[]'\n", "input.key_field = 'ids[]'", "at character 4: all elements are several"),
+        ("[topics]\ninput = ['^a(']\n", "topics.input", "not a regular expression: missing )"),
+        ("[topics]\ninput = ['a*']\n", "topics.input", "not a topic name"),
+        ("[topics]\nunique = '^a'\n", "topics.unique", "not a topic name"),
         ("[features]\ntables = 5\n", "features.tables", "4, 8 or 16"),
         ("[features]\nblock_bits = 18\n", "features.block_bits", "16, 20 or 24"),
         (

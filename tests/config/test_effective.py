@@ -16,6 +16,7 @@ from stream_dedup.config.effective import (
     index_settings_of,
     input_format_of,
     rules_of,
+    with_input_topics,
 )
 from stream_dedup.config.load import load_config
 from stream_dedup.core.rules import Rules
@@ -182,3 +183,54 @@ def test_defaults_are_those_of_the_index_and_of_the_records() -> None:
     config = load_config(None, {}, {})
     assert index_settings_of(config) == IndexSettings()
     assert input_format_of(config) == InputFormat()
+
+
+EXISTING = (
+    *("news.daily", "news.weekly", "News", "articles", "articles-unique", "articles-duplicate", "articles-rejected"),
+    *(
+        "articles-groups",
+        "articles.fingerprints",
+        "articles2.fingerprints",
+        "__consumer_offsets",
+        "__transaction_state",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (["articles"], ["articles"]),
+        (["^news[.]"], ["news.daily", "news.weekly"]),
+        (["^news[.]daily$"], ["news.daily"]),
+        (["^[Nn]ews"], ["News", "news.daily", "news.weekly"]),
+        (["^.*weekly"], ["news.weekly"]),
+        (["^weekly"], []),
+        (["^articles"], ["articles"]),
+        (["^"], ["News", "articles", "news.daily", "news.weekly"]),
+        (["^__", "^.*[.]fingerprints"], []),
+        (["missing", "^news", "^.*daily"], ["missing", "news.daily", "news.weekly"]),
+        (["news.weekly", "^news"], ["news.weekly", "news.daily"]),
+        (["articles2.fingerprints", "^art"], ["articles2.fingerprints", "articles"]),
+    ],
+)
+def test_the_input_topics_are_those_that_match(given: list[str], found: list[str]) -> None:
+    """Named ones first, each once. A pattern matches no topic of the program, whatever it is called, nor of Kafka."""
+    topics = {
+        "input": given,
+        "unique": "articles-unique",
+        "duplicate": "articles-duplicate",
+        "rejected": "articles-rejected",
+        "groups": "articles-groups",
+    }
+    config = load_config(None, {"kafka": {"group": "articles"}, "topics": topics}, {})
+    asked = []
+
+    def known() -> tuple[str, ...]:
+        asked.append(EXISTING)
+        return EXISTING
+
+    made = with_input_topics(config, known)
+    assert made.topics.input == found
+    assert made.topics.model_copy(update={"input": given}) == config.topics
+    assert bool(asked) == bool(config.topics.patterns)

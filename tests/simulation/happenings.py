@@ -169,7 +169,7 @@ def _remake(world: SimulatedWorld, event: Event) -> None:
 def rewrite(world: SimulatedWorld, number: int, count: int) -> None:
     """Write other articles to a topic that was made again: as many at first as it had, or fewer."""
     name = world.inputs[number]
-    for partition in range(world.plan.topics[number]):
+    for partition in range(world.partitions[number]):
         log = world.cluster.partition(Partition(name, partition))
         for serial in range(count % 7):
             value = f"{serial % 3}.0.{1000 * len(world.topics) + serial}".encode()
@@ -286,6 +286,14 @@ def _delete(world: SimulatedWorld, event: Event) -> None:
             world.cluster.append(log, Message(key, value, (), world.cluster.time_ms()))
 
 
+def _new_topic(world: SimulatedWorld, event: Event) -> None:
+    """Make another input topic, with articles from its beginning."""
+    number = len(world.partitions)
+    world.partitions.append(1 + event.choice % 3)
+    world.make_input(number)
+    rewrite(world, number, 1 + event.choice)
+
+
 EFFECTS: dict[Kind, Callable[[SimulatedWorld, Event], None]] = {
     Kind.CRASH: _crash,
     Kind.CRASH_AT_STEP: _crash_at_step,
@@ -308,4 +316,5 @@ EFFECTS: dict[Kind, Callable[[SimulatedWorld, Event], None]] = {
     Kind.SEED: _seed,
     Kind.WITHDRAW: _withdraw,
     Kind.DELETE: _delete,
+    Kind.NEW_TOPIC: _new_topic,
 }

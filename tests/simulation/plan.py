@@ -48,6 +48,7 @@ class Kind(StrEnum):
     SEED = "seed"
     WITHDRAW = "withdraw"
     DELETE = "delete"
+    NEW_TOPIC = "new-topic"
 
 
 USUAL = {
@@ -141,6 +142,8 @@ ARCHIVE_SEEDS = (7, (1, 5))
 
 DELETE_SEEDS = (7, (2, 6))
 """In two of every seven seeds records without a value are deletes, and these seeds have some more of them."""
+PATTERN_SEEDS = (7, (3,))
+"""In one of every seven seeds the input topics are named by a pattern, which matches all topics, and more are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +194,8 @@ class Plan:
     """Keys of ``features`` in the configuration."""
     deletes: bool
     """Whether a record without a value is a delete."""
+    pattern: bool
+    """Whether a pattern names the input topics."""
     worker: dict[str, Any]
     """Keys of ``worker`` in the configuration."""
     switching: float
@@ -228,6 +233,7 @@ def plan_of(seed: int) -> Plan:
         rules=_rules(rng, window_s) | _bounds(seed),
         features={"block_bits": Random(f"keys {seed}").choice((16, 16, 20, 24))},
         deletes=_is_of(seed, DELETE_SEEDS),
+        pattern=_is_of(seed, PATTERN_SEEDS),
         worker={"batch_records": rng.choice((1, 3, 10)), "max_inflight_batches": rng.choice((1, 4, 32))},
         switching=rng.choice((0.05, 0.3, 1.0)),
         slow=rng.choice((0.0, 0.001, 0.01)),
@@ -235,7 +241,7 @@ def plan_of(seed: int) -> Plan:
         delivery_s=rng.choice((0.0, 0.05, 0.5)),
         real_store=seed % 10 == 0,
         writes=_writes(rng, topics),
-        events=_events(rng, theme, workers, len(topics)) + _archive_events(seed) + _delete_events(seed, len(topics)),
+        events=_events(rng, theme, workers, len(topics)) + _more_events(seed, len(topics)),
     )
 
 
@@ -283,18 +289,19 @@ def _events(rng: Random, theme: Theme, workers: int, topics: int) -> tuple[Event
     return tuple(sorted(events, key=lambda event: event.at))
 
 
-def _archive_events(seed: int) -> tuple[Event, ...]:
-    if not _is_of(seed, ARCHIVE_SEEDS):
-        return ()
-    rng = Random(f"archives {seed}")
-    return tuple(_event(rng, rng.choice(ARCHIVES), 1, 1) for _ in range(rng.randint(2, 6)))
-
-
-def _delete_events(seed: int, topics: int) -> tuple[Event, ...]:
-    if not _is_of(seed, DELETE_SEEDS):
-        return ()
-    rng = Random(f"deletes {seed}")
-    return tuple(_event(rng, Kind.DELETE, 1, topics) for _ in range(rng.randint(4, 12)))
+def _more_events(seed: int, topics: int) -> tuple[Event, ...]:
+    """Return the events of the kinds that only some seeds have, each from a generator of its own."""
+    if _is_of(seed, ARCHIVE_SEEDS):
+        rng = Random(f"archives {seed}")
+        return tuple(_event(rng, rng.choice(ARCHIVES), 1, 1) for _ in range(rng.randint(2, 6)))
+    if _is_of(seed, DELETE_SEEDS):
+        rng = Random(f"deletes {seed}")
+        return tuple(_event(rng, Kind.DELETE, 1, topics) for _ in range(rng.randint(4, 12)))
+    if _is_of(seed, PATTERN_SEEDS):
+        rng = Random(f"patterns {seed}")
+        kinds = (Kind.NEW_TOPIC, Kind.NEW_TOPIC, Kind.REMAKE)
+        return tuple(_event(rng, rng.choice(kinds), 1, topics) for _ in range(rng.randint(1, 4)))
+    return ()
 
 
 def _is_of(seed: int, seeds: tuple[int, tuple[int, ...]]) -> bool:
