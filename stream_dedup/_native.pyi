@@ -336,6 +336,9 @@ class Format:
         scope_field: FieldAt | None,
         text_fields: Sequence[FieldAt],
         may_lack_texts: bool,
+        key_field: FieldAt | None = None,
+        takes_deletes: bool = False,
+        operation: tuple[FieldAt, bytes, FieldAt] | None = None,
     ) -> Format:
         """Set the format.
 
@@ -346,7 +349,13 @@ class Format:
             scope_field: field with the scope; None if there are no scopes.
             text_fields: fields that make the text, in order.
             may_lack_texts: whether text fields may be missing as long as one is there.
+            key_field: field with the id in a key that is a JSON object; None: a key is the id.
+            takes_deletes: whether a record without a value is a delete.
+            operation: field that says whether an object is a delete, what it says then, and the field with its id.
         """
+
+    def key_id(self, key: bytes | None) -> str | None:
+        """Return the id of a record without an id field, or None where its key has none, or a longer one than any."""
 
     def decode(
         self, key: bytes | None, value: bytes | None, fallback: str
@@ -358,9 +367,6 @@ class Format:
 
     def has_text(self, value: bytes) -> bool:
         """Whether a value is an object of which a text field is text."""
-
-def key_id(key: bytes | None) -> str | None:
-    """Return the id of a record without an id field, or None where its key is missing or too long."""
 
 def field(value: bytes, at: FieldAt) -> tuple[str, str] | None:
     """Return what an object has at a path to one value: its kind, and a text, or a number as it is written.

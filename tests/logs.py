@@ -26,6 +26,8 @@ from stream_dedup.core.rules import DIRECTED, Rules
 
 _PARAMETERS = '{"block_bits":16,"tables":4,"words":true}'
 SCHEME = Scheme("simhash", 1, _PARAMETERS)
+DELETING_SCHEME = Scheme("simhash", 1, '{"block_bits":16,"deletes":"by-id/1","tables":4,"words":true}')
+"""Of entries that may be deletes."""
 OTHER_SCHEME = Scheme("simhash", 2, _PARAMETERS)
 TOPICS = [bytes([7]) * 16, bytes([9]) * 16]
 """Topic ids."""
@@ -35,11 +37,14 @@ REJECTED = None
 """A fingerprint of None means a rejected record, 0 a text without features."""
 
 
-def scheme_of(tables: int, sketch_bytes: int = 0, *, form: bool = False, block_bits: int = 16) -> Scheme:
+def scheme_of(
+    tables: int, sketch_bytes: int = 0, *, form: bool = False, block_bits: int = 16, deletes: bool = False
+) -> Scheme:
     """A scheme of so many tables with keys of so many bits, and of sketches of so many bytes, with a form or not."""
     sketch = f'"sketch":["sketch/1",{sketch_bytes}],' if sketch_bytes else ""
     form_key = '"form":"form/1",' if form else ""
-    return Scheme("article", 1, f'{{"block_bits":{block_bits},{form_key}{sketch}"tables":{tables}}}')
+    deletes_key = '"deletes":"by-id/1",' if deletes else ""
+    return Scheme("article", 1, f'{{"block_bits":{block_bits},{deletes_key}{form_key}{sketch}"tables":{tables}}}')
 
 
 def rules(revision: int = 1, **settings: Any) -> Rules:  # noqa: ANN401 - fields of Rules
@@ -71,6 +76,11 @@ def entry_of(fingerprint: int | None) -> Entry:
     if not fingerprint:
         return Entry(0, status=Status.REJECTED if fingerprint is None else Status.FEATURELESS)
     return Entry(repeated(fingerprint), "0" * 64)
+
+
+def delete_of(article_id: str) -> Entry:
+    """The entry of a delete."""
+    return Entry(0, status=Status.DELETE, id=article_id)
 
 
 def repeated(fingerprint: int) -> int:

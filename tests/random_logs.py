@@ -4,8 +4,8 @@ All draws come from one seed, which a failing test prints: it is a parameter of 
 names. A log has sources with gaps, batches in order, copies with other boundaries, clusters of near
 signatures, several groups and kinds of text, ids that come again, changes of rules (void ones too), trims (void ones
 too), posting lists longer than the bucket limit, and, where asked for, log times that run backwards. A log of an odd
-seed has withdrawals, seeded batches, bounds on candidates and numbers of copies, too: one of an even seed is the
-log that it was before these were known.
+seed has withdrawals, seeded batches, bounds on candidates and numbers of copies, too, and every other one of these has
+deletes: one of an even seed is the log that it was before these were known.
 """
 
 from __future__ import annotations
@@ -27,8 +27,23 @@ from stream_dedup.core.model import (
     log_position,
 )
 from stream_dedup.core.rules import DIRECTED, Rules, greatest_distance
-from tests.logs import OTHER_TOPIC, SCHEME, START_TIME, TOPIC, Entry, entries_batch, record, scheme_of
+from tests.logs import (
+    DELETING_SCHEME,
+    OTHER_TOPIC,
+    SCHEME,
+    START_TIME,
+    TOPIC,
+    Entry,
+    delete_of,
+    entries_batch,
+    record,
+    scheme_of,
+)
 
+IDS = 6
+"""Ids that come again."""
+DELETES = 0.05
+"""Of so many entries of a log with deletes one is a delete."""
 KEY_BITS = (16, 16, 20, 24)
 """Bits of a block, as random logs have them."""
 SOURCES = [(TOPIC, 0), (TOPIC, 1), (OTHER_TOPIC, 0), (OTHER_TOPIC, 1)]
@@ -54,17 +69,21 @@ class RandomEntries:
         self._sketch_rng = random.Random(self._centres[0])
         self._sketch = self._sketch_rng.randbytes(sketch_bytes - form_bytes)
         self._half = form_bytes // 2
+        self.deletes: random.Random | None = None
+        """Draws the deletes among the entries; None: there are none."""
 
     def draw(self) -> Entry:
         """Draw an entry; one in ten has no signature."""
         rng = self._rng
+        if self.deletes is not None and self.deletes.random() < DELETES:
+            return delete_of(f"article {self.deletes.randrange(IDS)}")
         kind = rng.random()
         if kind < 0.1:
             return Entry(0, status=Status.REJECTED if kind < 0.05 else Status.FEATURELESS)
         flipped = self._flips()
         signature = rng.choice(self._centres) ^ sum(1 << bit for bit in flipped)
         status, scope = rng.choice(self._kinds), rng.choice(self._scopes)
-        identity = f"article {rng.randrange(6)}" if rng.random() < 0.5 else None
+        identity = f"article {rng.randrange(IDS)}" if rng.random() < 0.5 else None
         margins, sketch = self._margins(flipped), self._sketch_near_the_usual() + self._form()
         return Entry(signature, margins, group_of(status, scope), status, identity, sketch)
 
@@ -129,6 +148,8 @@ class RandomLog:
         self._entries = RandomEntries(
             self.rng, self.centres, self.tables, self.scheme.sketch_bytes, self.scheme.form_bytes
         )
+        if self.scheme.deletes:
+            self._entries.deletes = random.Random(f"deletes {self.centres} {self.most_rows}")
         self._offsets: dict[tuple[bytes, int], list[int]] = {source: [] for source in SOURCES}
         self._drawn: dict[tuple[bytes, int], list[Entry]] = {source: [] for source in SOURCES}
         self._logged = dict.fromkeys(SOURCES, 0)
@@ -337,7 +358,7 @@ def random_log(
     bounds = random.Random(f"bounds of {seed}") if withdrawals else None
     sketch_bytes = bounds.choice([0, 8, 16, 32]) if bounds else 0
     form, block_bits = sketch_bytes > FORM_BYTES and seed % 4 == 1, random.Random(f"keys of {seed}").choice(KEY_BITS)
-    scheme = scheme_of(tables, sketch_bytes, form=form, block_bits=block_bits)
+    scheme = scheme_of(tables, sketch_bytes, form=form, block_bits=block_bits, deletes=seed % 4 == 3)
     log = RandomLog(rng, tables, centres, most_rows=8, step=100, runs_back=runs_back, scheme=scheme, time=1_000_000)
     log.seeds = withdrawals
     return RandomSteps(log, trims, copies, shrinking, withdrawals, bounds).grow()
@@ -351,7 +372,9 @@ def stepwise_log(
     form: bool = False,
     centres: int = 6,
     most_rows: int = 12,
+    deletes: bool = False,
 ) -> RandomLog:
     """An empty log whose steps the test chooses; with a number of ``tables``, of a scheme that has them."""
-    scheme = SCHEME if tables is None else scheme_of(tables, sketch_bytes, form=form)
+    usual = DELETING_SCHEME if deletes else SCHEME
+    scheme = usual if tables is None else scheme_of(tables, sketch_bytes, form=form)
     return RandomLog(random.Random(seed), tables or 4, centres, most_rows, scheme=scheme)

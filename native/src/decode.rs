@@ -14,14 +14,21 @@
 //! empty is none. Any other id is a reason to reject the record, because the article would have another name than its
 //! own. The id of a record that is rejected is that of its id field if that could be read, else its key.
 //!
+//! The key of a record is an id as it is, or it is a JSON object that has the id at a path, as a value has it; any other
+//! key is no id then.
+//!
+//! Where deletes are taken, two kinds of records have no article and withdraw the one with their id: a record without a
+//! value, whose id is its key, and an object whose operation is the configured text (a number and a boolean are
+//! compared as they are written), whose id is the id field of deletes, else its key. One without an id is rejected.
+//!
 //! The text is one field, or several. A field is a string, or a list of strings, whose elements stand on lines of their
 //! own; nulls in a list are left out. Of several fields, one that is missing or null is empty text; at least one must
 //! exist, and not all may be empty. Texts are not changed here, markup included. The scope is text, or a number, as an id
 //! is; missing, null and empty mean no scope. Any other scope is a reason to reject the record, because the article would
 //! be compared within the wrong scope. Of members of one name the last one counts.
 //!
-//! A value is tested for its size, its nesting, UTF-8, JSON, an object, its id, its texts, its scope, and text that is
-//! not empty, in this order: the first one that it fails is its reason. NaN and Infinity are values that are neither
+//! A value is tested for its size, its nesting, UTF-8, JSON, an object, a delete, its id, its texts, its scope, and text
+//! that is not empty, in this order: the first one that it fails is its reason. NaN and Infinity are values that are neither
 //! text nor a number.
 
 pub mod html;
@@ -66,6 +73,28 @@ pub struct Format {
     pub texts: Vec<Path>,
     /// Whether text fields may be missing, as long as one is there.
     pub may_lack_texts: bool,
+    /// Where the id is in a key that is a JSON object; none of a key that is the id.
+    pub key: Option<Path>,
+    /// Which records are deletes; none if no record is one.
+    pub deletes: Option<Deletes>,
+}
+
+/// Which records are deletes, beside those without a value.
+#[derive(Debug)]
+pub struct Deletes {
+    /// How an object says that it is one.
+    pub operation: Option<Operation>,
+}
+
+/// The operation of an envelope.
+#[derive(Debug)]
+pub struct Operation {
+    /// Where it is.
+    pub at: Path,
+    /// What it is of a delete, in generalized UTF-8.
+    pub says: Vec<u8>,
+    /// Where the id of a delete is.
+    pub id: Path,
 }
 
 /// What is known of a record after its value was read.
@@ -86,11 +115,15 @@ pub struct Article<'a> {
     pub scope: Option<Cow<'a, [u8]>>,
 }
 
-/// Why a record is rejected; `core/reasons.py` has the texts.
+/// Why a record has no article; `core/reasons.py` has the texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The record has no value.
     Tombstone,
+    /// It is a delete. All others are reasons to reject it.
+    Delete,
+    /// It is a delete of no article.
+    DeleteWithoutId,
     /// The value has so many bytes.
     TooLong(usize),
     /// Its brackets are nested deeper than [`MOST_LEVELS`].
@@ -103,6 +136,8 @@ pub enum Reason {
     NotObject(Kind),
     /// The id is neither text nor a number.
     NotId(Kind),
+    /// The id of a delete is neither text nor a number.
+    NotDeleteId(Kind),
     /// The id has so many bytes.
     LongId(usize),
     /// None of the text fields is there.
@@ -177,32 +212,73 @@ impl Format {
     /// Read a record.
     #[must_use]
     pub fn decode<'a>(&self, key: Option<&'a [u8]>, value: Option<&'a [u8]>) -> Record<'a> {
-        let Some(value) = value else { return rejected(key, Reason::Tombstone) };
+        let Some(value) = value else {
+            return if self.deletes.is_some() {
+                delete(self.key_id(key))
+            } else {
+                self.rejected(key, Reason::Tombstone)
+            };
+        };
         #[cfg(test)]
         crate::panics::planted::reached("decoding", value);
         if value.len() > self.most_bytes {
-            return rejected(key, Reason::TooLong(value.len()));
+            return self.rejected(key, Reason::TooLong(value.len()));
         }
-        if self.is_json { self.decode_json(key, value) } else { decode_text(key, value) }
+        if self.is_json { self.decode_json(key, value) } else { self.decode_text(key, value) }
     }
 
     fn decode_json<'a>(&self, key: Option<&'a [u8]>, value: &'a [u8]) -> Record<'a> {
-        let fields = match values(value, self.texts.iter().chain([&self.id]).chain(&self.scope)) {
+        let operation = self.deletes.as_ref().and_then(|deletes| deletes.operation.as_ref());
+        let of_deletes = operation.into_iter().flat_map(|operation| [&operation.at, &operation.id]);
+        let fields = match values(value, self.texts.iter().chain([&self.id]).chain(of_deletes).chain(&self.scope)) {
             Ok(fields) => fields,
-            Err(reason) => return rejected(key, reason),
+            Err(reason) => return self.rejected(key, reason),
         };
-        let (texts, rest) = fields.split_at(self.texts.len());
-        let id = match name(&rest[0]) {
+        let (texts, mut rest) = fields.split_at(self.texts.len());
+        let mut id = &rest[0];
+        rest = &rest[1..];
+        let mut is_delete = false;
+        if let (Some(operation), [said, of_delete, others @ ..]) = (operation, rest) {
+            is_delete = said.last().is_some_and(|said| is_written(said, &operation.says));
+            id = if is_delete { of_delete } else { id };
+            rest = others;
+        }
+        let id = match name(id) {
             Ok(id) => id,
-            Err(kind) => return rejected(key, Reason::NotId(kind)),
+            Err(kind) if is_delete => return self.rejected(key, Reason::NotDeleteId(kind)),
+            Err(kind) => return self.rejected(key, Reason::NotId(kind)),
         };
         let bytes = id.as_deref().map_or(0, escaped_bytes);
         if bytes > MOST_ID_BYTES {
-            return rejected(key, Reason::LongId(bytes));
+            return self.rejected(key, Reason::LongId(bytes));
         }
-        let scope = rest.get(1).map_or(Ok(None), |scope| name(scope).map_err(Reason::NotScope));
+        let id = id.or_else(|| self.key_id(key));
+        if is_delete {
+            return delete(id);
+        }
+        let scope = rest.first().map_or(Ok(None), |scope| name(scope).map_err(Reason::NotScope));
         let article = self.read_texts(texts).and_then(|texts| Article::new(texts, scope?));
-        Record { id: id.or_else(|| key_id(key)), article }
+        Record { id, article }
+    }
+
+    fn decode_text<'a>(&self, key: Option<&'a [u8]>, value: &'a [u8]) -> Record<'a> {
+        let text = utf8(value.strip_prefix(BYTE_ORDER_MARK).unwrap_or(value));
+        let article = text.and_then(|text| Article::new(vec![Cow::Borrowed(text.as_bytes())], None));
+        Record { id: self.key_id(key), article }
+    }
+
+    fn rejected<'a>(&self, key: Option<&'a [u8]>, reason: Reason) -> Record<'a> {
+        Record { id: self.key_id(key), article: Err(reason) }
+    }
+
+    /// The id of a record without an id field: that of its key.
+    ///
+    /// None where there is no key, or no id in it.
+    #[must_use]
+    pub fn key_id<'a>(&self, key: Option<&'a [u8]>) -> Option<Cow<'a, [u8]>> {
+        let Some(path) = &self.key else { return whole_key(key) };
+        let values = values(key?, std::iter::once(path)).ok()?;
+        name(&values[0]).ok()?.filter(|id| escaped_bytes(id) <= MOST_ID_BYTES)
     }
 
     fn read_texts<'a>(&self, fields: &[Vec<Value<'a>>]) -> Result<Vec<Cow<'a, [u8]>>, Reason> {
@@ -226,6 +302,7 @@ impl Format {
                 Value::List => {}
                 Value::Other(Kind::Null) => nulls += 1,
                 Value::Number(_) => return Err(Kind::Number),
+                Value::Boolean(_) => return Err(Kind::Boolean),
                 Value::Other(kind) => return Err(kind),
             }
         }
@@ -291,10 +368,30 @@ pub fn name<'a>(values: &[Value<'a>]) -> Result<Option<Cow<'a, [u8]>>, Kind> {
             Cow::Borrowed(written) => Cow::Borrowed(written.as_bytes()),
             Cow::Owned(digits) => Cow::Owned(digits.into_bytes()),
         },
+        Some(Value::Boolean(_)) => return Err(Kind::Boolean),
         Some(Value::Other(kind)) => return Err(*kind),
         Some(Value::List) => return Err(Kind::Array),
     };
     Ok(Some(name).filter(|name| !name.is_empty()))
+}
+
+/// Whether a value is this text, or is written as it is.
+fn is_written(value: &Value, text: &[u8]) -> bool {
+    match value {
+        Value::Text(said) => said.is(text),
+        Value::Number(said) => said.written().as_bytes() == text,
+        Value::Boolean(said) => {
+            let written: &[u8] = if *said { b"true" } else { b"false" };
+            written == text
+        }
+        Value::Other(_) | Value::List => false,
+    }
+}
+
+/// A delete of the article with this id; rejected without one.
+fn delete(id: Option<Cow<'_, [u8]>>) -> Record<'_> {
+    let reason = if id.is_some() { Reason::Delete } else { Reason::DeleteWithoutId };
+    Record { id, article: Err(reason) }
 }
 
 /// The text of a JSON value that is neither nested too deeply nor broken in its bytes.
@@ -306,11 +403,8 @@ pub fn checked(value: &[u8]) -> Result<&str, Reason> {
     if is_deeper(value, MOST_LEVELS) { Err(Reason::TooDeep) } else { utf8(value) }
 }
 
-/// The id of a record without an id field: its key, with escapes for bytes that are not UTF-8.
-///
-/// None where there is no key, or it is too long.
-#[must_use]
-pub fn key_id(key: Option<&[u8]>) -> Option<Cow<'_, [u8]>> {
+/// A key as an id, with escapes for bytes that are not UTF-8; none where there is no key, or it is too long.
+fn whole_key(key: Option<&[u8]>) -> Option<Cow<'_, [u8]>> {
     let key = key.filter(|key| !key.is_empty() && key.len() <= MOST_ID_BYTES)?;
     if std::str::from_utf8(key).is_ok() {
         return Some(Cow::Borrowed(key));
@@ -323,16 +417,6 @@ pub fn key_id(key: Option<&[u8]>) -> Option<Cow<'_, [u8]>> {
         }
     }
     (id.len() <= MOST_ID_BYTES).then(|| Cow::Owned(id.into_bytes()))
-}
-
-fn decode_text<'a>(key: Option<&'a [u8]>, value: &'a [u8]) -> Record<'a> {
-    let text = utf8(value.strip_prefix(BYTE_ORDER_MARK).unwrap_or(value));
-    let article = text.and_then(|text| Article::new(vec![Cow::Borrowed(text.as_bytes())], None));
-    Record { id: key_id(key), article }
-}
-
-fn rejected(key: Option<&[u8]>, reason: Reason) -> Record<'_> {
-    Record { id: key_id(key), article: Err(reason) }
 }
 
 fn utf8(value: &[u8]) -> Result<&str, Reason> {

@@ -61,6 +61,7 @@ impl Maker<'_> {
                 let group = group(reading.status, article.scope.as_deref());
                 (reading, group, reason)
             }
+            Err(Reason::Delete) => (self.readers.scheme().blank(Status::Delete), 0, None),
             Err(reason) => (self.readers.scheme().rejected(), 0, Some(reason)),
         };
         Entry {
@@ -90,7 +91,7 @@ impl Maker<'_> {
 fn group(status: Status, scope: Option<&[u8]>) -> u64 {
     let kind: &[u8] = match status {
         Status::Long | Status::Short if scope.is_none() => return 0,
-        Status::Featureless | Status::Rejected => return 0,
+        Status::Featureless | Status::Rejected | Status::Delete => return 0,
         Status::Long | Status::Short => b"LONG",
         Status::Exact => b"EXACT",
     };

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::thread::yield_now;
 
-use crate::decode::{Format, Reason, Record, key_id};
+use crate::decode::{Format, Reason, Record};
 use crate::reader::{Fields, Reader, Reading, Scheme};
 
 /// What a panic said.
@@ -28,8 +28,10 @@ pub fn caught<T>(call: impl FnOnce() -> T) -> Result<T, Panic> {
 /// Reads a record; it is rejected if that panics.
 #[must_use]
 pub fn decode<'a>(format: &Format, key: Option<&'a [u8]>, value: Option<&'a [u8]>) -> Record<'a> {
-    caught(|| format.decode(key, value))
-        .unwrap_or_else(|Panic(_)| Record { id: caught(|| key_id(key)).unwrap_or(None), article: Err(Reason::Defect) })
+    caught(|| format.decode(key, value)).unwrap_or_else(|Panic(_)| Record {
+        id: caught(|| format.key_id(key)).unwrap_or(None),
+        article: Err(Reason::Defect),
+    })
 }
 
 /// How often the lock of the readers is tried: it is held for the time of a push or a pop.
@@ -206,6 +208,8 @@ mod tests {
             scope: None,
             texts: vec![path(b"text")],
             may_lack_texts: false,
+            key: None,
+            deletes: None,
         }
     }
 

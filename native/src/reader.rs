@@ -56,6 +56,8 @@ pub enum Status {
     Short = 3,
     /// Compared whole.
     Exact = 4,
+    /// The record has no text, and withdraws the article with its id.
+    Delete = 5,
 }
 
 /// Makes the tables of all schemes.
@@ -213,7 +215,9 @@ impl Scheme {
         self.blank(Status::Rejected)
     }
 
-    fn blank(&self, status: Status) -> Reading {
+    /// What an entry has that has no signature.
+    #[must_use]
+    pub fn blank(&self, status: Status) -> Reading {
         Reading {
             status,
             signature: [0; BITS / 8],

@@ -6,7 +6,7 @@ been deleted, ``early_trims`` which trims dropped too much. The verdicts come fr
 with the index.
 
 An article that was seeded is owed no output. Where its source topic is consumed later, it may have one, which is
-compared as any other.
+compared as any other. A delete has no output.
 
 Where the rules at an article's log position say ``observe``, its output belongs in the topic of unique articles,
 whatever the verdict in its headers.
@@ -159,9 +159,10 @@ class Audit:
         behind = self._behind()
         for index in np.flatnonzero(self.chosen & behind).tolist():
             self._report.add("pending" if self._is_current(index) else "source gone")
-        owed = self.chosen & ~self._has_output & ~self._log.seeded
-        self._without_output(np.flatnonzero(owed & ~behind))
-        self._report.found["seeded"] = int((self.chosen & ~self._has_output & self._log.seeded).sum())
+        without = self.chosen & ~self._has_output
+        self._without_output(np.flatnonzero(without & self._log.owed & ~behind))
+        self._report.found["seeded"] = int((without & self._log.seeded).sum())
+        self._report.found["deletes"] = int((without & self._log.deletes & ~self._log.seeded).sum())
         self._logged_again()
         self._trimmed_early(behind)
         return self._report
@@ -239,7 +240,7 @@ class Audit:
 
     def _behind(self) -> NDArray[np.bool_]:
         """Return which articles are owed an output, have none, and are not committed."""
-        without = np.flatnonzero(~self._has_output & ~self._log.seeded)
+        without = np.flatnonzero(~self._has_output & self._log.owed)
         offsets = self._log.entries.offsets[without]
         behind = np.zeros(len(self._log.entries), bool)
         behind[without] = [offset >= self._end(index) for index, offset in zip(without.tolist(), offsets, strict=True)]

@@ -37,7 +37,9 @@ def differences(logged: Logged, topics: Mapping[Verdict, str], output: SourceRec
     ]
     if stamp.omitted is not None:
         rows += [("key", output.key, None), ("headers of its own", without_ours(_headers(output)), [])]
-    if expected is not None:
+    if log.deletes[article]:
+        rows.append(("status", "one with an output", "a delete, which has none"))
+    elif expected is not None:
         rows += _judged_rows(stamp, expected, int(log.entries.fingerprints[article]))
     found = [f"{name} {said!s}, should be {should!s}" for name, said, should in rows if said != should]
     return found + _judged_too_early(logged, stamp)

@@ -12,7 +12,7 @@ An earlier entry b is near the article a if
 
     1  both are of one group,
     2  b is at or above the low watermark, is inside the window of a's rules, has other coordinates than a, and is
-       listed in no withdrawal from before a,
+       withdrawn by nothing from before a,
     3  their distance is at most the reach of the rules for a's kind of text, and either at most their ``certain`` bits,
        or the sketches have at least as many equal values as the rules ask of it, and beyond ``far`` bits at least
        ``far_min_equal``; where a is dominated, no distance is at most ``certain`` bits, and every one beyond ``far``,
@@ -81,7 +81,7 @@ WORD_BLOCKS = 4
 NARROW = 16
 """Bits of a block where the four blocks of a word share none."""
 NOT_WITHDRAWN = 1 << 62
-"""Greater than every log offset."""
+"""Greater than every log position."""
 MOST_FLIPS, MOST_WIDE_FLIPS = 3, 4
 """Most bits that a mask flips: of a block of 16 bits, and of a wider one."""
 
@@ -109,8 +109,8 @@ class PlainEntries:
 
     ``words`` has a row for each word of the signature, ``sketches`` one for each byte of a sketch; ``ids`` are hashes
     of the article ids; ``records`` is the index of the log record that holds the entry, among those that hold any.
-    ``withdrawn_at`` is the log offset of the first withdrawal that lists an entry, ``NOT_WITHDRAWN`` where none does;
-    without it none does.
+    ``withdrawn_at`` is the log position of what first withdraws an entry, ``NOT_WITHDRAWN`` where nothing does; without
+    it nothing is withdrawn.
     """
 
     positions: I64
@@ -347,7 +347,7 @@ class PlainSearch:
         entries, article, rules = self._entries, query.article, query.rules
         may = entries.groups[some] == entries.groups[article]
         if entries.withdrawn_at is not None:
-            may &= entries.withdrawn_at[some] > entries.log_offsets[article]
+            may &= entries.withdrawn_at[some] > entries.positions[article]
         if rules.window_ms is not None:
             may &= entries.times[article] - entries.times[some] <= rules.window_ms
         return np.asarray(may, np.bool_)

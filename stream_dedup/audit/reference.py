@@ -14,6 +14,8 @@ The definitions, each where it is used below:
   has a match, however many entries are near it.
 * A withdrawal hides the entries at the log positions that it lists from every article logged after it, and from no
   article logged before it. A position after the withdrawal, or without an entry, has no effect.
+* A delete hides the entries with its id that are logged before it from every article logged after it. It is owed no
+  output.
 * An entry is outside the window if the article's log time minus its own exceeds the window.
 * A valid trim (``plain_trims``) removes the entries of log records before its X. Their coordinates, and those of
   articles with a log time up to its horizon, are no longer covered: such an article is new when it comes again. But
@@ -27,6 +29,7 @@ compared with all before it in 0.4 ms in exact search, and in directed search in
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -47,12 +50,14 @@ from stream_dedup.core.model import (
     Coordinates,
     Judgement,
     LogOffset,
+    LogPosition,
     Match,
     SourceOffset,
     SourceRange,
     Status,
     Verdict,
     log_position,
+    row_of,
 )
 from stream_dedup.core.reasons import FEATURELESS_REASON
 from stream_dedup.core.rules import REJECTED, Rules
@@ -98,8 +103,8 @@ class PlainLog:
         self._source_of: dict[SourcePartition, int] = {}
         self._records: list[PlainRecord] = []
         self._parts: list[tuple[NDArray[Any], ...]] = []
-        self._withdrawn_at: dict[int, LogOffset] = {}
-        """Log positions that a withdrawal lists, with the log offset of the first one that does."""
+        self._withdrawn_at: dict[int, LogPosition] = {}
+        """Log positions that a withdrawal lists, with the log position of the first one that does."""
 
     @property
     def low_watermark(self) -> LogOffset:
@@ -137,10 +142,28 @@ class PlainLog:
         empty = no_columns(0 if self.rules is None else self.rules.scheme.sketch_bytes)
         self._parts = [tuple(np.concatenate(column, axis=-1) for column in zip(empty, *self._parts, strict=True))]
         entries = PlainEntries(*self._parts[0])
-        if not self._withdrawn_at:
+        by_deletes = self._withdrawn_by_deletes(entries)
+        if not self._withdrawn_at and not by_deletes:
             return entries
-        withdrawn_at = [self._withdrawn_at.get(position, NOT_WITHDRAWN) for position in entries.positions.tolist()]
+        withdrawn_at = [
+            min(self._withdrawn_at.get(position, NOT_WITHDRAWN), by_deletes.get(position, NOT_WITHDRAWN))
+            for position in entries.positions.tolist()
+        ]
         return replace(entries, withdrawn_at=np.array(withdrawn_at, np.int64))
+
+    def _withdrawn_by_deletes(self, entries: PlainEntries) -> dict[int, LogPosition]:
+        """Return the log positions with an id that a later delete has, with that of the first such delete."""
+        is_delete = entries.statuses == Status.DELETE
+        before: defaultdict[str, list[LogPosition]] = defaultdict(list)
+        withdrawn: dict[int, LogPosition] = {}
+        for index in np.flatnonzero(np.isin(entries.ids, entries.ids[is_delete])).tolist():
+            position = entries.position(index)
+            own = self._records[int(entries.records[index])].batch.id(row_of(position))
+            if is_delete[index]:
+                withdrawn |= dict.fromkeys(before.pop(own, ()), position)
+            else:
+                before[own].append(position)
+        return withdrawn
 
     @cached_property
     def recomputable(self) -> NDArray[np.bool_]:
@@ -216,9 +239,19 @@ class PlainLog:
 
     @cached_property
     def seeded(self) -> NDArray[np.bool_]:
-        """Which articles were published before they were logged: no worker owes an output for them."""
+        """Which articles were published before they were logged."""
         of_records = np.array([record.batch.seeded for record in self._records], bool)
         return of_records[self.entries.records]
+
+    @cached_property
+    def deletes(self) -> NDArray[np.bool_]:
+        """Which entries are deletes."""
+        return np.asarray(self.entries.statuses == Status.DELETE, np.bool_)
+
+    @cached_property
+    def owed(self) -> NDArray[np.bool_]:
+        """For which articles a worker owes an output: all but seeded ones and deletes."""
+        return ~self.seeded & ~self.deletes
 
     def scheme_id(self) -> str:
         """Return the id of the log's scheme, empty for an empty log."""
@@ -251,7 +284,7 @@ class PlainLog:
     def _append_withdrawal(self, offset: LogOffset, withdrawal: Withdrawal) -> None:
         for position in withdrawal.positions:
             if position < log_position(offset, 0):
-                self._withdrawn_at.setdefault(position, offset)
+                self._withdrawn_at.setdefault(position, log_position(offset, 0))
 
     def _append_batch(self, record: LogRecord, batch: Batch, rules: Rules) -> None:
         if batch.widths != rules.scheme.widths:
@@ -310,8 +343,9 @@ class PlainLog:
 
     def _judge(self, index: int, status: int, search: PlainSearch) -> Judgement:
         record, row = self._record(index), self.entries.row(index)
-        if status == Status.REJECTED:
-            return Judgement(Verdict.REJECTED, reason=record.batch.reason(row))
+        if status in {Status.DELETE, Status.REJECTED}:
+            reason = record.batch.reason(row) or None
+            return Judgement(Verdict.DELETE if status == Status.DELETE else Verdict.REJECTED, reason=reason)
         if status == Status.FEATURELESS:
             if record.rules.featureless == REJECTED:
                 return Judgement(Verdict.REJECTED, reason=FEATURELESS_REASON)

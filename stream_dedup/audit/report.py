@@ -82,6 +82,7 @@ COUNTS = (
         "",
     ),
     Finding("seeded", "entered by `seed`: published before, so no output is owed, and there is none", ""),
+    Finding("deletes", "withdrew articles by their id (`input.deletes`): no output is owed, and there is none", ""),
     Finding("not kept", "no output, but one may have been in the part of its topic that retention has deleted", ""),
     Finding("source gone", "no output, and the source topic was deleted before the output was written", ""),
     Finding(

@@ -28,7 +28,7 @@ from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.audit.sources import AuditedSource, Since, lost_records
 from stream_dedup.audit.texts import Compared, compare_texts, records_of
-from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
+from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of, with_input_topics
 from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import LogOffset, SourceOffset, Verdict
@@ -179,6 +179,7 @@ def _snapshot(config: Config, ports: AuditPorts) -> _Snapshot:
     log = patience("the log", ports.log.bounds)
     read_ms = ports.clock.time_ms()
     # Of the source topics, no order is asked for: what is read of them was committed before step 2.
+    config = patience("topics", lambda: with_input_topics(config, lambda: ports.offsets.topic_ids(None)))
     names = sorted({*config.topics.input, *(partition.topic for partition in committed)})
     ids = patience("topics", lambda: ports.offsets.topic_ids(names))
     bounds = patience("source topics", lambda: _bounds(ports.reader, names))
@@ -259,7 +260,7 @@ def _refuse_another_scheme(config: Config, log: PlainLog) -> None:
 
 
 def _fingerprinter(config: Config) -> FingerprintThreads[RawRecord]:
-    reader = RecordReader(config, input_format_of(config))
+    reader = RecordReader(config, input_format_of(config, deletes=True))
     maker = EntryMaker(fingerprint_settings_of(config), reader.format)
     return FingerprintThreads(thread_count(config.worker.threads), reader.entries(maker))
 

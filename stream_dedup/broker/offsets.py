@@ -20,7 +20,7 @@ from stream_dedup.broker.client import make_admin
 from stream_dedup.broker.forgotten import ForgottenOffsets
 from stream_dedup.broker.group_offsets import committed_offsets, offset_bounds, partitions_of
 from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.topics import topic_ids
+from stream_dedup.broker.topics import topic_ids, with_matching_topics
 from stream_dedup.broker.workarounds import alter_offsets
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import offset_metadata
@@ -116,11 +116,11 @@ def set_offsets(config: Config, moves: Sequence[Move]) -> None:
 
 
 def _read(admin: KafkaAdminClient, config: Config, progress: ReportStage) -> list[PartitionOffsets]:
-    names = list(dict.fromkeys(config.topics.input))
+    names = list(dict.fromkeys(with_matching_topics(admin, config).topics.input))
     ids = topic_ids(admin, names)
     partitions = partitions_of(admin, names)
     if not partitions:
-        msg = f"there is none of the topics {', '.join(names)}; name the group's with --input"
+        msg = f"there is none of the topics {', '.join(config.topics.input)}; name the group's with --input"
         raise UserError(msg)
     edges = offset_bounds(admin, partitions)
     committed = committed_offsets(admin, config.kafka.group)

@@ -48,7 +48,7 @@ def produce_lines(
     """
     with closing(make_admin(config.kafka)) as admin:
         if topic not in patiently(config.kafka, "topics", lambda: topic_ids(admin, [topic])):
-            inputs = config.topics.input
+            inputs = [name for name in config.topics.input if name not in config.topics.patterns]
             others = f"name an input topic of the configuration ({', '.join(inputs)}), or make this one"
             remedy = "make it: stream-dedup topics create" if topic in inputs else others
             msg = f"topic {topic} does not exist: {remedy}"

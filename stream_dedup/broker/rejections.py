@@ -24,6 +24,7 @@ import numpy as np
 from stream_dedup.broker.adapter import KafkaOffsets, KafkaTopicReader, connect_log
 from stream_dedup.broker.client import unavailable_on_kafka_error
 from stream_dedup.broker.forgotten import ForgottenOffsets
+from stream_dedup.config.effective import input_format_of, with_input_topics
 from stream_dedup.core.entry import Batch, Payload, make_batch
 from stream_dedup.core.fingerprint.entry_maker import rejected_columns
 from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Status
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from stream_dedup.broker.log import WaitingLog
     from stream_dedup.config.model import Config
     from stream_dedup.core.progress import ReportStage
+    from stream_dedup.core.text.decode import InputFormat
     from stream_dedup.ports import GroupOffsets, SourceRecord, TopicReader
 
 
@@ -112,13 +114,14 @@ def connected_reject(config: Config, places: Sequence[RecordPlace], progress: Re
         # 1
         found = _found(config, places, offsets, reader)
         with closing(connect_log(config)) as log:
-            return reject(log, found, schemas, progress)
+            return reject(log, found, schemas, input_format_of(config, deletes=True), progress)
 
 
 def reject(
     log: WaitingLog,
     found: Mapping[Coordinates, tuple[RecordPlace, SourceRecord]],
     schemas: Schemas,
+    fmt: InputFormat,
     progress: ReportStage,
 ) -> list[Outcome]:
     """Do steps 2 to 5; raises as ``connected_reject``."""
@@ -135,7 +138,8 @@ def reject(
     # 4
     for at, reason in reasons.items():
         place, record = found[at]
-        columns = rejected_columns(RawRecord(record.key, record.value, str(place)), reason, logged.rules.scheme.widths)
+        raw = RawRecord(record.key, record.value, str(place))
+        columns = rejected_columns(raw, fmt, reason, logged.rules.scheme.widths)
         batch = make_batch(columns, at.topic_id, place.partition.topic, at.partition, [at.offset], read_to=end)
         # 5
         appended = log.append_now(batch)
@@ -158,7 +162,8 @@ def _found(
 ) -> dict[Coordinates, tuple[RecordPlace, SourceRecord]]:
     """Return the records at these places."""
     try:
-        ids = offsets.topic_ids(config.topics.input)
+        topics = with_input_topics(config, lambda: offsets.topic_ids(None)).topics.input
+        ids = offsets.topic_ids(topics)
         found = {}
         for place in places:
             at, offset = place

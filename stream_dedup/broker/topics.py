@@ -54,6 +54,7 @@ from stream_dedup.broker.replication import (
 )
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.workarounds import describe_topic_settings
+from stream_dedup.config.effective import with_input_topics
 from stream_dedup.config.sections import MAX_RECORD_BYTES
 from stream_dedup.errors import UserError
 
@@ -131,6 +132,8 @@ class CheckedTopics:
 def ensure_topics(admin: KafkaAdminClient, config: Config) -> CheckedTopics:
     """Check all topics, and make the missing ones, if ``topics.create`` is on; log what was made, and warnings.
 
+    Of an input pattern those that it matches are checked, and none is made.
+
     Raises:
         UserError: names every problem; no topic was made, unless another program made one meanwhile.
         UnavailableError: the broker did not make a topic, or did not answer.
@@ -149,6 +152,7 @@ def create_topics(admin: KafkaAdminClient, config: Config) -> list[str]:
 
 def refuse_wrong_topics(admin: KafkaAdminClient, config: Config) -> CheckedTopics:
     """Do the checks of ``ensure_topics``; nothing is made. Raises as ``ensure_topics``."""
+    config = with_matching_topics(admin, config)
     states = _present(admin, config)
     if config.topics.create:
         states = _with_validated(admin, config, states)
@@ -169,6 +173,7 @@ def refuse_wrong_topics(admin: KafkaAdminClient, config: Config) -> CheckedTopic
 
 def check_topics(admin: KafkaAdminClient, config: Config) -> list[TopicProblem]:
     """Return every problem of the topics as they are."""
+    config = with_matching_topics(admin, config)
     return _problems(admin, config, _present(admin, config))
 
 
@@ -287,13 +292,23 @@ def _problems(admin: KafkaAdminClient, config: Config, states: Mapping[str, _Sta
     return problems
 
 
-def topic_ids(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, bytes]:
-    """Return the ids (16 bytes) of those topics that exist.
+def topic_ids(admin: KafkaAdminClient, names: Iterable[str] | None) -> dict[str, bytes]:
+    """Return the ids (16 bytes) of those topics that exist; None: of every topic but the broker's own.
 
     Raises what the client raises: a caller that watches goes on, a caller that starts gives up.
     """
-    described = admin.describe_topics(list(names))
-    return {topic["name"]: _id_bytes(topic["topic_id"]) for topic in described if _exists(topic)}
+    described = admin.describe_topics(None if names is None else list(names))
+    wanted = [topic for topic in described if names is not None or not topic["is_internal"]]
+    return {topic["name"]: _id_bytes(topic["topic_id"]) for topic in wanted if _exists(topic)}
+
+
+def with_matching_topics(admin: KafkaAdminClient, config: Config) -> Config:
+    """Return the configuration with the topics that its patterns match in their place.
+
+    Raises:
+        UserError, UnavailableError: as ``ensure_topics``.
+    """
+    return with_input_topics(config, lambda: _ask(config, lambda: topic_ids(admin, None), DESCRIBE))
 
 
 def topic_of_id(admin: KafkaAdminClient, topic_id: uuid.UUID) -> str | None:
@@ -338,7 +353,7 @@ def _largest_input(config: Config, states: Mapping[str, _State]) -> tuple[str, i
     sizes = {
         name: states[name].message_bytes if name in states else DEFAULT_MESSAGE_BYTES for name in config.topics.input
     }
-    return max(sizes.items(), key=lambda item: item[1])
+    return max(sizes.items(), key=lambda item: item[1], default=("", DEFAULT_MESSAGE_BYTES))
 
 
 def _output_bytes(largest_input: int) -> int:

@@ -1,4 +1,4 @@
-"""Withdraws articles from a log, and lists what was withdrawn.
+"""Withdraws articles from a log, and lists what was withdrawn, by this command or by deletes of the source.
 
     1  Read the log: the articles with these ids, and which of them were withdrawn already.
     2  Append the others as withdrawals.
@@ -11,10 +11,12 @@ article and matches again: that is how a withdrawal is undone.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from stream_dedup.broker.adapter import connect_log
 from stream_dedup.broker.client import make_admin, unavailable_on_kafka_error
@@ -62,8 +64,15 @@ class WithdrawnEntry(NamedTuple):
     coordinates: Coordinates
     position: LogPosition
     withdrawn_at: LogOffset
-    """The first withdrawal that names it, and its log time in ms."""
+    """The log record that withdrew it first, and its log time in ms."""
     withdrawn_ms: int
+
+
+class _By(NamedTuple):
+    """The first log record that withdraws an article: its log offset and its log time in ms."""
+
+    offset: LogOffset
+    time_ms: int
 
 
 @dataclass(slots=True)
@@ -72,7 +81,7 @@ class _ArticlesWithIds:
 
     wanted: Wanted
     positions: dict[str, set[LogPosition]] = field(init=False)
-    withdrawn: set[LogPosition] = field(default_factory=set)
+    withdrawn: dict[LogPosition, _By] = field(default_factory=dict)
     _ids: dict[str, str] = field(init=False)
     _seen: set[Coordinates] = field(default_factory=set)
     _forgotten: ForgottenOffsets = field(default_factory=ForgottenOffsets)
@@ -85,24 +94,32 @@ class _ArticlesWithIds:
         """Take note of the next record of the log."""
         self._forgotten.follow(record.payload)
         if isinstance(record.payload, Withdrawal):
-            self.withdrawn.update(record.payload.positions)
-        elif isinstance(record.payload, Batch) and self.wanted.topic in {None, record.payload.topic}:
-            self._add(record.offset, record.payload)
+            self._withdraw(record.payload.positions, record)
+        elif isinstance(record.payload, Batch):
+            self._add(record, record.payload)
 
-    def _add(self, offset: LogOffset, batch: Batch) -> None:
-        """Add the articles of a batch; a copy of coordinates that were logged before is no article."""
+    def _add(self, record: LogRecord, batch: Batch) -> None:
+        """Add the articles of a batch; a copy of coordinates that were logged before is no article, and no delete."""
         forgotten_before = self._forgotten.below(batch.topic_id, batch.partition)
         for row, one in enumerate(batch.ids):
             if one not in self._ids or batch.statuses[row] == Status.REJECTED:
                 continue
-            coordinates = batch.coordinates(row)
-            if coordinates not in self._seen and coordinates.offset >= forgotten_before:
-                self._seen.add(coordinates)
-                self.positions[self._ids[one]].add(log_position(offset, row))
+            coordinates, positions = batch.coordinates(row), self.positions[self._ids[one]]
+            if coordinates in self._seen or coordinates.offset < forgotten_before:
+                continue
+            self._seen.add(coordinates)
+            if batch.statuses[row] == Status.DELETE:
+                self._withdraw(positions, record)
+            elif self.wanted.topic in {None, batch.topic}:
+                positions.add(log_position(record.offset, row))
+
+    def _withdraw(self, positions: Iterable[LogPosition], record: LogRecord) -> None:
+        for position in positions:
+            self.withdrawn.setdefault(position, _By(record.offset, int(np.max(record.time))))
 
     def left(self) -> list[LogPosition]:
         """Return the log positions that are not withdrawn, in order."""
-        return sorted(set().union(*self.positions.values()) - self.withdrawn)
+        return sorted(set().union(*self.positions.values()) - self.withdrawn.keys())
 
 
 def withdraw(log: WaitingLog, wanted: Wanted, progress: ReportStage, *, dry_run: bool = False) -> list[WithdrawnId]:
@@ -131,11 +148,17 @@ def withdraw(log: WaitingLog, wanted: Wanted, progress: ReportStage, *, dry_run:
 
 def withdrawn_entries(log: WaitingLog, progress: ReportStage) -> list[WithdrawnEntry]:
     """Return every article of the log that is withdrawn, by log position; raises as ``withdraw``."""
-    withdrawals: dict[LogPosition, LogRecord] = {}
+    found, deleted = _ArticlesWithIds(Wanted(())), set[str]()
     for record in log.read_all(progress):
-        if isinstance(record.payload, Withdrawal):
-            for position in record.payload.positions:
-                withdrawals.setdefault(position, record)
+        found.follow(record)
+        if isinstance(record.payload, Batch):
+            deletes = np.flatnonzero(record.payload.statuses == Status.DELETE)
+            deleted.update(record.payload.id(row) for row in deletes.tolist())
+    if deleted:
+        found = _ArticlesWithIds(Wanted(sorted(deleted)))
+        for record in log.read_all(progress):
+            found.follow(record)
+    withdrawals = found.withdrawn
     first, _ = log.bounds()
     rows: dict[LogOffset, list[LogPosition]] = defaultdict(list)
     for position in sorted(withdrawals):
@@ -188,7 +211,7 @@ def _batches_at(
 
 
 def _entries(
-    record: LogRecord, rows: dict[LogOffset, list[LogPosition]], withdrawals: dict[LogPosition, LogRecord]
+    record: LogRecord, rows: dict[LogOffset, list[LogPosition]], withdrawals: dict[LogPosition, _By]
 ) -> Iterator[WithdrawnEntry]:
     batch = record.payload
     if not isinstance(batch, Batch):
@@ -196,5 +219,4 @@ def _entries(
     for position in rows[record.offset]:
         row = row_of(position)
         if row < len(batch):
-            by = withdrawals[position]
-            yield WithdrawnEntry(batch.id(row), batch.topic, batch.coordinates(row), position, by.offset, int(by.time))
+            yield WithdrawnEntry(batch.id(row), batch.topic, batch.coordinates(row), position, *withdrawals[position])

@@ -14,7 +14,7 @@ from stream_dedup.cli.output import say
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.cli.signals import terminable
 from stream_dedup.config.model import Config
-from stream_dedup.core.model import Verdict
+from stream_dedup.core.model import OUTPUT_VERDICTS, Verdict
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 
 if TYPE_CHECKING:
@@ -131,5 +131,5 @@ def _progress(tally: Tally, elapsed: float) -> str:
     share = ""
     if tally.progress.total:
         share = f"{tally.progress.read / tally.progress.total:.0%}, "
-    parts = ", ".join(f"{tally.verdicts[verdict]:,} {verdict}" for verdict in Verdict)
+    parts = ", ".join(f"{tally.verdicts[verdict]:,} {verdict}" for verdict in OUTPUT_VERDICTS)
     return f"{share}{count:,} lines ({count / elapsed:,.0f}/s): {parts}"

@@ -9,6 +9,7 @@ from stream_dedup.cli.output import write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config.model import Config
 from stream_dedup.core.text.paths import FieldPath
+from stream_dedup.errors import UserError
 from stream_dedup.files.form import InputForm
 from stream_dedup.files.output_file import STDOUT
 from stream_dedup.files.same_file import STREAM, refuse_inputs_as_outputs
@@ -46,6 +47,9 @@ def command(
     check_inputs(inputs, form, of_records=False)
     refuse_inputs_as_outputs([STDOUT], inputs)
     name = topic or config.topics.input[0]
+    if name in config.topics.patterns:
+        msg = f"topics.input begins with the pattern {name}; name the topic with --topic"
+        raise UserError(msg)
     with ProgressLine() as progress:
 
         def show(count: int) -> None:

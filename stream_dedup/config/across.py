@@ -13,7 +13,7 @@ from pathlib import Path
 from stream_dedup.config.checks import ConfigProblem, is_loopback
 from stream_dedup.config.effective import PROFILE_FEATURES, SEARCH_KEYS, fingerprint_settings_of, search_of
 from stream_dedup.config.model import Config
-from stream_dedup.config.sections import KafkaConfig
+from stream_dedup.config.sections import InputConfig, KafkaConfig
 from stream_dedup.config.serve_section import SERVED_INDEX
 from stream_dedup.core.rules import EXACT, MAX_EXACT_LOOKUPS, greatest_distance, mask_bits, most_probes
 
@@ -33,6 +33,7 @@ def across(config: Config) -> list[ConfigProblem]:
         *_topic_problems(config),
         *_input_problems(config),
         *_registry_problems(config),
+        *_delete_problems(config.input),
         *_size_problems(config),
         *_feature_problems(config),
         *_search_problems(config),
@@ -149,7 +150,7 @@ def _topic_problems(config: Config) -> list[ConfigProblem]:
 def _input_problems(config: Config) -> Iterator[ConfigProblem]:
     given = config.input
     if given.format == "text":
-        for name in ("fields", "html_fields", "scope_field"):
+        for name in ("fields", "html_fields", "scope_field", "delete_field"):
             if getattr(given, name):
                 yield ConfigProblem(
                     (f"input.{name}", "input.format"),
@@ -194,6 +195,20 @@ def _registry_problems(config: Config) -> Iterator[ConfigProblem]:
             "the connection is not encrypted",
             "begin registry.url with https://",
         )
+
+
+def _delete_problems(given: InputConfig) -> Iterator[ConfigProblem]:
+    """Yield each key about deletes that has no effect."""
+    names = ("delete_field", "delete_value", "delete_id_field")
+    set_names = [name for name in names if getattr(given, name) != InputConfig.model_fields[name].default]
+    if given.deletes == "reject":
+        why, remedy, needed = "no record is a delete", 'set input.deletes to "withdraw"', "input.deletes"
+    elif given.delete_field is None:
+        why, remedy, needed = "no field has the operation of a record", "set input.delete_field", "input.delete_field"
+    else:
+        return
+    for name in set_names:
+        yield ConfigProblem((f"input.{name}", needed), why, f"{remedy}, or remove input.{name}")
 
 
 def _size_problems(config: Config) -> Iterator[ConfigProblem]:

@@ -28,6 +28,9 @@ MAX_TOPIC_CHARACTERS = 249
 MAX_SHOWN_CHARACTERS = 80
 """A value in an error is truncated there, so that its line stays readable."""
 
+PATTERN = "^"
+"""Begins a pattern of names of topics, as in librdkafka: no name of a topic does, so none is mistaken for a pattern."""
+
 _REASONS = {
     "string_too_short": "must not be empty",
     "string": "must be text",
@@ -110,6 +113,18 @@ def topic_name(name: str) -> str:
         msg = f"not a topic name: 1 to {MAX_TOPIC_CHARACTERS} letters, digits, '.', '_' and '-'"
         raise ValueError(msg)
     return name
+
+
+def topic_or_pattern(text: str) -> str:
+    """Check the name of a topic, or a pattern of names, and return it."""
+    if not text.startswith(PATTERN):
+        return topic_name(text)
+    try:
+        re.compile(text)
+    except re.error as error:
+        msg = f"not a regular expression: {error}"
+        raise ValueError(msg) from error
+    return text
 
 
 def group_name(name: str) -> str:

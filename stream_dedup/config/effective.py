@@ -6,16 +6,19 @@ settings of the core and of the index from both. ``across`` checks the keys.
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from stream_dedup.config.model import Config
+from stream_dedup.config.model import LOG_SUFFIX, Config
 from stream_dedup.config.sections import TextConfig
 from stream_dedup.core.profiles import PROFILES, Profile
 from stream_dedup.core.rules import EXACT, Rules
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation, scheme_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from stream_dedup.core.text.decode import InputFormat
     from stream_dedup.index import IndexSettings
 
@@ -108,6 +111,7 @@ def fingerprint_settings_of(config: Config) -> FingerprintSettings:
         user_dictionary=features.user_dictionary,
         stop_words=features.stop_words,
         scope_field=given.scope_field,
+        deletes=given.deletes == "withdraw",
         seed=features.seed,
         tables=features.tables,
         block_bits=features.block_bits,
@@ -140,6 +144,30 @@ def rules_of(config: Config) -> Rules:
     )
 
 
+def with_input_topics(config: Config, known: Callable[[], Iterable[str]]) -> Config:
+    """Return the configuration with the input topics by their names: of the known ones those that a pattern matches.
+
+    A pattern matches the beginning of a name. It never matches a topic of the program (the log of any group, an output,
+    the topic of groups), nor one of Kafka's own (``__``).
+
+    Args:
+        config: the configuration.
+        known: returns the names of all topics that exist; called where there is a pattern.
+    """
+    topics = config.topics
+    if not topics.patterns:
+        return config
+    own = {topics.unique, topics.duplicate, topics.rejected, topics.groups}
+    found = sorted(
+        name
+        for name in known()
+        if not name.startswith("__") and not name.endswith(LOG_SUFFIX) and name not in own
+        if any(re.match(pattern, name) for pattern in topics.patterns)
+    )
+    named = [name for name in topics.input if name not in topics.patterns]
+    return config.model_copy(update={"topics": topics.model_copy(update={"input": list(dict.fromkeys(named + found))})})
+
+
 def groups_keep_ms(config: Config) -> int | None:
     """Return the time for which an article stays in its group, ms; None: for ever.
 
@@ -158,10 +186,12 @@ def index_settings_of(config: Config) -> IndexSettings:
     return IndexSettings(memory_mib=config.index.memory_mib, fold_entries=config.index.fold_entries)
 
 
-def input_format_of(config: Config, max_bytes: int = MAX_VALUE_BYTES) -> InputFormat:
-    """Return the format of the source records; ``max_bytes`` is their size limit where no key sets one.
+def input_format_of(config: Config, max_bytes: int = MAX_VALUE_BYTES, *, deletes: bool = False) -> InputFormat:
+    """Return the format of the source records.
 
-    Values in the wire format of a schema registry are decoded to JSON first (``registry.values``).
+    ``max_bytes`` is their size limit where no key sets one; ``deletes`` says whether a record may be a delete, as those
+    for a log in Kafka may be: what is given to a command or to the service is a text. Values in the wire format of a
+    schema registry are decoded to JSON first (``registry.values``).
     """
     from stream_dedup.core.text.decode import InputFormat  # noqa: PLC0415 - loads the core
 
@@ -172,6 +202,11 @@ def input_format_of(config: Config, max_bytes: int = MAX_VALUE_BYTES) -> InputFo
         max_bytes=max_bytes if config.input.max_bytes is None else config.input.max_bytes,
         fields=tuple(config.input.fields),
         scope_field=config.input.scope_field,
+        key_field=config.input.key_field,
+        deletes=deletes and config.input.deletes == "withdraw",
+        delete_field=config.input.delete_field,
+        delete_value=config.input.delete_value,
+        delete_id_field=config.input.delete_id_field,
     )
 
 

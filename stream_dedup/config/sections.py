@@ -30,7 +30,8 @@ MAX_REPLICATION = 9
 """Replicas: more than nine are a mistake, for each takes every write."""
 
 _Topic = Annotated[str, AfterValidator(checks.topic_name)]
-_Topics = Annotated[list[_Topic], BeforeValidator(checks.split_list), Field(min_length=1)]
+_TopicOrPattern = Annotated[str, AfterValidator(checks.topic_or_pattern)]
+_Topics = Annotated[list[_TopicOrPattern], BeforeValidator(checks.split_list), Field(min_length=1)]
 _Path = Annotated[str, AfterValidator(paths.check_path)]
 _OnePath = Annotated[str, AfterValidator(paths.check_one_path)]
 _FIELD = "a field name, or a path such as conversations[].value"
@@ -133,7 +134,10 @@ class TopicsConfig(Section):
     """The topics that a worker reads and writes."""
 
     input: _Topics = key(
-        ["articles"], "input topics, with the articles", form="topic names, separated by commas in the environment"
+        ["articles"],
+        "input topics, with the articles",
+        form="topic names, separated by commas in the environment",
+        note="^ begins a pattern: ^articles[.] is every topic whose name begins so, also one that is made later",
     )
     unique: _Topic = key("unique", "output topic of unique articles", form="a topic name")
     duplicate: _Topic = key("duplicate", "output topic of duplicates", form="a topic name")
@@ -149,6 +153,11 @@ class TopicsConfig(Section):
     replication: int | None = key(
         None, "replicas of each topic that is created", unset="the brokers' default", ge=1, le=MAX_REPLICATION
     )
+
+    @property
+    def patterns(self) -> list[str]:
+        """The patterns among the input topics."""
+        return [one for one in self.input if one.startswith(checks.PATTERN)]
 
 
 class InputConfig(Section):
@@ -173,6 +182,26 @@ class InputConfig(Section):
         None,
         "field with the site, tenant or thread: articles match only articles of the same scope",
         form=_ONE_FIELD,
+    )
+    key_field: _OnePath | None = key(
+        None,
+        "field with the id in the key of a record, for keys that are JSON objects",
+        form=_ONE_FIELD,
+        unset="the whole key is the id",
+    )
+    deletes: Literal["reject", "withdraw"] = key(
+        "reject",
+        "what a deleted record does: a record without a value, or one whose delete_field says so",
+        note="withdraw: earlier articles with its id match nobody any more, and it has no output",
+    )
+    delete_field: _OnePath | None = key(
+        None, "field with the operation of a record, such as payload.op", form=_ONE_FIELD
+    )
+    delete_value: str = key(
+        "d", "what delete_field is in a record that deletes its article", form="text, a number, true or false"
+    )
+    delete_id_field: _OnePath | None = key(
+        None, "field with the id of a deleted article, such as payload.before.id", form=_ONE_FIELD, unset="id_field"
     )
     markup: Literal["plain", "html"] = key("plain", "markup of the texts")
     html_fields: Annotated[list[str], BeforeValidator(checks.split_list)] = key(

@@ -19,6 +19,9 @@ record for consumers: it is a transaction marker, for example.
     uint16     length of the topic name, then the name in UTF-8
     the columns of the n entries, as drawn in ``columns``; offsets strictly rise
 
+From the log position of an entry of the status ``DELETE`` on, the entries with its id that are before it, of every
+source partition, match nobody.
+
 Rules (kind 2): UTF-8 JSON of ``Rules`` (see ``rules``), keys sorted.
 
 Trim (kind 3):

@@ -22,7 +22,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from stream_dedup.core.model import SIGNATURE_BITS, Coordinates, Judgement, Match, SourceOffset, Verdict
+from stream_dedup.core.model import (
+    OUTPUT_VERDICTS,
+    SIGNATURE_BITS,
+    Coordinates,
+    Judgement,
+    Match,
+    SourceOffset,
+    Verdict,
+)
 from stream_dedup.core.reasons import code_of
 from stream_dedup.core.rules import COPIES_LIMIT
 from stream_dedup.errors import CorruptError
@@ -104,7 +112,8 @@ _SHOWN = 40
 """Characters of a malformed header that an error shows."""
 _MOST_TOPICS = 1_024
 """Topic ids whose text is kept."""
-_VERDICT_TEXTS = {verdict: verdict.value.encode() for verdict in Verdict}
+_VERDICT_TEXTS = {verdict: verdict.value.encode() for verdict in OUTPUT_VERDICTS}
+_VERDICTS = {verdict.value: verdict for verdict in OUTPUT_VERDICTS}
 _REJECTION = Verdict.REJECTED
 """Python looks a member up by a function."""
 
@@ -199,7 +208,7 @@ def parse_headers(headers: Iterable[tuple[str, bytes | None]]) -> Stamp:
     try:
         topic, coordinates = _source(texts[SOURCE], texts[SOURCE_TOPIC_ID])
         stamp = Stamp(
-            verdict=Verdict(texts[VERDICT]),
+            verdict=_verdict(texts[VERDICT]),
             scheme=texts[SCHEME],
             fingerprint=_hex(texts[FINGERPRINT]) if FINGERPRINT in texts else None,
             topic=topic,
@@ -219,6 +228,13 @@ def parse_headers(headers: Iterable[tuple[str, bytes | None]]) -> Stamp:
         raise CorruptError(msg) from error
     _refuse_disagreement(stamp)
     return stamp
+
+
+def _verdict(text: str) -> Verdict:
+    if text not in _VERDICTS:
+        msg = f"{text[:_SHOWN]!r} is no verdict of an output"
+        raise ValueError(msg)
+    return _VERDICTS[text]
 
 
 def _refuse_disagreement(stamp: Stamp) -> None:

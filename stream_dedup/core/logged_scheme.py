@@ -19,6 +19,8 @@ from stream_dedup.core.model import (
     Widths,
 )
 
+DELETES = "deletes"
+"""The parameter of a scheme whose entries may be deletes."""
 _NO_SKETCH = ["", 0]
 
 
@@ -50,6 +52,11 @@ class Scheme:
     def form_bytes(self) -> int:
         """Bytes of the form at the end of a sketch: ``FORM_BYTES``, or 0 of a scheme without forms."""
         return FORM_BYTES if "form" in json.loads(self.parameters) else 0
+
+    @property
+    def deletes(self) -> bool:
+        """Whether its entries may be deletes, so that an index knows its entries by their ids."""
+        return _has_deletes(self.parameters)
 
     @property
     def sketch_values(self) -> int:
@@ -95,6 +102,11 @@ class Scheme:
 def _widths(parameters: str) -> Widths:
     given = json.loads(parameters)
     return Widths(given["tables"], given.get("sketch", _NO_SKETCH)[1])
+
+
+@cache
+def _has_deletes(parameters: str) -> bool:
+    return DELETES in json.loads(parameters)
 
 
 @cache

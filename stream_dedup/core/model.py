@@ -119,11 +119,17 @@ class Coordinates(NamedTuple):
 
 
 class Verdict(StrEnum):
-    """The outcome for an article."""
+    """The outcome for a record."""
 
     UNIQUE = "unique"
     DUPLICATE = "duplicate"
     REJECTED = "rejected"
+    DELETE = "delete"
+    """It withdraws an article, and leaves no output."""
+
+
+OUTPUT_VERDICTS = (Verdict.UNIQUE, Verdict.DUPLICATE, Verdict.REJECTED)
+"""Those that have an output."""
 
 
 class Status(IntEnum):
@@ -138,11 +144,14 @@ class Status(IntEnum):
     """Short text: the signature is made of its characters and words."""
     EXACT = 4
     """Text so short that only an equal text is near it: the signature is a hash of it, and its margins are 15."""
+    DELETE = 5
+    """No text: from its log position on the earlier entries with its id match nobody."""
 
 
 def signed(statuses: U8) -> NDArray[np.bool_]:
     """Return which entries have a signature; only these can be near others."""
     which: NDArray[np.bool_] = (statuses != Status.FEATURELESS) & (statuses != Status.REJECTED)
+    which &= statuses != Status.DELETE
     return which
 
 

@@ -26,7 +26,7 @@ from typing import Any, Literal
 import xxhash
 
 from stream_dedup import _native
-from stream_dedup.core.logged_scheme import Scheme
+from stream_dedup.core.logged_scheme import DELETES, Scheme
 from stream_dedup.core.model import (
     BLOCK_WIDTHS,
     FORM_BYTES,
@@ -44,6 +44,7 @@ Treat = Literal["keep", "drop", "token"]
 
 _STEPS = {
     "decode": "json-or-text/2",
+    "deletes": "by-id/1",
     "normalise": "nfkc-casefold-unicode14/1",
     "hash": "xxh3-128-seeds-2n-2n+1/1",
     "margins": "8-steps-of-4-bits/1",
@@ -168,7 +169,8 @@ class FingerprintSettings:
     made of the ``letters`` of the text, or of all ``characters``, addresses included. ``form``: whether it ends with
     the form of the text (``fingerprint.form``).
 
-    ``scope_field``: articles match only within one value of this field. ``seed`` changes the hash of every feature,
+    ``scope_field``: articles match only within one value of this field. ``deletes``: whether there are entries that
+    withdraw the articles with their id. ``seed`` changes the hash of every feature,
     ``tables`` is the number of block tables, ``block_bits`` the width of their keys.
     """
 
@@ -189,6 +191,7 @@ class FingerprintSettings:
     sketch_text: Literal["letters", "characters"] = "letters"
     form: bool = False
     scope_field: str | None = None
+    deletes: bool = False
     seed: int = 0
     tables: TableCount = TABLE_COUNTS[0]
     block_bits: BlockBits = BLOCK_WIDTHS[0]
@@ -289,6 +292,8 @@ def _input(settings: FingerprintSettings) -> dict[str, Any]:
         taken |= {"key_sentences": [_STEPS["key_sentences"], settings.key_sentences]}
     if settings.scope_field is not None:
         taken["scope_field"] = settings.scope_field
+    if settings.deletes:
+        taken[DELETES] = _STEPS[DELETES]
     return taken
 
 

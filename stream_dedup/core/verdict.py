@@ -30,6 +30,8 @@ def judge(status: Status, rules: Rules, near: NearEntries | None, reason: str) -
         near: the earlier entries that are near it; None if no entry is.
         reason: why the record was rejected, if it was.
     """
+    if status is Status.DELETE:
+        return Judgement(Verdict.DELETE)
     if status is Status.REJECTED:
         return Judgement(Verdict.REJECTED, reason=reason)
     if status is Status.FEATURELESS:

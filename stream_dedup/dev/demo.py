@@ -31,7 +31,7 @@ from stream_dedup.cli import exit_code_of
 from stream_dedup.cli.output import write_lines
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
-from stream_dedup.core.model import Verdict
+from stream_dedup.core.model import OUTPUT_VERDICTS, Verdict
 from stream_dedup.dev.process import PROGRAM, DevProcess
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.exit_codes import EXIT_OK, EXIT_UNAVAILABLE
@@ -127,7 +127,7 @@ def _through_kafka(brokers: str) -> int:
 def _flags(brokers: str, folder: Path) -> list[str]:
     name = f"sample-{uuid.uuid4().hex[:8]}"
     flags = ["--brokers", brokers, "--group", name, "--input", f"{name}-articles"]
-    for verdict in Verdict:
+    for verdict in OUTPUT_VERDICTS:
         flags += [f"--{verdict}", f"{name}-{verdict}"]
     flags += ["--index", str(folder / "index"), "--metrics", "127.0.0.1:0"]
     return [*flags, "--config", str(_settings(folder))]
@@ -141,7 +141,7 @@ def _settings(folder: Path) -> Path:
 
 def _config(flags: list[str]) -> Config:
     given = dict(zip(flags[::2], flags[1::2], strict=True))
-    topics: dict[str, Any] = {str(verdict): given[f"--{verdict}"] for verdict in Verdict}
+    topics: dict[str, Any] = {str(verdict): given[f"--{verdict}"] for verdict in OUTPUT_VERDICTS}
     topics["input"] = [given["--input"]]
     return load_config(
         Path(given["--config"]), {"kafka": {"brokers": given["--brokers"], "group": given["--group"]}, "topics": topics}
@@ -185,7 +185,7 @@ def _record(value: bytes | None) -> dict[str, Any]:
 
 def _summary(shown: list[ShownVerdict]) -> None:
     counts = Counter(one.verdict for one in shown)
-    numbers = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
+    numbers = ", ".join(f"{counts[verdict]} {verdict}" for verdict in OUTPUT_VERDICTS)
     write_lines("", f"{len(shown)} records: {numbers}.")
 
 

@@ -24,7 +24,7 @@ from stream_dedup.cli import exit_code_of
 from stream_dedup.cli.output import write_lines
 from stream_dedup.config.load import load_config
 from stream_dedup.config.serve_section import ServeConfig
-from stream_dedup.core.model import Verdict
+from stream_dedup.core.model import OUTPUT_VERDICTS
 from stream_dedup.dev.broker import NoMachineryError, find_broker
 from stream_dedup.dev.process import DevProcess
 from stream_dedup.dev.showing import Showing
@@ -84,7 +84,7 @@ def _run() -> None:
 
 def _settings(folder: Path, brokers: str) -> Path:
     name = f"demo-{uuid.uuid4().hex[:8]}"
-    topics = "".join(f'{verdict} = "{name}-{verdict}"\n' for verdict in Verdict)
+    topics = "".join(f'{verdict} = "{name}-{verdict}"\n' for verdict in OUTPUT_VERDICTS)
     path = folder / "demo.toml"
     path.write_text(
         f'[kafka]\nbrokers = "{brokers}"\ngroup = "{name}"\n'

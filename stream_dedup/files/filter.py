@@ -34,7 +34,7 @@ from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, LogRecord, Payload, encode, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.core.model import FILES_LOG_PREFIX, ROW_BITS, Judgement, LogOffset, Status, Verdict
+from stream_dedup.core.model import FILES_LOG_PREFIX, OUTPUT_VERDICTS, ROW_BITS, Judgement, LogOffset, Status, Verdict
 from stream_dedup.core.reasons import NOT_UTF8
 from stream_dedup.core.text.decode import RawRecord, has_text
 from stream_dedup.core.text.paths import FieldPath
@@ -180,7 +180,7 @@ def _check(config: Config, options: FilterOptions) -> None:
 
 
 def _check_outputs(options: FilterOptions) -> None:
-    outputs = [options.destinations().get(verdict) or STDOUT for verdict in Verdict]
+    outputs = [options.destinations().get(verdict) or STDOUT for verdict in OUTPUT_VERDICTS]
     refuse_inputs_as_outputs(outputs, (*options.inputs, *options.settings))
     if options.index is not None:
         refuse_outputs_inside(outputs, options.index)

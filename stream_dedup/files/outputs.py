@@ -26,7 +26,7 @@ from typing import Any
 
 import orjson
 
-from stream_dedup.core.model import Judgement, Verdict
+from stream_dedup.core.model import OUTPUT_VERDICTS, Judgement, Verdict
 from stream_dedup.files.lines import KEPT_BYTES, AnyLine, UnreadLine
 from stream_dedup.files.output_file import STDOUT, OutputTarget, output_to, unwritten
 
@@ -120,7 +120,7 @@ class Outputs:
 
     def __init__(self, paths: Mapping[Verdict, Path | None]) -> None:
         """Open nothing yet, so that ``discard`` knows a temporary file before it is created."""
-        outputs = {verdict: output_to(paths.get(verdict) or Path(STDOUT)) for verdict in Verdict}
+        outputs = {verdict: output_to(paths.get(verdict) or Path(STDOUT)) for verdict in OUTPUT_VERDICTS}
         # Verdicts with the same file share one output.
         self._outputs = {output.key: output for output in outputs.values()}
         self._of = {verdict: self._outputs[output.key] for verdict, output in outputs.items()}

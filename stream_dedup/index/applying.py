@@ -9,6 +9,9 @@ the index and in the batches before it that share the write. So nothing that is 
 batch can repeat another one of the same write. Every other record has a write of its own: a rules record, a trim or a
 withdrawal changes how the records after it are applied; a copy may make rules records void, and its originals are found
 by reading the source ranges. What is stored at the end is the same.
+
+A delete in a batch withdraws the entries with its id that are before it, those of the same write included, and is
+written with its batch: both are there, or neither.
 """
 
 from __future__ import annotations
@@ -22,13 +25,22 @@ import xxhash
 
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
 from stream_dedup.core.logged_scheme import Scheme
-from stream_dedup.core.model import BLOCK_BITS, DocNumber, LogOffset, SourceOffset, Widths
+from stream_dedup.core.model import BLOCK_BITS, DocNumber, LogOffset, SourceOffset, Widths, log_offset_of, row_of
 from stream_dedup.core.panics import naming_panics
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import DefectError, RefusedError, UserError
-from stream_dedup.index.layout import STATE, SourceKey, State, offset_key, row_type
-from stream_dedup.index.records import StoredRecords, Withdrawn, numbered_records, table_rows
+from stream_dedup.index.layout import STATE, RowArray, SourceKey, State, id_parts_before, offset_key, row_type
+from stream_dedup.index.records import (
+    EntryIds,
+    StoredRecord,
+    StoredRecords,
+    Withdrawn,
+    deletes_of,
+    id_hash,
+    numbered_records,
+    table_rows,
+)
 from stream_dedup.index.segments import Coverage, Uncovered
 from stream_dedup.index.settings import IndexSettings
 from stream_dedup.index.store import Store, WriteBatch
@@ -67,6 +79,7 @@ class Applied:
         self.rows = StoredRecords(store)
         self.coverage = Coverage(store, self.rows)
         self.withdrawn = Withdrawn(store)
+        self.ids = EntryIds(store, self.rows)
         self.trims = Trims(self.state, self.history, self.coverage, self.rows)
         self.doubt: str | None = None
         self._check_state()
@@ -259,21 +272,29 @@ class Applied:
         # Of a batch that was logged before, every entry, nothing is stored.
         written = [(row, each.ranges) for row, each in zip(stored, uncovered, strict=True) if each.ranges]
         rows = table_rows(stored)
+        withdrawn = self.withdrawn.added_by(self._deleted_by(stored, rows))
+        first = self.state.next_doc_number
         self._advance(together[-1][0])
+        self.state.withdrawn += len(withdrawn)
         self.state.newest = max(self.state.newest or 0, *(row.head.time_range[1] for row in stored))
         self.state.next_doc_number = DocNumber(self.state.next_doc_number + len(rows))
         self.state.articles += sum(row.head.original_count for row, _ in written)
-        # 1. One atomic write: the records, their rows and source ranges, void rules records, the applied position.
+        # 1. One atomic write: the records, their rows, ids and source ranges, the entries that their deletes withdraw,
+        # void rules records, the applied position.
         writes = self.store.batch()
         for row, ranges in written:
             self.rows.write_record(writes, row)
             self.coverage.write_ranges(writes, row, ranges)
         if len(rows):
             self.tables.rows.write_rows(writes, rows)
+        if self._takes_deletes:
+            self.ids.write(writes, first, rows)
+        self.withdrawn.write(writes, withdrawn)
         for mark in voided:
             mark.write(writes, void=True)
         self._write(writes)
         # 2. The same in memory.
+        self.withdrawn.add(withdrawn)
         for mark in voided:
             mark.void = True
         for row, ranges in written:
@@ -281,6 +302,25 @@ class Applied:
             self.rows.keep_decoded(row)
         if len(rows):
             self.tables.append_entries(rows)
+
+    @property
+    def _takes_deletes(self) -> bool:
+        return self.history.current is not None and self.history.current.scheme.deletes
+
+    def _deleted_by(self, stored: Sequence[StoredRecord], rows: RowArray) -> Iterator[tuple[int, int, int]]:
+        """Yield what the deletes of the next log records withdraw, as rows of ``Withdrawn.entries``."""
+        if not self._takes_deletes:
+            return
+        written, first = self.state.next_doc_number, self.state.first_doc_number
+        here = {record.offset: record.batch for record in stored}
+        for record, row in deletes_of(stored):
+            text, hidden_from = record.batch.id(row), int(record.doc_numbers[row])
+            for doc_number in self.ids.with_id(text, first, written):
+                yield doc_number, hidden_from, record.offset
+            alike = np.flatnonzero(rows["id_hash"][: hidden_from - written] == id_hash(text))
+            for at, position in zip(alike.tolist(), rows["position"][alike].tolist(), strict=True):
+                if here[log_offset_of(position)].id(row_of(position)) == text:
+                    yield written + at, hidden_from, record.offset
 
     def _voided_by(self, uncovered: Uncovered) -> list[Mark]:
         """Return the rules records that no trim may name from now on.
@@ -336,6 +376,7 @@ class Applied:
             writes.delete_range(offset_key(family, 0), offset_key(family, low_watermark))
         self.tables.put_drop(writes, self.state.first_doc_number)
         writes.delete_range(offset_key(b"H", 0), offset_key(b"H", self.state.first_doc_number))
+        writes.delete_range(*id_parts_before(self.state.first_doc_number))
         for mark in self.history.marks:
             if mark.offset < low_watermark:
                 writes.delete(offset_key(b"U", mark.offset))
@@ -353,7 +394,8 @@ class Applied:
     def _apply_withdrawal(self, record: LogRecord, withdrawal: Withdrawal) -> None:
         positions = np.array(withdrawal.positions, np.int64)
         doc_numbers = self.rows.doc_numbers_at(positions, self.state.low_watermark, record.offset)
-        added = self.withdrawn.added_by(doc_numbers, self.state.next_doc_number, record.offset)
+        hidden_from = self.state.next_doc_number
+        added = self.withdrawn.added_by((number, hidden_from, record.offset) for number in doc_numbers.tolist())
         self._advance(record)
         self.state.withdrawn += len(added)
         # 1. One atomic write: the withdrawn entries, the applied position.

@@ -15,6 +15,8 @@ their first byte:
     H number:8                         the entry of this document number was withdrawn: hidden from articles whose
                                        own number, or the next one if they have none, is at least this, i64; log
                                        offset of the withdrawal, i64
+    I part:2 id_hash:8 number:4        log position of the entry of this document number, i64: under a scheme with
+                                       deletes, which find the entries with an id
     U offset:8                         rules record that took force or restates, JSON
     W chunk:4                          rows from of_chunk * chunk to before the next chunk's (below)
     N                                  the rows after the last whole chunk
@@ -42,7 +44,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -52,7 +54,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64
-from stream_dedup.core.model import DocNumber, LogOffset, SourceOffset
+from stream_dedup.core.model import DocNumber, LogOffset, LogPosition, SourceOffset
 from stream_dedup.errors import CorruptError
 
 INDEX_FORMAT_VERSION = 7
@@ -98,6 +100,10 @@ _SEGMENT_KEY = struct.Struct(">c16sIQ")
 _FORGOTTEN_KEY = struct.Struct(">c16sI")
 _FORGOTTEN = struct.Struct("<q")
 _WITHDRAWN = struct.Struct("<qq")
+_ID_PART_BITS = 20
+"""Document numbers of one part of the ids: a trim deletes whole parts, and a look-up reads each part that is left."""
+_ID_KEY = struct.Struct(">cHQI")
+_ID_POSITION = struct.Struct("<q")
 
 
 @cache
@@ -295,6 +301,32 @@ def withdrawn_value(hidden_from: DocNumber, log_offset: LogOffset) -> bytes:
 def read_withdrawn(key: bytes, value: bytes) -> tuple[int, int, int]:
     """Document number of a withdrawn entry, the one from which on it is hidden, log offset of the withdrawal."""
     return offset_of(key), *_unpacked(_WITHDRAWN, value, "withdrawn entry")
+
+
+def id_pair(id_hash: int, doc_number: int, position: int) -> tuple[bytes, bytes]:
+    """Key and value of an entry by its id."""
+    return _ID_KEY.pack(b"I", doc_number >> _ID_PART_BITS, id_hash, doc_number), _ID_POSITION.pack(position)
+
+
+def read_id_pair(key: bytes, value: bytes) -> tuple[int, DocNumber, LogPosition]:
+    """Hash of an id, document number and log position of an entry that has it."""
+    _, part, id_hash, doc_number = _unpacked(_ID_KEY, key, "key of an id")
+    if doc_number >> _ID_PART_BITS != part:
+        msg = f"key of an id of part {part} names entry {doc_number}"
+        raise CorruptError(msg)
+    return id_hash, DocNumber(doc_number), LogPosition(*_unpacked(_ID_POSITION, value, "log position of an id"))
+
+
+def id_ranges(id_hash: int, first: DocNumber, after: DocNumber) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the first key, and the one behind the last, of an id in each part of these document numbers."""
+    for part in range(first >> _ID_PART_BITS, (after - 1 >> _ID_PART_BITS) + 1):
+        start = _ID_KEY.pack(b"I", part, id_hash, 0)
+        yield start, _ID_KEY.pack(b"I", part, id_hash, MAX_DOC_NUMBERS - 1) + b"\0"
+
+
+def id_parts_before(doc_number: DocNumber) -> tuple[bytes, bytes]:
+    """Keys of the parts that end before a document number: the first one, and the one behind the last."""
+    return b"I", _ID_KEY.pack(b"I", doc_number >> _ID_PART_BITS, 0, 0)
 
 
 def _unpacked(form: struct.Struct, raw: bytes, what: str) -> tuple[Any, ...]:

@@ -6,13 +6,16 @@ Entries that were withdrawn stay where they are. A withdrawal at a log offset hi
 article logged after it, and from no other. The document number that the next signed entry gets is therefore where the
 hiding begins: an article ends its past at its own document number (``Articles.before``), and an entry is hidden from it
 if the hiding begins at or before that number. Only the first withdrawal of an entry counts.
+
+A delete, an entry without a text, does the same to all entries with its id that are before it. An index whose scheme
+has deletes knows its entries by their ids (``EntryIds``).
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -22,7 +25,17 @@ import xxhash
 
 from stream_dedup.core.arrays import I64, U64, Bools
 from stream_dedup.core.entry import Batch, LogRecord, decode
-from stream_dedup.core.model import MAX_ROWS, ROW_BITS, DocNumber, LogOffset, signed
+from stream_dedup.core.model import (
+    MAX_ROWS,
+    ROW_BITS,
+    DocNumber,
+    LogOffset,
+    LogPosition,
+    Status,
+    log_offset_of,
+    row_of,
+    signed,
+)
 from stream_dedup.core.probes import sketch_words, words
 from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import RefusedError
@@ -230,6 +243,46 @@ class StoredRecords:
             return Head.decode(raw)
 
 
+class EntryIds:
+    """The entries that have a document number by their ids, in an index whose scheme has deletes."""
+
+    def __init__(self, store: Store, records: StoredRecords) -> None:
+        self._store = store
+        self._records = records
+
+    def write(self, batch: WriteBatch, first: DocNumber, rows: RowArray) -> None:
+        """Add the next entries, numbered from ``first`` on, to a batch of writes."""
+        for number, (own, position) in enumerate(zip(rows["id_hash"].tolist(), rows["position"].tolist(), strict=True)):
+            batch.put(*layout.id_pair(own, first + number, position))
+
+    def with_id(self, text: str, first: DocNumber, after: DocNumber) -> Iterator[DocNumber]:
+        """Yield the written entries from ``first`` to before ``after`` that have an id: equal hashes are not enough."""
+        for start, end in layout.id_ranges(id_hash(text), first, after):
+            for pair in self._store.scan(start, end):
+                with self._store.decoding("its ids"):
+                    _, doc_number, position = layout.read_id_pair(*pair)
+                if first <= doc_number < after:
+                    record = self._records.get(log_offset_of(position))
+                    if record.batch.id(row_of(position)) == text:
+                        yield doc_number
+
+    def all(self) -> Iterator[tuple[int, DocNumber, LogPosition]]:
+        """Yield hash, document number and log position of everything that is written."""
+        for pair in self._store.scan(b"I", b"J"):
+            with self._store.decoding("its ids"):
+                yield layout.read_id_pair(*pair)
+
+
+def deletes_of(records: Sequence[StoredRecord]) -> Iterator[tuple[StoredRecord, int]]:
+    """Yield the rows of the original deletes of log records."""
+    for record in records:
+        which = record.batch.statuses == Status.DELETE
+        if record.head.originals is not None:
+            which &= record.head.originals
+        for row in np.flatnonzero(which).tolist():
+            yield record, row
+
+
 class Withdrawn:
     """The withdrawn entries of an index that are not trimmed."""
 
@@ -241,10 +294,20 @@ class Withdrawn:
         self.entries: I64 = np.array(stored, np.int64).reshape(-1, 3)
         """By document number: the number, the one from which on it is hidden, the log offset of the withdrawal."""
 
-    def added_by(self, doc_numbers: I64, hidden_from: DocNumber, log_offset: LogOffset) -> I64:
-        """Return the entries that a withdrawal adds, as rows of ``entries``; those withdrawn before are not."""
-        new = np.setdiff1d(doc_numbers, self.entries[:, 0])
-        return np.stack((new, np.full_like(new, hidden_from), np.full_like(new, log_offset)), axis=1)
+    def added_by(self, found: Iterable[tuple[int, int, int]]) -> I64:
+        """Return the entries that withdrawals add, as rows of ``entries``; those withdrawn before are not.
+
+        ``found`` has such rows in the order of the log, and the first one of an entry counts.
+        """
+        first: dict[int, tuple[int, int, int]] = {}
+        for row in found:
+            first.setdefault(row[0], row)
+        added = np.array(sorted(first.values()), np.int64).reshape(-1, 3)
+        known = self.entries[:, 0]
+        at = np.searchsorted(known, added[:, 0])
+        is_known = at < len(known)
+        is_known[is_known] = known[at[is_known]] == added[is_known, 0]
+        return added[~is_known]
 
     def write(self, batch: WriteBatch, added: I64) -> None:
         """Add entries to a batch of writes; call ``add`` once it is written."""
@@ -253,8 +316,7 @@ class Withdrawn:
 
     def add(self, added: I64) -> None:
         """Add entries that were written."""
-        both = np.concatenate((self.entries, added))
-        self.entries = both[np.argsort(both[:, 0])]
+        self.entries = np.insert(self.entries, np.searchsorted(self.entries[:, 0], added[:, 0]), added, axis=0)
 
     @property
     def hidden(self) -> I64:

@@ -8,6 +8,7 @@ mixed entries, which depend on nothing but their content: 4 MiB for any size of 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -67,6 +68,7 @@ def _steps(applied: Applied) -> Iterator[int | str]:
         yield f"{doc_number} entries are numbered, not {state.next_doc_number}"
     yield from _check_coverage(rows, applied.coverage)
     yield from applied.withdrawn.problems(state.first_doc_number, state.next_doc_number)
+    yield from _check_ids(applied)
     for table in range(tables.count):
         yield from _check_table(applied, table, expected)
         yield state.next_offset - state.low_watermark + (table + 1) * _LISTS
@@ -123,6 +125,29 @@ def _check_coverage(rows: StoredRecords, coverage: Coverage) -> Iterator[str]:
         else:
             if segment.first < offsets[0] or segment.last > offsets[-1]:
                 yield f"{name} goes beyond log record {segment.log_offset}"
+
+
+def _check_ids(applied: Applied) -> Iterator[str]:
+    """Compare the ids with the rows, by count and sum as posting lists are."""
+    rules, state = applied.history.current, applied.state
+    if rules is None or not rules.scheme.deletes:
+        return
+    wanted = held = (0, 0)
+    for first, rows in applied.tables.rows.scan(state.first_doc_number):
+        numbers = np.arange(first, first + len(rows))
+        wanted = _with_ids(wanted, rows["id_hash"], numbers, rows["position"])
+    live = (pair for pair in applied.ids.all() if pair[1] >= state.first_doc_number)
+    while some := list(islice(live, _LISTS)):
+        hashes, doc_numbers, positions = zip(*some, strict=True)
+        held = _with_ids(held, np.array(hashes, np.uint64), np.array(doc_numbers), np.array(positions))
+    if held != wanted:
+        yield f"the ids of {held[0]} entries are not those of the {wanted[0]} in the log"
+
+
+def _with_ids(total: tuple[int, int], hashes: U64, numbers: I64, positions: I64) -> tuple[int, int]:
+    """Return count and sum with those of more ids."""
+    mixed = _mixed(_mixed(hashes, numbers), positions)
+    return total[0] + len(hashes), (total[1] + int(mixed.sum())) % (1 << 64)
 
 
 def _check_table(applied: Applied, table: int, expected: _Sums) -> Iterator[str]:

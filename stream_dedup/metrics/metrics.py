@@ -24,7 +24,7 @@ import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 from stream_dedup.core.arrays import F64, U8
-from stream_dedup.core.model import Judgement, Status, Verdict
+from stream_dedup.core.model import OUTPUT_VERDICTS, Judgement, Status, Verdict
 from stream_dedup.core.reasons import CODES, code_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.index import IndexStats
@@ -81,7 +81,7 @@ class Metrics:
     texts = Declaration(
         Counter,
         "articles",
-        "articles fingerprinted, by kind: long, short, exact (compared whole), featureless, rejected",
+        "articles fingerprinted, by kind: long, short, exact (compared whole), featureless, rejected; and deletes",
         "Mostly short texts where articles are expected: the wrong text field, or pages truncated at the source.",
         labels={"kind": KINDS},
     )
@@ -305,8 +305,9 @@ class Metrics:
     def count_verdicts(self, judgements: Sequence[Judgement]) -> None:
         """Count the verdicts of a committed batch, the codes of its rejections, and its matches."""
         unique, rejected = Verdict.UNIQUE, Verdict.REJECTED  # once a batch: Python looks a member up by a function
-        for verdict, count in Tally(judgement.verdict for judgement in judgements).items():
-            self.articles.labels(str(verdict)).inc(count)
+        verdicts = Tally(judgement.verdict for judgement in judgements)
+        for verdict in OUTPUT_VERDICTS:
+            self.articles.labels(str(verdict)).inc(verdicts[verdict])
         reasons = (judgement.reason or "" for judgement in judgements if judgement.verdict is rejected)
         for code, count in Tally(map(code_of, reasons)).items():
             self.rejected.labels(code).inc(count)

@@ -31,7 +31,10 @@ class ArticleSource(Protocol):
     """
 
     def join(self, topics: Sequence[str]) -> None:
-        """Ask to become a member of the group; ``poll`` makes it so. Topics that do not exist yet are waited for."""
+        """Ask to become a member of the group; ``poll`` makes it so. Topics that do not exist yet are waited for.
+
+        A later call replaces the topics: it ends the membership, and a poll brings the next one.
+        """
 
     def membership(self) -> Membership | None:
         """Return the present membership; None before the first and between a revocation and the next assignment.

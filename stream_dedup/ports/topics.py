@@ -11,8 +11,10 @@ from stream_dedup.ports.records import CommittedOffset, Partition, SourceRecord
 class GroupOffsets(Protocol):
     """Requests about the group's offsets and the topics, outside any membership. One thread each."""
 
-    def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
+    def topic_ids(self, names: Iterable[str] | None) -> dict[str, bytes]:
         """Return the present id of each of these topics that exists. May block for some seconds.
+
+        None: of every topic that this client may describe, but for the broker's own.
 
         Raises:
             PassingError: no broker answered.

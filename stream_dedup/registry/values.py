@@ -208,7 +208,7 @@ class RecordReader:
         if self._values is not None:
             value = self._values.read(record.value)
             if isinstance(value, Reason):
-                return Rejection(key_id(record), value.text)
+                return Rejection(key_id(record, self.format), value.text)
             record = record._replace(value=value)
         return decode(record, self.format)
 
@@ -223,7 +223,8 @@ class RecordReader:
             unread = {row: value.text for row, value in enumerate(read) if isinstance(value, Reason)}
             columns = maker(
                 [
-                    record._replace(value=None if isinstance(value, Reason) else value)
+                    # Rejected as no JSON, then for its own reason; a record without a value may be a delete.
+                    record._replace(value=b"" if isinstance(value, Reason) else value)
                     for record, value in zip(records, read, strict=True)
                 ]
             )

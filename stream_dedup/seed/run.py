@@ -186,7 +186,7 @@ def _seed(call: _SeedCall, tally: SeedTally, report: Callable[[], None], stage: 
         # 1
         refuse_lost_log(admin, config)
         is_there = topic not in refuse_wrong_topics(admin, config).missing
-        records = RecordReader(config, input_format_of(config), refuses_unknown=True)
+        records = RecordReader(config, input_format_of(config, deletes=True), refuses_unknown=True)
         maker = EntryMaker(fingerprint_settings_of(config), records.format)
         maker.fingerprinter.warm()
 

@@ -75,9 +75,10 @@ class SchemeFingerprinter:
             self._scheme = scheme
 
     def _start(self, scheme: Scheme, settings: FingerprintSettings) -> StartedFingerprinter:
-        maker = EntryMaker(settings, input_format_of(self._config))
+        fmt = input_format_of(self._config)
+        maker = EntryMaker(settings, fmt)
         maker.fingerprinter.warm()
-        make = SourceEntryMaker(maker, MAX_RECORD_BYTES, settings.widths)
+        make = SourceEntryMaker(maker, fmt, MAX_RECORD_BYTES, settings.widths)
         threads = FingerprintThreads(thread_count(self._config.serve.threads), make)
         return StartedFingerprinter(scheme, maker.fingerprinter, threads)
 

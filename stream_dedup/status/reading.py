@@ -30,7 +30,7 @@ from stream_dedup.broker.hanging_transactions import (
 from stream_dedup.broker.lost_log import FoundLog, find_log, offsets_without_log
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.rules_log import RulesHistory
-from stream_dedup.broker.topics import check_topics, topic_ids
+from stream_dedup.broker.topics import check_topics, topic_ids, with_matching_topics
 from stream_dedup.core.entry import LogRecord, Trim
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportProgress
@@ -73,7 +73,8 @@ class StatusReader:
             UserError: a right is missing.
             UnavailableError: the broker did not answer.
         """
-        config, admin = self._config, self._admin
+        admin = self._admin
+        config = self._ask("topics", lambda: with_matching_topics(admin, self._config))
         found = find_log(admin, config)
         log = self._read_log(found)
         # Before the members: the transaction of a worker that joins meanwhile does not seem to hang.
@@ -85,7 +86,7 @@ class StatusReader:
             group=config.kafka.group,
             group_state=state,
             members=members,
-            partitions=self._ask("partitions", lambda: self._partitions(members, opened)),
+            partitions=self._ask("partitions", lambda: self._partitions(config, members, opened)),
             log=log,
             out_of_sync=self._ask("replicas", lambda: out_of_sync(admin, _topics(config))),
             topic_problems=tuple(check_topics(admin, config)),
@@ -95,8 +96,10 @@ class StatusReader:
             silent_brokers=tuple(sorted({*opened.down, *opened.silent})),
         )
 
-    def _partitions(self, members: tuple[Member, ...], opened: OpenTransactions) -> tuple[PartitionState, ...]:
-        names = list(dict.fromkeys(self._config.topics.input))
+    def _partitions(
+        self, config: Config, members: tuple[Member, ...], opened: OpenTransactions
+    ) -> tuple[PartitionState, ...]:
+        names = list(dict.fromkeys(config.topics.input))
         # The committed offsets are read before the ends, which only grow: no lag is below 0.
         committed = committed_offsets(self._admin, self._config.kafka.group)
         ids = topic_ids(self._admin, names)

@@ -120,7 +120,7 @@ def _start(
         print(f"metrics: http://{server.address}/metrics", file=sys.stderr, flush=True)  # noqa: T201 - asked for by a port of 0
     wait_for_broker(config.kafka, stop.is_set)
     settings = fingerprint_settings_of(config)
-    reader = RecordReader(config, input_format_of(config), schemas)
+    reader = RecordReader(config, input_format_of(config, deletes=True), schemas)
     maker = EntryMaker(settings, reader.format)
     maker.fingerprinter.warm()
     opened = open_log(
@@ -139,7 +139,7 @@ def _start(
     ports = worker_ports(config, transactional_id, opened.log, opened.record_bytes)
     stack.callback(ports.offsets.close)
     stack.callback(ports.watch_offsets.close)
-    make = SourceEntryMaker(reader.entries(maker), opened.record_bytes, settings.widths)
+    make = SourceEntryMaker(reader.entries(maker), reader.format, opened.record_bytes, settings.widths)
     fingerprinter = stack.enter_context(FingerprintThreads(threads, make, metrics.fingerprinting))
     worker = Worker(
         WorkerParts(

@@ -17,6 +17,8 @@ committed offsets: articles before them have left, the others are polled again.
 A partition that was read past markers of transactions or aborted records, with nothing in flight, has a batch without
 records: its offset is committed in the same way, under the same membership, and no record is sent for it.
 
+A delete leaves no output: its offset is committed as that of any record.
+
 An article at whose log position the rules only observe goes to the topic of unique articles, whatever its verdict.
 """
 
@@ -198,8 +200,10 @@ class Committer:
 
     def _send(self, batch: JudgedBatch) -> None:
         now_ms = self._parts.clock.time_ms()
+        delete = Verdict.DELETE  # once a batch: Python looks a member up by a function
         for row, judgement in enumerate(batch.judgements):
-            self._parts.sink.send(self._output(batch, row, judgement, now_ms))
+            if judgement.verdict is not delete:
+                self._parts.sink.send(self._output(batch, row, judgement, now_ms))
 
     def _output(self, batch: JudgedBatch, row: int, judgement: Judgement, now_ms: int) -> Output:
         polled = batch.polled

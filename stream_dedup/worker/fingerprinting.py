@@ -13,15 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from stream_dedup.core.model import Widths
+    from stream_dedup.core.text.decode import InputFormat
     from stream_dedup.ports import SourceRecord
 
 
 class SourceEntryMaker:
     """Makes log entries from source records; a record that no output topic can hold is rejected unread. Any thread."""
 
-    def __init__(self, make: Callable[[Sequence[RawRecord]], Columns], record_bytes: int, widths: Widths) -> None:
+    def __init__(
+        self, make: Callable[[Sequence[RawRecord]], Columns], fmt: InputFormat, record_bytes: int, widths: Widths
+    ) -> None:
         """Reject records larger than ``record_bytes``; ``widths`` are those of the columns that ``make`` returns."""
         self._make = make
+        self._format = fmt
         self._record_bytes = record_bytes
         self._widths = widths
 
@@ -33,7 +37,7 @@ class SourceEntryMaker:
             return self._make(raw)
         return Columns.concat(
             [
-                self._make([record]) if reason is None else rejected_columns(record, reason, self._widths)
+                self._make([record]) if reason is None else rejected_columns(record, self._format, reason, self._widths)
                 for record, reason in zip(raw, reasons, strict=True)
             ]
         )

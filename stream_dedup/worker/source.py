@@ -2,7 +2,8 @@
 
 A partition is *settled* when its start offset is known and it has begun (``start_offsets``). Each poll, in order:
 
-    1  poll the client, which takes part in the group meanwhile
+    1  join with the topics that patterns match, where these are others now, and poll the client, which takes part in
+       the group meanwhile
     2  end the assignment if its membership is no longer the present one, or if one of its topics was made again;
        the records of this poll are dropped
     3  once an ended assignment has let go of everything: begin the next one, with every partition held
@@ -71,7 +72,7 @@ class BatchSource:
     ) -> None:
         """``known`` is what the log says of the source."""
         self._kafka = config.kafka
-        self._topics = config.topics.input
+        self._topics: tuple[str, ...] = ()
         self._client = client
         self._clock = clock
         self._watch = watch
@@ -84,9 +85,10 @@ class BatchSource:
         self.begun = 0
         """Number of assignments begun."""
 
-    def join(self) -> None:
-        """Join the group; a later poll receives an assignment."""
-        self._client.join(self._topics)
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that it reads, by their names."""
+        return self._topics
 
     def poll(self, wait_s: float) -> list[PolledBatch]:
         """Return the next batches, at most one for each partition; each is counted as in flight.
@@ -95,8 +97,12 @@ class BatchSource:
             RefusedError: committed offsets are lost, or the next records are deleted or cannot be read.
             UserError: the broker does not let this client read the topics or join the group.
         """
-        self._pause()
         # 1
+        self._join()
+        if not self._topics:
+            self._clock.sleep(wait_s)
+            return []
+        self._pause()
         records = self._fetch(wait_s)
         # 2, 3
         assignment = self._followed()
@@ -148,6 +154,15 @@ class BatchSource:
     def close(self) -> None:
         """Leave the group."""
         self._client.close()
+
+    def _join(self) -> None:
+        """Join the group; join again where patterns match other topics. Without any, the last ones are waited for."""
+        topics = self._watch.topics
+        if topics and topics != self._topics:
+            self._topics = topics
+            self._client.join(topics)
+        elif not self._topics and self._watch.latest_ids:
+            self._warn_once("no topic matches topics.input; waiting for one to be made")
 
     def _pause(self) -> None:
         """Pause the partitions that have enough in flight, and resume the others; the membership continues."""

@@ -5,6 +5,8 @@ appended only after a look-up that began after its poll saw the same id.
 
 The thread looks up the ids on request, and every ``LOOK_UP_INTERVAL_S`` without one: so the worker also notices in
 time that the broker is away while nothing is in flight.
+
+Where input topics are named by patterns, it also looks which topics these match, every ``MATCH_INTERVAL_S``.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
+from stream_dedup.config.effective import with_input_topics
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.ports import PassingError, RefusedByBrokerError
 
@@ -26,6 +29,9 @@ log = logging.getLogger(__name__)
 
 LOOK_UP_INTERVAL_S = 2.0
 """Seconds between two look-ups without a request."""
+MATCH_INTERVAL_S = 10.0
+"""Seconds between two looks which topics match: a new one is to be read within 30 s, and each look reads the names of
+all topics of the cluster."""
 LOOK_UP_RETRY_S = 0.2
 """Pause in seconds after a look-up that failed, and between two looks at the answer of a request."""
 
@@ -54,7 +60,8 @@ class TopicWatch:
         self._clock = clock
         self._log_topic = config.log_topic
         self._log_id = log_id
-        self._names = [*config.topics.input, config.log_topic]
+        self._topics = () if config.topics.patterns else tuple(config.topics.input)
+        self._match_at = float("-inf")
         self._lock = threading.Lock()
         self._requested = clock.event()
         self._requested.set()
@@ -64,6 +71,11 @@ class TopicWatch:
         self._begun_at = self._looked_up_at = float("-inf")
         """When the last look-up began, and the last one that was answered."""
         self._failing_since: float | None = None
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The input topics by their names: those that match as of the last look, none before the first."""
+        return self._topics
 
     @property
     def latest_ids(self) -> dict[str, bytes]:
@@ -130,12 +142,14 @@ class TopicWatch:
         with self._lock:
             self._begun_at = began
         try:
-            ids = self._offsets.topic_ids(self._names)
+            self._match(began)
+            ids = self._offsets.topic_ids([*self._topics, self._log_topic])
         except PassingError as error:
             self._note_failure(error)
             return
         except RefusedByBrokerError as error:
-            msg = f"topics {', '.join(self._names)}: this client may not describe them: {error}"
+            names = [*self._config.topics.input, self._log_topic]
+            msg = f"topics {', '.join(names)}: this client may not describe them: {error}"
             raise UserError(msg) from error
         if ids.get(self._log_topic) not in (self._log_id, None):
             msg = (
@@ -151,6 +165,15 @@ class TopicWatch:
             self._failing_since = None
         self._answered.set()
         self._wake()
+
+    def _match(self, now: float) -> None:
+        """Look which topics match, where that is not known or not lately."""
+        if self._config.topics.patterns and now >= self._match_at:
+            config = with_input_topics(self._config, lambda: self._offsets.topic_ids(None))
+            if tuple(config.topics.input) != self._topics:
+                log.info("input topics: %s", ", ".join(config.topics.input) or "none yet")
+            self._topics = tuple(config.topics.input)
+            self._match_at = now + MATCH_INTERVAL_S
 
     def _note_failure(self, error: PassingError) -> None:
         log.debug("topic ids: %r", error)

@@ -24,6 +24,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stream_dedup.config.effective import with_input_topics
 from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.errors import UserError
 from stream_dedup.ports import CommittedOffset, Partition, PassingError, RefusedByBrokerError
@@ -141,7 +142,8 @@ class Trimmer:
         """Return the earliest log time of articles whose output is not committed, or that are logged later."""
         committed = self._offsets.committed()
         earliest = min(self._index.state.newest or 0, self._clock.time_ms()) - self._allowance_ms
-        ids = self._offsets.topic_ids(self._config.topics.input)
+        config = with_input_topics(self._config, lambda: self._offsets.topic_ids(None))
+        ids = self._offsets.topic_ids(config.topics.input)
         unnamed = {at: known for at, known in committed.items() if at.topic not in ids}
         for topic_id, number, offset in self._perhaps_of(unnamed, frozenset(ids.values())):
             owed = self._index.trims.owed_since((topic_id, number), offset)

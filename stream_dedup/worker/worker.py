@@ -121,6 +121,8 @@ class Worker:
         self._threads: list[Thread] = []
         self._next_second = 0.0
         self._begun = 0
+        self._topics: set[str] = set()
+        """Those that have a lag."""
 
     def _make_committer(self) -> Committer:
         parts = self._parts
@@ -202,8 +204,6 @@ class Worker:
         self._start("engine", lambda: self._repeat("engine", self._engine_round))
         self._start("committer", lambda: self._repeat("committer", self._committer.step))
         try:
-            with self._guard_polling():
-                self._source.join()
             while not self._parts.stop.is_set():
                 self._round()
             self._drain()
@@ -341,5 +341,8 @@ class Worker:
         metrics.inflight_batches.set(self._assignments.batches - self._engine.held)
         metrics.up_to_date.set(1 if self.ready else 0)
         lags = self._source.lag()
-        for topic in self._parts.config.topics.input:  # 0 of a topic of which it holds nothing any more
+        for topic in self._topics - set(self._source.topics):
+            metrics.source_lag.remove(topic)
+        self._topics = set(self._source.topics)
+        for topic in self._topics:  # 0 of a topic of which it holds nothing any more
             metrics.source_lag.labels(topic).set(lags.get(topic, 0))

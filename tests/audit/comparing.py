@@ -58,6 +58,8 @@ def outputs_of(log: PlainLog, omitted: OmittedValue | None = None) -> list[Outpu
     """What a worker without faults writes for this log, where nothing is observed only."""
     found = []
     for index, judgement in log.judgements():
+        if judgement.verdict is Verdict.DELETE:
+            continue
         coordinates = log.coordinates(index)
         headers = output_headers(
             judgement,

@@ -27,7 +27,7 @@ from tests.audit.comparing import (
     with_values,
     without_header,
 )
-from tests.logs import REJECTED, SCHEME, TOPIC, Entry, LogOfTest, at, batch, entries_batch, rules
+from tests.logs import REJECTED, SCHEME, TOPIC, Entry, LogOfTest, at, batch, delete_of, entries_batch, rules
 
 
 def test_nothing_is_wrong() -> None:
@@ -273,3 +273,36 @@ def test_tombstone(value: bytes | None, wrong: dict[str, int]) -> None:
     log = made.plain()
     output = outputs_of(log)[0]._replace(key=None, value=value)
     assert counts(report(log, [output], scope(committed={SOURCE_0: 1}))) == wrong
+
+
+def article_and_delete() -> LogOfTest:
+    """An article, its delete, and another article that is equal to it."""
+    log = LogOfTest()
+    log.add(rules())
+    entries = [Entry(A << 192, "0" * 64, id="x"), delete_of("x"), Entry(A << 192, "0" * 64)]
+    log.add(with_values(entries_batch([0, 1, 2], entries)))
+    return log
+
+
+def test_a_delete_is_owed_no_output() -> None:
+    """It is counted, committed or not, and neither missing nor pending."""
+    log = article_and_delete().plain()
+    outputs = outputs_of(log)
+    assert [output.topic for output in outputs] == ["unique", "unique"]
+    assert counts(report(log, outputs)) == {"deletes": 1}
+    assert counts(report(log, outputs[:1], scope(committed={SOURCE_0: 1}))) == {"deletes": 1, "pending": 1}
+
+
+@pytest.mark.parametrize("sample", [None, 0])
+def test_a_delete_with_an_output_is_wrong(sample: int | None) -> None:
+    """Whether its verdict was recomputed or not, and whatever its output says."""
+    log = article_and_delete().plain()
+    first, second = outputs_of(log)
+    source = log.coordinates(1)
+    headers = output_headers(Judgement(Verdict.UNIQUE), 0, SCHEME.id, "articles", source, 1234, omitted=None)
+    extra = OutputRecord("unique", 0, 1, 5000, b"key", value_of(1), headers)
+    found = report(log, [first, extra, second], sample=sample)
+    assert counts(found) == {"wrong": 1}
+    assert found.examples["wrong"] == [
+        "unique-0-1: articles-0-1: status one with an output, should be a delete, which has none"
+    ]

@@ -18,7 +18,7 @@ from stream_dedup.core.fingerprint.entry_maker import EntryMaker, rejected_colum
 from stream_dedup.core.headers import OmittedValue, output_headers
 from stream_dedup.core.model import Judgement, Status, Verdict, Widths
 from stream_dedup.core.reasons import DEFECT
-from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.core.text_column import Texts
 from stream_dedup.threads import FingerprintThreads
 from tests.audit.comparing import SOURCE_0, TOPICS, OutputRecord, counts, scope
@@ -168,7 +168,7 @@ def defect(batch: Batch) -> Batch:
     """The first entry, rejected because the core panicked."""
     record = RECORDS[0]
     raw = RawRecord(record.key, record.value, "articles-0-0")
-    columns = Columns.concat([rejected_columns(raw, DEFECT, Widths()), entries(RECORDS[1:])])
+    columns = Columns.concat([rejected_columns(raw, InputFormat(), DEFECT, Widths()), entries(RECORDS[1:])])
     return make_batch(columns, batch.topic_id, batch.topic, batch.partition, batch.offsets)
 
 

@@ -15,6 +15,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.core.entry import Batch, Payload
 from stream_dedup.core.fingerprint.entry_maker import checksum
 from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Status
+from stream_dedup.core.text.decode import InputFormat
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.ports import Partition
 from stream_dedup.registry.values import Schemas
@@ -56,7 +57,7 @@ class Log:
             )
             for offset, value in records
         }
-        return reject(self.waiting, found, self.schemas, lambda *_: None)
+        return reject(self.waiting, found, self.schemas, InputFormat(), lambda *_: None)
 
     def batches(self) -> list[Batch]:
         records = self.waiting.read_all(lambda *_: None)

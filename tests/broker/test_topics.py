@@ -24,6 +24,7 @@ from stream_dedup.broker.topics import (
     create_topics,
     ensure_topics,
     topic_ids,
+    with_matching_topics,
 )
 from stream_dedup.cli import run
 from stream_dedup.config.model import Config
@@ -326,3 +327,18 @@ def test_command_refuses_a_wrong_topic(
     admin.create_topics([config.log_topic], wait_for_metadata=True)
     assert run(["topics", "create", *flags]) == EXIT_USER
     assert "kafka-configs.sh" in capsys.readouterr().err
+
+
+def test_topics_that_match_are_checked_and_none_is_made(config: Config, admin: KafkaAdminClient) -> None:
+    """Outputs and log are made, and are no input topics, though they match; outputs hold what matching topics do."""
+    name = config.topics.input[0]
+    outputs = {role: f"{name}-{role}" for role in ("unique", "duplicate", "rejected")}
+    named = with_topics(config, input=[f"^{name}"], **outputs)
+    assert sorted(create_topics(admin, named)) == sorted([config.log_topic, *outputs.values()])
+    assert with_matching_topics(admin, named).topics.input == []
+    assert check_topics(admin, named) == []
+    admin.create_topics({f"{name}-a": {"configs": {MESSAGE_BYTES: "20000000"}}}, wait_for_metadata=True)
+    assert with_matching_topics(admin, named).topics.input == [f"{name}-a"]
+    problems = check_topics(admin, named)
+    assert [problem.topic for problem in problems] == list(outputs.values())
+    assert f"topic {name}-a takes records of up to 20000000 bytes" in str(problems[0])

@@ -12,7 +12,7 @@ from stream_dedup.broker.withdrawals import Wanted, WithdrawnId, withdraw, withd
 from stream_dedup.config.load import load_config
 from stream_dedup.core.entry import Batch, Payload, Withdrawal
 from stream_dedup.core.model import LogOffset, Status, log_position
-from tests.logs import OTHER_TOPIC, TOPIC, Entry, entries_batch, rules
+from tests.logs import OTHER_TOPIC, TOPIC, Entry, delete_of, entries_batch, rules
 from tests.memory.world import MemoryWorld
 
 ARTICLE, REJECTED_ENTRY = Entry(7), Entry(0, status=Status.REJECTED)
@@ -141,3 +141,36 @@ def test_the_list_passes_over_positions_without_an_entry(log: Log) -> None:
 def test_an_id_is_known_if_an_article_has_it() -> None:
     """Withdrawn now or before."""
     assert [WithdrawnId("a", now, before).is_known for now, before in ((1, 0), (0, 1), (0, 0))] == [True, True, False]
+
+
+def deletes(first: int, *ids: str, topic: str = "articles", topic_id: bytes = TOPIC) -> Batch:
+    """A batch of deletes of these ids."""
+    return entries_batch(
+        range(first, first + len(ids)), [delete_of(one) for one in ids], topic=topic, topic_id=topic_id
+    )
+
+
+def test_what_a_delete_has_withdrawn_is_not_withdrawn_again(log: Log) -> None:
+    """Of any topic, before it, and not by a copy of it; the list names the log offset of the first."""
+    log.add(articles(0, "a", "b"), deletes(0, "a", "b", topic="other", topic_id=OTHER_TOPIC), articles(2, "a"))
+    log.add(deletes(0, "a", topic="other", topic_id=OTHER_TOPIC))
+    assert log.listed() == [("a", "articles", 0, 2), ("b", "articles", 1, 2)]
+    assert log.withdraw("a", "b", topic="articles") == [("a", 1, 1), ("b", 0, 1)]
+    assert log.withdrawals() == [(3,)]
+    log.add(deletes(3, "a"))
+    assert log.listed() == [("a", "articles", 0, 2), ("b", "articles", 1, 2), ("a", "articles", 2, 5)]
+
+
+def test_a_delete_that_comes_in_between(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts as a withdrawal of this call: the article is withdrawn, by whichever came first."""
+    log.add(articles(0, "a"))
+    append, coming = log.waiting.append_now, [deletes(1, "a")]
+
+    def append_late(payload: Payload) -> LogOffset:
+        if coming:
+            append(coming.pop(0))
+        return append(payload)
+
+    monkeypatch.setattr(log.waiting, "append_now", append_late)
+    assert log.withdraw("a") == [("a", 1, 0)]
+    assert log.listed() == [("a", "articles", 0, 2)]

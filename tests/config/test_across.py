@@ -185,6 +185,26 @@ def test_far_and_its_number_take_each_other(tmp_path: Path, given: str, missing:
         ),
         ("[input]\ntext_field = ''\n", "input.text_field = ''", "at character 1: a field without a name"),
         ("[input]\nfields = { a = 1, 'b[' = 2 }\n", "input.fields", "field 'b[', at character 2: a [ without a ]"),
+        ("[input]\ndelete_field = 'op'\n", "input.delete_field, input.deletes", "no record is a delete"),
+        (
+            "[input]\ndeletes = 'withdraw'\ndelete_id_field = 'before.id'\n",
+            "input.delete_id_field, input.delete_field",
+            "set input.delete_field, or remove input.delete_id_field",
+        ),
+        (
+            "[input]\ndeletes = 'withdraw'\ndelete_value = 'REMOVE'\n",
+            "input.delete_value, input.delete_field",
+            "no field has the operation",
+        ),
+        (
+            "[input]\nformat = 'text'\ndeletes = 'withdraw'\ndelete_field = 'op'\n",
+            "input.delete_field, input.format",
+            "plain text has no fields",
+        ),
+        ("[input]\nkey_field = 'ids[]'\n", "input.key_field = 'ids[]'", "at character 4: all elements are several"),
+        ("[topics]\ninput = ['^a(']\n", "topics.input", "not a regular expression: missing )"),
+        ("[topics]\ninput = ['a*']\n", "topics.input", "not a topic name"),
+        ("[topics]\nunique = '^a'\n", "topics.unique", "not a topic name"),
         ("[features]\ntables = 5\n", "features.tables", "4, 8 or 16"),
         ("[features]\nblock_bits = 18\n", "features.block_bits", "16, 20 or 24"),
         (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from stream_dedup.config.effective import (
     index_settings_of,
     input_format_of,
     rules_of,
+    with_input_topics,
 )
 from stream_dedup.config.load import load_config
 from stream_dedup.core.rules import Rules
@@ -72,6 +73,7 @@ def test_what_only_the_verdict_depends_on_is_not_in_the_scheme(section: str, key
     ("section", "keys"),
     [
         ("input", {"scope_field": "site"}),
+        ("input", {"deletes": "withdraw"}),
         ("input", {"fields": {"title": 3, "text": 1}}),
         ("input", {"html_fields": ["text"]}),
         ("input", {"markup": "html"}),
@@ -113,6 +115,29 @@ def test_what_the_core_is_given_is_what_the_sections_say() -> None:
     assert (fmt.id_field, fmt.text_fields, fmt.scope_field) == ("url", ("title", "body"), "site")
     assert (settings.field_weights, settings.html, settings.scope_field) == ((3, 1), (False, True), "site")
     assert settings.long.features.top_k == 50
+
+
+def test_deletes_are_those_of_source_topics() -> None:
+    """What a command or a request is given is a text; the scheme is that of the log, and the key that of any record."""
+    given = {
+        "deletes": "withdraw",
+        "key_field": "id",
+        "delete_field": "payload.op",
+        "delete_value": "REMOVE",
+        "delete_id_field": "payload.before.id",
+    }
+    config = load_config(None, {"input": given}, {})
+    taken = InputFormat(
+        key_field="id",
+        deletes=True,
+        delete_field="payload.op",
+        delete_value="REMOVE",
+        delete_id_field="payload.before.id",
+    )
+    assert input_format_of(config, deletes=True) == taken
+    assert input_format_of(config) == replace(taken, deletes=False)
+    assert fingerprint_settings_of(config).deletes
+    assert input_format_of(load_config(None, {}, {}), deletes=True) == InputFormat()
 
 
 def test_fields_may_be_paths_from_every_source(tmp_path: Path) -> None:
@@ -158,3 +183,54 @@ def test_defaults_are_those_of_the_index_and_of_the_records() -> None:
     config = load_config(None, {}, {})
     assert index_settings_of(config) == IndexSettings()
     assert input_format_of(config) == InputFormat()
+
+
+EXISTING = (
+    *("news.daily", "news.weekly", "News", "articles", "articles-unique", "articles-duplicate", "articles-rejected"),
+    *(
+        "articles-groups",
+        "articles.fingerprints",
+        "articles2.fingerprints",
+        "__consumer_offsets",
+        "__transaction_state",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (["articles"], ["articles"]),
+        (["^news[.]"], ["news.daily", "news.weekly"]),
+        (["^news[.]daily$"], ["news.daily"]),
+        (["^[Nn]ews"], ["News", "news.daily", "news.weekly"]),
+        (["^.*weekly"], ["news.weekly"]),
+        (["^weekly"], []),
+        (["^articles"], ["articles"]),
+        (["^"], ["News", "articles", "news.daily", "news.weekly"]),
+        (["^__", "^.*[.]fingerprints"], []),
+        (["missing", "^news", "^.*daily"], ["missing", "news.daily", "news.weekly"]),
+        (["news.weekly", "^news"], ["news.weekly", "news.daily"]),
+        (["articles2.fingerprints", "^art"], ["articles2.fingerprints", "articles"]),
+    ],
+)
+def test_the_input_topics_are_those_that_match(given: list[str], found: list[str]) -> None:
+    """Named ones first, each once. A pattern matches no topic of the program, whatever it is called, nor of Kafka."""
+    topics = {
+        "input": given,
+        "unique": "articles-unique",
+        "duplicate": "articles-duplicate",
+        "rejected": "articles-rejected",
+        "groups": "articles-groups",
+    }
+    config = load_config(None, {"kafka": {"group": "articles"}, "topics": topics}, {})
+    asked = []
+
+    def known() -> tuple[str, ...]:
+        asked.append(EXISTING)
+        return EXISTING
+
+    made = with_input_topics(config, known)
+    assert made.topics.input == found
+    assert made.topics.model_copy(update={"input": given}) == config.topics
+    assert bool(asked) == bool(config.topics.patterns)

@@ -17,6 +17,21 @@ def test_the_ids_of_the_topics_that_exist(world: World, group: Group) -> None:
     assert found == {group.topic: group.topic_id}
 
 
+def test_the_ids_of_all_topics(world: World, group: Group) -> None:
+    """Those of a topic of articles and of a log are among them; the broker's own are not, and nor is a deleted one."""
+    gone = world.name("gone")
+    world.make_topic(gone)
+    ports = group.member()
+    join(world, ports.source, [group.partition])  # the broker has a topic of offsets now
+    world.delete_topic(gone)
+    found = ports.offsets.topic_ids(None)
+    assert found[group.topic] == group.topic_id
+    assert world.log_topic(group.name) in found
+    assert gone not in found
+    assert not [name for name in found if name.startswith("__")]
+    assert ports.offsets.topic_ids([]) == {}
+
+
 def test_a_topic_that_is_made_again_has_another_id_and_begins_at_0(world: World, group: Group) -> None:
     world.write(group.partition, [b"0", b"1"])
     world.delete_records(group.partition, 1)

@@ -108,6 +108,36 @@ def test_members_of_different_topics_are_given_what_they_read(world: World, make
     assert set(partitions[2:]) < of_new.partitions
 
 
+def test_joining_again_replaces_the_topics(world: World, make_group: Callable[..., Group]) -> None:
+    """The membership ends at once, and the next one has the partitions of the new topics, of which all are held.
+
+    The other member goes on with its own topic. What was read before is read again only from where it begins.
+    """
+    group, added = make_group(), world.name("added")
+    added_id = world.make_topic(added)
+    one, other, partition = group.member().source, group.member().source, Partition(added, 0)
+    join(world, one, [group.partition])
+    one.begin(group.partition, start_at(0, group.topic_id))
+    world.write(group.partition, [b"0", b"1"])
+    assert values(read(world, one, 2)) == [b"0", b"1"]
+    one.join([group.topic, added])
+    assert one.membership() is None
+    with pytest.raises(NotAMemberError):
+        one.begin(group.partition, start_at(0, group.topic_id))
+    wait_for_members(world, [one], [group.partition, partition])
+    world.write(group.partition, [b"2"])
+    world.write(partition, [b"3"])
+    assert is_quiet(one)
+    one.begin(group.partition, start_at(2, group.topic_id))
+    one.begin(partition, start_at(0, added_id))
+    assert sorted(values(read(world, one, 2)), key=str) == [b"2", b"3"]
+    other.join([group.topic])
+    wait_for_members(world, [one, other], [group.partition, partition])
+    one.join([added])
+    of_one, of_other = wait_for_members(world, [one, other], [group.partition, partition])
+    assert [list(each.partitions) for each in (of_one, of_other)] == [[partition], [group.partition]]
+
+
 def test_a_revocation_ends_the_membership_before_the_next_begins(
     world: World, make_group: Callable[..., Group]
 ) -> None:

@@ -282,7 +282,7 @@ def with_byte(raw: bytes, at: int, value: int) -> bytes:
         (with_byte(encode(made()), TABLE_AT + 1 + 3 * 7, 99), "column of kind 99, .* reads kinds 1 to 9"),
         (with_byte(encode(made()), TABLE_AT + 1, 2), "columns do not rise by kind: 2, 2, 3"),
         (with_byte(encode(made()), TABLE_AT + 1 + 3 * 5 + 1, 40), "margins have 40 bytes an entry: must be one of"),
-        (encode(made(statuses=[0, 5, 1])), "unknown status 5"),
+        (encode(made(statuses=[0, 6, 1])), "unknown status 6"),
         (encode(made(offsets=[3, 3, 4])), "offsets do not rise"),
         (encode(made(offsets=[3, 2, 4])), "offsets do not rise"),
     ],

@@ -23,6 +23,7 @@ RULES = Rules(SCHEME)
         (Status.FEATURELESS, None, UNIQUE, Judgement(Verdict.UNIQUE)),
         (Status.FEATURELESS, None, REJECTED, Judgement(Verdict.REJECTED, reason=FEATURELESS_REASON)),
         (Status.REJECTED, None, UNIQUE, Judgement(Verdict.REJECTED, reason="why")),
+        (Status.DELETE, None, REJECTED, Judgement(Verdict.DELETE)),
     ],
 )
 def test_verdict(status: Status, near: NearEntries | None, featureless: str, expected: Judgement) -> None:

@@ -18,6 +18,9 @@ FORMATS = (
     InputFormat(id_field="text", scope_field="site"),
     InputFormat(scope_field="text"),
     InputFormat(kind="text"),
+    InputFormat(kind="text", deletes=True),
+    InputFormat(key_field="x.id", deletes=True, delete_field="text", delete_value="d", delete_id_field="x[0]"),
+    InputFormat(scope_field="site", key_field="id", deletes=True, delete_field="x.id", delete_value="true"),
     InputFormat(id_field="x.id", text_field="x[].text", scope_field="x[1].id"),
     InputFormat(id_field="x[0]", fields=("text", "x.text", "x[]", "x[][].title", "title[0].x"), scope_field="id.x.id"),
     InputFormat(id_field="a\\.b", text_field="x.x.a\\.b", scope_field="\\[0\\]"),
@@ -28,7 +31,23 @@ NESTING = 512
 _SIGNS = '{}[]:,"\\ \n\t\r-+.eE0123456789tfnulraseNIy/\x00\x1f\x7f\x0b\ufeff\u2028é中😀'
 _BROKEN_BYTES = (b"\xff", b"\xc0\xaf", b"\xed\xa0\xbd", b"\xf4\x90\x80\x80", b"\xe4\xb8")
 _SIGN_BYTES = [*(sign.encode() for sign in _SIGNS), *_BROKEN_BYTES]
-_PLAIN = ("a", "中文", "é", "😀", " ", "\u3000", "\u200b", "\x7f", "\u2028", "\ufeff", "/", "'", "word " * 9, "一" * 40)
+_PLAIN = (
+    "a",
+    "d",
+    "中文",
+    "é",
+    "😀",
+    " ",
+    "\u3000",
+    "\u200b",
+    "\x7f",
+    "\u2028",
+    "\ufeff",
+    "/",
+    "'",
+    "word " * 9,
+    "一" * 40,
+)
 _RAW_CONTROLS = ("\n", "\t", "\x00", "\x1f")
 
 
@@ -79,7 +98,14 @@ class ValueFuzzer:
 
     def _key(self) -> bytes | None:
         size = self._random.choice((0, 0, 3, 128, 170, 171, 512, 513, 600))
-        kinds = (self._random.randbytes(size), b"k" * size, "键".encode() * (size // 3), None, b"\xe4\xb8k\xed\xa0\xbd")
+        kinds = (
+            self._random.randbytes(size),
+            b"k" * size,
+            "键".encode() * (size // 3),
+            None,
+            b"\xe4\xb8k\xed\xa0\xbd",
+            self._value(),
+        )
         return self._random.choice(kinds)
 
     def _one_in(self, count: int) -> bool:

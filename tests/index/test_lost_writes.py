@@ -16,7 +16,7 @@ from stream_dedup.index import IndexSettings, LogIndex, log_index
 from stream_dedup.index.layout import RUNS, read_json
 from tests.amount import FULL
 from tests.index.checks import finish_merges
-from tests.logs import SCHEME
+from tests.logs import DELETING_SCHEME
 from tests.random_logs import stepwise_log
 from tests.simulation.memory_store import Change, MemoryBatch, MemoryDisk, MemoryStore, Until
 
@@ -45,8 +45,8 @@ class Recorded:
 
 
 def the_log() -> list[LogRecord]:
-    """Batches, rules that are restated, trims that drop whole runs and parts of runs, withdrawals."""
-    writer = stepwise_log(5, centres=8, most_rows=8)
+    """Batches with deletes, rules that are restated, trims that drop whole runs and parts of runs, withdrawals."""
+    writer = stepwise_log(5, centres=8, most_rows=8, deletes=True)
     writer.append_rules(distance=5, window_ms=WINDOW)
     for part in range(6):
         for _ in range(60 if part == LARGE else 8):
@@ -75,7 +75,7 @@ def latest(index: LogIndex, records: list[LogRecord]) -> I64:
 
 
 def opened(path: Path) -> LogIndex:
-    return LogIndex.open(path, scheme=SCHEME, settings=SETTINGS)
+    return LogIndex.open(path, scheme=DELETING_SCHEME, settings=SETTINGS)
 
 
 def runs_by_family() -> list[set[int]]:
@@ -142,6 +142,8 @@ def test_the_writes_are_of_every_kind(recorded: Recorded) -> None:
         FAMILIES.get(key[:1]) for changes in recorded.writes for key, value in changes if type(value) is not bytes
     )
     assert min(counts[name] for name in FAMILIES.values()) > 20
+    kinds = [{key[:1] for key, _ in changes} for changes in recorded.writes]
+    assert sum({b"E", b"H", b"I"} <= kind for kind in kinds) > 5  # a batch, its ids and what its deletes withdraw
     assert deleted["chunks"] == deleted["directories"] > 20
     alone = [changes for changes in recorded.writes if {key[:1] for key, _ in changes} == {b"C"}]
     assert len(alone) > 20

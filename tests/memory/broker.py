@@ -101,9 +101,9 @@ class Cluster:
             raise PassingError(msg)
         return topic.partitions[name.number]
 
-    def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Return the ids of those topics that exist."""
-        return {name: self.topics[name].id for name in names if name in self.topics}
+    def topic_ids(self, names: Iterable[str] | None) -> dict[str, bytes]:
+        """Return the ids of those topics that exist; None: of all."""
+        return {name: self.topics[name].id for name in (self.topics if names is None else names) if name in self.topics}
 
     # Records.
 

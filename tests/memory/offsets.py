@@ -23,7 +23,7 @@ class MemoryOffsets:
         self._group = cluster.group(group)
 
     @hooked("offsets.topic_ids")
-    def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
+    def topic_ids(self, names: Iterable[str] | None) -> dict[str, bytes]:
         return self._cluster.topic_ids(names)
 
     @hooked("offsets.committed")

@@ -55,6 +55,7 @@ class MemorySource:
         self._settings = settings
         self._group = cluster.group(settings.group)
         self._topics: tuple[str, ...] = ()
+        self._is_to_join = False
         self._member: Member | None = None
         self._membership: Membership | None = None
         self._reading: dict[Partition, _Reading] = {}
@@ -65,7 +66,8 @@ class MemorySource:
 
     @hooked("source.join")
     def join(self, topics: Sequence[str]) -> None:
-        self._topics = tuple(topics)
+        self._topics, self._is_to_join = tuple(topics), True
+        self._give_up()
 
     @hooked("source.membership")
     def membership(self) -> Membership | None:
@@ -163,7 +165,9 @@ class MemorySource:
         member, group = self._member, self._group
         if member is not None:
             member.polled_at = self._cluster.runtime.now()
-        if member is None or not group.is_member(member) or (group.rebalancing and not member.joined):
+            member.topics = self._topics
+        joins, self._is_to_join = self._is_to_join, False
+        if joins or member is None or not group.is_member(member) or (group.rebalancing and not member.joined):
             self._give_up()
             self._member = member = group.join(member, self._make_member)
         if group.rebalancing:

@@ -151,11 +151,12 @@ def test_a_batch_counts_what_its_articles_count(metrics: Metrics) -> None:
         Judgement(Verdict.UNIQUE, match=match(3, 0.99)),
         Judgement(Verdict.DUPLICATE, match=match(45, 0.9)),
         Judgement(Verdict.REJECTED, reason="invalid JSON"),
+        Judgement(Verdict.DELETE),
     ]
     metrics.count_verdicts(judged)
     value = metrics.registry.get_sample_value
     by_verdict = {name: value("stream_dedup_articles_total", {"verdict": name}) for name in Verdict}
-    assert by_verdict == {"unique": 3, "duplicate": 1, "rejected": 1}
+    assert by_verdict == {"unique": 3, "duplicate": 1, "rejected": 1, "delete": None}
     assert value("stream_dedup_updates_total") == 1
     assert value("stream_dedup_match_distance_count") == 2
     assert value("stream_dedup_match_distance_sum") == 48
@@ -232,9 +233,9 @@ def test_candidates_are_counted_per_lookup(metrics: Metrics) -> None:
 
 def test_texts_are_counted_by_kind(metrics: Metrics) -> None:
     """Each kind that a log entry can say, whether it came or not."""
-    metrics.count_texts(np.array([Status.LONG, Status.SHORT, Status.SHORT, Status.REJECTED], np.uint8))
+    metrics.count_texts(np.array([Status.LONG, Status.SHORT, Status.SHORT, Status.REJECTED, Status.DELETE], np.uint8))
     samples = {sample.labels["kind"]: sample.value for sample in _samples(metrics, "stream_dedup_texts_total")}
-    assert samples == {"long": 1, "featureless": 0, "rejected": 1, "short": 2, "exact": 0}
+    assert samples == {"long": 1, "featureless": 0, "rejected": 1, "short": 2, "exact": 0, "delete": 1}
 
 
 def test_identity_has_one_value(metrics: Metrics) -> None:

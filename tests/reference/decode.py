@@ -15,6 +15,8 @@ from decimal import Decimal
 from typing import Any, NamedTuple, NoReturn
 
 from stream_dedup.core.reasons import (
+    DELETE,
+    DELETE_WITHOUT_ID,
     EMPTY_TEXT,
     LONG_ID,
     NO_TEXT,
@@ -56,9 +58,10 @@ class NoNumber(NamedTuple):
 
 def decode(record: RawRecord, fmt: InputFormat) -> Article | Rejection:
     """Decode one record."""
-    fallback = key_id(record)
+    key = _key_name(record.key, fmt)
+    fallback = key or record.fallback_id
     if record.value is None:
-        return Rejection(fallback, TOMBSTONE)
+        return _delete(key, record) if fmt.deletes else Rejection(fallback, TOMBSTONE)
     if len(record.value) > fmt.max_bytes:
         return Rejection(fallback, TOO_LONG.format(size=len(record.value), limit=fmt.max_bytes))
     if fmt.kind == "text":
@@ -66,17 +69,17 @@ def decode(record: RawRecord, fmt: InputFormat) -> Article | Rejection:
     obj = parse_object(record.value)
     if isinstance(obj, str):
         return Rejection(fallback, obj)
+    if fmt.deletes and fmt.delete_field is not None and fmt.delete_value in _written_at(obj, fmt.delete_field):
+        own_id = _own_id(obj, fmt.delete_id_field or fmt.id_field)
+        return Rejection(fallback, own_id.reason) if isinstance(own_id, Rejection) else _delete(own_id or key, record)
     return decode_object(obj, fallback, fmt)
 
 
 def decode_object(obj: dict[str, Any], fallback_id: str, fmt: InputFormat) -> Article | Rejection:
     """Decode one parsed JSON object."""
-    own_id = _name_at(obj, fmt.id_field, NOT_ID)
+    own_id = _own_id(obj, fmt.id_field)
     if isinstance(own_id, Rejection):
         return Rejection(fallback_id, own_id.reason)
-    size = len((own_id or "").encode("utf-8", "backslashreplace"))
-    if size > MAX_ID_BYTES:
-        return Rejection(fallback_id, LONG_ID.format(size=size, limit=MAX_ID_BYTES))
     article_id = own_id or fallback_id
     texts = _texts_of(obj, fmt)
     if isinstance(texts, Rejection):
@@ -170,12 +173,31 @@ def depth_of(value: bytes) -> int:
     return deepest
 
 
-def key_id(record: RawRecord) -> str:
-    """Return the id of a record without an id field: its key, or the fallback if the key is missing or too long."""
-    if not record.key:
-        return record.fallback_id
-    key = record.key.decode("utf-8", "backslashreplace")
-    return key if 0 < len(key.encode()) <= MAX_ID_BYTES else record.fallback_id
+def _key_name(key: bytes | None, fmt: InputFormat) -> str | None:
+    """Return the id of a record without an id field: its key, or what its key has in a field; None if it has none."""
+    if fmt.key_field is None:
+        name = (key or b"").decode("utf-8", "backslashreplace")
+        return name if 0 < len(name.encode()) <= MAX_ID_BYTES else None
+    obj = "" if key is None else parse_object(key)
+    own_id = None if isinstance(obj, str) else _own_id(obj, fmt.key_field)
+    return None if isinstance(own_id, Rejection) else own_id
+
+
+def _own_id(obj: dict[str, Any], field: str) -> str | Rejection | None:
+    """Return the id in a field, None where there is nothing, or a rejection of which only the reason is used."""
+    own_id = _name_at(obj, field, NOT_ID)
+    size = len(own_id.encode("utf-8", "backslashreplace")) if isinstance(own_id, str) else 0
+    return Rejection("", LONG_ID.format(size=size, limit=MAX_ID_BYTES)) if size > MAX_ID_BYTES else own_id
+
+
+def _written_at(obj: dict[str, Any], field: str) -> list[str]:
+    """Return what a field is as text, as a number is written, or true or false; nothing where it is something else."""
+    value = next(values_at(obj, steps_of(field)), None)
+    return [str(value).lower()] if isinstance(value, bool) else [str(value)] if isinstance(value, str) else []
+
+
+def _delete(own_id: str | None, record: RawRecord) -> Rejection:
+    return Rejection(record.fallback_id, DELETE_WITHOUT_ID) if own_id is None else Rejection(own_id, DELETE)
 
 
 def _decode_text(value: bytes, article_id: str) -> Article | Rejection:

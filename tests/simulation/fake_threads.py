@@ -5,7 +5,8 @@ The value of an article is text:
     story.variant.serial    for example ``7.1.42``
 
 Articles of one story are near: their signatures differ in as many bits as their variants. Those of different stories
-are far. The serial number makes each value another one. A value that begins with ``!`` cannot be read.
+are far. The serial number makes each value another one. A value that begins with ``!`` cannot be read, and a record
+without one is a delete where there are deletes.
 """
 
 from __future__ import annotations
@@ -33,8 +34,14 @@ def value_of(story: int, variant: int, serial: int, *, readable: bool = True) ->
     return f"{'' if readable else '!'}{story}.{variant}.{serial}".encode()
 
 
-def columns_of(records: Sequence[RawRecord], widths: Widths) -> Columns:
+def is_delete(key: bytes | None, value: bytes | None) -> bool:
+    """Return whether a record is a delete, where there are deletes."""
+    return value is None and bool(key)
+
+
+def columns_of(records: Sequence[RawRecord], widths: Widths, *, deletes: bool = False) -> Columns:
     """Return the entries of these records."""
+    deleted = [deletes and is_delete(record.key, record.value) for record in records]
     readable = [record.value is not None and not record.value.startswith(b"!") for record in records]
     empty = bytes(SIGNATURE_BYTES)
     signatures = [_signature(record.value) if good else empty for record, good in zip(records, readable, strict=True)]
@@ -42,13 +49,16 @@ def columns_of(records: Sequence[RawRecord], widths: Widths) -> Columns:
     margins[readable] = 0xFF
     return Columns.of(
         checksums=np.array([checksum(record.value) for record in records], np.uint64),
-        statuses=[Status.LONG if good else Status.REJECTED for good in readable],
+        statuses=[
+            Status.LONG if good else Status.DELETE if gone else Status.REJECTED
+            for good, gone in zip(readable, deleted, strict=True)
+        ],
         groups=np.zeros(len(records), np.uint64),
         signatures=np.frombuffer(b"".join(signatures), np.uint8).reshape(len(records), -1),
         margins=margins,
         sketches=np.array([_sketch(record.value, widths.sketch_bytes) for record in records]),
         ids=[(record.key or record.fallback_id.encode()).decode() for record in records],
-        reasons=["" if good else UNREADABLE for good in readable],
+        reasons=["" if good or gone else UNREADABLE for good, gone in zip(readable, deleted, strict=True)],
     )
 
 

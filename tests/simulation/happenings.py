@@ -12,9 +12,10 @@ from stream_dedup.config.effective import rules_of
 from stream_dedup.ports import Partition
 from stream_dedup.worker.steps import Step, TrimStep
 from tests.memory.partition import Message
+from tests.simulation.fake_threads import value_of
 from tests.simulation.memory_store import MemoryStore
 from tests.simulation.operator import apply_rules, seed, withdraw
-from tests.simulation.plan import Event, Kind
+from tests.simulation.plan import IDS, Event, Kind
 from tests.simulation.world import GROUP, OUTPUTS, RESTART_S, Mended, SimulatedWorld, Slot
 
 STALLED = (
@@ -168,7 +169,7 @@ def _remake(world: SimulatedWorld, event: Event) -> None:
 def rewrite(world: SimulatedWorld, number: int, count: int) -> None:
     """Write other articles to a topic that was made again: as many at first as it had, or fewer."""
     name = world.inputs[number]
-    for partition in range(world.plan.topics[number]):
+    for partition in range(world.partitions[number]):
         log = world.cluster.partition(Partition(name, partition))
         for serial in range(count % 7):
             value = f"{serial % 3}.0.{1000 * len(world.topics) + serial}".encode()
@@ -271,6 +272,28 @@ def _withdraw(world: SimulatedWorld, event: Event) -> None:
     withdraw(world, Random(event.choice))
 
 
+def _delete(world: SimulatedWorld, event: Event) -> None:
+    """Delete an id, or two, in whichever partition; every other time an article comes with it, and again behind it."""
+    number = event.target % len(world.inputs)
+    topic = world.cluster.topics.get(world.inputs[number])
+    if topic is None:
+        return
+    log, serial = topic.partitions[event.choice % len(topic.partitions)], 10_000 + event.choice
+    for at in range(1 + (event.amount > 3)):
+        key = f"id{(event.choice // 8 + at) % IDS}".encode()
+        article = value_of(event.choice % 5, at, serial)
+        for value in (article, None, article) if event.choice // 64 % 2 else (None,):
+            world.cluster.append(log, Message(key, value, (), world.cluster.time_ms()))
+
+
+def _new_topic(world: SimulatedWorld, event: Event) -> None:
+    """Make another input topic, with articles from its beginning."""
+    number = len(world.partitions)
+    world.partitions.append(1 + event.choice % 3)
+    world.make_input(number)
+    rewrite(world, number, 1 + event.choice)
+
+
 EFFECTS: dict[Kind, Callable[[SimulatedWorld, Event], None]] = {
     Kind.CRASH: _crash,
     Kind.CRASH_AT_STEP: _crash_at_step,
@@ -292,4 +315,6 @@ EFFECTS: dict[Kind, Callable[[SimulatedWorld, Event], None]] = {
     Kind.WORKER_CLOCK: _worker_clock,
     Kind.SEED: _seed,
     Kind.WITHDRAW: _withdraw,
+    Kind.DELETE: _delete,
+    Kind.NEW_TOPIC: _new_topic,
 }

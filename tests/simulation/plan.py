@@ -18,6 +18,8 @@ LENGTH_S = 12.0
 """Virtual seconds in which articles are written and events happen."""
 SESSION_S = 3.0
 """``kafka.session_timeout_s`` of every worker."""
+IDS = 6
+"""Ids that several articles of a schedule have."""
 TRANSACTION_S = 5.0
 """``kafka.transaction_timeout_s`` of every worker."""
 
@@ -45,6 +47,8 @@ class Kind(StrEnum):
     WORKER_CLOCK = "worker-clock"
     SEED = "seed"
     WITHDRAW = "withdraw"
+    DELETE = "delete"
+    NEW_TOPIC = "new-topic"
 
 
 USUAL = {
@@ -136,6 +140,12 @@ ARCHIVE_SEEDS = (7, (1, 5))
 """The others mean what they meant before there were archives, and so do the seeds that docs/simulation.md names."""
 
 
+DELETE_SEEDS = (7, (2, 6))
+"""In two of every seven seeds records without a value are deletes, and these seeds have some more of them."""
+PATTERN_SEEDS = (7, (3,))
+"""In one of every seven seeds the input topics are named by a pattern, which matches all topics, and more are made."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that happens: when, to which of the workers, nodes or topics, and how much of it."""
@@ -182,6 +192,10 @@ class Plan:
     """Keys of ``match`` in the configuration."""
     features: dict[str, Any]
     """Keys of ``features`` in the configuration."""
+    deletes: bool
+    """Whether a record without a value is a delete."""
+    pattern: bool
+    """Whether a pattern names the input topics."""
     worker: dict[str, Any]
     """Keys of ``worker`` in the configuration."""
     switching: float
@@ -218,6 +232,8 @@ def plan_of(seed: int) -> Plan:
         window_s=window_s,
         rules=_rules(rng, window_s) | _bounds(seed),
         features={"block_bits": Random(f"keys {seed}").choice((16, 16, 20, 24))},
+        deletes=_is_of(seed, DELETE_SEEDS),
+        pattern=_is_of(seed, PATTERN_SEEDS),
         worker={"batch_records": rng.choice((1, 3, 10)), "max_inflight_batches": rng.choice((1, 4, 32))},
         switching=rng.choice((0.05, 0.3, 1.0)),
         slow=rng.choice((0.0, 0.001, 0.01)),
@@ -225,7 +241,7 @@ def plan_of(seed: int) -> Plan:
         delivery_s=rng.choice((0.0, 0.05, 0.5)),
         real_store=seed % 10 == 0,
         writes=_writes(rng, topics),
-        events=_events(rng, theme, workers, len(topics)) + _archive_events(seed),
+        events=_events(rng, theme, workers, len(topics)) + _more_events(seed, len(topics)),
     )
 
 
@@ -258,7 +274,7 @@ def _writes(rng: Random, topics: tuple[int, ...]) -> tuple[Write, ...]:
         for _ in range(rng.choice((1, 1, 2, 4))):
             serial += 1
             value = value_of(rng.randrange(stories), rng.randrange(3), serial, readable=rng.random() > 0.08)
-            key = f"id{rng.randrange(6)}".encode() if rng.random() < 0.5 else None
+            key = f"id{rng.randrange(IDS)}".encode() if rng.random() < 0.5 else None
             values.append((key, None if rng.random() < 0.02 else value))
         outcome = rng.choice(("plain", "plain", "plain", "committed", "aborted"))
         at = rng.random() ** skew * LENGTH_S
@@ -273,15 +289,27 @@ def _events(rng: Random, theme: Theme, workers: int, topics: int) -> tuple[Event
     return tuple(sorted(events, key=lambda event: event.at))
 
 
-def _archive_events(seed: int) -> tuple[Event, ...]:
-    every, chosen = ARCHIVE_SEEDS
-    if seed % every not in chosen:
-        return ()
-    rng = Random(f"archives {seed}")
-    return tuple(_event(rng, rng.choice(ARCHIVES), 1, 1) for _ in range(rng.randint(2, 6)))
+def _more_events(seed: int, topics: int) -> tuple[Event, ...]:
+    """Return the events of the kinds that only some seeds have, each from a generator of its own."""
+    if _is_of(seed, ARCHIVE_SEEDS):
+        rng = Random(f"archives {seed}")
+        return tuple(_event(rng, rng.choice(ARCHIVES), 1, 1) for _ in range(rng.randint(2, 6)))
+    if _is_of(seed, DELETE_SEEDS):
+        rng = Random(f"deletes {seed}")
+        return tuple(_event(rng, Kind.DELETE, 1, topics) for _ in range(rng.randint(4, 12)))
+    if _is_of(seed, PATTERN_SEEDS):
+        rng = Random(f"patterns {seed}")
+        kinds = (Kind.NEW_TOPIC, Kind.NEW_TOPIC, Kind.REMAKE)
+        return tuple(_event(rng, rng.choice(kinds), 1, topics) for _ in range(rng.randint(1, 4)))
+    return ()
+
+
+def _is_of(seed: int, seeds: tuple[int, tuple[int, ...]]) -> bool:
+    every, chosen = seeds
+    return seed % every in chosen
 
 
 def _event(rng: Random, kind: Kind, workers: int, topics: int) -> Event:
-    many = topics if kind in {Kind.REMAKE, Kind.RETAIN_SOURCE} else workers
+    many = topics if kind in {Kind.REMAKE, Kind.RETAIN_SOURCE, Kind.DELETE} else workers
     amount = rng.choice((0.2, 1.0, 3.0, 10.0)) * (0.5 + rng.random())
     return Event(0.3 + rng.random() * LENGTH_S, kind, rng.randrange(many), amount, rng.randrange(1 << 16))

@@ -6,7 +6,7 @@ A plant patches the program (or, where the rule is the adapter's, the memory ada
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from random import Random
@@ -15,26 +15,30 @@ from unittest.mock import patch
 
 import numpy as np
 
+from stream_dedup.config.effective import with_input_topics
+from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, LogRecord, Trim
-from stream_dedup.core.model import DocNumber, LogOffset, SourceOffset
+from stream_dedup.core.model import Judgement, LogOffset, SourceOffset, Status, Verdict
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.query import Near, Query
+from stream_dedup.index import applying
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.judge import Accept, Judge, _JudgedArticles
-from stream_dedup.index.layout import SourceKey
-from stream_dedup.index.records import Withdrawn
+from stream_dedup.index.layout import RowArray, SourceKey
+from stream_dedup.index.records import StoredRecord, Withdrawn
 from stream_dedup.index.segments import Coverage
 from stream_dedup.index.store import Store
 from stream_dedup.index.tables import Tables
 from stream_dedup.index.trims import TrimEffect, Trims
 from stream_dedup.ports import CommittedOffset, Partition, PassingError, PortError
-from stream_dedup.worker import opening
+from stream_dedup.worker import opening, topic_watch
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState
 from stream_dedup.worker.batches import JudgedBatch
 from stream_dedup.worker.committer import Committer
 from stream_dedup.worker.engine import Engine
 from stream_dedup.worker.source import BatchSource
+from stream_dedup.worker.topic_watch import TopicWatch
 from stream_dedup.worker.trimmer import Trimmer
 from tests.memory.group import Group
 from tests.memory.sink import MemorySink
@@ -165,12 +169,46 @@ def _effect_anywhere(self: Trims, trim: Trim) -> TrimEffect:
 
 _load = Coverage.load
 _added_by = Withdrawn.added_by
+_match = TopicWatch._match
+_deleted_by = Applied._deleted_by
+_send = Committer._send
 _apply_batch = Applied._apply_batch
 
 
-def _hidden_from_all(self: Withdrawn, doc_numbers: I64, _hidden_from: DocNumber, log_offset: LogOffset) -> I64:
+def _hidden_from_all(self: Withdrawn, found: Iterable[tuple[int, int, int]]) -> I64:
     """Hide what is withdrawn from the articles logged before, too, where they are judged later."""
-    return _added_by(self, doc_numbers, DocNumber(0), log_offset)
+    return _added_by(self, ((doc_number, 0, log_offset) for doc_number, _, log_offset in found))
+
+
+def _matched_once(self: TopicWatch, now: float) -> None:
+    """Look which topics match before the first answer only."""
+    if not self.topics:
+        _match(self, now)
+
+
+def _with_an_output(config: Config, known: Callable[[], Iterable[str]]) -> Config:
+    """Let patterns match the topic of duplicates, too."""
+    found = with_input_topics(config, known)
+    names = [*found.topics.input, *([config.topics.duplicate] if config.topics.patterns else [])]
+    return found.model_copy(update={"topics": found.topics.model_copy(update={"input": names})})
+
+
+def _deletes_and_copies(records: Sequence[StoredRecord]) -> Iterator[tuple[StoredRecord, int]]:
+    """Take the copies of deletes for deletes."""
+    for record in records:
+        for row in np.flatnonzero(record.batch.statuses == Status.DELETE).tolist():
+            yield record, row
+
+
+def _delete_sent(self: Committer, batch: JudgedBatch) -> None:
+    """Send an output for a delete, as of a unique article."""
+    judged = [Judgement(Verdict.UNIQUE) if one.verdict is Verdict.DELETE else one for one in batch.judgements]
+    _send(self, replace(batch, judgements=judged))
+
+
+def _deleted_before(self: Applied, stored: Sequence[StoredRecord], rows: RowArray) -> Iterator[tuple[int, int, int]]:
+    """Withdraw nothing that is in the same write as the delete."""
+    return _deleted_by(self, stored, rows[:0])
 
 
 def _withdrawn_of_nothing(self: Withdrawn, _store: Store) -> None:
@@ -378,6 +416,31 @@ PLANTS = (
         "withdrawal lost by a restart",
         "a worker that was started again matches what was withdrawn",
         _patched((Withdrawn, "__init__", _withdrawn_of_nothing), (Applied, "_check_state", _nothing)),
+    ),
+    Plant(
+        "patterns matched once",
+        "a topic that is made later is never read",
+        _patched((TopicWatch, "_match", _matched_once)),
+    ),
+    Plant(
+        "an output matches",
+        "a pattern takes an output topic for one of articles",
+        lambda: patch.object(topic_watch, "with_input_topics", _with_an_output),
+    ),
+    Plant(
+        "deleted again by a copy",
+        "a delete that two workers logged withdraws what was logged between the two",
+        lambda: patch.object(applying, "deletes_of", _deletes_and_copies),
+    ),
+    Plant(
+        "only what was written before is deleted",
+        "whether a delete withdraws an article depends on which records share a write",
+        _patched((applying.Applied, "_deleted_by", _deleted_before)),
+    ),
+    Plant(
+        "deletes have outputs",
+        "a delete leaves as an article does",
+        _patched((Committer, "_send", _delete_sent)),
     ),
     Plant(
         "seeded articles passed over",

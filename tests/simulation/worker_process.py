@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.config.effective import rules_of
+from stream_dedup.config.effective import input_format_of, rules_of
 from stream_dedup.config.model import Config
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UnavailableError
 from stream_dedup.index import LogIndex
 from stream_dedup.metrics.metrics import Metrics
@@ -96,7 +98,11 @@ class WorkerProcess:
         self._index = opened.index
         name = worker_id(config.index.path, config.kafka.group)
         widths = rules_of(config).scheme.widths
-        make = SourceEntryMaker(lambda records: columns_of(records, widths), opened.record_bytes, widths)
+
+        def entries(records: Sequence[RawRecord]) -> Columns:
+            return columns_of(records, widths, deletes=self._plan.deletes)
+
+        make = SourceEntryMaker(entries, input_format_of(config, deletes=True), opened.record_bytes, widths)
         threads: Any = FakeThreads(self._later, self._fingerprint_s, make)
         self.worker = Worker(
             WorkerParts(

@@ -76,6 +76,8 @@ class SimulatedWorld:
     scheduler: Scheduler = field(init=False)
     cluster: Cluster = field(init=False)
     slots: list[Slot] = field(init=False)
+    partitions: list[int] = field(init=False)
+    """Partitions of each input topic."""
     topics: list[Topic] = field(default_factory=list)
     """Every input topic that there ever was."""
     mended: list[Mended] = field(default_factory=list)
@@ -90,6 +92,7 @@ class SimulatedWorld:
         self.scheduler = Scheduler(rng, switching=plan.switching)
         timings = Timings(marker_s=lambda: rng.random() * plan.marker_s, metadata_s=lambda: rng.random() * 2)
         self.cluster = Cluster(self.scheduler, plan.nodes, timings)
+        self.partitions = list(plan.topics)
         for number in range(len(plan.topics)):
             self.make_input(number)
         for name in OUTPUTS:
@@ -116,12 +119,12 @@ class SimulatedWorld:
     @property
     def inputs(self) -> list[str]:
         """Names of the input topics."""
-        return [f"articles{number}" for number in range(len(self.plan.topics))]
+        return [f"articles{number}" for number in range(len(self.partitions))]
 
     def make_input(self, number: int) -> None:
         """Make an input topic."""
         name = self.inputs[number]
-        self.cluster.make_topic(name, self.plan.topics[number])
+        self.cluster.make_topic(name, self.partitions[number])
         self.topics.append(self.cluster.topics[name])
 
     def note(self, text: str) -> None:
@@ -298,9 +301,10 @@ class SimulatedWorld:
                 "transaction_timeout_s": TRANSACTION_S,
                 "broker_wait_s": 20,
             },
-            "topics": {"input": self.inputs},
+            "topics": {"input": ["^"] if self.plan.pattern else self.inputs},
             "match": self.plan.rules,
             "features": self.plan.features,
+            "input": {"deletes": "withdraw" if self.plan.deletes else "reject"},
             "worker": {"clock_allowance_s": CLOCK_ALLOWANCE_S, "shutdown_s": 20, **self.plan.worker},
             "index": {"path": str(self.root / f"worker{number}"), "memory_mib": 0, "fold_entries": FOLD_ENTRIES},
         }

@@ -22,6 +22,8 @@ def quiet_plan(workers: int = 1, partitions: int = 1) -> Plan:
         window_s=None,
         rules={"profile": "simhash"},
         features={},
+        deletes=False,
+        pattern=False,
         worker={"batch_records": 10, "max_inflight_batches": 4},
         switching=0.3,
         slow=0.0,

@@ -60,7 +60,6 @@ class Reader:
         )
         self.left = stack.enter_context(ExitStack())
         self.left.callback(self.source.close)
-        self.source.join()
 
     def poll(self) -> None:
         polled = self.source.poll(POLL_S)

@@ -34,6 +34,7 @@ from stream_dedup.worker.watchdog import Watchdog
 from tests.worker.clocks import ManualClock
 
 AT, TOPIC_ID = Partition("articles", 0), b"t" * 16
+UNIQUE, DELETE = Judgement(Verdict.UNIQUE), Judgement(Verdict.DELETE)
 
 
 class Sink:
@@ -174,6 +175,18 @@ def test_a_position_leaves_without_a_record(world: World) -> None:
     world.membership = None
     world.committer.step()
     assert (len(world.sink.calls), world.over) == (4, True)
+
+
+def test_a_delete_leaves_no_output(world: World) -> None:
+    """Its offset is committed with those of the articles beside it, or alone; no verdict counts it."""
+    world.submit(b"one", b"", b"two", judgements=[UNIQUE, DELETE, UNIQUE])
+    world.committer.step()
+    assert [value for _, value, _ in world.sink.committed] == [b"one", b"two"]
+    world.submit(b"", judgements=[DELETE], observed=[True])
+    world.committer.step()
+    assert world.sink.calls[-4:] == ["begin", "send_offsets", "flush", "commit"]
+    assert world.sink.offsets == {AT: CommittedOffset(1, TOPIC_ID, 5)}  # type: ignore[arg-type] # an offset
+    assert (len(world.sink.committed), world.owner.batches) == (2, 0)
 
 
 def test_a_judged_text_is_never_left_out(world: World) -> None:

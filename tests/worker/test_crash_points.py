@@ -33,15 +33,25 @@ LIMIT_S = 60
 def test_crash_at_every_step(make_pipeline: MakePipeline, times: int, client: str) -> None:
     """One worker after the other dies, each at the next step: the audit of the whole stream finds no fault.
 
-    Each worker recovers from the crash before its own. An article that a crash loses or repeats stays so: the audit
-    at the end finds it.
+    Each worker recovers from the crash before its own. An article that a crash loses or repeats stays so, and so does a
+    delete: the audit at the end finds it. Articles are deleted and published again all along.
     """
-    made = make_pipeline(worker={"batch_records": BATCH}, kafka={"client": client})
-    stream = itertools.cycle(records(ARTICLES, SEED))
+    made = make_pipeline(worker={"batch_records": BATCH}, kafka={"client": client}, input={"deletes": "withdraw"})
+    stream = with_deletes(itertools.cycle(records(ARTICLES, SEED)))
     for step in Step:
         made.produce(itertools.islice(stream, ARTICLES))
         die_at(made, step, times, stream)
-    finish(made)
+    deletes = sum(record.value is None for record in made.read(made.topic))
+    assert deletes > len(Step)
+    finish(made, deletes=deletes)
+
+
+def with_deletes(stream: Iterator[tuple[bytes, bytes | None]]) -> Iterator[tuple[bytes, bytes | None]]:
+    """Delete now and then what has just come, and publish it again."""
+    for number, (key, value) in enumerate(stream):
+        yield key, value
+        if number % 7 == 0:
+            yield from ((key, None), (key, value))
 
 
 def die_at(made: Pipeline, step: Step, times: int, stream: Iterator[tuple[bytes, bytes | None]]) -> None:
@@ -60,12 +70,12 @@ def die_at(made: Pipeline, step: Step, times: int, stream: Iterator[tuple[bytes,
     assert dying.returncode == -signal.SIGKILL, made.log()
 
 
-def finish(made: Pipeline, index: str = "main") -> None:
+def finish(made: Pipeline, index: str = "main", *, deletes: int = 0) -> None:
     last = made.start(index)
     made.wait_done()
     made.stop(last)
     made.assert_sound()
-    assert len(made.stamps()) == sum(made.ends().values())
+    assert len(made.stamps()) == sum(made.ends().values()) - deletes
 
 
 @pytest.mark.slow

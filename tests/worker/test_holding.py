@@ -13,7 +13,7 @@ from stream_dedup.core.entry import make_batch
 from stream_dedup.core.fingerprint.entry_maker import checksum, rejected_columns
 from stream_dedup.core.model import LogOffset, Verdict
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA
-from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.errors import UserError
 from stream_dedup.ports import Partition
 from stream_dedup.registry.values import FRAME_BYTES
@@ -113,7 +113,7 @@ def test_a_rejection_in_the_log_lets_the_partition_go_on(
     world.poll(assignment, 0, held, value(KNOWN, "c"))
     assert (fingerprint(world), world.engine.held) == ([], 1)
     reason = UNKNOWN_SCHEMA.format(id=GONE)
-    columns = rejected_columns(RawRecord(b"key", held, "x"), reason, world.index.rules.scheme.widths)  # type: ignore[union-attr]
+    columns = rejected_columns(RawRecord(b"key", held, "x"), InputFormat(), reason, world.index.rules.scheme.widths)  # type: ignore[union-attr]
     batch = make_batch(columns, TOPIC_ID, "articles", 0, [0], read_to=LogOffset(1))
     world.unread.append(record(1, START_TIME + 1, batch))
     world.appended.append([0])  # its log offset is taken

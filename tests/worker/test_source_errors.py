@@ -48,11 +48,12 @@ class Client:
         self.begun: dict[Partition, CommittedOffset] = {}
         self.records: dict[Partition, Sequence[SourceRecord]] = {}
         self.committed_starts: dict[Partition, CommittedOffset] = {}
+        self.joined: list[tuple[str, ...]] = []
         self.at: dict[Partition, int] = {}
         """How far a partition was read; without it, to where it began."""
 
     def join(self, topics: Sequence[str]) -> None:
-        assert topics == ["articles"]
+        self.joined.append(tuple(topics))
 
     def membership(self) -> Membership | None:
         return self.member
@@ -105,6 +106,7 @@ class World:
     def __init__(self) -> None:
         self.client = Client()
         self.ids = {"articles": TOPIC_ID}
+        self.topics: tuple[str, ...] = ("articles",)
         self.later_ids: dict[str, bytes] | None = None
         """Ids from the second look-up on, None if they stay."""
         self.latest_ids = dict(self.ids)
@@ -353,3 +355,19 @@ def test_a_missing_right_to_read_offsets_is_told() -> None:
     world.client.offsets[AT] = RefusedByBrokerError("no right to describe the group")
     with pytest.raises(UserError, match="refuses this client: no right to describe the group"):
         world.poll()
+
+
+@pytest.mark.expect_log("no topic matches")
+def test_it_joins_with_the_topics_that_match(caplog: pytest.LogCaptureFixture) -> None:
+    """With none it waits and says so once; with others it joins again; with none left it waits for the last ones."""
+    world = World()
+    world.topics, began = (), world.clock.monotonic()
+    assert world.poll() == world.poll() == []
+    assert world.clock.monotonic() - began == pytest.approx(2 * WAIT_S)
+    assert world.client.joined == []
+    assert [one.getMessage() for one in caplog.records] == ["no topic matches topics.input; waiting for one to be made"]
+    for topics in (("articles",), ("articles",), ("articles", "more"), (), ("more",)):
+        world.topics = topics
+        world.poll()
+    assert world.client.joined == [("articles",), ("articles", "more"), ("more",)]
+    assert world.source.topics == ("more",)

@@ -12,6 +12,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.ports import PassingError
 from stream_dedup.worker import topic_watch
 from stream_dedup.worker.topic_watch import TopicWatch
+from tests.worker.clocks import ManualClock
 
 if TYPE_CHECKING:
     from stream_dedup.ports import GroupOffsets
@@ -28,10 +29,10 @@ class Asked:
         self.times = 0
         self._during = during
 
-    def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
+    def topic_ids(self, names: Iterable[str] | None) -> dict[str, bytes]:
         self.times += 1
         self._during(self.times)
-        return dict.fromkeys(names, LOG_ID)
+        return dict.fromkeys(names or (), LOG_ID)
 
 
 def made(during: Callable[[int], None]) -> tuple[TopicWatch, Asked]:
@@ -90,3 +91,49 @@ def test_a_look_up_that_fails_is_made_again_for_what_was_asked_meanwhile(monkeyp
     assert asked.times == 2
     assert clock.monotonic() - before < LONG_S / 2, "nobody had asked for the second look-up"
     assert watch.ids_since(before) is not None
+
+
+class Cluster:
+    """Topics that come and go."""
+
+    def __init__(self, *topics: str) -> None:
+        self.topics = list(topics)
+        self.listed = 0
+
+    def topic_ids(self, names: Iterable[str] | None) -> dict[str, bytes]:
+        self.listed += names is None
+        return {name: LOG_ID for name in self.topics if names is None or name in names}
+
+
+def test_patterns_match_now_and_then() -> None:
+    """Every ten seconds, however often ids are looked up: a new topic is known in time, a deleted one is dropped.
+
+    A topic that is named is kept, whether it exists or not, and never is one of the program's own.
+    """
+    cluster = Cluster("a1", "b", "unique", "duplicate", "rejected", "group.fingerprints", "other.fingerprints", "__own")
+    config = load_config(None, {"kafka": {"group": "group"}, "topics": {"input": ["named", "^a", "^"]}}, {})
+    clock = ManualClock()
+    watch = TopicWatch(config, cast("GroupOffsets", cluster), clock, LOG_ID, lambda: None)
+    assert not watch.topics
+    for _ in range(5):
+        watch._look_up()
+    assert list(watch.topics) == ["named", "a1", "b"]
+    assert set(watch.latest_ids) == {"a1", "b", "group.fingerprints"}
+    cluster.topics.append("a0")
+    cluster.topics.remove("b")
+    watch._look_up()
+    assert (list(watch.topics), cluster.listed) == (["named", "a1", "b"], 1)
+    clock.sleep(topic_watch.MATCH_INTERVAL_S)
+    watch._look_up()
+    assert (list(watch.topics), cluster.listed) == (["named", "a0", "a1"], 2)
+    assert topic_watch.MATCH_INTERVAL_S + 2 * topic_watch.LOOK_UP_INTERVAL_S < 30
+
+
+def test_without_patterns_no_topics_are_listed() -> None:
+    """The names are known from the beginning, as they are given."""
+    cluster = Cluster("a1")
+    config = load_config(None, {"topics": {"input": ["b", "a1"]}}, {})
+    watch = TopicWatch(config, cast("GroupOffsets", cluster), ManualClock(), LOG_ID, lambda: None)
+    assert watch.topics == ("b", "a1")
+    watch._look_up()
+    assert (watch.latest_ids, cluster.listed) == ({"a1": LOG_ID}, 0)

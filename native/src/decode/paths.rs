@@ -38,6 +38,8 @@ pub enum Value<'a> {
     Text(Written<'a>),
     /// A number.
     Number(Number<'a>),
+    /// true or false.
+    Boolean(bool),
     /// Another value.
     Other(Kind),
     /// An array of which the elements follow: its strings, and no nulls.
@@ -176,6 +178,7 @@ fn lead_into<'a>(path: &Path, step: usize, value: Token<'a>, values: &mut Vec<Va
         Token::Null if is_in_list => {}
         _ if is_in_list => values.push(Value::Other(Kind::Mixed)),
         Token::Number(number) => values.push(Value::Number(number)),
+        Token::Boolean(flag) => values.push(Value::Boolean(flag)),
         other => values.push(Value::Other(Kind::of(other))),
     }
     false

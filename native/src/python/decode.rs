@@ -16,7 +16,7 @@ use crate::decode::html;
 use crate::decode::json::{self, Container, NotJson, Number, Token};
 use crate::decode::paths::{Path, Step, Value};
 use crate::decode::readable::Markup;
-use crate::decode::{self, Kind, MOST_ID_BYTES, MOST_LEVELS, Reason};
+use crate::decode::{self, Deletes, Kind, MOST_ID_BYTES, MOST_LEVELS, Operation, Reason};
 use crate::panics;
 
 /// Why there is no article: see `said`.
@@ -49,7 +49,9 @@ pub struct PyFormat(pub decode::Format);
 #[pymethods]
 impl PyFormat {
     #[new]
-    #[pyo3(signature = (*, is_json, most_bytes, id_field, scope_field, text_fields, may_lack_texts))]
+    #[pyo3(signature = (*, is_json, most_bytes, id_field, scope_field, text_fields, may_lack_texts, key_field = None,
+        takes_deletes = false, operation = None))]
+    #[expect(clippy::too_many_arguments, reason = "by name")]
     fn new(
         is_json: bool,
         most_bytes: usize,
@@ -57,7 +59,11 @@ impl PyFormat {
         scope_field: Option<GivenPath>,
         text_fields: Vec<GivenPath>,
         may_lack_texts: bool,
+        key_field: Option<GivenPath>,
+        takes_deletes: bool,
+        operation: Option<(GivenPath, Vec<u8>, GivenPath)>,
     ) -> Self {
+        let operation = operation.map(|(at, says, id)| Operation { at: path(at, false), says, id: path(id, false) });
         Self(decode::Format {
             is_json,
             most_bytes,
@@ -65,11 +71,17 @@ impl PyFormat {
             scope: scope_field.map(|field| path(field, false)),
             texts: text_fields.into_iter().map(|field| path(field, true)).collect(),
             may_lack_texts,
+            key: key_field.map(|field| path(field, false)),
+            deletes: takes_deletes.then_some(Deletes { operation }),
         })
     }
 
     fn has_text(&self, py: Python<'_>, value: PyBackedBytes) -> PyResult<bool> {
         work(py, || self.0.has_text(&value))
+    }
+
+    fn key_id<'py>(&self, py: Python<'py>, key: Option<PyBackedBytes>) -> PyResult<Option<Bound<'py, PyString>>> {
+        work(py, || self.0.key_id(key.as_deref()))?.map(|id| text(py, &id)).transpose()
     }
 
     fn decode<'py>(
@@ -92,11 +104,6 @@ impl PyFormat {
     }
 }
 
-#[pyfunction]
-pub fn key_id<'py>(py: Python<'py>, key: Option<PyBackedBytes>) -> PyResult<Option<Bound<'py, PyString>>> {
-    decode::key_id(key.as_deref()).map(|id| text(py, &id)).transpose()
-}
-
 /// What is at a path that leads to one value: its kind, and a text or a number as it is written.
 #[pyfunction]
 pub fn field<'py>(
@@ -111,6 +118,7 @@ pub fn field<'py>(
         None => return Ok(None),
         Some(Value::Text(written)) => (Kind::Text.name(), text(py, &written.text())?),
         Some(Value::Number(number)) => (Kind::Number.name(), text(py, number.written().as_bytes())?),
+        Some(Value::Boolean(_)) => (Kind::Boolean.name(), PyString::intern(py, "")),
         Some(Value::Other(kind)) => (kind.name(), PyString::intern(py, "")),
         Some(Value::List) => (Kind::Array.name(), PyString::intern(py, "")),
     };
@@ -267,6 +275,8 @@ pub fn said<'py>(py: Python<'py>, reason: Reason, format: Option<&decode::Format
     let none = Vec::new;
     let (name, number, limit, fields, kind) = match reason {
         Reason::Tombstone => ("TOMBSTONE", 0, 0, none(), None),
+        Reason::Delete => ("DELETE", 0, 0, none(), None),
+        Reason::DeleteWithoutId => ("DELETE_WITHOUT_ID", 0, 0, none(), None),
         Reason::TooLong(size) => ("TOO_LONG", size, format.map_or(0, |format| format.most_bytes), none(), None),
         Reason::TooDeep => ("TOO_DEEP", 0, MOST_LEVELS, none(), None),
         Reason::NotUtf8(at) => ("NOT_UTF8", at, 0, none(), None),
@@ -274,6 +284,10 @@ pub fn said<'py>(py: Python<'py>, reason: Reason, format: Option<&decode::Format
         Reason::NotObject(kind) => ("NOT_OBJECT", 0, 0, none(), Some(kind)),
         Reason::NotId(kind) => {
             ("NOT_ID", 0, 0, format.map_or(none(), |format| vec![format.id.name.clone()]), Some(kind))
+        }
+        Reason::NotDeleteId(kind) => {
+            let operation = format.and_then(|format| format.deletes.as_ref()?.operation.as_ref());
+            ("NOT_ID", 0, 0, operation.map(|one| one.id.name.clone()).into_iter().collect(), Some(kind))
         }
         Reason::LongId(size) => ("LONG_ID", size, MOST_ID_BYTES, none(), None),
         Reason::NoText if format.is_some_and(|format| format.may_lack_texts) => ("NO_TEXTS", 0, 0, texts(), None),

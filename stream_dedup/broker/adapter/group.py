@@ -54,8 +54,8 @@ class KafkaOffsets:
         self._kafka = kafka
         self._connection = AdminConnection(kafka)
 
-    def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Return the present id of each of these topics that exists."""
+    def topic_ids(self, names: Iterable[str] | None) -> dict[str, bytes]:
+        """Return the present id of each of these topics that exists; None: of every topic."""
         with port_errors():
             return topic_ids(self._connection.client(), names)
 

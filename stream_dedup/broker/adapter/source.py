@@ -124,7 +124,10 @@ class KafkaSource:
         )
 
     def join(self, topics: Sequence[str]) -> None:
-        """Ask to become a member of the group."""
+        """Ask to become a member of the group; a later call replaces the topics."""
+        with self._lock:
+            self._membership = None
+            self._hold()
         self._consumer.subscribe(list(topics), listener=_Listener(self))
         # With the topics' partitions known beforehand, the first assignment is not an empty one.
         try:

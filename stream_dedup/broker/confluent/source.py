@@ -121,7 +121,9 @@ class ConfluentSource:
         )
 
     def join(self, topics: Sequence[str]) -> None:
-        """Ask to become a member of the group."""
+        """Ask to become a member of the group; a later call replaces the topics."""
+        self.hold()
+        self._membership = None
         self._consumer.subscribe(list(topics), on_assign=self._begin_membership, on_revoke=self._end_membership)
 
     def membership(self) -> Membership | None:

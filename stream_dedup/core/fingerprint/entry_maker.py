@@ -44,11 +44,11 @@ def checksum(value: bytes | None) -> int:
     return 0 if value is None else xxhash.xxh3_64_intdigest(value)
 
 
-def rejected_columns(record: RawRecord, reason: str, widths: Widths) -> Columns:
+def rejected_columns(record: RawRecord, fmt: InputFormat, reason: str, widths: Widths) -> Columns:
     """Make a rejected entry for a record without reading its value, under a scheme of these widths."""
     return replace(
         Columns.blank(1, widths),
         checksums=np.array([checksum(record.value)], np.uint64),
-        ids=Texts.of([key_id(record)]),
+        ids=Texts.of([key_id(record, fmt)]),
         reasons=Texts.of([reason]),
     )

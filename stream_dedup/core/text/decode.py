@@ -5,7 +5,7 @@ never raises: a record at which the core panics is rejected. The result depends 
 reason is a short sentence of bounded length (``reasons``) that never quotes the input.
 
 The id of an article is its id field (text, or a number: the digits of a whole one, however it is written), else the
-record key, else the fallback (topic-partition-offset).
+record key, or the field of it that is named, else the fallback (topic-partition-offset).
 """
 
 from __future__ import annotations
@@ -28,9 +28,12 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 class InputFormat:
     """How record values are read.
 
-    ``max_bytes`` is the size limit of a value, which bounds the memory of a worker; articles have some KB. The other
-    settings are paths of fields (``paths``) of the JSON object. If ``fields`` is given, these fields make the text
-    together and ``text_field`` is ignored. Plain text has no fields and no scope.
+    ``max_bytes`` is the size limit of a value, which bounds the memory of a worker; articles have some KB. The settings
+    named after fields are paths (``paths``) of the JSON object, ``key_field`` one of the key. If ``fields`` is given,
+    these fields make the text together and ``text_field`` is ignored. Plain text has no fields and no scope.
+
+    With ``deletes`` a record without a value is a delete, and so is an object whose ``delete_field``, if there is one,
+    says ``delete_value``; the id of the latter is in ``delete_id_field``, else in the id field.
     """
 
     kind: Literal["json", "text"] = "json"
@@ -39,6 +42,11 @@ class InputFormat:
     max_bytes: int = 1_000_000
     fields: tuple[str, ...] = ()
     scope_field: str | None = None
+    key_field: str | None = None
+    deletes: bool = False
+    delete_field: str | None = None
+    delete_value: str = "d"
+    delete_id_field: str | None = None
 
     @property
     def text_fields(self) -> tuple[str, ...]:
@@ -66,7 +74,7 @@ class Article:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A record that cannot be read, with the reason."""
+    """A record without an article, with the reason: it cannot be read, or it is a delete."""
 
     id: str
     reason: str
@@ -109,9 +117,9 @@ def parse_object(value: bytes, names: Iterable[FieldPath] = ()) -> dict[str, Any
     return made if isinstance(made, dict) else reason_text(made)
 
 
-def key_id(record: RawRecord) -> str:
-    """Return the id of a record without an id field: its key, or the fallback if the key is missing or too long."""
-    key = _native.key_id(record.key)
+def key_id(record: RawRecord, fmt: InputFormat) -> str:
+    """Return the id of a record without an id field: that of its key, or the fallback if the key has none."""
+    key = native_format(fmt).key_id(record.key)
     return record.fallback_id if key is None else key
 
 
@@ -123,6 +131,11 @@ def is_blank(line: bytes) -> bool:
 @lru_cache(maxsize=16)
 def native_format(fmt: InputFormat) -> _native.Format:
     """Return the format as the native core has it."""
+    operation = None
+    if fmt.delete_field is not None:
+        id_field = fmt.id_field if fmt.delete_id_field is None else fmt.delete_id_field
+        says = fmt.delete_value.encode("utf-8", "surrogatepass")
+        operation = (parse_path(fmt.delete_field, one=True).native, says, parse_path(id_field, one=True).native)
     return _native.Format(
         is_json=fmt.kind == "json",
         most_bytes=fmt.max_bytes,
@@ -130,6 +143,9 @@ def native_format(fmt: InputFormat) -> _native.Format:
         scope_field=None if fmt.scope_field is None else parse_path(fmt.scope_field, one=True).native,
         text_fields=[parse_path(field).native for field in fmt.text_fields],
         may_lack_texts=bool(fmt.fields),
+        key_field=None if fmt.key_field is None else parse_path(fmt.key_field, one=True).native,
+        takes_deletes=fmt.deletes,
+        operation=operation,
     )
 
 

@@ -185,6 +185,7 @@ ENGLISH = {
     "problem.other": "The text could not be checked.",
     # reasons of rejection
     "reason.no_value": "record without a value",
+    "reason.delete_without_id": "delete without an id",
     "reason.too_large": "too large",
     "reason.invalid_utf8": "not UTF-8",
     "reason.invalid_encoding": "not in the encoding named",

@@ -168,6 +168,7 @@ CHINESE = {
     "problem.timeout": "等待答复的时间过长。请重试，或使用较短的文本。",
     "problem.other": "无法检查这段文本。",
     "reason.no_value": "记录没有值",
+    "reason.delete_without_id": "删除记录缺少 id",
     "reason.too_large": "过大",
     "reason.invalid_utf8": "不是 UTF-8",
     "reason.invalid_encoding": "与指定编码不符",

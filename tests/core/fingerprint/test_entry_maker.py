@@ -87,8 +87,10 @@ def test_no_records_no_entries() -> None:
 
 
 def test_a_record_may_be_rejected_unseen() -> None:
-    """A record rejected without being read has its key as id, and its checksum."""
-    columns = rejected_columns(RECORDS[0], "too large", Widths())
+    """A record rejected without being read has its key as id, or what is in the key, and its checksum."""
+    keyed = rejected_columns(RECORDS[0]._replace(key=b'{"id": 7}'), InputFormat(key_field="id"), "too large", Widths())
+    assert [*keyed.ids] == ["7"]
+    columns = rejected_columns(RECORDS[0], InputFormat(), "too large", Widths())
     assert [*columns.ids, *columns.reasons, *columns.statuses] == ["k0", "too large", Status.REJECTED]
     assert columns.checksums.tolist() == [xxhash.xxh3_64_intdigest(RECORDS[0].value or b"")]
 
@@ -133,5 +135,5 @@ def test_groups_keep_kinds_and_scopes_apart() -> None:
 
 def test_rejected_columns_are_as_wide_as_the_schemes() -> None:
     """A rejected entry has the margin width of its scheme."""
-    columns = rejected_columns(RECORDS[0], "too large", Widths(16, 24))
+    columns = rejected_columns(RECORDS[0], InputFormat(), "too large", Widths(16, 24))
     assert (columns.margins.shape, columns.sketches.shape) == ((1, 128), (1, 24))
