@@ -286,6 +286,23 @@ def test_an_entry_has_the_checksum_of_its_value(fake: FakeRegistry) -> None:
     assert [code_of(reason) for reason in list(made.reasons)[1:]] == ["not_of_schema", "no_value"]
 
 
+def test_a_delete_is_a_record_without_a_value_or_one_whose_value_says_so(fake: FakeRegistry) -> None:
+    """A value that cannot be read is none, whether or not its record has a key."""
+    names = ("id", "op", "text")
+    schema = {"type": "record", "name": "Change", "fields": [{"name": name, "type": "string"} for name in names]}
+    fake.register("a", {"schema": json.dumps(schema)})
+    data = avro_data(json.dumps(schema), {"id": "5", "op": "d", "text": "The ferry left at noon."})
+    values = {"input": {"format": "avro", "deletes": "withdraw", "delete_field": "op"}, "registry": {"url": fake.url}}
+    config = load_config(None, values, {})
+    reader = RecordReader(config, input_format_of(config, deletes=True))
+    make = reader.entries(EntryMaker(fingerprint_settings_of(config), reader.format))
+    given = [(b"key", None), (b"key", frame(1, data)), (b"key", frame(1, b"\xff")), (None, frame(1, b"\xff"))]
+    made = make([RawRecord(key, value, "t-0-0") for key, value in given])
+    assert [Status(status) for status in made.statuses] == [Status.DELETE] * 2 + [Status.REJECTED] * 2
+    assert list(made.ids)[:3] == ["key", "5", "key"]
+    assert [code_of(reason) for reason in list(made.reasons)[2:]] == ["not_of_schema"] * 2
+
+
 def test_a_limit_counts_the_bytes_of_the_value(fake: FakeRegistry) -> None:
     """What it was decoded to may be longer."""
     fake.register("a", {"schema": AVRO})
