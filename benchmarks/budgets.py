@@ -93,7 +93,7 @@ def main() -> None:
             used: dict[int, float] = {}
             for share in sorted(options.shares):
                 memory = int(options.articles * ARTICLE_BYTES * share) >> 20
-                found, stream = in_new_process(_measure, run, stream, memory, is_dropped=options.drop)
+                found, stream = in_new_process(_measure, run, stream, chunk, memory, is_dropped=options.drop)
                 for batch, one in found.by_batch.items():
                     used.setdefault(batch, one.fetched)
                     rate = 1 - one.fetched / used[batch] if share else 0
@@ -118,9 +118,15 @@ def _numbers(text: str) -> list[float]:
     return [float(number) if "." in number else int(number) for number in text.split(",")]
 
 
+def _set_chunks(entries: int) -> None:
+    """Let a chunk have so many entries, and one of rows take as much memory: both fill a frame."""
+    tables.ROW_CHUNK_BYTES = tables.ROW_CHUNK_BYTES * entries // tables.CHUNK_ENTRIES
+    tables.CHUNK_ENTRIES = entries
+
+
 def _fill(run: Run, articles: int, chunk_entries: int) -> Stream:
     """Make an index; in a process of its own."""
-    tables.CHUNK_ENTRIES = chunk_entries
+    _set_chunks(chunk_entries)
     stream = run.stream()
     settings = IndexSettings(memory_mib=(articles * ARTICLE_BYTES >> 20) + 512)
     began, seconds = time.perf_counter(), 0.0
@@ -146,8 +152,11 @@ class Found:
     cold_ms: float
 
 
-def _measure(run: Run, stream: Stream, memory_mib: int, *, is_dropped: bool) -> tuple[Found, Stream]:
+def _measure(
+    run: Run, stream: Stream, chunk_entries: int, memory_mib: int, *, is_dropped: bool
+) -> tuple[Found, Stream]:
     """Open, warm and search; in a process of its own."""
+    _set_chunks(chunk_entries)
     if is_dropped:
         DROP.write_text("3")
     # What RocksDB takes for itself is beside the share that is measured.

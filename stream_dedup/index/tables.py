@@ -64,6 +64,9 @@ ROW_CHUNK_BYTES = 12_800
 cache. An unfinished chunk is written again with each write of rows."""
 _READ_CHUNKS = 128
 """Chunks of rows read at once: 1.5 MiB. Of more, half of the time is the system giving memory."""
+_ROWS_AT_ONCE = 1024
+"""Rows of any document numbers that are in memory at once, whatever the budget: the cache keeps the memory of as many
+chunks."""
 
 
 @dataclass(slots=True)
@@ -295,12 +298,8 @@ class Tables:
     def rows_of(self, doc_numbers: I64) -> RowArray:
         """Return the rows of any document numbers that are not trimmed."""
         asked = np.ascontiguousarray(doc_numbers)
-        self.native.evict()
-        while True:
-            missing, raw = self.native.rows_of(asked)
-            if not missing:
-                return np.frombuffer(raw, self.rows.kind)
-            self._supply(missing)
+        some = [self._some_rows(asked[at : at + _ROWS_AT_ONCE]) for at in range(0, len(asked), _ROWS_AT_ONCE)]
+        return np.frombuffer(b"".join(some), self.rows.kind)
 
     def portions(self, run: Run) -> Iterator[tuple[U64, U32]]:
         """Yield keys and document numbers of the entries of a run, in order; of a stored one as it is stored."""
@@ -311,6 +310,14 @@ class Tables:
             with self._store.decoding("block tables"):
                 decoded = _native.decode_chunk(value, run.table, self.block_bits)
             yield _entries(decoded)
+
+    def _some_rows(self, doc_numbers: I64) -> bytes:
+        self.native.evict()
+        while True:
+            missing, raw = self.native.rows_of(doc_numbers)
+            if not missing:
+                return raw
+            self._supply(missing)
 
     def _refuse_misfit(self, query: Query) -> None:
         last = int(query.plan.max(initial=0)) >> query.block_bits

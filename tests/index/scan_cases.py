@@ -99,7 +99,7 @@ class Lists:
     ends: tuple[int, ...]
     settings: Budget
     chunk: int
-    """Entries of a chunk."""
+    """Entries of a chunk; one of rows is as large in memory, so a budget holds as many as it can."""
     low_watermark: DocNumber = DocNumber(0)
     """Entries with lower document numbers are trimmed."""
 
@@ -108,8 +108,9 @@ class Lists:
         MemoryStore.disk = MemoryDisk()
         path = Path("index/data-1")
         store: Any = MemoryStore(path, self.settings, create=True, on_corrupt=lambda _: None)
-        column = RowColumn(store, DocNumber(0), DocNumber(0), self.world.rows.dtype)
-        with patch.object(tables, "CHUNK_ENTRIES", self.chunk):
+        rows_bytes = self.chunk * tables.ROW_CHUNK_BYTES // tables.CHUNK_ENTRIES
+        with patch.multiple(tables, CHUNK_ENTRIES=self.chunk, ROW_CHUNK_BYTES=rows_bytes):
+            column = RowColumn(store, DocNumber(0), DocNumber(0), self.world.rows.dtype)
             made = Tables(store, column, self.tables, self.bits, self.settings)
         for first, after in pairwise([0, *self.ends, len(self.world.rows)]):
             if after > first:

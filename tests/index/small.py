@@ -5,7 +5,7 @@ from typing import Any
 from stream_dedup.index import tables
 
 OF_RUNS = {"CHUNK_ENTRIES": 5, "WRITE_BYTES": 500}
-"""Each run says how large its chunks are: who opens the folder need not know."""
+"""Each run says how large its chunks are: who opens the folder need not know, if its own chunks are not smaller."""
 OF_ROWS = {"ROW_CHUNK_BYTES": 300, "_READ_CHUNKS": 3}
 
 

@@ -100,6 +100,23 @@ def test_rows_are_read_a_few_chunks_at_a_time(tmp_path: Path, monkeypatch: pytes
     index.close()
 
 
+def test_rows_of_many_numbers_take_the_memory_of_a_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the budget: the cache keeps the memory of as many chunks as were ever in it at once."""
+    monkeypatch.setattr(tables, "ROW_CHUNK_BYTES", 256)
+    monkeypatch.setattr(tables, "_ROWS_AT_ONCE", 4)
+    index, drawn = open_library(tmp_path, SCHEME, IndexSettings(memory_mib=0)), random_signatures(50)
+    add_signatures(index, drawn, [str(at) for at in range(50)])
+    native = index._applied.tables.native
+    native.evict()
+    before = native.memory
+    index.rows(np.array([0]))
+    one_chunk = native.memory - before
+    for numbers in (np.arange(50), np.arange(50)[::-1], np.zeros(0, np.int64)):
+        assert (index.rows(numbers)["signature"] == words(drawn)[numbers]).all()
+        assert native.memory - before <= one_chunk
+    index.close()
+
+
 @pytest.mark.parametrize(
     "article_id", ["", "a", "\0", "\0a", "\ud800", "a\ud800\udfff", "é", "\U0001f600", "\\ud800", "?"]
 )

@@ -169,7 +169,8 @@ impl Cache {
             self.frames.push(Frame { tenant: 1, state, is_used: Cell::new(true) });
         }
         if slab == self.slabs.len() {
-            self.slabs.push(slab_of(self.of_slab * self.words * size_of::<u64>()).expect("memory of the cache"));
+            let slab = slab_of(self.of_slab * self.words * size_of::<u64>());
+            self.slabs.push(slab.expect("memory of the cache: a smaller index.memory_mib needs less"));
         }
         let taken = &mut self.frames[frame as usize];
         (taken.state, taken.is_used) = (state, Cell::new(true));
