@@ -22,6 +22,9 @@ const SLAB_BYTES: usize = 32 << 20;
 /// Bytes that a chunk takes beside its words: what is known of its frame, and its place.
 const FRAME_OVERHEAD: usize = 32;
 
+/// Tenant of a frame that had a chunk for every other number: it takes none any more, so no place is ever mistaken.
+const RETIRED: u32 = 1;
+
 /// Where a chunk was put. The default leads nowhere.
 #[derive(Clone, Copy, Default)]
 pub struct Place {
@@ -30,7 +33,7 @@ pub struct Place {
 }
 
 struct Frame {
-    /// Unlike that of every chunk that was here before, and not 0.
+    /// Unlike that of every chunk that was here before, and not 0; [`RETIRED`] when there are no more.
     tenant: u32,
     state: State,
     /// Whether it was used since the hand came by.
@@ -56,6 +59,8 @@ pub struct Cache {
     /// Most chunks that are not pinned.
     most: usize,
     pinned: usize,
+    /// Frames that no chunk takes any more.
+    retired: usize,
 }
 
 impl Cache {
@@ -71,6 +76,7 @@ impl Cache {
             hand: 0,
             most: budget / memory_of(words),
             pinned: 0,
+            retired: 0,
         }
     }
 
@@ -84,7 +90,7 @@ impl Cache {
     /// the pinned ones, and those that one step of a search or a merge needs.
     #[must_use]
     pub fn memory(&self) -> usize {
-        (self.frames.len() - self.vacant.len()) * memory_of(self.words)
+        (self.held() + self.pinned) * memory_of(self.words)
     }
 
     /// Chunks that there is room for.
@@ -159,14 +165,14 @@ impl Cache {
     }
 
     fn held(&self) -> usize {
-        self.frames.len() - self.vacant.len() - self.pinned
+        self.frames.len() - self.retired - self.vacant.len() - self.pinned
     }
 
     fn take(&mut self, state: State) -> (Place, &mut [u64]) {
         let frame = self.vacant.pop().unwrap_or(self.frames.len() as u32);
         let (slab, bytes) = self.frame(frame);
         if frame as usize == self.frames.len() {
-            self.frames.push(Frame { tenant: 1, state, is_used: Cell::new(true) });
+            self.frames.push(Frame { tenant: RETIRED + 1, state, is_used: Cell::new(true) });
         }
         if slab == self.slabs.len() {
             let slab = slab_of(self.of_slab * self.words * size_of::<u64>());
@@ -181,8 +187,12 @@ impl Cache {
     fn vacate(&mut self, at: usize) {
         let frame = &mut self.frames[at];
         self.pinned -= usize::from(frame.state == State::Pinned);
-        (frame.state, frame.tenant) = (State::Vacant, frame.tenant.wrapping_add(1).max(1));
-        self.vacant.push(at as u32);
+        (frame.state, frame.tenant) = (State::Vacant, frame.tenant.checked_add(1).unwrap_or(RETIRED));
+        if frame.tenant == RETIRED {
+            self.retired += 1;
+        } else {
+            self.vacant.push(at as u32);
+        }
     }
 
     /// The slab of a frame, and its bytes there.
@@ -279,6 +289,20 @@ mod tests {
         cache.remove(Place::default());
         assert_eq!(cache.get(next), Some(&[2; SIZE][..]));
         assert!(!cache.has(Place::default()));
+    }
+
+    #[test]
+    fn a_frame_whose_tenants_are_used_up_takes_no_chunk() {
+        let mut cache = cache(2);
+        let first = add(&mut cache, 1);
+        cache.remove(first);
+        cache.frames[0].tenant = u32::MAX;
+        let last = add(&mut cache, 2);
+        assert_eq!((last.frame, cache.get(last)), (0, Some(&[2; SIZE][..])));
+        cache.remove(last);
+        let next = add(&mut cache, 3);
+        assert_eq!((next.frame, cache.get(last), cache.held(), cache.room()), (1, None, 1, 1));
+        assert!(![first, Place::default()].into_iter().any(|place| cache.has(place)));
     }
 
     #[test]
