@@ -25,8 +25,7 @@ def exact_rules(distance: int = 3, block_bits: int = 16, **given: object) -> Rul
 def some_entries(seed: int, count: int, *, tables: int = 4, flips: int = 60) -> SignedEntries:
     """Two of every three entries are copies of earlier ones with fewer than ``flips`` bits changed, in two groups.
 
-    Every second article is dominated. The end of a sketch, its form under rules with a limit for forms, has one of a
-    few frames and one of a few numbers.
+    The end of a sketch, its form under rules with a limit for forms, has one of a few frames and one of a few numbers.
     """
     random = np.random.default_rng(seed)
     signatures = random.integers(0, 256, (count, 32), np.uint8)
@@ -37,7 +36,6 @@ def some_entries(seed: int, count: int, *, tables: int = 4, flips: int = 60) -> 
             signatures[at] = np.packbits(bits)
     groups = random.integers(0, 2, count).astype(np.uint64) * np.uint64(0x9123_4567_89AB_CDEF)
     margins = random.integers(0, 256, (count, 8 * tables), np.uint8)
-    margins[::2] |= 0x44
     sketches = np.where(
         random.random((count, SKETCH_BYTES)) < random.random((count, 1)), 0xA7, margins[:, :SKETCH_BYTES]
     )

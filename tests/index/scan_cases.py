@@ -12,8 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from stream_dedup.core.arrays import I64, U8, U32, U64
-from stream_dedup.core.model import BLOCK_BITS, FORM_BYTES, DocNumber, Status
-from stream_dedup.core.near import dominated
+from stream_dedup.core.model import BLOCK_BITS, FORM_BYTES, DocNumber
 from stream_dedup.core.probes import directed, exact_plan, keys, sketch_words, sure_masks, words
 from stream_dedup.core.query import Near, Query
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules, greatest_distance
@@ -162,7 +161,7 @@ def plain_blocks(table: int, bits: int, words: U64) -> I64:
 
 def ask(world: World, queries: I64, plan: U32, **changes: Any) -> Query:  # noqa: ANN401 - fields of several types
     """These entries, each as of its own document number."""
-    query = replace(
+    return replace(
         Query(
             keys=world.keys[queries],
             groups=world.rows["group"][queries],
@@ -174,8 +173,6 @@ def ask(world: World, queries: I64, plan: U32, **changes: Any) -> Query:  # noqa
         ),
         **changes,
     )
-    statuses = np.where(query.reach == 0, Status.EXACT, Status.LONG).astype(np.uint8)
-    return replace(query, dominated=dominated(statuses, world.margins[queries]))
 
 
 @dataclass(frozen=True)
