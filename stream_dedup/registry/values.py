@@ -25,9 +25,9 @@ from stream_dedup.core import reasons
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker, checksum
 from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejection, decode, key_id
-from stream_dedup.core.text.json_values import json_of
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.extras import need_packages
+from stream_dedup.json_values import json_of
 from stream_dedup.registry import avro, protobuf
 from stream_dedup.registry.client import RegisteredSchema, RegistryAwayError, RegistryClient, UnknownSchemaError
 

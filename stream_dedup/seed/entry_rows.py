@@ -147,7 +147,7 @@ def _unsigned(numbers: pa.Array) -> U64:
 
 def _statuses(numbers: pa.Array) -> U8:
     statuses: Any = numbers.to_numpy(zero_copy_only=False)
-    unknown = statuses[(statuses < 0) | (statuses > max(Status))]
+    unknown = statuses[(statuses < 0) | (statuses >= Status.DELETE)]
     if len(unknown):
         msg = f"column status has {unknown[0]}, which is no status: {_REMEDY}"
         raise UserError(msg)

@@ -155,6 +155,7 @@ def test_each_step_is_named_by_some_scheme(monkeypatch: pytest.MonkeyPatch, step
         sketch=((3, 16),),
         form=True,
         stop_words=FILE,
+        deletes=True,
     )
     settings = (every, replace(every, exact="characters"), replace(every, exact="letters"), ARTICLE)
     before = [scheme_of(one).id for one in settings]

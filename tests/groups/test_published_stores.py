@@ -98,7 +98,7 @@ def test_a_crash_while_a_store_that_was_put_back_begins_anew(
     with closing(stepwise.open()) as process:
         process.run()
     put_back(stepwise, copy)
-    for verdict in Verdict:
+    for verdict in set(Verdict) - {Verdict.DELETE}:
         delete_outputs(stepwise, verdict)
     with crashing_after(commits, monkeypatch), suppress(Crash), closing(stepwise.open()) as process:
         process.run()
