@@ -1,6 +1,7 @@
 """Rejects records on purpose whose schema the registry does not know, so that their partitions go on.
 
-    1  Find the record, in an input topic.
+    1  Find the record, in an input topic. The group has begun its partition, and has committed what is before it: so of
+       each partition the log has what a worker would have logged, and everything before that.
     2  Read the log. Where it has the record already, nothing is appended.
     3  Ask the registry: a record whose schema it has is not rejected.
     4  Append a batch with the one entry: rejected, with the checksum of the value and the reason.
@@ -14,7 +15,7 @@ has appended the entry or has not; the same call goes on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,7 +33,7 @@ from stream_dedup.core.reasons import UNKNOWN_SCHEMA
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError
+from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError, SourceRecord
 from stream_dedup.registry.values import Schemas, asks_registry, schema_id_of
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from stream_dedup.config.model import Config
     from stream_dedup.core.progress import ReportStage
     from stream_dedup.core.text.decode import InputFormat
-    from stream_dedup.ports import GroupOffsets, SourceRecord, TopicReader
+    from stream_dedup.ports import CommittedOffset, GroupOffsets, TopicReader
 
 
 class RecordPlace(NamedTuple):
@@ -52,6 +53,15 @@ class RecordPlace(NamedTuple):
     def __str__(self) -> str:
         """Return topic, partition and offset, joined by dashes."""
         return f"{self.partition}-{self.offset}"
+
+
+class FoundRecord(NamedTuple):
+    """A record of an input topic."""
+
+    place: RecordPlace
+    record: SourceRecord
+    too_early: str | None = None
+    """Why it must not be logged yet."""
 
 
 class Outcome(NamedTuple):
@@ -112,20 +122,20 @@ def connected_reject(config: Config, places: Sequence[RecordPlace], progress: Re
         closing(KafkaTopicReader(config.kafka)) as reader,
     ):
         # 1
-        found = _found(config, places, offsets, reader)
+        found = found_records(config, places, offsets, reader)
         with closing(connect_log(config)) as log:
             return reject(log, found, schemas, input_format_of(config, deletes=True), progress)
 
 
 def reject(
     log: WaitingLog,
-    found: Mapping[Coordinates, tuple[RecordPlace, SourceRecord]],
+    found: Mapping[Coordinates, FoundRecord],
     schemas: Schemas,
     fmt: InputFormat,
     progress: ReportStage,
 ) -> list[Outcome]:
     """Do steps 2 to 5; raises as ``connected_reject``."""
-    logged = _LoggedRecords({at: place for at, (place, _) in found.items()})
+    logged = _LoggedRecords({at: one.place for at, one in found.items()})
     # 2
     start, end = log.bounds()
     _follow(log, logged, (start, end), progress)
@@ -134,10 +144,10 @@ def reject(
         raise UserError(msg)
     before = {at for at in found if logged.is_logged(at)}
     # 3
-    reasons = {at: _reason(schemas, *found[at]) for at in sorted(found.keys() - before)}
+    reasons = {at: _reason(schemas, found[at]) for at in sorted(found.keys() - before)}
     # 4
     for at, reason in reasons.items():
-        place, record = found[at]
+        place, record, _ = found[at]
         raw = RawRecord(record.key, record.value, str(place))
         columns = rejected_columns(raw, fmt, reason, logged.rules.scheme.widths)
         batch = make_batch(columns, at.topic_id, place.partition.topic, at.partition, [at.offset], read_to=end)
@@ -145,7 +155,7 @@ def reject(
         appended = log.append_now(batch)
         _follow(log, logged, (end, LogOffset(appended + 1)), progress)
         end = LogOffset(appended + 1)
-    return [Outcome(place, logged.found.get(at), at in before) for at, (place, _) in found.items()]
+    return [Outcome(one.place, logged.found.get(at), at in before) for at, one in found.items()]
 
 
 def _follow(log: WaitingLog, logged: _LoggedRecords, part: tuple[LogOffset, LogOffset], progress: ReportStage) -> None:
@@ -157,13 +167,14 @@ def _follow(log: WaitingLog, logged: _LoggedRecords, part: tuple[LogOffset, LogO
             progress("log records read", records[-1].offset + 1 - start, end - start)
 
 
-def _found(
+def found_records(
     config: Config, places: Sequence[RecordPlace], offsets: GroupOffsets, reader: TopicReader
-) -> dict[Coordinates, tuple[RecordPlace, SourceRecord]]:
-    """Return the records at these places."""
+) -> dict[Coordinates, FoundRecord]:
+    """Return the records at these places; raises as ``connected_reject``."""
     try:
         topics = with_input_topics(config, lambda: offsets.topic_ids(None)).topics.input
         ids = offsets.topic_ids(topics)
+        committed = offsets.committed()
         found = {}
         for place in places:
             at, offset = place
@@ -171,8 +182,12 @@ def _found(
             if topic_id is None:
                 msg = f"{place}: {at.topic} is no input topic of this group, or does not exist (topics.input)"
                 raise UserError(msg)
+            begun = committed.get(at)
+            if begun is not None and begun.topic_id not in (None, topic_id):
+                begun = None
             record = _record_at(reader, place)
-            found[Coordinates(topic_id, at.number, offset)] = (place, record)
+            early = _too_early(reader, place, begun, places)
+            found[Coordinates(topic_id, at.number, offset)] = FoundRecord(place, record, early)
     except PassingError as error:
         msg = f"the broker at {config.kafka.brokers} did not answer in time: {error}; start the command again"
         raise UnavailableError(msg) from error
@@ -198,11 +213,32 @@ def _record_at(reader: TopicReader, place: RecordPlace) -> SourceRecord:
     return records[0]
 
 
-def _reason(schemas: Schemas, place: RecordPlace, record: SourceRecord) -> str:
+def _too_early(
+    reader: TopicReader, place: RecordPlace, begun: CommittedOffset | None, places: Collection[RecordPlace]
+) -> str | None:
+    """Return why a record must not be logged yet.
+
+    Without a committed offset the next worker would conclude from the entry that the group lost its offsets; and
+    ``offsets set --to logged`` would pass over what is before it. Records of the same call are logged in their order.
+    """
+    at, offset = place
+    if begun is None:
+        return f"the group has not begun {at}"
+    begin = max(begun.offset, reader.bounds([at])[at][0])
+    before = reader.read({at: (SourceOffset(begin), offset)}) if begin < offset else ()
+    first = next((one.offset for one in before if RecordPlace(at, SourceOffset(one.offset)) not in places), None)
+    return None if first is None else f"{at}-{first} comes before it and is not committed"
+
+
+def _reason(schemas: Schemas, found: FoundRecord) -> str:
     """Return why a record is rejected."""
+    place, record, too_early = found
     schema_id = schema_id_of(record.value)
     if schema_id is None or schemas.wait_for(schema_id) is not None:
         what = "names no schema" if schema_id is None else f"has schema {schema_id}, which the registry knows"
         msg = f"{place}: the record {what}: a worker judges it, so it is not rejected"
+        raise UserError(msg)
+    if too_early is not None:
+        msg = f"{place}: {too_early}, so it is not rejected: start a worker, whose log names the record to reject"
         raise UserError(msg)
     return UNKNOWN_SCHEMA.format(id=schema_id)

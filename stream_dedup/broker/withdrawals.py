@@ -25,6 +25,7 @@ from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.entry import MAX_WITHDRAWN, Batch, LogRecord, Withdrawal
 from stream_dedup.core.model import Coordinates, LogOffset, LogPosition, Status, log_offset_of, log_position, row_of
+from stream_dedup.core.reasons import UNKNOWN_SCHEMA_CODE, code_of
 from stream_dedup.core.text_column import as_stored
 from stream_dedup.errors import UserError
 
@@ -99,7 +100,13 @@ class _ArticlesWithIds:
             self._add(record, record.payload)
 
     def _add(self, record: LogRecord, batch: Batch) -> None:
-        """Add the articles of a batch; a copy of coordinates that were logged before is no article, and no delete."""
+        """Add the articles of a batch; a copy of coordinates that were logged before is no article, and no delete.
+
+        Before a copy with another id there may only be a rejection by the command (``rejections``).
+        """
+        for row in np.flatnonzero(batch.statuses == Status.REJECTED).tolist():
+            if code_of(batch.reason(row)) == UNKNOWN_SCHEMA_CODE:
+                self._seen.add(batch.coordinates(row))
         forgotten_before = self._forgotten.below(batch.topic_id, batch.partition)
         for row, one in enumerate(batch.ids):
             if one not in self._ids or batch.statuses[row] == Status.REJECTED:

@@ -313,11 +313,15 @@ class Applied:
             return
         written, first = self.state.next_doc_number, self.state.first_doc_number
         here = {record.offset: record.batch for record in stored}
+        done: dict[str, int] = {}
+        """Rows before the last delete of an id: that has withdrawn them, and what is written."""
         for record, row in deletes_of(stored):
             text, hidden_from = record.batch.id(row), int(record.doc_numbers[row])
-            for doc_number in self.ids.with_id(text, first, written):
-                yield doc_number, hidden_from, record.offset
-            alike = np.flatnonzero(rows["id_hash"][: hidden_from - written] == id_hash(text))
+            if text not in done:
+                for doc_number in self.ids.with_id(text, first, written, self.withdrawn):
+                    yield doc_number, hidden_from, record.offset
+            begin, done[text] = done.get(text, 0), hidden_from - written
+            alike = begin + np.flatnonzero(rows["id_hash"][begin : done[text]] == id_hash(text))
             for at, position in zip(alike.tolist(), rows["position"][alike].tolist(), strict=True):
                 if here[log_offset_of(position)].id(row_of(position)) == text:
                     yield written + at, hidden_from, record.offset

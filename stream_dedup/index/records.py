@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import compress, islice
 
 import numpy as np
 import xxhash
@@ -255,16 +255,22 @@ class EntryIds:
         for number, (own, position) in enumerate(zip(rows["id_hash"].tolist(), rows["position"].tolist(), strict=True)):
             batch.put(*layout.id_pair(own, first + number, position))
 
-    def with_id(self, text: str, first: DocNumber, after: DocNumber) -> Iterator[DocNumber]:
-        """Yield the written entries from ``first`` to before ``after`` that have an id: equal hashes are not enough."""
+    def with_id(self, text: str, first: DocNumber, after: DocNumber, withdrawn: Withdrawn) -> Iterator[DocNumber]:
+        """Yield the written entries from ``first`` to before ``after`` that have an id: equal hashes are not enough.
+
+        Those that are withdrawn are left out, unread: an id may be published and deleted again and again.
+        """
+        found: list[tuple[DocNumber, LogPosition]] = []
         for start, end in layout.id_ranges(id_hash(text), first, after):
             for pair in self._store.scan(start, end):
                 with self._store.decoding("its ids"):
                     _, doc_number, position = layout.read_id_pair(*pair)
                 if first <= doc_number < after:
-                    record = self._records.get(log_offset_of(position))
-                    if record.batch.id(row_of(position)) == text:
-                        yield doc_number
+                    found.append((doc_number, position))
+        hidden = withdrawn.hold(np.array([doc_number for doc_number, _ in found], np.int64))
+        for doc_number, position in compress(found, ~hidden):
+            if self._records.get(log_offset_of(position)).batch.id(row_of(position)) == text:
+                yield doc_number
 
     def all(self) -> Iterator[tuple[int, DocNumber, LogPosition]]:
         """Yield hash, document number and log position of everything that is written."""
@@ -303,11 +309,15 @@ class Withdrawn:
         for row in found:
             first.setdefault(row[0], row)
         added = np.array(sorted(first.values()), np.int64).reshape(-1, 3)
+        return added[~self.hold(added[:, 0])]
+
+    def hold(self, doc_numbers: I64) -> Bools:
+        """Return which of these entries are withdrawn."""
         known = self.entries[:, 0]
-        at = np.searchsorted(known, added[:, 0])
+        at = np.searchsorted(known, doc_numbers)
         is_known = at < len(known)
-        is_known[is_known] = known[at[is_known]] == added[is_known, 0]
-        return added[~is_known]
+        is_known[is_known] = known[at[is_known]] == doc_numbers[is_known]
+        return is_known
 
     def write(self, batch: WriteBatch, added: I64) -> None:
         """Add entries to a batch of writes; call ``add`` once it is written."""

@@ -134,7 +134,12 @@ RIGHTS: dict[str, tuple[Right, ...]] = {
         *_CREATE,
     ),
     "withdraw": (_READ_LOG, Right(WRITE, LOG, "append the withdrawal")),
-    "reject": (Right(READ, INPUT, "read the record"), _READ_LOG, Right(WRITE, LOG, "append the rejection")),
+    "reject": (
+        Right(READ, INPUT, "read the record"),
+        _READ_LOG,
+        Right(WRITE, LOG, "append the rejection"),
+        _OFFSETS,
+    ),
     "rules show": (_READ_LOG,),
     "rules apply": (
         _READ_LOG,

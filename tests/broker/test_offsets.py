@@ -196,7 +196,10 @@ def test_show_after_the_topic_was_made_again(
 
 
 def test_the_commands_take_the_topics_that_match(
-    flags: list[str], source: TopicPartition, capsys: pytest.CaptureFixture[str]
+    flags: list[str],
+    source: TopicPartition,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`offsets` and `status` show them; `produce` asks for a name."""
     by_pattern = [*where(flags)[:2], f"--input=^{source.topic[:-1]}", *flags[3:]]
@@ -204,7 +207,8 @@ def test_the_commands_take_the_topics_that_match(
     assert [row["topic"] for row in json.loads(capsys.readouterr().out)] == [source.topic]
     run(["status", *by_pattern, "--interval=0.1"])
     assert re.search(rf"{source.topic}-0 +0 +10 ", capsys.readouterr().out)
-    assert run(["produce", by_pattern[0], by_pattern[2]]) == EXIT_USER
+    monkeypatch.setenv("STREAM_DEDUP_TOPICS__INPUT", f"^{source.topic[:-1]}")
+    assert run(["produce", by_pattern[0]]) == EXIT_USER
     assert "name the topic with --topic" in capsys.readouterr().err
     assert run(["offsets", "show", *by_pattern[:2], "--input=^nothing-has-this-name"]) == EXIT_USER
     assert "there is none of the topics ^nothing-has-this-name" in capsys.readouterr().err

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import cast
 
 import pytest
 
 from stream_dedup.broker import rejections
 from stream_dedup.broker.log import WaitingLog
-from stream_dedup.broker.rejections import Outcome, RecordPlace, reject
+from stream_dedup.broker.rejections import FoundRecord, Outcome, RecordPlace, found_records, reject
 from stream_dedup.config.load import load_config
 from stream_dedup.core.entry import Batch, Payload
 from stream_dedup.core.fingerprint.entry_maker import checksum
 from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Status
 from stream_dedup.core.text.decode import InputFormat
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.ports import Partition
+from stream_dedup.ports import CommittedOffset, Partition, SourceRecord
 from stream_dedup.registry.values import Schemas
 from tests.logs import TOPIC, Entry, entries_batch, rules
 from tests.memory.world import MemoryWorld
@@ -50,10 +50,10 @@ class Log:
         return [self.waiting.append_now(payload) for payload in payloads]
 
     def reject(self, *records: tuple[int, bytes]) -> list[Outcome]:
-        found: Mapping[Coordinates, tuple[RecordPlace, Any]] = {
-            Coordinates(TOPIC, 0, SourceOffset(offset)): (
+        found = {
+            Coordinates(TOPIC, 0, SourceOffset(offset)): FoundRecord(
                 RecordPlace(Partition("articles", 0), SourceOffset(offset)),
-                SimpleNamespace(key=b"k%d" % offset, value=value),
+                cast("SourceRecord", SimpleNamespace(key=b"k%d" % offset, value=value)),
             )
             for offset, value in records
         }
@@ -144,3 +144,37 @@ def test_only_where_schemas_are_asked_for() -> None:
     """A configuration without a registry rejects nothing by a command."""
     with pytest.raises(UserError, match=r"input\.format is json"):
         rejections.connected_reject(load_config(None, {}, {}), [], lambda *_: None)
+
+
+BEGUN = CommittedOffset(SourceOffset(2), None)
+
+
+@pytest.mark.parametrize(
+    ("committed", "offsets", "said"),
+    [
+        (None, [2], "the group has not begun articles-0"),
+        (BEGUN._replace(topic_id=bytes(16)), [2], "the group has not begun articles-0"),
+        (BEGUN, [3], "articles-0-2 comes before it and is not committed"),
+        (BEGUN, [2, 4], "articles-0-3 comes before it and is not committed"),
+        (BEGUN, [2, 3], None),
+        (BEGUN, [1], None),
+    ],
+)
+def test_nothing_is_rejected_before_a_worker_has_got_to_it(
+    log: Log, committed: CommittedOffset | None, offsets: list[int], said: str | None
+) -> None:
+    """Else the next worker concludes that the group lost its offsets, or `--to logged` passes over what is before."""
+    world, config = MemoryWorld(), load_config(None, {"topics": {"input": ["articles"]}}, {})
+    topic_id, at = world.make_topic("articles"), Partition("articles", 0)
+    world.write(at, [UNKNOWN] * 5)
+    if committed is not None:
+        world.set_offset(config.kafka.group, at, committed)
+    places = [RecordPlace(at, SourceOffset(offset)) for offset in offsets]
+    found = found_records(config, places, world.ports(config.kafka.group, "operator").offsets, world.topic_reader())
+    assert list(found) == [Coordinates(topic_id, 0, SourceOffset(offset)) for offset in offsets]
+    if said is None:
+        assert len(reject(log.waiting, found, log.schemas, InputFormat(), lambda *_: None)) == len(offsets)
+        return
+    with pytest.raises(UserError, match=said):
+        reject(log.waiting, found, log.schemas, InputFormat(), lambda *_: None)
+    assert log.batches() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,8 @@ from stream_dedup.broker.withdrawals import Wanted, WithdrawnId, withdraw, withd
 from stream_dedup.config.load import load_config
 from stream_dedup.core.entry import Batch, Payload, Withdrawal
 from stream_dedup.core.model import LogOffset, Status, log_position
+from stream_dedup.core.reasons import UNKNOWN_SCHEMA
+from stream_dedup.core.text_column import Texts
 from tests.logs import OTHER_TOPIC, TOPIC, Entry, delete_of, entries_batch, rules
 from tests.memory.world import MemoryWorld
 
@@ -174,3 +177,24 @@ def test_a_delete_that_comes_in_between(log: Log, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(log.waiting, "append_now", append_late)
     assert log.withdraw("a") == [("a", 1, 0)]
     assert log.listed() == [("a", "articles", 0, 2)]
+
+
+def rejected_by_command(offset: int) -> Batch:
+    """What `stream-dedup reject` appends; its id is another than that of the article or delete."""
+    batch = entries_batch([offset], [REJECTED_ENTRY._replace(id="its-key")])
+    return replace(batch, reasons=Texts.of([UNKNOWN_SCHEMA.format(id=9)]))
+
+
+def test_a_delete_that_was_rejected_first_withdraws_nothing(log: Log) -> None:
+    """A worker has learned the schema while the command rejected the record, and logged it second."""
+    log.add(articles(0, "a"), rejected_by_command(5), deletes(5, "a"))
+    assert log.listed() == []
+    assert log.withdraw("a") == [("a", 1, 0)]
+    assert log.withdrawals() == [(1,)]
+
+
+def test_an_article_that_was_rejected_first_is_none(log: Log) -> None:
+    """Nor is one that was logged first, and then rejected, any less of one."""
+    log.add(rejected_by_command(5), articles(5, "a"), articles(6, "b"), rejected_by_command(6))
+    assert log.withdraw("a", "b") == [("a", 0, 0), ("b", 1, 0)]
+    assert log.withdrawals() == [(3,)]

@@ -15,6 +15,7 @@ from stream_dedup.core.model import LogOffset, LogPosition, Status, group_of, lo
 from stream_dedup.explain.entry import side_of_id
 from stream_dedup.explain.explain import explain
 from stream_dedup.index import LogIndex, layout
+from stream_dedup.index.records import StoredRecord, StoredRecords
 from stream_dedup.index.store import Store
 from tests.index.checks import build, check_verdicts, finish_deleting
 from tests.logs import DELETING_SCHEME, OTHER_TOPIC, Entry, LogOfTest, delete_of, entries_batch, repeated, rules, said
@@ -96,6 +97,34 @@ def test_an_id_that_was_never_seen_and_one_deleted_twice(check: Check) -> None:
     log.entry(delete_of("x"), delete_of("x"), first=2)
     log.entry(delete_of("x"), named(A, "y"), first=4)
     check(log, ["d", "u", "d", "d", "d", "u"], 1)
+
+
+def test_an_id_that_is_published_and_deleted_again_in_one_write(check: Check) -> None:
+    """Each delete withdraws what came since the one before; the first one withdraws what was written, too."""
+    log = log_of()
+    log.entry(named(A, "x"), first=0)
+    log.entry(named(A, "x"), delete_of("x"), named(A, "x"), named(A, "w"), delete_of("x"), named(A, "y"), first=1)
+    log.entry(delete_of("w"), delete_of("y"), named(A, "z"), first=7)
+    check(log, ["u", "d0@0", "d", "u", "d3@0", "d", "d4@0", "d", "d", "u"], 5)
+
+
+def test_what_is_withdrawn_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An id that is published and deleted again and again would take ever longer."""
+    log, read, get = log_of(), [0], StoredRecords.get
+
+    def counted(self: StoredRecords, offset: LogOffset) -> StoredRecord:
+        read[-1] += 1
+        return get(self, offset)
+
+    with opened(tmp_path, log.records) as index:
+        monkeypatch.setattr(StoredRecords, "get", counted)
+        for round_ in range(20):
+            log.entry(named(A, "x"), first=4 * round_)
+            log.entry(delete_of("x"), delete_of("x"), delete_of("x"), first=4 * round_ + 1)
+            read.append(0)
+            for record in log.records[-2:]:
+                index.apply([record])
+        assert set(read[1:]) == {1}
 
 
 def test_a_copy_of_a_delete_is_no_delete(check: Check) -> None:

@@ -95,7 +95,7 @@ def test_another_scheme_is_refused_in_three_lines() -> None:
         (batch_of(columns(), SCHEME.id).drop_columns("reason"), "column reason is missing"),
         (changed("id", ["a", None, "b"]), "column id has a null"),
         (changed("group", ["a", "b", "c"], pa.string()), "column group is string"),
-        (changed("status", [0, 2, 5]), "column status has 5, which is no status"),
+        (changed("status", [0, 2, 6]), "column status has 6, which is no status"),
         (changed("status", [0, 2, -1]), "column status has -1, which is no status"),
         (changed("signature", [bytes(32), bytes(31), bytes(32)]), "column signature has values of 31, 32 bytes"),
         (changed("id", ["a", "b", "é" * 257]), "column id has a value of 514 bytes, at most 512 are allowed"),
