@@ -23,14 +23,13 @@ class MeasuredCost(NamedTuple):
 
 _INDEX = "python -m benchmarks.index, up to 100 million articles: benchmarks/index.md"
 _FOLLOWING = "python -m benchmarks.following --articles 1000000 --broker"
-_FINGERPRINT = "python -m benchmarks.fingerprint"
-_PIPELINE = "python -m benchmarks.pipeline --profile article"
+_STAGES = "python -m benchmarks.stages"
 _FORMAT = "stream_dedup/core/entry.py (computed)"
 _LAYOUT = "stream_dedup/index/layout.py (computed)"
 _CHUNKS = "native/src/postings/chunk.rs (computed)"
 
-CHARACTER = MeasuredCost(0.19, "µs", "fingerprinting, a character of Chinese text", _FINGERPRINT)
-OWN = MeasuredCost(150, "µs", "a worker, an article of its own, without fingerprinting", _PIPELINE)
+CHARACTER = MeasuredCost(0.07, "µs", "decoding and fingerprinting, a character of Chinese text", _STAGES)
+OWN = MeasuredCost(120, "µs", "a worker, an article of its own, without fingerprinting", _STAGES)
 FOLLOWED = MeasuredCost(20, "µs", "reading an article from the log and adding it to the index", _FOLLOWING)
 LOOKUP = MeasuredCost(0.28, "µs", "a look-up among 100 million articles, without the entries compared", _INDEX)
 COMPARED = MeasuredCost(0.0021, "µs", "an entry compared", _INDEX)

@@ -27,11 +27,11 @@ def test_the_parts_of_a_size_by_hand() -> None:
     assert (DAY.held, DAY.peak) == (60_480_000, 300)
     assert size.compared == round(60_480_000 * 768 / 65_536) == 708_750
     assert size.search_us == pytest.approx(768 * 0.28 + 708_750 * 0.0021)
-    own = 300 * (150 + size.search_us) / 1e6
+    own = 300 * (120 + size.search_us) / 1e6
     following = 300 * 20 / 1e6
     assert size.workers == 1
     assert own + following < 0.7
-    assert size.cores == pytest.approx(300 * 0.19 * 1_000 / 1e6 + own + following)
+    assert size.cores == pytest.approx(300 * 0.07 * 1_000 / 1e6 + own + following)
     assert size.partitions == 8
     assert size.index_memory_mib == math.ceil((64 + 32 + 4 * 13) * 60_480_000 / 2**20) + 192
     assert size.memory == size.index_memory_mib * 2**20 + (90 + 70) * 1_000_000
@@ -61,11 +61,11 @@ def test_the_memory_that_is_named_has_room_for_the_whole_index() -> None:
 
 
 def test_text_takes_threads_and_their_memory() -> None:
-    """30,000 characters take 1.71 cores at the peak: one more fingerprinting thread, where one worker suffices."""
-    short, long = (size_of(Demand(8_640_000, 0.1, characters), PLANS[0]) for characters in (3_000, 30_000))
+    """60,000 characters take 1.26 cores at the peak: one more fingerprinting thread, where one worker suffices."""
+    short, long = (size_of(Demand(8_640_000, 0.1, characters), PLANS[0]) for characters in (3_000, 60_000))
     assert (short.workers, long.workers) == (1, 1)
     assert long.memory - short.memory == 70_000_000
-    assert long.cores - short.cores == pytest.approx(300 * 0.19 * 27_000 / 1e6)
+    assert long.cores - short.cores == pytest.approx(300 * 0.07 * 57_000 / 1e6)
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: str(plan.block_bits))
