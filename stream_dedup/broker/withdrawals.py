@@ -84,6 +84,8 @@ class _ArticlesWithIds:
     positions: dict[str, set[LogPosition]] = field(init=False)
     withdrawn: dict[LogPosition, _By] = field(default_factory=dict)
     _ids: dict[str, str] = field(init=False)
+    _since_delete: defaultdict[str, list[LogPosition]] = field(default_factory=lambda: defaultdict(list))
+    """By their ids as they are in the log: those before the last delete are withdrawn."""
     _seen: set[Coordinates] = field(default_factory=set)
     _forgotten: ForgottenOffsets = field(default_factory=ForgottenOffsets)
 
@@ -111,14 +113,16 @@ class _ArticlesWithIds:
         for row, one in enumerate(batch.ids):
             if one not in self._ids or batch.statuses[row] == Status.REJECTED:
                 continue
-            coordinates, positions = batch.coordinates(row), self.positions[self._ids[one]]
+            coordinates = batch.coordinates(row)
             if coordinates in self._seen or coordinates.offset < forgotten_before:
                 continue
             self._seen.add(coordinates)
             if batch.statuses[row] == Status.DELETE:
-                self._withdraw(positions, record)
+                self._withdraw(self._since_delete.pop(one, ()), record)
             elif self.wanted.topic in {None, batch.topic}:
-                positions.add(log_position(record.offset, row))
+                position = log_position(record.offset, row)
+                self.positions[self._ids[one]].add(position)
+                self._since_delete[one].append(position)
 
     def _withdraw(self, positions: Iterable[LogPosition], record: LogRecord) -> None:
         for position in positions:
