@@ -25,7 +25,7 @@ from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.entry import MAX_WITHDRAWN, Batch, LogRecord, Withdrawal
 from stream_dedup.core.model import Coordinates, LogOffset, LogPosition, Status, log_offset_of, log_position, row_of
-from stream_dedup.core.reasons import UNKNOWN_SCHEMA_CODE, code_of
+from stream_dedup.core.reasons import UNKNOWN_SCHEMA, code_of
 from stream_dedup.core.text_column import as_stored
 from stream_dedup.errors import UserError
 
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from stream_dedup.broker.log import WaitingLog
     from stream_dedup.config.model import Config
     from stream_dedup.core.progress import ReportStage
+
+
+_BY_COMMAND = code_of(UNKNOWN_SCHEMA.format(id=0))
+"""Code of a rejection that only the command logs."""
 
 
 class Wanted(NamedTuple):
@@ -107,7 +111,7 @@ class _ArticlesWithIds:
         Before a copy with another id there may only be a rejection by the command (``rejections``).
         """
         for row in np.flatnonzero(batch.statuses == Status.REJECTED).tolist():
-            if code_of(batch.reason(row)) == UNKNOWN_SCHEMA_CODE:
+            if code_of(batch.reason(row)) == _BY_COMMAND:
                 self._seen.add(batch.coordinates(row))
         forgotten_before = self._forgotten.below(batch.topic_id, batch.partition)
         for row, one in enumerate(batch.ids):
