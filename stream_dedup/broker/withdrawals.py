@@ -25,7 +25,7 @@ from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.entry import MAX_WITHDRAWN, Batch, LogRecord, Withdrawal
 from stream_dedup.core.model import Coordinates, LogOffset, LogPosition, Status, log_offset_of, log_position, row_of
-from stream_dedup.core.reasons import UNKNOWN_SCHEMA_CODE, code_of
+from stream_dedup.core.reasons import UNKNOWN_SCHEMA, code_of
 from stream_dedup.core.text_column import as_stored
 from stream_dedup.errors import UserError
 
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from stream_dedup.broker.log import WaitingLog
     from stream_dedup.config.model import Config
     from stream_dedup.core.progress import ReportStage
+
+
+_BY_COMMAND = code_of(UNKNOWN_SCHEMA.format(id=0))
+"""Code of a rejection that only the command logs."""
 
 
 class Wanted(NamedTuple):
@@ -84,6 +88,8 @@ class _ArticlesWithIds:
     positions: dict[str, set[LogPosition]] = field(init=False)
     withdrawn: dict[LogPosition, _By] = field(default_factory=dict)
     _ids: dict[str, str] = field(init=False)
+    _since_delete: defaultdict[str, list[LogPosition]] = field(default_factory=lambda: defaultdict(list))
+    """By their ids as they are in the log: those before the last delete are withdrawn."""
     _seen: set[Coordinates] = field(default_factory=set)
     _forgotten: ForgottenOffsets = field(default_factory=ForgottenOffsets)
 
@@ -105,20 +111,22 @@ class _ArticlesWithIds:
         Before a copy with another id there may only be a rejection by the command (``rejections``).
         """
         for row in np.flatnonzero(batch.statuses == Status.REJECTED).tolist():
-            if code_of(batch.reason(row)) == UNKNOWN_SCHEMA_CODE:
+            if code_of(batch.reason(row)) == _BY_COMMAND:
                 self._seen.add(batch.coordinates(row))
         forgotten_before = self._forgotten.below(batch.topic_id, batch.partition)
         for row, one in enumerate(batch.ids):
             if one not in self._ids or batch.statuses[row] == Status.REJECTED:
                 continue
-            coordinates, positions = batch.coordinates(row), self.positions[self._ids[one]]
+            coordinates = batch.coordinates(row)
             if coordinates in self._seen or coordinates.offset < forgotten_before:
                 continue
             self._seen.add(coordinates)
             if batch.statuses[row] == Status.DELETE:
-                self._withdraw(positions, record)
+                self._withdraw(self._since_delete.pop(one, ()), record)
             elif self.wanted.topic in {None, batch.topic}:
-                positions.add(log_position(record.offset, row))
+                position = log_position(record.offset, row)
+                self.positions[self._ids[one]].add(position)
+                self._since_delete[one].append(position)
 
     def _withdraw(self, positions: Iterable[LogPosition], record: LogRecord) -> None:
         for position in positions:

@@ -39,7 +39,6 @@ NO_SCHEMA_ID = "the value does not begin with the id of a schema"
 NOT_OF_SCHEMA = "the value does not fit schema {id}"
 OTHER_SCHEMA = "schema {id} is {kind}, input.format is {format}"
 UNUSABLE_SCHEMA = "schema {id} cannot be used: {problem}"
-UNKNOWN_SCHEMA_CODE = "unknown_schema"
 UNKNOWN_SCHEMA = "unknown schema {id}: the registry does not have it"
 """Logged by ``stream-dedup reject`` alone: a worker waits for the schema."""
 FEATURELESS_REASON = "text without words"
@@ -73,7 +72,7 @@ _CODES = {
     NOT_OF_SCHEMA: "not_of_schema",
     OTHER_SCHEMA: "unusable_schema",
     UNUSABLE_SCHEMA: "unusable_schema",
-    UNKNOWN_SCHEMA: UNKNOWN_SCHEMA_CODE,
+    UNKNOWN_SCHEMA: "unknown_schema",
     FEATURELESS_REASON: "no_words",
     NOT_ID: "invalid_id",
     LONG_ID: "id_too_long",

@@ -22,7 +22,8 @@ Rules:
   nothing that is not in flight. The number is for each eight partitions: a poll brings a batch of each, and the next
   one must not wait for its commit. A partition may have as much in flight as is left for all. However long the batches
   of one partition, or of a few, stay in flight, there is room for the others: after ``n`` such partitions an (n + 1)th
-  of the limit.
+  of the limit. A poll goes beyond it by up to a batch of each partition, so many partitions that wait for a schema may
+  fill it for good: while any waits, a partition with nothing in flight is polled all the same.
 """
 
 from __future__ import annotations
@@ -94,9 +95,16 @@ class _Amount(NamedTuple):
 class AssignmentOwner:
     """The only place that begins and ends assignments. Every method may be called from any thread; none blocks."""
 
-    def __init__(self, membership: Callable[[], Membership | None], max_batches: int, max_bytes: int) -> None:
-        """``membership`` returns the present membership."""
+    def __init__(
+        self,
+        membership: Callable[[], Membership | None],
+        max_batches: int,
+        max_bytes: int,
+        held: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """``membership`` returns the present membership, ``held`` how many batches in flight wait for a schema."""
         self._membership = membership
+        self._held = held
         self._limit = _Amount(max_batches, max_bytes)
         self._lock = threading.Lock()
         self._state = AssignmentState.IDLE
@@ -127,13 +135,17 @@ class AssignmentOwner:
             return partition in self._in_flight_of
 
     def crowded(self, partitions: Collection[Partition]) -> frozenset[Partition]:
-        """Return those of all partitions of which nothing should be polled now: all of them at the limit."""
+        """Return those of all partitions of which nothing should be polled now: all of them at the limit.
+
+        While batches wait for a schema, only those with something in flight.
+        """
         if not self._in_flight.batches:
             return frozenset()
         most = self._limit.batches * max(1, -(-len(partitions) // LIMITED_PARTITIONS))
         with self._lock:
             left = _Amount(most, self._limit.size_bytes).plus(-self._in_flight.size_bytes, -self._in_flight.batches)
-            return frozenset(at for at in partitions if self._in_flight_of.get(at, _Amount()).reaches(left))
+            found = frozenset(at for at in partitions if self._in_flight_of.get(at, _Amount()).reaches(left))
+            return found & self._in_flight_of.keys() if self._held() else found
 
     def is_working(self, assignment: Assignment) -> bool:
         """Return whether batches of this assignment may go on; once False, it stays False."""

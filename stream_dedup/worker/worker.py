@@ -92,7 +92,12 @@ class Worker:
         self._failures: list[BaseException] = []
         self._ending = False
         self._watchdog = parts.watchdog
-        self._assignments = AssignmentOwner(ports.source.membership, config.worker.max_inflight_batches, INFLIGHT_BYTES)
+        self._assignments = AssignmentOwner(
+            ports.source.membership,
+            config.worker.max_inflight_batches,
+            INFLIGHT_BYTES,
+            held=lambda: self._engine.held,
+        )
         self._wake = wake = ports.clock.event()
         self._watch = TopicWatch(
             config, ports.watch_offsets, ports.clock, parts.opened.log_id, wake.set, ends=self._is_to_end

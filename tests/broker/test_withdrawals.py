@@ -198,3 +198,18 @@ def test_an_article_that_was_rejected_first_is_none(log: Log) -> None:
     log.add(rejected_by_command(5), articles(5, "a"), articles(6, "b"), rejected_by_command(6))
     assert log.withdraw("a", "b") == [("a", 0, 0), ("b", 1, 0)]
     assert log.withdrawals() == [(3,)]
+
+
+def test_what_a_delete_has_withdrawn_is_not_looked_at_again(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An id that is published and deleted again and again would take ever longer."""
+    made, by = [], withdrawals._By
+
+    def counted(offset: LogOffset, time_ms: int) -> object:
+        made.append(offset)
+        return by(offset, time_ms)
+
+    monkeypatch.setattr(withdrawals, "_By", counted)
+    for number in range(10):
+        log.add(articles(2 * number, "a"), deletes(2 * number + 1, "a"))
+    assert log.withdraw("a") == [("a", 0, 10)]
+    assert made == list(range(2, 22, 2))

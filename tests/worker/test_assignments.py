@@ -152,6 +152,29 @@ def test_many_partitions_have_as_many_polls_in_flight_as_eight(group: Group, par
     assert counted == polls
 
 
+@pytest.mark.parametrize("size", [1, 1_000])
+def test_partitions_that_wait_for_a_schema_never_stop_the_others(group: Group, size: int) -> None:
+    """Twenty of 64 go beyond the limit, by number or by bytes, and stay there; of each other one a batch goes on."""
+    held = through = 0
+    owner = AssignmentOwner(lambda: group.membership, max_batches=32, max_bytes=60_000, held=lambda: held)
+    assignment = begun(owner, group)
+    every = [Partition("articles", number) for number in range(64)]
+    for poll in range(40):
+        polled = [batch(assignment, size, at) for at in every if at not in owner.crowded(every)]
+        for one in polled:
+            assert owner.reserve(one)
+        for one in polled:
+            if one.partition.number < 20:
+                held += 1
+            else:
+                owner.release(one)
+                through += poll >= 30
+    assert through == 10 * 44
+    assert held == owner.batches < 300
+    held = 0
+    assert owner.crowded(every) == {*every}, "the limit is reached"
+
+
 def test_at_the_limit_nothing_of_any_partition_is_polled(owner: AssignmentOwner, group: Group) -> None:
     """Not of those that have nothing in flight either."""
     assignment, other = begun(owner, group), Partition("articles", 1)
