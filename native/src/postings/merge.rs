@@ -115,10 +115,7 @@ impl Merge {
 
     /// Take entries until one of the two chunks ends, the new one is full, or so many were taken; none at the end.
     fn take_some(&mut self, runs: [&Run; 2], most: usize, cache: &Cache) -> Option<usize> {
-        let chunks = [0, 1].map(|which| {
-            let at = self.cursors[which].chunk;
-            if at < runs[which].places.len() { runs[which].chunk(at, cache) } else { None }
-        });
+        let chunks = [0, 1].map(|which| runs[which].chunk(self.cursors[which].chunk, cache));
         if chunks.iter().all(Option::is_none) {
             return None;
         }

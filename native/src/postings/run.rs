@@ -148,10 +148,10 @@ impl Run {
         Key::List(self.id as u32, at as u32)
     }
 
-    /// A chunk, if it is in memory; that is a use of it.
+    /// A chunk, if there is one of this number and it is in memory; that is a use of it.
     #[must_use]
     pub fn chunk<'a>(&self, at: usize, cache: &'a Cache) -> Option<Chunk<'a>> {
-        Some(self.chunk_in(cache.get(self.places[at])?, at))
+        Some(self.chunk_in(cache.get(*self.places.get(at)?)?, at))
     }
 
     /// A chunk in its frame.

@@ -308,10 +308,10 @@ fn spans_of<'a>(
         let table = (lookup >> bits) as usize;
         (table, own[table] ^ lookup & ((1 << bits) - 1))
     };
+    // What the filters say, and where each chunk is, is read for all of them before the first one is looked at.
     let touched =
         lookups.iter().map(block_of).fold(0, |touched, (table, block)| touched ^ tables.filters(table, block));
     std::hint::black_box(touched);
-    // Where each chunk is is read for all of them before the first one is looked at.
     let mut asked = Vec::with_capacity(4 * lookups.len());
     for (at, lookup) in lookups.iter().enumerate() {
         let (table, block) = block_of(lookup);
