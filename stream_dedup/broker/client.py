@@ -22,20 +22,15 @@ from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from stream_dedup.broker.workarounds import (
-    QuickSelector,
     close_abandoned_sockets,
     closed_when_not_made,
     deliver_last_response,
     end_sender,
-    fetch_in_one_step,
     forget_after_errors,
     keep_transaction_requests,
     name_undecoded,
     read_any_header_name,
-    read_in_large_pieces,
     take_finished_joins,
-    trust_known_coordinator,
-    write_at_once,
 )
 from stream_dedup.config.sections import MAX_RECORD_BYTES
 from stream_dedup.errors import UnavailableError, UserError, reason_of
@@ -115,8 +110,6 @@ def make_consumer(kafka: KafkaConfig, **settings: Any) -> KafkaConsumer:  # noqa
         | settings,
     )
     name_undecoded(consumer)
-    fetch_in_one_step(consumer)
-    trust_known_coordinator(consumer)
     return consumer
 
 
@@ -239,8 +232,6 @@ def _constructed(kind: Callable[..., T], settings: dict[str, Any]) -> T:
     check_codecs()
     close_abandoned_sockets()
     deliver_last_response()
-    read_in_large_pieces()
-    write_at_once()
     take_finished_joins()
     read_any_header_name()
     with closed_when_not_made() as make:
@@ -321,7 +312,6 @@ def _common(kafka: KafkaConfig) -> dict[str, Any]:
         "metadata_max_age_ms": METADATA_MS,
         "reconnect_backoff_max_ms": RECONNECT_BACKOFF_MAX_MS,
         "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
-        "selector": QuickSelector,
         **_security(kafka),
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import Protocol
 
 from stream_dedup.core.entry import LogRecord, Payload
@@ -75,9 +74,6 @@ class FingerprintLog(Protocol):
         While no append fails, records reach the log in the order of the calls, each once. After a failure, call
         ``renew`` before anything else is appended: records sent after the failed one may be in the log without it.
         """
-
-    def together(self) -> AbstractContextManager[None]:
-        """Let what is appended in the block leave together, as far as that spares the client work."""
 
     def renew(self) -> None:
         """Give up every append whose outcome is not known, and be ready for new ones. May block for some seconds."""

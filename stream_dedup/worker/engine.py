@@ -196,11 +196,10 @@ class Engine:
         self._check_trims(self._parts.trimmer.appends)
         gathering = self._gathering.polls(self._pending, self._parts.clock.monotonic())
         waiting: set[Partition] = set()
-        with self._parts.log.together():
-            for pending in self._pending:
-                is_held = pending.polled.partition in waiting or pending.polled.polled_at in gathering
-                if is_held or not self._append_spans(pending):
-                    waiting.add(pending.polled.partition)
+        for pending in self._pending:
+            is_held = pending.polled.partition in waiting or pending.polled.polled_at in gathering
+            if is_held or not self._append_spans(pending):
+                waiting.add(pending.polled.partition)
 
     def _append_spans(self, pending: PendingBatch) -> bool:
         """Return whether every span of the batch was sent to the log, and no append of it has failed."""

@@ -24,8 +24,6 @@ def made(monkeypatch: pytest.MonkeyPatch, **keys: object) -> dict[str, dict[str,
     for workaround in (
         "keep_transaction_requests",
         "name_undecoded",
-        "fetch_in_one_step",
-        "trust_known_coordinator",
         "forget_after_errors",
     ):
         monkeypatch.setattr(client, workaround, lambda _client: None)

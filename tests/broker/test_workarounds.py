@@ -29,10 +29,6 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``refuse_unauthorized_topics``: contract/test_refused.py::test_an_article_topic_that_may_not_be_read
 * ``send_offsets_within``: contract/test_sink.py::test_offsets_of_a_topic_that_is_gone_do_not_block_for_ever
 * ``error_of_producer``: test_the_reason_of_a_producer_is_told_where_the_call_names_none below
-* ``HeldSender``, ``send_beside_requests``, ``add_partitions_first``, ``asleep``: no defect, but more requests for a
-  transaction, or for batches; test_sending.py
-* ``read_in_large_pieces``, ``write_at_once``, ``fetch_in_one_step``, ``trust_known_coordinator``, ``QuickSelector``: no
-  defect, but more steps for a request; test_exchange.py
 * ``initialise_producer``: no defect, but a limit that the client cannot be given for one call
 """
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
 
 from stream_dedup.core.entry import LogRecord
@@ -47,19 +45,11 @@ def test_records_reach_the_log_in_the_order_of_the_calls_and_are_read_in_it(worl
     assert [record.offset for record in found] == offsets == sorted(offsets)
 
 
-def test_records_appended_together_reach_the_log_in_order(world: World, group: Group) -> None:
-    """Also the first ones of a log, those behind an error in the block, and those of a producer made anew in it."""
+def test_records_of_a_producer_made_anew_follow_in_order(world: World, group: Group) -> None:
     log = group.member().log
-    with log.together():
-        appends = [log.append(rules(revision)) for revision in (1, 2)]
-    with suppress(KeyError), log.together():
-        appends += [log.append(rules(revision)) for revision in (3, 4)]
-        raise KeyError
-    offsets = [append.wait(ACKNOWLEDGED_S) for append in appends]
-    with log.together():
-        log.renew()
-        appends = [log.append(rules(revision)) for revision in (5, 6)]
-    offsets += [append.wait(ACKNOWLEDGED_S) for append in appends]
+    offsets = append_all(log, [1, 2, 3, 4])
+    log.renew()
+    offsets += append_all(log, [5, 6])
     log.seek(LogOffset(0))
     found = read(world, log, 6)
     assert revisions(found) == [1, 2, 3, 4, 5, 6]

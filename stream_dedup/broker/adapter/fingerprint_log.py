@@ -7,7 +7,6 @@ broker has acknowledged it.
 from __future__ import annotations
 
 import logging
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
 from kafka import KafkaProducer, TopicPartition
@@ -17,7 +16,6 @@ from stream_dedup.broker.adapter.group import AdminConnection
 from stream_dedup.broker.adapter.port_errors import port_error, port_errors
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
 from stream_dedup.broker.topics import LOG_MESSAGE_BYTES
-from stream_dedup.broker.workarounds import asleep
 from stream_dedup.core.entry import LOG_FORMAT_VERSION, Batch, LogRecord, Payload, decode, encode
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.panics import naming_panics
@@ -195,10 +193,6 @@ class KafkaLog:
             return _FailedAppend(port_error(error))
         except UnavailableError as error:
             return _FailedAppend(PassingError(str(error)))
-
-    def together(self) -> AbstractContextManager[None]:
-        """Send what is appended in the block at its end; with the first append, which connects, at once."""
-        return nullcontext() if self._producer is None else asleep(self._producer.client, self._topic)
 
     def renew(self) -> None:
         """Give up the producer; the next append connects again."""

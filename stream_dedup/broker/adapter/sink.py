@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING
 
 from kafka import KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
+from kafka.serializer import Serializer
 
 from stream_dedup.broker.adapter.group import offset_and_metadata
+from stream_dedup.broker.adapter.one_partition import OnePartition
 from stream_dedup.broker.adapter.port_errors import port_error, port_errors
 from stream_dedup.broker.client import (
     DEFAULT_RECORD_BYTES,
@@ -31,12 +33,9 @@ from stream_dedup.broker.client import (
 )
 from stream_dedup.broker.hanging_transactions import abort_hanging
 from stream_dedup.broker.workarounds import (
-    HeldSender,
-    OnePartition,
     drop_refused_offsets,
     error_of_producer,
     initialise_producer,
-    send_beside_requests,
     send_offsets_within,
 )
 from stream_dedup.ports import (
@@ -61,15 +60,19 @@ if TYPE_CHECKING:
 
 PRODUCER_BATCH_BYTES = 256 << 10
 """Size of the producer's batches: a few requests for each transaction, not hundreds."""
-WAKE_BYTES = 4 << 20
-"""The producer's thread sends when so many bytes of records are there, and at the end of the transaction: what it sends
-beside a thread that hands over the others costs both of them more time."""
 DELIVERY_MS = REQUEST_TIMEOUT_MS + 1_000
 """Records or offsets that are not acknowledged in this time fail their transaction; a new producer tries again."""
 LEAST_START_S = 1.0
 """The least time for a producer to be initialised, when connecting has used up the wait for a broker."""
 REFUSALS = (NotAMemberError, RecordTooLargeError, RefusedByBrokerError)
 """Errors that leave the outcome of a commit or an abort unknown."""
+
+
+class _ValueOfOutput(Serializer):  # type: ignore[misc] # the client has no types
+    """Takes the value out of an output: a record whose key and value are both null is one that the client refuses."""
+
+    def serialize(self, topic: str, headers: object, data: Output) -> bytes | None:  # noqa: ARG002 - as the client calls
+        return data.value
 
 
 class KafkaSink:
@@ -81,26 +84,23 @@ class KafkaSink:
         self._record_bytes = record_bytes
         self._id = transactional_id
         self._producer: KafkaProducer | None = None
-        self._held: HeldSender | None = None
-        self._unsent_bytes = 0
+        self._partitions = OnePartition()
         self._sent: list[Future] = []
 
     def begin(self) -> None:
         """Begin a transaction."""
         self._sent = []
-        self._unsent_bytes = 0
+        self._partitions.forget()
         with self._failures():
             self._connected().begin_transaction()
 
     def send(self, output: Output) -> None:
         """Send one record."""
         with self._failures():
-            held = self._held_sender()
-            self._sent.append(held.send(output.topic, output.key, output.value, output.headers, output.timestamp_ms))
-            self._unsent_bytes += len(output.value or b"")
-            if self._unsent_bytes >= WAKE_BYTES:
-                self._unsent_bytes = 0
-                held.wake()
+            sent = self._connected().send(
+                output.topic, output, output.key, output.headers, timestamp_ms=output.timestamp_ms
+            )
+            self._sent.append(sent)
 
     def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
         """Add source offsets."""
@@ -124,20 +124,17 @@ class KafkaSink:
     def flush(self) -> None:
         """Return when the broker has acknowledged every record of the transaction."""
         with self._failures():
-            self._held_sender().wake()
             for future in self._sent:
                 future.get(timeout=DELIVERY_MS / 1_000)
 
     def commit(self) -> None:
         """Commit."""
         with self._passing_for(*REFUSALS):
-            self._held_sender().end()
             self._connected().commit_transaction()
 
     def abort(self) -> None:
         """Abort."""
         with self._passing_for(*REFUSALS):
-            self._held_sender().end()
             self._connected().abort_transaction()
 
     def renew(self) -> None:
@@ -158,11 +155,11 @@ class KafkaSink:
 
     def _connect(self, deadline: float) -> None:
         """Make a producer and initialise it: the broker settles the open transaction of an earlier one."""
-        partitions = OnePartition()
         with port_errors():
             self._producer = make_producer(
                 self._kafka,
-                partitioner=partitions,
+                partitioner=self._partitions,
+                value_serializer=_ValueOfOutput(),
                 transactional_id=self._id,
                 transaction_timeout_ms=int(self._kafka.transaction_timeout_s * 1_000),
                 batch_size=PRODUCER_BATCH_BYTES,
@@ -170,8 +167,6 @@ class KafkaSink:
                 delivery_timeout_ms=DELIVERY_MS,
                 client_id=self._id,
             )
-        send_beside_requests(self._producer)
-        self._held = HeldSender(self._producer, partitions)
         try:
             with self._failures():
                 initialise_producer(self._producer, max(LEAST_START_S, deadline - time.monotonic()))
@@ -181,17 +176,12 @@ class KafkaSink:
 
     def _connected(self) -> KafkaProducer:
         if self._producer is None:
-            raise _not_started()
+            msg = "the transactional producer is not started: renew it"
+            raise PassingError(msg)
         return self._producer
-
-    def _held_sender(self) -> HeldSender:
-        if self._held is None:
-            raise _not_started()
-        return self._held
 
     def _discard(self) -> None:
         producer, self._producer = self._producer, None
-        self._held = None
         self._sent = []
         if producer is not None:
             discard(producer)
@@ -220,7 +210,3 @@ class KafkaSink:
             causes.append(state)
         found = [port_error(cause) for cause in causes]
         return next((one for one in found if not isinstance(one, PassingError)), found[0])
-
-
-def _not_started() -> PassingError:
-    return PassingError("the transactional producer is not started: renew it")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, Message, TopicPartition
@@ -185,10 +184,6 @@ class ConfluentLog:
         except BufferError as error:
             return _ReportedAppend(None, PassingError(str(error)))
         return append
-
-    def together(self) -> AbstractContextManager[None]:
-        """Nothing is to be done: this client sends in a thread that is not Python."""
-        return nullcontext()
 
     def renew(self) -> None:
         """Give up the producer; the next append connects again."""

@@ -18,15 +18,12 @@ from stream_dedup.broker.workarounds.connections import (
     close_abandoned_sockets,
     closed_when_not_made,
     deliver_last_response,
-    read_in_large_pieces,
-    write_at_once,
 )
 from stream_dedup.broker.workarounds.consumer import (
     UndecodedError,
     commit_as_member,
     drop_fetched,
     drop_fetched_of,
-    fetch_in_one_step,
     forget_offset_fetches,
     keep_rejoining,
     look_up_topics,
@@ -38,7 +35,6 @@ from stream_dedup.broker.workarounds.consumer import (
     seek_with_epoch,
     set_gathering,
     take_finished_joins,
-    trust_known_coordinator,
 )
 from stream_dedup.broker.workarounds.header_names import RawName, read_any_header_name
 from stream_dedup.broker.workarounds.producer import (
@@ -49,25 +45,12 @@ from stream_dedup.broker.workarounds.producer import (
     keep_transaction_requests,
     send_offsets_within,
 )
-from stream_dedup.broker.workarounds.selector import QuickSelector
-from stream_dedup.broker.workarounds.sending import (
-    HeldSender,
-    OnePartition,
-    add_partitions_first,
-    asleep,
-    send_beside_requests,
-)
 
 __all__ = [
-    "HeldSender",
-    "OnePartition",
-    "QuickSelector",
     "RawName",
     "RoundRobinAssignor",
     "UndecodedError",
-    "add_partitions_first",
     "alter_offsets",
-    "asleep",
     "close_abandoned_sockets",
     "closed_when_not_made",
     "commit_as_member",
@@ -80,7 +63,6 @@ __all__ = [
     "drop_refused_offsets",
     "end_sender",
     "error_of_producer",
-    "fetch_in_one_step",
     "forget_after_errors",
     "forget_offset_fetches",
     "initialise_producer",
@@ -90,15 +72,11 @@ __all__ = [
     "name_undecoded",
     "position_of",
     "read_any_header_name",
-    "read_in_large_pieces",
     "records_left",
     "refuse_unauthorized_topics",
     "return_set_aside",
     "seek_with_epoch",
-    "send_beside_requests",
     "send_offsets_within",
     "set_gathering",
     "take_finished_joins",
-    "trust_known_coordinator",
-    "write_at_once",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -17,9 +16,6 @@ from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from stream_dedup.broker.workarounds.private import private
-
-RECEIVE_BYTES = 64 << 10
-"""Most bytes of one read; a larger buffer would be mapped anew for each."""
 
 
 @contextmanager
@@ -103,52 +99,6 @@ def _close_sockets_with_unsent_data() -> None:
 
     KafkaTCPTransport.__init__ = noting_make
     NetworkSelector.close = closing_close
-
-
-@cache
-def read_in_large_pieces() -> None:
-    """Read what a broker sends in pieces of ``RECEIVE_BYTES``; done once for the process.
-
-    The client reads 4,096 bytes at a time until there are no more, and gives the interpreter to other threads for each
-    of these reads: a fetch of 256 KiB took 65, and the answer to any request two. One read for each time that the
-    socket has something to read is enough: what is left makes it ready again.
-    """
-    receive = private(KafkaTCPTransport, "_sock_recv")
-
-    def receive_much(self: KafkaTCPTransport) -> tuple[bytes, KafkaError | None]:
-        try:
-            data = self._sock.recv(RECEIVE_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return b"", None
-        except OSError:
-            data = b""
-        # The client finds the end of the connection, or the error, again, and says what it always says.
-        return (data, None) if data else receive(self)
-
-    KafkaTCPTransport._sock_recv = receive_much  # noqa: SLF001 - no public place to change this
-
-
-@cache
-def write_at_once() -> None:
-    """Write a request when it is made, and wait only for a socket that takes no more; done once for the process.
-
-    The client waits for the socket before it writes: two changes of what the kernel watches, and a round of its loop,
-    for each request.
-    """
-    private(KafkaTCPTransport, "_sock_send")
-    write = private(KafkaTCPTransport, "_write_to_sock")  # that of TLS as well
-
-    async def write_first(self: KafkaTCPTransport) -> None:
-        if self._write_buffer:
-            _, error = self._sock_send()
-            if error is not None:
-                self._writing = False
-                self.abort(error=error)
-                return
-            self.last_write = time.monotonic()
-        await write(self)  # what is left, and what the client does after it
-
-    KafkaTCPTransport._write_to_sock = write_first  # noqa: SLF001 - no public place to change this
 
 
 @cache

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,8 @@ from kafka.errors import (
     CommitFailedError,
     CorruptRecordError,
     KafkaError,
-    KafkaTimeoutError,
     TopicAuthorizationFailedError,
 )
-from kafka.future import Future
 
 from stream_dedup.broker.workarounds.private import private
 
@@ -67,71 +64,6 @@ def keep_rejoining(consumer: KafkaConsumer) -> None:
     private(consumer, "_coordinator", "_join_task")
     if private(consumer, "_coordinator", "rejoining"):
         private(consumer, "_coordinator", "request_rejoin")()
-
-
-def trust_known_coordinator(consumer: KafkaConsumer) -> None:
-    """Let a poll go on at once where the group's coordinator is known and connected.
-
-    The client asks its own thread in each round of a poll. The question wakes that thread, and the answer the caller.
-    """
-    coordinator = private(consumer, "_coordinator")
-    client = private(coordinator, "_client")
-    ask = private(coordinator, "ensure_coordinator_ready")
-    private(coordinator, "coordinator_id")
-    private(client, "connected")
-
-    def ensure_coordinator_ready(timeout_ms: float | None = None) -> bool:
-        known = coordinator.coordinator_id
-        return (known is not None and bool(client.connected(known))) or bool(ask(timeout_ms=timeout_ms))
-
-    coordinator.ensure_coordinator_ready = ensure_coordinator_ready
-
-
-def fetch_in_one_step(consumer: KafkaConsumer) -> None:
-    """Let a poll that has no record yet send its fetches and wait for them in one step of the client's thread.
-
-    The client asks its thread twice, and each question wakes both threads.
-    """
-    fetcher = private(consumer, "_fetcher")
-    run = private(fetcher, "_net", "run")
-    fetched, fetch = private(fetcher, "fetched_records"), private(fetcher, "send_fetches")
-    send_and_wait = _send_and_wait(fetcher)
-
-    def fetch_records(max_records: int, *, update_offsets: bool, timeout_ms: float) -> tuple[Any, bool]:
-        records, partial = fetched(max_records, update_offsets=update_offsets)
-        if records:
-            if not partial:
-                fetch()
-            return records, False
-        if not run(send_and_wait, not partial, timeout_ms):
-            return records, True
-        return fetched(max_records, update_offsets=update_offsets)[0], False
-
-    fetcher.fetch_records = fetch_records
-
-
-def _send_and_wait(fetcher: Any) -> Callable[[bool, float], Awaitable[bool]]:  # noqa: ANN401 - the client is untyped
-    """Return what a poll does on the client's thread; it returns whether there was something to wait for."""
-    send, wait_for = private(fetcher, "_send_fetches_async"), private(fetcher, "_manager", "wait_for")
-    for name in ("_fetch_futures", "_reset_task"):
-        private(fetcher, name)
-
-    async def send_and_wait(sends: bool, timeout_ms: float) -> bool:  # noqa: FBT001 - passed on by the client
-        if sends:
-            await send()
-        # Both are other objects after each fetch and each reset.
-        fetches, reset = private(fetcher, "_fetch_futures"), private(fetcher, "_reset_task")
-        awaited = [*fetches, *([] if reset is None or reset.is_done else [reset])]
-        if not awaited:
-            return False
-        first = Future()
-        for future in awaited:
-            future.add_both(lambda _: first.is_done or first.success(None))
-        with suppress(KafkaTimeoutError):
-            await wait_for(first, timeout_ms)
-        return True
-
-    return send_and_wait
 
 
 def look_up_topics(consumer: KafkaConsumer, limit_ms: int) -> None:

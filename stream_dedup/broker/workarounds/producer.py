@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from kafka.errors import KafkaError, KafkaTimeoutError
 
 from stream_dedup.broker.workarounds.private import private
-from stream_dedup.broker.workarounds.sending import add_partitions_first
 
 if TYPE_CHECKING:
     from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
@@ -54,7 +53,6 @@ def send_offsets_within(
     Raises:
         KafkaError: not within the limit, or refused.
     """
-    add_partitions_first(producer)
     result = private(producer, "_transaction_manager", "send_offsets_to_transaction")(offsets, membership)
     private(producer, "_sender", "wakeup")()
     if not result.wait(timeout_ms=limit_s * 1_000):
