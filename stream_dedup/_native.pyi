@@ -1,6 +1,6 @@
 """The native core (``native/``): bytes in, bytes out; arrays are little-endian. Every call may come from any thread."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, final
 
 from stream_dedup.core.arrays import I64, U8, U32, U64
@@ -22,6 +22,9 @@ FieldAt: TypeAlias = tuple[bytes, Sequence[bytes | int | None]]
 
 Reason: TypeAlias = tuple[str, int, int, str, str]
 """Why a record is rejected: name of its text in ``core.reasons``, a size or a position, a limit, fields, a kind."""
+
+Entries: TypeAlias = tuple[bytes, bytes, bytes, tuple[bytes, bytes, bytes], bytes, bytes, list[tuple[int, Reason]]]
+"""What log entries have of records: see ``TextReader.entries``."""
 
 class DamageError(ValueError):
     """Stored bytes are not what their key says."""
@@ -382,6 +385,32 @@ def parse_object(value: bytes, *, names: Sequence[FieldAt] = ()) -> dict[str, An
         names: where numbers name something: they are made as texts, as ids are.
     """
 
+def stripped_lines(lines: list[bytes]) -> tuple[list[bytes], list[int], bool]:
+    """Return what is not blank of some lines, without white space and byte order marks around it.
+
+    Also the number of each among the lines, from 0, and whether a byte order mark is left within one.
+    """
+
+def marked_lines(
+    lines: Sequence[bytes],
+    *,
+    fingerprints: U64,
+    said: Mapping[int, bytes],
+    whole: Mapping[int, bytes],
+    outputs: bytes | bytearray,
+    is_plain: bool,
+) -> list[bytes]:
+    """Return what is written of some lines to each output, up to the last one that is written to.
+
+    Args:
+        lines: JSON objects, but for those that are written in another way.
+        fingerprints: of each line.
+        said: what the member ``dedup`` of a row says where its record is like another one, or rejected.
+        whole: what is written for a row, its line feed included, in place of its line.
+        outputs: number of the output of each line.
+        is_plain: lines are written as they came.
+    """
+
 def text_of_html(html: str) -> str:
     """Return the text of a page or of a fragment of HTML, each block on its own line; the text itself if it is none."""
 
@@ -436,13 +465,18 @@ class TextReader:
 
     def entries(
         self, fmt: Format, html: Sequence[bool], records: Sequence[tuple[bytes | None, bytes | None, str]]
-    ) -> tuple[bytes, bytes, bytes, tuple[bytes, bytes, bytes], bytes, bytes, list[tuple[int, Reason]]]:
+    ) -> Entries:
         """Return what log entries have of records: key, value, and the id where neither has one.
 
         Checksums, statuses and groups (8 bytes, 1, 8); signatures, margins and sketches, as ``read``; the size of each
         id (4 bytes), and the ids joined; the rejected rows, each with its reason. ``html`` says of which fields the
         text is HTML. A record at which the core panics is rejected.
         """
+
+    def line_entries(
+        self, fmt: Format, html: Sequence[bool], lines: Sequence[bytes], source: str, numbers: Sequence[int]
+    ) -> Entries:
+        """Return the same for lines of a file: records without keys, whose fallback ids are ``source:number``."""
 
     def explain(self, fields: Sequence[str]) -> Explained:
         """Return what a text's entry is made from: with names in place of tokens, features heaviest first."""

@@ -26,13 +26,14 @@ The queue has no limit of its own: callers limit what they have under way.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import count
+from itertools import accumulate, count
 from typing import Generic, Protocol, Self, TypeVar
 
 from stream_dedup.core.columns import Columns
@@ -47,14 +48,18 @@ LEAST_SHARE_RECORDS = 24
 
 
 class Record(Protocol):
-    """What a record is here: bytes of a certain number."""
+    """What a record is, where nothing else is said."""
 
     @property
     def value(self) -> bytes | None:
         """The value; None of a tombstone."""
 
 
-_R = TypeVar("_R", bound=Record)
+_R = TypeVar("_R")
+
+
+def _size_of(record: Record) -> int:
+    return len(record.value or b"")
 
 
 @dataclass(slots=True, eq=False)
@@ -92,6 +97,7 @@ class FingerprintThreads(Generic[_R]):
         threads: int,
         make: Callable[[Sequence[_R]], Columns],
         working: Callable[[], AbstractContextManager[None]] = nullcontext,
+        size_of: Callable[[_R], int] = _size_of,  # type: ignore[assignment] # for records
     ) -> None:
         """Start nothing yet.
 
@@ -99,10 +105,12 @@ class FingerprintThreads(Generic[_R]):
             threads: at least 1.
             make: makes the columns of records; several threads call it at the same time.
             working: entered for the time of each task, in its thread.
+            size_of: returns the bytes of a record.
         """
         self._threads = threads
         self._make = make
         self._working = working
+        self._size_of = size_of
         self._executor = ThreadPoolExecutor(threads, "fingerprinting")
         self._changing = threading.Lock()
         self._numbers = count()
@@ -165,7 +173,7 @@ class FingerprintThreads(Generic[_R]):
 
     def _tasks(self, records: Sequence[_R], lane: Hashable) -> list[_Task[_R]]:
         """Return the tasks of a request, one at least."""
-        sizes = [len(record.value or b"") for record in records]
+        sizes = [*map(self._size_of, records)]
         shares = min(max(len(records) // LEAST_SHARE_RECORDS, 1), self._threads)
         rows = list(chunks(sizes, min(max(-(-len(records) // shares), 1), CHUNK_RECORDS))) or [slice(0)]
         request = _Request(lane, Future(), [None] * len(rows), len(rows))
@@ -264,11 +272,9 @@ def _complete(request: _Request) -> None:
 
 def chunks(sizes: Sequence[int], most: int = CHUNK_RECORDS) -> Iterator[slice]:
     """Yield the slices of records that make one task each; ``sizes``: bytes of each value, ``most``: records."""
-    start, taken = 0, 0
-    for at, size in enumerate(sizes):
-        if at > start and (at - start == most or taken + size > CHUNK_BYTES):
-            yield slice(start, at)
-            start, taken = at, 0
-        taken += size
-    if start < len(sizes):
-        yield slice(start, len(sizes))
+    ends = [*accumulate(sizes)]
+    start = taken = 0
+    while start < len(ends):
+        stop = min(bisect_right(ends, taken + CHUNK_BYTES, start + 1), start + most)
+        yield slice(start, min(stop, len(ends)))
+        start, taken = stop, ends[min(stop, len(ends)) - 1]

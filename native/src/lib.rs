@@ -9,6 +9,7 @@
 //! * [`reader`]: the order of these: what an entry has of a text, and what that is made from.
 //! * [`settings`]: what a scheme says of them.
 //! * [`entries`]: source records, to what log entries have of them: decoding, the text of HTML, reading.
+//! * [`lines`]: lines of files: the record in each, and the record with its verdict.
 //! * [`panics`]: what a panic in the way of a record does to it, and to no other.
 //! * [`postings`]: the block tables. Which posting lists an article looks up, where they lie, and what is near it.
 //!
@@ -21,6 +22,7 @@ pub mod batches;
 pub mod decode;
 pub mod entries;
 pub mod features;
+pub mod lines;
 pub mod panics;
 pub mod postings;
 pub mod reader;

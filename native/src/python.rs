@@ -2,7 +2,7 @@
 //! `_native.pyi`, says what each function does.
 //!
 //! * [`texts`]: what entries have of texts. [`decode`]: records, JSON, markup and log records.
-//! * [`postings`]: block tables and searches. [`pairs`]: plans, the sieve and the check, for arrays.
+//! * [`lines`]: lines of files. [`postings`]: block tables and searches. [`pairs`]: plans, the sieve and the check, for arrays.
 //! * [`values`]: arrays and texts, from Python and for it.
 //!
 //! A panic is a defect: it becomes an exception, and the tables or the search that it left behind refuse every further
@@ -17,6 +17,7 @@ use crate::panics::{self, Panic};
 use crate::postings::chunk::Damage;
 
 mod decode;
+mod lines;
 mod pairs;
 mod postings;
 mod texts;
@@ -34,6 +35,8 @@ mod _native {
 
     #[pymodule_export]
     use super::decode::{JoinedBatches, PyFormat, field, field_id, join_batches, parse_object, readable, text_of_html};
+    #[pymodule_export]
+    use super::lines::{marked_lines, stripped_lines};
     #[pymodule_export]
     use super::pairs::{accounts, distances, meetings, plans, surest};
     #[pymodule_export]

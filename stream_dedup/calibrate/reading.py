@@ -40,7 +40,7 @@ from stream_dedup.files.inputs import (
     read_batches_again,
     total_bytes,
 )
-from stream_dedup.files.lines import MAX_LINE_BYTES, AnyLine, UnreadLine
+from stream_dedup.files.lines import MAX_LINE_BYTES
 from stream_dedup.threads import FingerprintThreads
 
 MAX_ARTICLES = 2_000_000
@@ -98,11 +98,11 @@ def collect(
     lines = 0
     threads = thread_count(config.worker.threads)
     maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config, MAX_LINE_BYTES))
-    with FingerprintThreads(threads, maker) as fingerprinter:
+    with FingerprintThreads(threads, maker.of_lines, size_of=len) as fingerprinter:
         batches = read_batches(files, progress, copies, form)
         for batch, columns in _fingerprinted(batches, fingerprinter, BATCHES_AHEAD * threads):
             parts.append(_part(batch, columns, original))
-            lines += len(batch.lines)
+            lines += len(batch)
             report(lines, progress)
             if lines >= MAX_ARTICLES:
                 break
@@ -128,7 +128,7 @@ def texts_at(
     found: dict[Where, str] = {}
     last = max((where.file for where in wanted), default=-1)
     for batch in read_batches_again(files[: last + 1], copies, form):
-        for number, line in zip(batch.numbers, batch.lines, strict=True):
+        for number, line in batch.block.numbered():
             where = Where(batch.source, number)
             if where in wanted and isinstance(line, bytes):
                 article = decode(RawRecord(None, line, ""), fmt)
@@ -149,17 +149,16 @@ class _Part(NamedTuple):
 
 
 def _part(batch: LineBatch, columns: Columns, original: FieldPath | None) -> _Part:
-    unread = {row: line.reason for row, line in enumerate(batch.lines) if isinstance(line, UnreadLine)}
-    columns = columns.rejected(unread) if unread else columns
+    columns = columns.rejected(batch.rejected) if batch.rejected else columns
     rows = np.flatnonzero(signed(columns.statuses))
-    where = np.stack((np.full(len(rows), batch.source), np.asarray(batch.numbers, np.int64)[rows]), axis=1)
-    originals = [] if original is None else [_original(batch.lines[row], original) for row in rows.tolist()]
+    where = np.stack((np.full(len(rows), batch.source), np.asarray(batch.block.numbers, np.int64)[rows]), axis=1)
+    originals = [] if original is None else [_original(batch.block.lines[row], original) for row in rows.tolist()]
     return _Part(columns.statuses, columns.rows(rows), where, originals)
 
 
-def _original(line: AnyLine, field: FieldPath) -> str | None:
+def _original(line: bytes, field: FieldPath) -> str | None:
     """Return the id in the field, or None."""
-    value = id_at(line, field) if isinstance(line, bytes) else None
+    value = id_at(line, field)
     return None if value is None else as_stored(value)
 
 
@@ -182,24 +181,16 @@ def _joined(parts: list[_Part], original: FieldPath | None, *, whole: bool) -> C
 
 
 def _fingerprinted(
-    batches: Iterator[LineBatch | None], fingerprinter: FingerprintThreads[RawRecord], most_ahead: int
+    batches: Iterator[LineBatch | None], fingerprinter: FingerprintThreads[bytes], most_ahead: int
 ) -> Iterator[tuple[LineBatch, Columns]]:
     """Yield batches with their columns, in order; at most ``most_ahead`` are submitted at a time."""
     under_way: deque[tuple[LineBatch, Future[Columns]]] = deque()
     for lines in batches:
         if lines is None:
             continue
-        under_way.append((lines, fingerprinter.submit(_records(lines))))
+        under_way.append((lines, fingerprinter.submit(lines.records)))
         while len(under_way) > most_ahead:
             done, columns = under_way.popleft()
             yield done, columns.result()
     for done, columns in under_way:
         yield done, columns.result()
-
-
-def _records(lines: LineBatch) -> list[RawRecord]:
-    """Return records as ``filter`` makes them, so that ids are the same."""
-    return [
-        RawRecord(None, line if isinstance(line, bytes) else line.head, f"{lines.name}:{number}")
-        for number, line in zip(lines.numbers, lines.lines, strict=True)
-    ]

@@ -198,3 +198,7 @@ class Judgement:
     match: Match | None = None
     reason: str | None = None
     copies: int = 0
+
+
+UNIQUE = Judgement(Verdict.UNIQUE)
+"""That of every article that is near no other."""

@@ -10,7 +10,7 @@ import codecs
 from collections.abc import Iterable, Iterator
 
 from stream_dedup.core.reasons import NOT_ENCODED
-from stream_dedup.files.lines import AnyLine, Numbered, UnreadLine
+from stream_dedup.files.lines import Block, UnreadLine
 
 UNDECODED = "\udcff".encode("utf-8", "surrogatepass")
 """Stands for what cannot be decoded: a lone surrogate."""
@@ -27,16 +27,18 @@ def transcoded(chunks: Iterable[bytes | None], encoding: str) -> Iterator[bytes 
     yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
 
 
-def rejecting_undecoded(records: Iterable[Numbered | None], encoding: str) -> Iterator[Numbered | None]:
+def rejecting_undecoded(blocks: Iterable[Block | None], encoding: str) -> Iterator[Block | None]:
     """Reject each record in which something could not be decoded; pass the others and ``None`` on."""
-    for numbered in records:
-        yield numbered if numbered is None else (numbered[0], _rejected(numbered[1], encoding))
+    for block in blocks:
+        if block is not None and UNDECODED in b"\n".join(block.lines):
+            for row, head in enumerate(block.lines):
+                if UNDECODED in head:
+                    length = block.unread[row].length if row in block.unread else len(head)
+                    block.unread[row] = _rejected(head, length, encoding)
+                    block.lines[row] = block.unread[row].head
+        yield block
 
 
-def _rejected(line: AnyLine, encoding: str) -> AnyLine:
-    head = line if isinstance(line, bytes) else line.head
-    if UNDECODED not in head:
-        return line
+def _rejected(head: bytes, length: int, encoding: str) -> UnreadLine:
     at = len(head[: head.index(UNDECODED)].decode("utf-8", "surrogatepass"))
-    length = len(line) if isinstance(line, bytes) else line.length
     return UnreadLine(head.replace(UNDECODED, _UNKNOWN), length, NOT_ENCODED.format(encoding=encoding, at=at))

@@ -34,9 +34,18 @@ from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, LogRecord, Payload, encode, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.core.model import FILES_LOG_PREFIX, OUTPUT_VERDICTS, ROW_BITS, Judgement, LogOffset, Status, Verdict
+from stream_dedup.core.model import (
+    FILES_LOG_PREFIX,
+    OUTPUT_VERDICTS,
+    ROW_BITS,
+    UNIQUE,
+    Judgement,
+    LogOffset,
+    Status,
+    Verdict,
+)
 from stream_dedup.core.reasons import NOT_UTF8
-from stream_dedup.core.text.decode import RawRecord, has_text
+from stream_dedup.core.text.decode import has_text
 from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.cores import thread_count
 from stream_dedup.errors import UserError
@@ -50,9 +59,9 @@ from stream_dedup.files.inputs import (
     read_batches,
     total_bytes,
 )
-from stream_dedup.files.lines import MAX_LINE_BYTES, AnyLine, UnreadLine
+from stream_dedup.files.lines import MAX_LINE_BYTES, Block, UnreadLine
 from stream_dedup.files.output_file import STDOUT
-from stream_dedup.files.outputs import Outputs, rejected_line, with_verdict
+from stream_dedup.files.outputs import MarkedLines, Outputs, rejected_line, said_of
 from stream_dedup.files.same_file import refuse_inputs_as_outputs, refuse_outputs_inside
 from stream_dedup.files.times import time_at
 from stream_dedup.folders import TemporaryFolder
@@ -151,7 +160,7 @@ def filter_files(
         outputs.open()
         index = stack.enter_context(_index(config, options.index))
         maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config, MAX_LINE_BYTES))
-        fingerprinter = stack.enter_context(FingerprintThreads(threads, maker))
+        fingerprinter = stack.enter_context(FingerprintThreads(threads, maker.of_lines, size_of=len))
         judging = stack.enter_context(_judging())
         stack.enter_context(short_pauses(collects=False))
         call = _Call(_Log(index, config, clock), judging, outputs, tally, options, config)
@@ -287,7 +296,7 @@ class _Call:
         """Let one batch be logged and judged, and write the one before."""
         times, unreadable = self._times(lines, columns)
         columns = columns.rejected(unreadable) if unreadable else columns
-        batch = make_batch(columns, self._topic_id, lines.name, lines.source, lines.numbers)
+        batch = make_batch(columns, self._topic_id, lines.name, lines.source, lines.block.numbers)
         judgements = self._judging.submit(self._log.judge, batch, times)
         self._write()
         self._judged = _JudgedBatch(lines, batch.fingerprints, judgements)
@@ -298,39 +307,48 @@ class _Call:
             return
         (lines, fingerprints, judged), self._judged = self._judged, None
         judgements = judged.result()
-        for line, judgement, fingerprint in zip(lines.lines, judgements, fingerprints.tolist(), strict=True):
-            where = Verdict.UNIQUE if self._observe else judgement.verdict
-            self._outputs.write(where, self._output_line(line, judgement, fingerprint))
-            if judgement.reason is not None and judgement.reason.startswith(_NOT_UTF8):
-                self._tally.not_utf8 += 1
-        self._tally.verdicts.update(judgement.verdict for judgement in judgements)
+        others = {row: judgement for row, judgement in enumerate(judgements) if judgement is not UNIQUE}
+        where = {row: Verdict.UNIQUE if self._observe else judgement.verdict for row, judgement in others.items()}
+        self._outputs.write(self._marked(lines.block, fingerprints, others), where)
+        self._tally.not_utf8 += sum((one.reason or "").startswith(_NOT_UTF8) for one in others.values())
+        self._tally.verdicts.update(judgement.verdict for judgement in others.values())
+        self._tally.verdicts[Verdict.UNIQUE] += len(judgements) - len(others)
 
-    def _output_line(self, line: AnyLine, judgement: Judgement, fingerprint: int) -> bytes:
-        if self._plain and isinstance(line, bytes):
-            return line + b"\n"
-        if isinstance(line, UnreadLine) or (judgement.verdict is Verdict.REJECTED and not has_text(line, self._format)):
-            return rejected_line(line, judgement.reason)
-        return with_verdict(line, judgement, fingerprint)
+    def _marked(self, block: Block, fingerprints: U64, others: Mapping[int, Judgement]) -> MarkedLines:
+        """Return the lines of a batch with their verdicts; ``others``: all but ``UNIQUE``, by their rows."""
+        said: dict[int, bytes] = {}
+        whole: dict[int, bytes] = {}
+        for row, judgement in others.items():
+            line = block.unread.get(row, block.lines[row])
+            if isinstance(line, UnreadLine):
+                whole[row] = rejected_line(line, judgement.reason)
+            elif self._plain:
+                continue
+            elif judgement.verdict is Verdict.REJECTED and not has_text(line, self._format):
+                whole[row] = rejected_line(line, judgement.reason)
+            else:
+                said[row] = said_of(judgement, int(fingerprints[row]))
+        return MarkedLines(block.lines, fingerprints, said, whole, self._plain)
 
     def _times(self, lines: LineBatch, columns: Columns) -> tuple[int | I64, dict[int, str]]:
         """Log times, and the rows to reject with their reasons: lines without a valid time, and unread ones."""
-        now = self._log.clock()
-        times = np.full(len(lines.lines), now, np.int64)
-        unreadable: dict[int, str] = {}
-        for row, line in enumerate(lines.lines):
-            if isinstance(line, UnreadLine):
-                unreadable[row] = line.reason
-            elif self._time_field is not None and columns.statuses[row] != Status.REJECTED:
-                time = time_at(line, self._time_field)
-                if isinstance(time, str):
-                    unreadable[row] = time
-                else:
-                    times[row] = time
-        return (now if self._time_field is None else times), unreadable
+        now, unreadable = self._log.clock(), lines.rejected
+        if self._time_field is None:
+            return now, unreadable
+        times = np.full(len(lines), now, np.int64)
+        for row in np.flatnonzero(columns.statuses != Status.REJECTED).tolist():
+            if row in unreadable:
+                continue
+            time = time_at(lines.block.lines[row], self._time_field)
+            if isinstance(time, str):
+                unreadable[row] = time
+            else:
+                times[row] = time
+        return times, unreadable
 
 
 def _fingerprinted(
-    batches: Iterator[LineBatch | None], fingerprinter: FingerprintThreads[RawRecord], limit: int
+    batches: Iterator[LineBatch | None], fingerprinter: FingerprintThreads[bytes], limit: int
 ) -> Iterator[tuple[LineBatch, Columns] | None]:
     """Yield the batches with their columns, in order; at most ``limit`` of them are submitted at a time.
 
@@ -348,7 +366,7 @@ def _fingerprinted(
             failure = error
             break
         if lines is not None:
-            submitted.append(_SubmittedBatch(lines, fingerprinter.submit(_records(lines))))
+            submitted.append(_SubmittedBatch(lines, fingerprinter.submit(lines.records)))
         while submitted and (lines is None or len(submitted) > limit or submitted[0].columns.done()):
             done = submitted.popleft()
             yield done.lines, done.columns.result()
@@ -359,10 +377,3 @@ def _fingerprinted(
         yield done.lines, done.columns.result()
     if failure is not None:
         raise failure
-
-
-def _records(lines: LineBatch) -> list[RawRecord]:
-    return [
-        RawRecord(None, line if isinstance(line, bytes) else line.head, f"{lines.name}:{number}")
-        for number, line in zip(lines.numbers, lines.lines, strict=True)
-    ]

@@ -25,19 +25,19 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import IO
 
-from stream_dedup.core.text.decode import BYTE_ORDER_MARK
+from stream_dedup.core.text.decode import BYTE_ORDER_MARK, RawLines
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.files.compressed import unpacked
 from stream_dedup.files.delimited import rows
 from stream_dedup.files.encodings import rejecting_undecoded, transcoded
 from stream_dedup.files.form import Format, InputForm
 from stream_dedup.files.json_documents import divided, documents
-from stream_dedup.files.lines import AnyLine, Numbered, UnreadLine, lines
+from stream_dedup.files.lines import Block, Numbered, UnreadLine, in_blocks, lines
 from stream_dedup.files.lines import whole_lines as undivided_lines
 from stream_dedup.files.output_file import SIGNAL_S, write_all
 from stream_dedup.files.parquet_rows import rows as parquet_rows
@@ -46,7 +46,7 @@ from stream_dedup.files.recognition import PARQUET_MAGIC, STDIN_NAME, recognised
 STDIN = "-"
 READ_BYTES = 1 << 18
 """Bytes of one read: four times the capacity of a pipe, far below the limit of a batch."""
-LINE_BATCH_LINES = 256
+LINE_BATCH_LINES = 1024
 """Lines in one batch: enough to make the cost of a batch negligible."""
 LINE_BATCH_BYTES = 4 << 20
 """Bytes in one batch, so that the submitted batches stay bounded with long lines."""
@@ -58,16 +58,29 @@ AS_RECOGNISED = InputForm()
 """JSON Lines in UTF-8, or whatever the content is."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LineBatch:
-    """Lines of one input with their numbers in it, counted from 1; without blank lines."""
+    """Records of one input, each as a line."""
 
     source: int
     name: str
-    lines: list[AnyLine] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)
-    unit: str = "line"
+    unit: str
     """What the numbers count."""
+    block: Block
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return len(self.block.lines)
+
+    @property
+    def records(self) -> RawLines:
+        """What entries are made of."""
+        return RawLines(self.name, self.block.lines, self.block.numbers)
+
+    @property
+    def rejected(self) -> dict[int, str]:
+        """The reason of each row that is rejected, whatever is in it."""
+        return {row: line.reason for row, line in self.block.unread.items()}
 
 
 @dataclass(slots=True)
@@ -209,14 +222,12 @@ def whole_lines(names: Sequence[str], form: InputForm = AS_RECOGNISED) -> Iterat
     for name in names:
         with _opened(name) as descriptor:
             opened = _Input(descriptor, shown_name(name), form)
-            for numbered in opened.records(Progress(), of_records=False):
-                if numbered is None:
-                    continue
-                number, line = numbered
-                if isinstance(line, UnreadLine):
-                    msg = f"input {opened.name}, {opened.unit} {number}: {line.reason}; mend it, or leave it out"
-                    raise UserError(msg)
-                yield line
+            for block in opened.records(Progress(), of_records=False):
+                for number, line in () if block is None else block.numbered():
+                    if isinstance(line, UnreadLine):
+                        msg = f"input {opened.name}, {opened.unit} {number}: {line.reason}; mend it, or leave it out"
+                        raise UserError(msg)
+                    yield line
 
 
 def read_text(name: str, form: InputForm) -> str:
@@ -295,8 +306,8 @@ class _Input:
         encoding = self._form.encoding
         return chunks if encoding is None else transcoded(chunks, encoding)
 
-    def records(self, progress: Progress, *, of_records: bool = True) -> Iterator[Numbered | None]:
-        """Yield each record as a line of JSON, with its number; ``None`` where there is no data at present."""
+    def records(self, progress: Progress, *, of_records: bool = True) -> Iterator[Block | None]:
+        """Yield the records, each as a line of JSON; ``None`` where there is no data at present."""
         if self._can_seek():
             self.unit = "row"
             before, size = progress.read, os.fstat(self._descriptor).st_size
@@ -305,7 +316,7 @@ class _Input:
                 progress.read = before + int(share * size)
 
             with os.fdopen(os.dup(self._descriptor), "rb") as file:
-                yield from parquet_rows(file, self.name, report)
+                yield from in_blocks(parquet_rows(file, self.name, report))
             return
         # A step of unpacking or decoding may make nothing; here that would be the end.
         chunks = filter(lambda chunk: chunk is None or chunk, self.content(progress))
@@ -331,14 +342,14 @@ class _Input:
             and os.pread(self._descriptor, len(PARQUET_MAGIC), 0) == PARQUET_MAGIC
         )
 
-    def _read(self, found: Format, chunks: Iterator[bytes | None], *, of_records: bool) -> Iterator[Numbered | None]:
+    def _read(self, found: Format, chunks: Iterator[bytes | None], *, of_records: bool) -> Iterator[Block | None]:
         if found == "jsonl":
-            return lines(chunks, divided) if of_records else _unmarked(undivided_lines(chunks))
+            return lines(chunks, divided) if of_records else in_blocks(_unmarked(undivided_lines(chunks)))
         if found == "json":
-            return documents(chunks, self.name)
+            return in_blocks(documents(chunks, self.name))
         if found == "parquet":
-            return _copied_parquet(chunks, self.name)
-        return rows(chunks, self.name, b"\t" if found == "tsv" else None)
+            return in_blocks(_copied_parquet(chunks, self.name))
+        return in_blocks(rows(chunks, self.name, b"\t" if found == "tsv" else None))
 
 
 def _unmarked(records: Iterator[Numbered | None]) -> Iterator[Numbered | None]:
@@ -366,29 +377,26 @@ def _copied_parquet(chunks: Iterator[bytes | None], name: str) -> Iterator[Numbe
 
 def _batches(opened: _Input, progress: Progress, source: int) -> Iterator[LineBatch | None]:
     """Yield the records of an input in batches; where it is damaged or ends too early, first those before that."""
-    batch, size = LineBatch(source, opened.name), 0
+    waiting = Block()
     try:
-        for numbered in opened.records(progress):
-            if numbered is not None:
-                number, line = numbered
-                batch.lines.append(line)
-                batch.numbers.append(number)
-                size += len(line) if isinstance(line, bytes) else len(line.head)
-            idle = numbered is None
-            if batch.lines and (idle or len(batch.lines) == LINE_BATCH_LINES or size >= LINE_BATCH_BYTES):
-                batch.unit = opened.unit
-                yield batch
-                batch, size = LineBatch(source, opened.name), 0
-            if idle:
+        for block in opened.records(progress):
+            if block is not None:
+                waiting.extend(block)
+            whole = len(waiting.lines) // LINE_BATCH_LINES * LINE_BATCH_LINES
+            if block is None or sum(map(len, waiting.lines[whole:])) >= LINE_BATCH_BYTES:
+                whole = len(waiting.lines)
+            for begin in range(0, whole, LINE_BATCH_LINES):
+                rows = slice(begin, min(begin + LINE_BATCH_LINES, whole))
+                yield LineBatch(source, opened.name, opened.unit, waiting.part(rows))
+            waiting = waiting.part(slice(whole, None))
+            if block is None:
                 yield None
     except UserError:
-        if batch.lines:
-            batch.unit = opened.unit
-            yield batch
+        if waiting.lines:
+            yield LineBatch(source, opened.name, opened.unit, waiting)
         raise
-    if batch.lines:
-        batch.unit = opened.unit
-        yield batch
+    if waiting.lines:
+        yield LineBatch(source, opened.name, opened.unit, waiting)
 
 
 def _chunks(descriptor: int, progress: Progress, *, waits: bool) -> Iterator[bytes | None]:

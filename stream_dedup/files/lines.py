@@ -1,4 +1,4 @@
-"""Lines of an input, cut at line feeds.
+"""Lines of an input, cut at line feeds, and blocks of its records.
 
 Rules:
 
@@ -8,21 +8,22 @@ Rules:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Self
 
+from stream_dedup import _native
 from stream_dedup.core.reasons import LINE_TOO_LONG
-from stream_dedup.core.text.decode import BYTE_ORDER_MARK, is_blank
+from stream_dedup.core.text.decode import is_blank
+from stream_dedup.errors import UserError
 
 MAX_LINE_BYTES = 64 << 20
 """64 MiB: a longer line is not kept in memory; no topic would accept it either."""
 KEPT_BYTES = 64 << 10
 """Bytes of a longer line that are kept for its output line."""
-
-_SPACE = b" \t\r\n"
-_MARKS = re.compile(rb"(?:[ \t\r\n]++|\xef\xbb\xbf)*+")
-_MARKS_BACKWARDS = re.compile(rb"(?:[ \t\r\n]++|\xbf\xbb\xef)*+")
+BLOCK_RECORDS, BLOCK_BYTES = 256, 1 << 20
+"""Most records of a block that are made one by one, and bytes at which it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,44 @@ Numbered = tuple[int, AnyLine]
 """A record of an input, with its number."""
 
 
+@dataclass(slots=True, eq=False)
+class Block:
+    """Records of an input that follow each other, each as a line."""
+
+    lines: list[bytes] = field(default_factory=list)
+    """Of a record that is rejected its beginning."""
+    numbers: list[int] = field(default_factory=list)
+    """Rising, from 1."""
+    unread: dict[int, UnreadLine] = field(default_factory=dict)
+    """What is rejected, whatever is in it, by its row."""
+
+    def add(self, number: int, line: AnyLine) -> None:
+        """Add a record."""
+        if isinstance(line, UnreadLine):
+            self.unread[len(self.lines)] = line
+            line = line.head
+        self.lines.append(line)
+        self.numbers.append(number)
+
+    def extend(self, block: Block) -> None:
+        """Add the records of a block."""
+        rows = len(self.lines)
+        self.unread |= {rows + row: line for row, line in block.unread.items()}
+        self.lines += block.lines
+        self.numbers += block.numbers
+
+    def part(self, rows: slice) -> Self:
+        """Return some of the records."""
+        wanted = range(len(self.lines))[rows]
+        unread = {wanted.index(row): line for row, line in self.unread.items() if row in wanted}
+        return type(self)(self.lines[rows], self.numbers[rows], unread)
+
+    def numbered(self) -> Iterator[Numbered]:
+        """Yield each record with its number."""
+        for row, (number, line) in enumerate(zip(self.numbers, self.lines, strict=True)):
+            yield number, self.unread.get(row, line)
+
+
 def unread(line: bytes, reason: str) -> UnreadLine:
     """Return a line that is rejected for this reason."""
     return UnreadLine(line[:KEPT_BYTES], len(line), reason)
@@ -50,53 +89,92 @@ def too_long(head: bytes, length: int) -> UnreadLine:
 
 
 def stripped(line: bytes) -> bytes:
-    """Return a line without the white space and the byte order marks around it."""
-    line = line.strip(_SPACE)
-    if line.startswith(BYTE_ORDER_MARK):
-        line = _MARKS.sub(b"", line, 1)
-    if line.endswith(BYTE_ORDER_MARK):
-        line = _MARKS_BACKWARDS.sub(b"", line[::-1], 1)[::-1]
-    return line
+    """Return a line without the white space and the byte order marks around it; nothing of one that is blank."""
+    records, *_ = _native.stripped_lines([line])
+    return records[0] if records else b""
 
 
 def lines(
     chunks: Iterable[bytes | None], divided: Callable[[bytes], list[AnyLine]] = lambda line: [line]
-) -> Iterator[Numbered | None]:
-    """Yield number, from 1, and content of each line that is not blank, ``stripped``; pass ``None`` on.
+) -> Iterator[Block | None]:
+    """Yield the lines that are not blank, without white space and byte order marks around them; pass ``None`` on.
 
     ``divided`` divides a line with a byte order mark between objects: that of a file without a last line feed, to
     which another file was appended. What follows the mark counts as a line of its own.
     """
-
-    def records(line: AnyLine) -> Sequence[AnyLine]:
-        if isinstance(line, UnreadLine):
-            return (line,)
-        line = stripped(line)
-        if is_blank(line):
-            return ()
-        return divided(line) if BYTE_ORDER_MARK in line else (line,)
-
-    return _numbered(chunks, records)
-
-
-def whole_lines(chunks: Iterable[bytes | None]) -> Iterator[Numbered | None]:
-    """Yield number, from 1, and content of each line without its line feed, blank ones too; pass ``None`` on."""
-    return _numbered(chunks, lambda line: (line,))
-
-
-def _numbered(
-    chunks: Iterable[bytes | None], records: Callable[[AnyLine], Sequence[AnyLine]]
-) -> Iterator[Numbered | None]:
-    """Yield the records of each line with their numbers, in which a line without one counts; pass ``None`` on."""
     number = 1
     for ended in _ended_lines(chunks):
         if ended is None:
             yield None
             continue
-        for line in ended:
-            found = records(line)
-            yield from enumerate(found, number)
-            number += len(found) or 1
+        block = Block()
+        for part in _plain_parts(ended):
+            if isinstance(part, UnreadLine):
+                block.add(number, part)
+                number += 1
+                continue
+            records, places, has_mark = _native.stripped_lines(part)
+            if has_mark:
+                number = _add_divided(block, number, part, divided)
+            else:
+                block.extend(Block(records, [*map(number.__add__, places)]))
+                number += len(part)
+        if block.lines:
+            yield block
+
+
+def _plain_parts(ended: list[AnyLine]) -> Iterator[list[bytes] | UnreadLine]:
+    """Yield each line that is not read, and the lines between them together."""
+    if UnreadLine not in set(map(type, ended)):
+        yield ended  # type: ignore[misc] # there are none but bytes
+        return
+    for kind, part in groupby(ended, type):
+        those = list(part)
+        yield from those if kind is UnreadLine else [those]  # type: ignore[misc]
+
+
+def _add_divided(block: Block, number: int, part: list[bytes], divided: Callable[[bytes], list[AnyLine]]) -> int:
+    """Add the records of lines of which some have a byte order mark within; return the number behind them."""
+    for line in part:
+        records, _, has_mark = _native.stripped_lines([line])
+        found: Sequence[AnyLine] = divided(records[0]) if has_mark else records
+        for record in found:
+            block.add(number, record)
+            number += 1
+        number += not found
+    return number
+
+
+def whole_lines(chunks: Iterable[bytes | None]) -> Iterator[Numbered | None]:
+    """Yield number, from 1, and content of each line without its line feed, blank ones too; pass ``None`` on."""
+    number = 1
+    for ended in _ended_lines(chunks):
+        if ended is None:
+            yield None
+        else:
+            yield from enumerate(ended, number)
+            number += len(ended)
+
+
+def in_blocks(records: Iterable[Numbered | None]) -> Iterator[Block | None]:
+    """Yield records in blocks; what came before ``None``, or before an error of the input, before that."""
+    block, size = Block(), 0
+    try:
+        for numbered in records:
+            if numbered is not None:
+                block.add(*numbered)
+                size += len(block.lines[-1])
+            if block.lines and (numbered is None or len(block.lines) == BLOCK_RECORDS or size >= BLOCK_BYTES):
+                yield block
+                block, size = Block(), 0
+            if numbered is None:
+                yield None
+    except UserError:
+        if block.lines:
+            yield block
+        raise
+    if block.lines:
+        yield block
 
 
 def _ended_lines(chunks: Iterable[bytes | None]) -> Iterator[list[AnyLine] | None]:

@@ -18,14 +18,15 @@ Output files appear complete or not at all, when the call succeeds (see ``output
 from __future__ import annotations
 
 import base64
-import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from stream_dedup import _native
+from stream_dedup.core.arrays import U64
 from stream_dedup.core.model import OUTPUT_VERDICTS, Judgement, Verdict
 from stream_dedup.files.lines import KEPT_BYTES, AnyLine, UnreadLine
 from stream_dedup.files.output_file import STDOUT, OutputTarget, output_to, unwritten
@@ -33,23 +34,6 @@ from stream_dedup.files.output_file import STDOUT, OutputTarget, output_to, unwr
 MEMBER = "dedup"
 SIMILARITY_DECIMALS = 4
 """As in the headers of output records."""
-
-_PLAIN = b'"dedup"'
-_ESCAPED = b"\\u00"
-"""The beginning of an escaped ASCII letter: only a line with one can contain the name of the member escaped."""
-_BACKSLASH = b"\\"
-"""Looked for first: a single byte is found, or not, in a tenth of the time."""
-_JSON_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]')
-_OPEN, _CLOSE, _END_OF_MEMBER = (b"{", b"["), (b"}", b"]"), (b",", b"}")
-
-
-def with_verdict(line: bytes, judgement: Judgement, fingerprint: int) -> bytes:
-    """Return the output line of a record with a text."""
-    if _PLAIN in line or (_BACKSLASH in line and _ESCAPED in line):
-        line = without_member(line)
-    if judgement.verdict is Verdict.UNIQUE and judgement.match is None and not judgement.copies:
-        return b'%b,"dedup":{"verdict":"unique","fingerprint":"%016x"}}\n' % (line[:-1], fingerprint)
-    return b'%b,"dedup":%b}\n' % (line[:-1], orjson.dumps(_explain(judgement, fingerprint)))
 
 
 def rejected_line(line: AnyLine, reason: str | None) -> bytes:
@@ -62,38 +46,11 @@ def rejected_line(line: AnyLine, reason: str | None) -> bytes:
     return orjson.dumps({MEMBER: said}) + b"\n"
 
 
-def without_member(line: bytes) -> bytes:
-    """Return a valid JSON object without its members named ``dedup``; the others are unchanged."""
-    members = _members(line)
-    if all(name != MEMBER for name, _ in members):
-        return line
-    return b"{" + b",".join(written for name, written in members if name != MEMBER) + b"}"
-
-
-def _members(line: bytes) -> list[tuple[str, bytes]]:
-    """Return name and text of each member. Scan only strings and brackets."""
-    members: list[tuple[str, bytes]] = []
-    begin = depth = 0
-    name = None
-    for token in _JSON_TOKEN.finditer(line):
-        sign = token[0]
-        if sign in _OPEN:
-            depth += 1
-            begin = token.end() if depth == 1 else begin
-        elif depth == 1 and sign in _END_OF_MEMBER:
-            if name is not None:
-                members.append((json.loads(name), line[begin : token.start()].strip()))
-            begin, name = token.end(), None
-        elif depth == 1 and name is None:
-            name = sign
-        depth -= sign in _CLOSE
-    return members
-
-
-def _explain(judgement: Judgement, fingerprint: int) -> dict[str, Any]:
+def said_of(judgement: Judgement, fingerprint: int) -> bytes:
+    """Return what the member ``dedup`` of a record with a text says."""
     said: dict[str, Any] = {"verdict": str(judgement.verdict)}
     if judgement.verdict is Verdict.REJECTED:
-        return said | {"reason": judgement.reason}
+        return orjson.dumps(said | {"reason": judgement.reason})
     said["fingerprint"] = f"{fingerprint:016x}"
     match = judgement.match
     if match is not None:
@@ -101,7 +58,7 @@ def _explain(judgement: Judgement, fingerprint: int) -> dict[str, Any]:
         said["match"] = {"id": match.id, "distance": match.distance, "similarity": similarity}
     if judgement.copies:
         said["copies"] = judgement.copies
-    return said
+    return orjson.dumps(said)
 
 
 def _as_json(line: bytes) -> dict[str, Any]:
@@ -110,6 +67,20 @@ def _as_json(line: bytes) -> dict[str, Any]:
     except UnicodeDecodeError:
         said: dict[str, Any] = {"line_base64": base64.b64encode(line[:KEPT_BYTES]).decode()}
         return said | ({"line_bytes": len(line)} if len(line) > KEPT_BYTES else {})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarkedLines:
+    """Lines with their verdicts."""
+
+    lines: Sequence[bytes]
+    fingerprints: U64
+    said: Mapping[int, bytes]
+    """What the member ``dedup`` of a row says, where it is not that of a unique record without a match."""
+    whole: Mapping[int, bytes]
+    """What is written for a row in place of its line."""
+    is_plain: bool
+    """Whether lines are written as they came."""
 
 
 class Outputs:
@@ -134,18 +105,30 @@ class Outputs:
         for output in self._outputs.values():
             output.open()
 
-    def write(self, verdict: Verdict, line: bytes) -> None:
-        """Write a line to the output of its verdict.
+    def write(self, lines: MarkedLines, others: Mapping[int, Verdict]) -> None:
+        """Write lines to the outputs of their verdicts; ``others``: those that are not unique, by their rows.
 
         Raises:
             UnavailableError: the output cannot be written (a full disk).
             BrokenPipeError: the reader closed the pipe.
         """
-        output = self._of[verdict]
-        try:
-            output.stream.write(line)
-        except OSError as error:
-            raise unwritten(output.name, error) from error
+        numbers = {key: number for number, key in enumerate(self._outputs)}
+        of_rows = bytearray([numbers[self._of[Verdict.UNIQUE].key]]) * len(lines.lines)
+        for row, verdict in others.items():
+            of_rows[row] = numbers[self._of[verdict].key]
+        written = _native.marked_lines(
+            lines.lines,
+            fingerprints=lines.fingerprints,
+            said=lines.said,
+            whole=lines.whole,
+            outputs=of_rows,
+            is_plain=lines.is_plain,
+        )
+        for output, part in zip(self._outputs.values(), written, strict=False):
+            try:
+                output.stream.write(part)
+            except OSError as error:
+                raise unwritten(output.name, error) from error
 
     def flush(self) -> None:
         """Flush every output."""

@@ -27,13 +27,13 @@ from stream_dedup.core.model import (
     FINGERPRINT_BITS,
     ROW_BITS,
     SIGNATURE_BITS,
+    UNIQUE,
     Coordinates,
     Judgement,
     LogOffset,
     LogPosition,
     Match,
     Status,
-    Verdict,
     log_offset_of,
     log_position,
     row_of,
@@ -51,8 +51,6 @@ _REST_BITS = SIGNATURE_BITS - FINGERPRINT_BITS
 
 _STATUSES = tuple(Status)
 """By their numbers: a status is looked up in a fifth of the time that its class takes."""
-
-_UNIQUE = Judgement(Verdict.UNIQUE)
 
 Accept = Callable[[int, LogPosition], bool]
 """Given the number of a query and the log position of a near entry, returns whether the entry may be the match."""
@@ -150,7 +148,7 @@ class Judge:
             return []
         of_files = (self._applied.state.log_id or "").startswith(FILES_LOG_PREFIX)
         own = _JudgedArticles.at(positions, self._applied.rows.get, of_files=of_files)
-        judged: list[Judgement] = [_UNIQUE] * len(positions)
+        judged: list[Judgement] = [UNIQUE] * len(positions)
         for rules, here in _by_rules(positions >> ROW_BITS, rules_at):
             for number, one in self._judge_all(rules, own, here, 1):
                 judged[number] = one.judgement
@@ -173,7 +171,7 @@ class Judge:
             msg = f"articles of {columns.widths} cannot be checked: the log has {widths}"
             raise RefusedError(msg)
         n, state = len(columns), self._applied.state
-        checked = [CheckedArticle(_UNIQUE)] * n
+        checked = [CheckedArticle(UNIQUE)] * n
         if n:
             # The record that would be next, of no source partition. The entries of the tables end before its numbers.
             head = Head(n, time_ms, first=state.next_doc_number)

@@ -27,7 +27,6 @@ from stream_dedup.files.inputs import (
     printable,
     read_batches,
 )
-from stream_dedup.files.lines import UnreadLine
 from stream_dedup.files.recognition import STDIN_NAME
 from stream_dedup.seed.articles import RawBatch, SeedSource, identity_of, replaced
 from stream_dedup.seed.parquet import ENTRY_COLUMNS
@@ -54,7 +53,7 @@ class LinesArchive:
         """
         is_first = True
         for batch in self.read():
-            if batch is not None and is_first and _beginning(batch) != self.beginning:
+            if batch is not None and is_first and batch.block.lines[0] != self.beginning:
                 raise replaced(self.source.topic)
             is_first = is_first and batch is None
             yield None if batch is None else _raw(self.source, batch)
@@ -75,8 +74,8 @@ def lines_archive(path: str, name: str | None, progress: Progress, form: InputFo
     first = next((batch for batch in lines if batch is not None), None)
     if first is None:
         return None
-    beginning = _beginning(first)
-    is_row = first.unit == "row" and isinstance(first.lines[0], bytes)
+    beginning = first.block.lines[0]
+    is_row = first.unit == "row" and 0 not in first.block.unread
     if is_row and len(ENTRY_COLUMNS.intersection(orjson.loads(beginning))) > 1:
         msg = f"input {printable(path)}: this is Parquet with entries; name a file of it that is not compressed"
         raise UserError(msg)
@@ -86,15 +85,9 @@ def lines_archive(path: str, name: str | None, progress: Progress, form: InputFo
     return LinesArchive(SeedSource(identity.topic_id, 0, called), identity.remedy, first.unit, beginning, read)
 
 
-def _beginning(batch: LineBatch) -> bytes:
-    first = batch.lines[0]
-    return first.head if isinstance(first, UnreadLine) else first
-
-
 def _raw(source: SeedSource, batch: LineBatch) -> RawBatch:
     records = [
-        RawRecord(None, line.head if isinstance(line, UnreadLine) else line, f"{source.topic}:{number}")
-        for number, line in zip(batch.numbers, batch.lines, strict=True)
+        RawRecord(None, line, f"{source.topic}:{number}")
+        for number, line in zip(batch.block.numbers, batch.block.lines, strict=True)
     ]
-    unread = {row: line.reason for row, line in enumerate(batch.lines) if isinstance(line, UnreadLine)}
-    return RawBatch(source, np.array(batch.numbers, np.int64) - 1, records, unread)
+    return RawBatch(source, np.array(batch.block.numbers, np.int64) - 1, records, batch.rejected)

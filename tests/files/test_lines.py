@@ -5,20 +5,22 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import time
 from pathlib import Path
 from threading import Thread
 
+import numpy as np
 import pytest
 
-from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
+from stream_dedup import _native
+from stream_dedup.core.model import UNIQUE, Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
 from stream_dedup.core.text.decode import InputFormat, has_text
 from stream_dedup.files import lines
 from stream_dedup.files.inputs import LINE_BATCH_LINES, LineBatch, Progress, read_batches
 from stream_dedup.files.lines import MAX_LINE_BYTES, UnreadLine, stripped
-from stream_dedup.files.outputs import rejected_line, with_verdict, without_member
+from stream_dedup.files.outputs import rejected_line, said_of
 
-UNIQUE = Judgement(Verdict.UNIQUE)
 AT = Coordinates(bytes(16), 0, SourceOffset(1))
 DUPLICATE = Judgement(Verdict.DUPLICATE, Match(LogPosition(7), 'first "one"', "a.jsonl", AT, 0, 2, 0.987654))
 
@@ -29,7 +31,22 @@ def batches_of(path: Path) -> list[LineBatch]:
 
 def lines_of(path: Path, content: bytes) -> list[bytes | UnreadLine]:
     path.write_bytes(content)
-    return [line for batch in batches_of(path) for line in batch.lines]
+    return [line for batch in batches_of(path) for _, line in batch.block.numbered()]
+
+
+def with_verdict(line: bytes, judgement: Judgement, fingerprint: int) -> bytes:
+    said = {} if judgement is UNIQUE else {0: said_of(judgement, fingerprint)}
+    (marked,) = _native.marked_lines(
+        [line], fingerprints=np.array([fingerprint], np.uint64), said=said, whole={}, outputs=bytes(1), is_plain=False
+    )
+    return marked
+
+
+def without_member(line: bytes) -> bytes:
+    (marked,) = _native.marked_lines(
+        [line], fingerprints=np.zeros(1, np.uint64), said={0: b"1"}, whole={}, outputs=bytes(1), is_plain=False
+    )
+    return re.sub(rb',?"dedup":1}\n$', b"}", marked)
 
 
 def test_lines_are_cut_at_line_ends(tmp_path: Path) -> None:
@@ -46,8 +63,8 @@ def test_blank_lines_are_skipped_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"\n".join([b"1", *BLANK, b"8", *NOT_BLANK, b""]))
     (batch,) = batches_of(path)
-    assert batch.numbers == [1, *range(8, 9 + len(NOT_BLANK))]
-    assert batch.lines == [b"1", b"8", *NOT_BLANK]
+    assert batch.block.numbers == [1, *range(8, 9 + len(NOT_BLANK))]
+    assert batch.block.lines == [b"1", b"8", *NOT_BLANK]
 
 
 def test_a_blank_line_too_long_to_hold_is_skipped(tmp_path: Path) -> None:
@@ -55,7 +72,7 @@ def test_a_blank_line_too_long_to_hold_is_skipped(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b" " * (MAX_LINE_BYTES + 1) + b"\nnext\n")
     (batch,) = batches_of(path)
-    assert (batch.numbers, batch.lines) == ([2], [b"next"])
+    assert (batch.block.numbers, batch.block.lines) == ([2], [b"next"])
 
 
 def test_a_line_too_long_to_hold_that_begins_blank_is_told(tmp_path: Path) -> None:
@@ -63,7 +80,7 @@ def test_a_line_too_long_to_hold_that_begins_blank_is_told(tmp_path: Path) -> No
     path = tmp_path / "a"
     path.write_bytes(b" " * (MAX_LINE_BYTES + 1) + b"x\nnext\n")
     (batch,) = batches_of(path)
-    assert (batch.numbers, [type(line) for line in batch.lines]) == ([1, 2], [UnreadLine, bytes])
+    assert (batch.block.numbers, [type(line) for _, line in batch.block.numbered()]) == ([1, 2], [UnreadLine, bytes])
 
 
 def test_an_empty_file_has_no_line(tmp_path: Path) -> None:
@@ -101,7 +118,7 @@ def test_batches_are_bounded_and_numbered(tmp_path: Path) -> None:
     """A batch has at most so many lines and knows the number of each."""
     path = tmp_path / "a"
     path.write_bytes(b"x\n" * (2 * LINE_BATCH_LINES + 1))
-    assert [(batch.numbers[0], len(batch.lines)) for batch in batches_of(path)] == [
+    assert [(batch.block.numbers[0], len(batch.block.lines)) for batch in batches_of(path)] == [
         (1, LINE_BATCH_LINES),
         (LINE_BATCH_LINES + 1, LINE_BATCH_LINES),
         (2 * LINE_BATCH_LINES + 1, 1),
@@ -114,7 +131,7 @@ def test_a_batch_has_lines_of_one_input(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"3\n")
     names = [str(tmp_path / "a"), str(tmp_path / "b")]
     batches = [batch for batch in read_batches(names, Progress()) if batch is not None]
-    assert [(batch.source, batch.name, batch.numbers, batch.lines) for batch in batches] == [
+    assert [(batch.source, batch.name, batch.block.numbers, batch.block.lines) for batch in batches] == [
         (0, names[0], [1, 2], [b"1", b"2"]),
         (1, names[1], [1], [b"3"]),
     ]
@@ -134,7 +151,7 @@ def test_a_line_too_long_to_hold_is_cut(tmp_path: Path) -> None:
         file.truncate(MAX_LINE_BYTES + 1)
         file.seek(0, os.SEEK_END)
         file.write(b"\nnext\n")
-    lines = [line for batch in batches_of(path) for line in batch.lines]
+    lines = [line for batch in batches_of(path) for _, line in batch.block.numbered()]
     assert [type(line) for line in lines] == [UnreadLine, bytes]
     assert isinstance(lines[0], UnreadLine)
     assert (lines[0].head[:5], lines[0].length, lines[1]) == (b"begin", MAX_LINE_BYTES + 1, b"next")
@@ -164,9 +181,9 @@ def test_slow_input_is_handed_on_before_it_is_waited_for(tmp_path: Path) -> None
     writer.join()
     os.write(ends[0], b"o\n")
     os.close(ends[0])
-    rest = [batch.lines for batch in batches if batch is not None]
+    rest = [batch.block.lines for batch in batches if batch is not None]
     assert first is not None
-    assert (first.lines, idle, rest) == ([b"one"], None, [[b"two"]])
+    assert (first.block.lines, idle, rest) == ([b"one"], None, [[b"two"]])
 
 
 @pytest.mark.parametrize(
@@ -263,5 +280,5 @@ def test_what_a_record_with_a_text_is(line: bytes, has: bool) -> None:
 @pytest.mark.parametrize("name", [b"dedup", b"\\u0064edup"])
 def test_a_verdict_replaces_an_earlier_one(name: bytes) -> None:
     """Whether the name of the earlier one is escaped or not."""
-    line = with_verdict(b'{"%b":1,"text":"x"}' % name, Judgement(Verdict.UNIQUE), 0xAB)
+    line = with_verdict(b'{"%b":1,"text":"x"}' % name, UNIQUE, 0xAB)
     assert line == b'{"text":"x","dedup":{"verdict":"unique","fingerprint":"00000000000000ab"}}\n'

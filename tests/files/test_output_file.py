@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 
+import numpy as np
 import pytest
 
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.files import output_file
 from stream_dedup.files.output_file import ReplacedFile, output_to, whole_output, write_all
-from stream_dedup.files.outputs import Outputs
+from stream_dedup.files.outputs import MarkedLines, Outputs
 from stream_dedup.files.same_file import refuse_inputs_as_outputs, refuse_outputs_inside
 
 
@@ -44,6 +45,11 @@ def opened(*paths: Path | None) -> Outputs:
     return outputs
 
 
+def write(outputs: Outputs, verdict: Verdict, line: bytes) -> None:
+    """Write one line to the output of a verdict."""
+    outputs.write(MarkedLines([line], np.zeros(1, np.uint64), {}, {0: line}, is_plain=False), {0: verdict})
+
+
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
@@ -63,7 +69,7 @@ def test_output_files_appear_when_finished(tmp_path: Path) -> None:
     path = tmp_path / "unique.jsonl"
     path.write_bytes(b"old")
     outputs = opened(path)
-    outputs.write(Verdict.UNIQUE, b"new\n")
+    write(outputs, Verdict.UNIQUE, b"new\n")
     outputs.flush()
     assert path.read_bytes() == b"old"
     outputs.finish()
@@ -79,7 +85,7 @@ def test_two_verdicts_may_share_a_file(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(path)
     outputs = opened(path, None, tmp_path / "link")
     for verdict, line in ((Verdict.UNIQUE, b"1\n"), (Verdict.REJECTED, b"2\n"), (Verdict.UNIQUE, b"3\n")):
-        outputs.write(verdict, line)
+        write(outputs, verdict, line)
     outputs.finish()
     assert path.read_bytes() == b"1\n2\n3\n"
 
@@ -104,7 +110,7 @@ def test_what_can_be_no_file_is_told(tmp_path: Path, name: str) -> None:
 def test_devices_are_written_as_they_are() -> None:
     """/dev/null is no file to be replaced."""
     outputs = opened(None, Path("/dev/null"))
-    outputs.write(Verdict.DUPLICATE, b"x\n")
+    write(outputs, Verdict.DUPLICATE, b"x\n")
     outputs.finish()
     assert Path("/dev/null").is_char_device()
 
@@ -153,7 +159,7 @@ def test_permissions_are_those_of_the_target_from_the_beginning(
     umask(0)
     outputs = opened(path)
     assert mode(temporary(tmp_path)) == target
-    outputs.write(Verdict.UNIQUE, b"new")
+    write(outputs, Verdict.UNIQUE, b"new")
     outputs.finish()
     outputs.discard()
     assert (mode(path), path.stat().st_size) == (target, 3)
@@ -207,8 +213,8 @@ def test_two_calls_at_once_have_each_their_own_whole_content(tmp_path: Path) -> 
     path = tmp_path / "out"
     one, two = opened(path), opened(path)
     for number in range(3):
-        one.write(Verdict.UNIQUE, b"one %d\n" % number)
-        two.write(Verdict.UNIQUE, b"two %d\n" % number)
+        write(one, Verdict.UNIQUE, b"one %d\n" % number)
+        write(two, Verdict.UNIQUE, b"two %d\n" % number)
     two.finish()
     assert path.read_bytes() == b"two 0\ntwo 1\ntwo 2\n"
     one.finish()
@@ -221,8 +227,8 @@ def test_two_calls_at_once_have_each_their_own_whole_content(tmp_path: Path) -> 
 def test_no_file_moves_when_one_cannot_be_written(tmp_path: Path) -> None:
     """All are on the disk before the first gets its name."""
     outputs = opened(tmp_path / "u", Path("/dev/full"))
-    outputs.write(Verdict.UNIQUE, b"x")
-    outputs.write(Verdict.DUPLICATE, b"x")
+    write(outputs, Verdict.UNIQUE, b"x")
+    write(outputs, Verdict.DUPLICATE, b"x")
     with pytest.raises(UnavailableError, match=r"output /dev/full: No space left on device; make room"):
         outputs.finish()
     outputs.discard()

@@ -229,7 +229,7 @@ def test_a_first_line_that_is_garbage_costs_itself_only(content: bytes, tmp_path
     """Zeros of a file that was truncated while it was written, control characters, bytes that are not UTF-8."""
     assert b"".join(filter(None, screened(iter((content,)), "a", InputForm()))) == content
     (tmp_path / "a").write_bytes(content + RECORD.encode())
-    assert [line for batch in read_batches([str(tmp_path / "a")], Progress()) if batch for line in batch.lines][
+    assert [line for batch in read_batches([str(tmp_path / "a")], Progress()) if batch for line in batch.block.lines][
         -1
     ] == RECORD.encode()
 
@@ -250,7 +250,7 @@ def test_letters_are_no_format(tmp_path: Path, name: str, content: bytes) -> Non
     """Ids, words and columns that are spelled as other formats begin, or lie where theirs have them; a zero byte."""
     (tmp_path / name).write_bytes(content)
     (batch,) = (one for one in read_batches([str(tmp_path / name)], Progress()) if one is not None)
-    assert len(batch.lines) == 1
+    assert len(batch) == 1
 
 
 def _flushed(*parts: bytes) -> bytes:
@@ -273,7 +273,7 @@ def test_a_step_that_unpacks_to_nothing_is_not_the_end(tmp_path: Path, content: 
     (tmp_path / "a").write_bytes(content)
     (batch,) = (one for one in read_batches([str(tmp_path / "a")], Progress()) if one is not None)
     assert batch.unit == "record"
-    assert all(json.loads(line)["text"] == STORY for line in batch.lines if isinstance(line, bytes))
+    assert all(json.loads(line)["text"] == STORY for line in batch.block.lines)
 
 
 def test_a_format_that_is_named_is_read(tmp_path: Path, call: Filter) -> None:

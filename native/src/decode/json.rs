@@ -109,6 +109,12 @@ impl<'a> Reader<'a> {
         self.open.len()
     }
 
+    /// The number of bytes that are read.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
     /// Read the next token; none at the end of the text.
     ///
     /// # Errors

@@ -53,26 +53,31 @@ impl TextReader {
         html: Vec<bool>,
         records: Vec<(Option<PyBackedBytes>, Option<PyBackedBytes>, Given)>,
     ) -> PyResult<Entries<'py>> {
-        let maker = Maker { format: &fmt.0, readers: &self.0, html: &html };
         let raws = records.iter().map(|(key, value, fallback)| Raw {
             key: key.as_deref(),
             value: value.as_deref(),
             fallback: fallback.text().bytes(),
         });
-        let raws: Vec<Raw> = raws.collect();
-        let made: Vec<Entry> = py.detach(|| raws.into_iter().map(|raw| maker.entry(raw)).collect());
-        let (statuses, signatures, margins, sketches) = readings(made.iter().map(|one| &one.reading));
-        let reasons = made.iter().enumerate().filter_map(|(row, one)| one.reason.map(|reason| (row, reason)));
-        let reasons = reasons.map(|(row, reason)| Ok((row, said(py, reason, Some(&fmt.0))?)));
-        Ok((
-            bytes_of(made.iter().map(|one| one.checksum.to_le_bytes())),
-            statuses,
-            bytes_of(made.iter().map(|one| one.group.to_le_bytes())),
-            (signatures, margins, sketches),
-            bytes_of(made.iter().map(|one| (one.id.len() as u32).to_le_bytes())),
-            made.iter().map(|one| &*one.id).collect::<Vec<_>>().concat(),
-            reasons.collect::<PyResult<_>>()?,
-        ))
+        self.entries_of(py, fmt, &html, raws.collect())
+    }
+
+    fn line_entries<'py>(
+        &self,
+        py: Python<'py>,
+        fmt: &PyFormat,
+        html: Vec<bool>,
+        lines: Vec<PyBackedBytes>,
+        source: Given,
+        numbers: Vec<u64>,
+    ) -> PyResult<Entries<'py>> {
+        if numbers.len() != lines.len() {
+            return Err(PyValueError::new_err(format!("{} numbers of {} lines", numbers.len(), lines.len())));
+        }
+        let source = source.text().bytes();
+        let ids = numbers.iter().map(|number| [source, format!(":{number}").as_bytes()].concat());
+        let ids: Vec<_> = ids.collect();
+        let raws = lines.iter().zip(&ids).map(|(line, id)| Raw { key: None, value: Some(line), fallback: id });
+        self.entries_of(py, fmt, &html, raws.collect())
     }
 
     fn explain(&self, py: Python<'_>, fields: Vec<Given>) -> PyResult<Told> {
@@ -91,6 +96,30 @@ impl TextReader {
 }
 
 impl TextReader {
+    /// The entries of records.
+    fn entries_of<'py>(
+        &self,
+        py: Python<'py>,
+        fmt: &PyFormat,
+        html: &[bool],
+        raws: Vec<Raw<'_>>,
+    ) -> PyResult<Entries<'py>> {
+        let maker = Maker { format: &fmt.0, readers: &self.0, html };
+        let made: Vec<Entry> = py.detach(|| raws.into_iter().map(|raw| maker.entry(raw)).collect());
+        let (statuses, signatures, margins, sketches) = readings(made.iter().map(|one| &one.reading));
+        let reasons = made.iter().enumerate().filter_map(|(row, one)| one.reason.map(|reason| (row, reason)));
+        let reasons = reasons.map(|(row, reason)| Ok((row, said(py, reason, Some(&fmt.0))?)));
+        Ok((
+            bytes_of(made.iter().map(|one| one.checksum.to_le_bytes())),
+            statuses,
+            bytes_of(made.iter().map(|one| one.group.to_le_bytes())),
+            (signatures, margins, sketches),
+            bytes_of(made.iter().map(|one| (one.id.len() as u32).to_le_bytes())),
+            made.iter().map(|one| &*one.id).collect::<Vec<_>>().concat(),
+            reasons.collect::<PyResult<_>>()?,
+        ))
+    }
+
     /// Call with the reader, the scheme and the fields.
     fn with_reader<T>(
         &self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import xxhash
@@ -17,7 +18,7 @@ from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.model import Widths
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text.decode import InputFormat, RawRecord, key_id
+from stream_dedup.core.text.decode import InputFormat, RawLines, RawRecord, key_id
 from stream_dedup.core.text_column import Texts
 
 
@@ -30,13 +31,17 @@ class EntryMaker:
         """What reads the texts."""
         self._format = fmt or InputFormat()
 
-    def __call__(self, records: Sequence[RawRecord]) -> Columns:
+    def __call__(self, records: Sequence[RawRecord] | RawLines) -> Columns:
         """Make the entries of these records; an entry depends on its own record alone.
 
         Raises:
             UserError: a file of words cannot be read. No record raises.
         """
         return self.fingerprinter.entries(records, self._format)
+
+    def of_lines(self, lines: Sequence[bytes]) -> Columns:
+        """Make the entries of ``RawLines``; raises as a call."""
+        return self(cast("RawLines", lines))
 
 
 def checksum(value: bytes | None) -> int:

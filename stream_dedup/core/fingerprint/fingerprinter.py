@@ -19,7 +19,7 @@ from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.reader import Readings, SchemeReader, Text
 from stream_dedup.core.model import SIGNATURE_BYTES, Status, Widths, signed
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text.decode import InputFormat, RawRecord, native_format, reason_text
+from stream_dedup.core.text.decode import InputFormat, RawLines, RawRecord, native_format, reason_text
 from stream_dedup.core.text_column import Texts
 
 
@@ -111,7 +111,7 @@ class Fingerprinter:
         """
         return Fingerprints.of(self._reader.read(texts), self.settings.widths)
 
-    def entries(self, records: Sequence[RawRecord], fmt: InputFormat) -> Columns:
+    def entries(self, records: Sequence[RawRecord] | RawLines, fmt: InputFormat) -> Columns:
         """Return the entries of records; an entry depends on its own record alone. No record raises.
 
         Raises:
@@ -119,7 +119,11 @@ class Fingerprinter:
             ValueError: articles have not as many fields as the settings.
         """
         self._reader.check_fields(1 if fmt.kind == "text" else len(fmt.text_fields))
-        made = self._reader.native.entries(native_format(fmt), self.settings.html, records)
+        native, of = self._reader.native, (native_format(fmt), self.settings.html)
+        if isinstance(records, RawLines):
+            made = native.line_entries(*of, records.lines, records.name, records.numbers)
+        else:
+            made = native.entries(*of, records)
         checksums, statuses, groups, columns, id_sizes, ids, rejected = made
         signatures, margins, sketches = _in_rows(len(records), columns, self.settings.widths)
         reasons = [""] * len(records)

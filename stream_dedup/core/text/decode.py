@@ -10,10 +10,10 @@ record key, or the field of it that is named, else the fallback (topic-partition
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 from stream_dedup import _native
 from stream_dedup.core import reasons
@@ -60,6 +60,31 @@ class RawRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     fallback_id: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RawLines(Sequence[bytes]):
+    """Lines of a file, as records without keys: the fallback id of each is the name of the file and its number."""
+
+    name: str
+    lines: Sequence[bytes]
+    numbers: Sequence[int]
+
+    def __len__(self) -> int:
+        """Return the number of lines."""
+        return len(self.lines)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the lines."""
+        return iter(self.lines)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> RawLines: ...
+    def __getitem__(self, at: int | slice) -> bytes | RawLines:
+        """Return one line, or some."""
+        return self.lines[at] if isinstance(at, int) else RawLines(self.name, self.lines[at], self.numbers[at])
 
 
 @dataclass(frozen=True, slots=True)
