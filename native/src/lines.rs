@@ -103,8 +103,14 @@ mod tests {
     fn a_record_has_the_member_once() {
         assert_eq!(marked(b"{\"a\": 1 }"), "{\"a\": 1 ,\"dedup\":1}\n");
         assert_eq!(marked(b"{\"dedup\":{\"x\":[1,{}]} , \"a\" : \"dedup\"}"), "{\"a\" : \"dedup\",\"dedup\":1}\n");
-        assert_eq!(marked(b"{\"a\":{\"dedup\":2}, \"d\\u0065dup\":3,\"dedup\":4}"), "{\"a\":{\"dedup\":2},\"dedup\":1}\n");
-        assert_eq!(marked(b"{\"dedup\\u0020\":\"\\\"dedup\\\"\"}"), "{\"dedup\\u0020\":\"\\\"dedup\\\"\",\"dedup\":1}\n");
+        assert_eq!(
+            marked(b"{\"a\":{\"dedup\":2}, \"d\\u0065dup\":3,\"dedup\":4}"),
+            "{\"a\":{\"dedup\":2},\"dedup\":1}\n"
+        );
+        assert_eq!(
+            marked(b"{\"dedup\\u0020\":\"\\\"dedup\\\"\"}"),
+            "{\"dedup\\u0020\":\"\\\"dedup\\\"\",\"dedup\":1}\n"
+        );
         assert_eq!(marked(b"{ \"dedup\": null }"), "{\"dedup\":1}\n");
     }
 

@@ -15,6 +15,9 @@ use super::plan::{BLOCK_STEP, BLOCKS_PER_WORD, WORD_BITS};
 /// Most entries of a chunk: their number takes two bytes.
 pub const MOST_ENTRIES: usize = u16::MAX as usize;
 
+/// Keys that are compared at once, those of a line of the processor's cache.
+pub const LANES: usize = 8;
+
 const VERSION: u8 = 2;
 const HEAD_BYTES: usize = 8;
 const KEY_BYTES: usize = 8;
@@ -53,6 +56,15 @@ impl Blocks {
     #[must_use]
     pub fn word(self) -> usize {
         usize::from(self.table) / BLOCKS_PER_WORD
+    }
+
+    /// What keys of a block have in common: their bits of this mask.
+    #[must_use]
+    pub fn in_keys(self, block: u32) -> (u64, u64) {
+        let rotation = usize::from(self.table) % BLOCKS_PER_WORD * BLOCK_STEP;
+        let place =
+            |block: u32| (u64::from(block) << (WORD_BITS as u32 - u32::from(self.bits))).rotate_right(rotation as u32);
+        (place((1 << self.bits) - 1), place(block))
     }
 
     /// The block in a key word.
@@ -198,6 +210,18 @@ impl<'a> Chunk<'a> {
     #[must_use]
     pub fn keys(self) -> &'a [u64] {
         &self.words[self.shape.starts()..][..self.shape.entries]
+    }
+
+    /// The keys from an entry on; what is behind the last one means nothing.
+    #[must_use]
+    #[inline]
+    pub fn keys_from(self, at: usize) -> [u64; LANES] {
+        let words = &self.words[self.shape.starts() + at..];
+        words.first_chunk().copied().unwrap_or_else(|| {
+            let mut keys = [0; LANES];
+            keys[..words.len()].copy_from_slice(words);
+            keys
+        })
     }
 
     /// The document number of an entry.

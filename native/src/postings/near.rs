@@ -15,10 +15,6 @@ use super::rows::Row;
 pub const WORDS: usize = 4;
 /// Most words of a sketch, its form included.
 pub const SKETCH_WORDS: usize = 4;
-/// Keys that the sieve compares before it looks at the answers.
-const KEYS_AT_ONCE: usize = 256;
-/// Answers of the sieve that are looked at at once: one byte each.
-const LANES: usize = 8;
 /// The part of a form that is the frame of the text; the rest are its numbers.
 const FRAME: u64 = 0xFFFF_FFFF;
 
@@ -231,31 +227,6 @@ pub struct Article {
 }
 
 impl Article {
-    /// Give the numbers of the keys from `begin` to `end` that pass the sieve of a word, the last one first, and their
-    /// distances.
-    pub fn sieve(&self, word: usize, keys: &[u64], (begin, end): (usize, usize), mut passes: impl FnMut(usize, u32)) {
-        let (mine, sieve) = (self.keys[word], self.sieves[word]);
-        let mut answers = [0; KEYS_AT_ONCE];
-        let mut last = end;
-        while last > begin {
-            let first = last.saturating_sub(KEYS_AT_ONCE).max(begin);
-            let (some, rest) = answers.split_at_mut(last - first);
-            answer(sieve, mine, &keys[first..last], some);
-            // The last lanes may reach beyond these answers.
-            rest.iter_mut().take(LANES).for_each(|answer| *answer = 0);
-            for (at, eight) in answers[..(last - first).next_multiple_of(LANES)].chunks_exact(LANES).enumerate().rev() {
-                let mut lanes = u64::from_le_bytes(eight.try_into().expect("eight bytes"));
-                while lanes != 0 {
-                    let bit = lanes.ilog2();
-                    let number = first + at * LANES + bit as usize / 8;
-                    passes(number, (keys[number] ^ mine).count_ones());
-                    lanes ^= 1 << bit;
-                }
-            }
-            last = first;
-        }
-    }
-
     /// The distance of an entry that is near by its row; none if it is not.
     #[must_use]
     pub fn distance(&self, row: Row<'_>, key_distance: u32, limits: &Limits) -> Option<u32> {
@@ -281,16 +252,4 @@ fn equal_values(one: &[u64], other: &[u64]) -> u32 {
         VALUES_PER_WORD - ((apart | apart >> 2) & LOWEST_BITS).count_ones()
     };
     one.iter().zip(other).map(equal).sum()
-}
-
-/// Write 1 for each key that passes the sieve of a key word, 0 for the others.
-#[cfg_attr(
-    avx512,
-    multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512vpopcntdq+popcnt", "x86_64+avx2+popcnt"))
-)]
-#[cfg_attr(not(avx512), multiversion(targets("x86_64+avx2+popcnt")))]
-fn answer(sieve: Sieve, mine: u64, keys: &[u64], answers: &mut [u8]) {
-    for (key, answer) in keys.iter().zip(answers) {
-        *answer = u8::from(sieve.passes(sieve.count(*key, mine)));
-    }
 }

@@ -23,8 +23,6 @@ const FILTERED_ENTRIES: u64 = 1 << 20;
 const FILTER_BITS: u32 = 3;
 /// A filter has one word at least.
 const LEAST_FILTER_BITS: u32 = 6;
-/// Chunks among which a jump leaves the choice, about.
-const CHUNKS_OF_JUMP: usize = 4;
 const VERSION: u8 = 2;
 const HEAD_BYTES: usize = 24;
 
@@ -129,7 +127,8 @@ impl Run {
     /// Finish the run: all its chunks were added, at least one.
     #[must_use]
     pub fn finish(mut self) -> Self {
-        self.index((self.ends.len() / CHUNKS_OF_JUMP).max(1).ilog2().min(u32::from(self.blocks.bits)));
+        // About as many jumps as chunks.
+        self.index(self.ends.len().max(1).ilog2().min(u32::from(self.blocks.bits)));
         self
     }
 

@@ -10,17 +10,16 @@
 //! checked. Each of these reads much memory that is in no cache of the processor, so it is read for all before any of
 //! it is needed.
 
-use super::chunk::{Blocks, Chunk, Key};
+use multiversion::multiversion;
+
+use super::chunk::{Blocks, Chunk, Key, LANES};
 use super::near::{Article, Limits};
-use super::plan::BLOCKS_PER_WORD;
 use super::rows::Row;
 use super::tables::{MOST_TABLES, Tables};
 
 /// Look-ups whose lists are found before the first of them is compared: few enough that the lists of the rest are not
 /// found in vain where the bound is reached, and that what is found stays in the processor's first cache.
 const LOOKUPS_AT_ONCE: usize = 64;
-/// Keys of a line of the processor's cache.
-const KEYS_OF_LINE: usize = 8;
 /// Candidates whose rows are read before the first of them is checked.
 const ROWS_AT_ONCE: usize = 256;
 /// Bits of a rank below the distance: the document number.
@@ -193,25 +192,19 @@ impl Search {
         // A key of every line of the processor's cache.
         let touched = spans.iter().fold(0, |touched, span| {
             let keys = &span.chunk.keys()[span.begin.into()..span.end.into()];
-            keys.iter().step_by(KEYS_OF_LINE).fold(touched, |one, other| one ^ other)
+            keys.iter().step_by(LANES).fold(touched, |one, other| one ^ other)
         });
         std::hint::black_box(touched);
-        let most = self.room.max(ROWS_AT_ONCE);
         let mut found = Vec::with_capacity(ROWS_AT_ONCE);
-        for (at, span) in spans.iter().enumerate().skip(self.span) {
-            let passed = |entry, distance| found.push((at, entry as u16, distance as u16));
-            self.compared += span.sieve(bits, &article, passed);
-            self.span += 1;
-            if found.len() >= most {
-                break;
-            }
-        }
+        let (next, compared) = sift(&spans, self.span, bits, &article, self.room.max(ROWS_AT_ONCE), &mut found);
+        self.compared += compared;
+        self.span = next;
         if self.span == spans.len() {
             (self.lookup, self.span) = (end, 0);
         }
         // Their numbers lie apart from the keys, and are read for all of them.
-        let numbered = |(span, at, distance): (usize, u16, u16)| Candidate {
-            number: spans[span].chunk.number(at.into()),
+        let numbered = |(span, at, distance): (u16, u16, u16)| Candidate {
+            number: spans[usize::from(span)].chunk.number(at.into()),
             distance: distance.into(),
         };
         self.passed.extend(found.into_iter().map(numbered));
@@ -282,13 +275,6 @@ impl Span<'_> {
         let blocks = Blocks { table: self.table, bits };
         self.chunk.list(self.block, (self.begin.into(), self.end.into()), blocks)
     }
-
-    /// Tell of the entries that pass the sieve, the newest first; return how many were compared.
-    fn sieve(&self, bits: u8, article: &Article, passed: impl FnMut(usize, u32)) -> usize {
-        let (begin, end) = self.list(bits);
-        article.sieve(usize::from(self.table) / BLOCKS_PER_WORD, self.chunk.keys(), (begin, end), passed);
-        end - begin
-    }
 }
 
 /// The parts of the lists of some look-ups, those of one list together, the newest first; or what is missing of them.
@@ -340,6 +326,54 @@ fn spans_of<'a>(
         }
     }
     if missing.is_empty() { Ok(spans) } else { Err(missing) }
+}
+
+/// Find the entries that pass the sieve, the newest of each list first: span, entry, distance of the key. Spans from a
+/// number on are compared, until so many entries have passed; the number of the next span, and entries that were
+/// compared.
+#[cfg_attr(
+    avx512,
+    multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512vpopcntdq+popcnt", "x86_64+avx2+popcnt"))
+)]
+#[cfg_attr(not(avx512), multiversion(targets("x86_64+avx2+popcnt")))]
+fn sift<'s>(
+    spans: &[Span<'s>],
+    first: usize,
+    bits: u8,
+    article: &Article,
+    most: usize,
+    found: &mut Vec<(u16, u16, u16)>,
+) -> (usize, usize) {
+    let mut compared = 0;
+    for (at, span) in spans.iter().enumerate().skip(first) {
+        if found.len() >= most {
+            return (at, compared);
+        }
+        let blocks = Blocks { table: span.table, bits };
+        let (mine, sieve) = (article.keys[blocks.word()], article.sieves[blocks.word()]);
+        let (mask, own) = blocks.in_keys(span.block);
+        let (begin, end) = (usize::from(span.begin), usize::from(span.end));
+        let mut of_list = [0; LANES];
+        for from in (begin..end).step_by(LANES).rev() {
+            let keys = span.chunk.keys_from(from);
+            // Of the next bucket, or of no entry.
+            let beyond: [u64; LANES] = std::array::from_fn(|lane| u64::from(lane >= end - from));
+            // 0 of what is of the list, and of what passes as well.
+            let others: [u64; LANES] = std::array::from_fn(|lane| (keys[lane] & mask) ^ own | beyond[lane]);
+            let excess = |key| u64::from(sieve.count(key, mine).saturating_sub(sieve.most));
+            let apart: [u64; LANES] = std::array::from_fn(|lane| others[lane] | excess(keys[lane]));
+            for (count, other) in of_list.iter_mut().zip(others) {
+                *count += usize::from(other == 0);
+            }
+            if apart.iter().fold(0, |some, &apart| some | u8::from(apart == 0)) != 0 {
+                for lane in (0..LANES).rev().filter(|&lane| apart[lane] == 0) {
+                    found.push((at as u16, (from + lane) as u16, (keys[lane] ^ mine).count_ones() as u16));
+                }
+            }
+        }
+        compared += of_list.into_iter().sum::<usize>();
+    }
+    (spans.len(), compared)
 }
 
 /// Leave of each list the newest entries before an article; most lists have no more, and are not read for it.
