@@ -94,8 +94,11 @@ def test_records_of_a_transaction_lie_together(broker: DevBroker, tmp_path: Path
                 sink.send(Output(topics[record % len(topics)], None, b"article", [], time.time_ns() // 1_000_000))
             sink.flush()
             sink.commit()
-            expected = number * (RECORDS + len(topics))
-            wait_until(lambda expected=expected: _ends(config, topics) == expected, LIMIT_S, "the end of a transaction")
+            _wait_for(config, topics, number * (RECORDS + len(topics)))
+
+
+def _wait_for(config: Config, topics: list[str], expected: int) -> None:
+    wait_until(lambda: _ends(config, topics) == expected, LIMIT_S, "the end of a transaction")
 
 
 def _ends(config: Config, topics: list[str]) -> int:

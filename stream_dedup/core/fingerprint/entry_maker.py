@@ -31,7 +31,7 @@ class EntryMaker:
         """What reads the texts."""
         self._format = fmt or InputFormat()
 
-    def __call__(self, records: Sequence[RawRecord] | RawLines) -> Columns:
+    def __call__(self, records: Sequence[RawRecord]) -> Columns:
         """Make the entries of these records; an entry depends on its own record alone.
 
         Raises:
@@ -41,7 +41,7 @@ class EntryMaker:
 
     def of_lines(self, lines: Sequence[bytes]) -> Columns:
         """Make the entries of ``RawLines``; raises as a call."""
-        return self(cast("RawLines", lines))
+        return self.fingerprinter.entries(cast("RawLines", lines), self._format)
 
 
 def checksum(value: bytes | None) -> int:
