@@ -126,9 +126,8 @@ class Fingerprinter:
             made = native.entries(*of, records)
         checksums, statuses, groups, columns, id_sizes, ids, rejected = made
         signatures, margins, sketches = _in_rows(len(records), columns, self.settings.widths)
-        reasons = [""] * len(records)
-        for row, reason in rejected:
-            reasons[row] = reason_text(reason)
+        none = Texts(np.zeros(len(records), np.uint32), b"")
+        reasons = {row: reason_text(reason) for row, reason in rejected}
         return Columns(
             checksums=np.frombuffer(checksums, "<u8"),
             statuses=np.frombuffer(statuses, np.uint8),
@@ -137,7 +136,7 @@ class Fingerprinter:
             margins=margins,
             sketches=sketches,
             ids=Texts(np.cumsum(np.frombuffer(id_sizes, "<u4"), dtype=np.uint32), ids),
-            reasons=Texts.of(reasons),
+            reasons=none.changed(reasons) if reasons else none,
         )
 
     def features(self, text: Text) -> Explained:
