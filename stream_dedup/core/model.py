@@ -200,5 +200,5 @@ class Judgement:
     copies: int = 0
 
 
-UNIQUE = Judgement(Verdict.UNIQUE)
+UNIQUE_JUDGEMENT = Judgement(Verdict.UNIQUE)
 """That of every article that is near no other."""

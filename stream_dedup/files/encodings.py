@@ -10,7 +10,7 @@ import codecs
 from collections.abc import Iterable, Iterator
 
 from stream_dedup.core.reasons import NOT_ENCODED
-from stream_dedup.files.lines import Block, UnreadLine
+from stream_dedup.files.lines import LineBlock, UnreadLine
 
 UNDECODED = "\udcff".encode("utf-8", "surrogatepass")
 """Stands for what cannot be decoded: a lone surrogate."""
@@ -27,7 +27,7 @@ def transcoded(chunks: Iterable[bytes | None], encoding: str) -> Iterator[bytes 
     yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
 
 
-def rejecting_undecoded(blocks: Iterable[Block | None], encoding: str) -> Iterator[Block | None]:
+def rejecting_undecoded(blocks: Iterable[LineBlock | None], encoding: str) -> Iterator[LineBlock | None]:
     """Reject each record in which something could not be decoded; pass the others and ``None`` on."""
     for block in blocks:
         if block is not None and UNDECODED in b"\n".join(block.lines):

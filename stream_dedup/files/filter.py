@@ -38,7 +38,7 @@ from stream_dedup.core.model import (
     FILES_LOG_PREFIX,
     OUTPUT_VERDICTS,
     ROW_BITS,
-    UNIQUE,
+    UNIQUE_JUDGEMENT,
     Judgement,
     LogOffset,
     Status,
@@ -59,7 +59,7 @@ from stream_dedup.files.inputs import (
     read_batches,
     total_bytes,
 )
-from stream_dedup.files.lines import MAX_LINE_BYTES, Block, UnreadLine
+from stream_dedup.files.lines import MAX_LINE_BYTES, LineBlock, UnreadLine
 from stream_dedup.files.output_file import STDOUT
 from stream_dedup.files.outputs import MarkedLines, Outputs, rejected_line, said_of
 from stream_dedup.files.same_file import refuse_inputs_as_outputs, refuse_outputs_inside
@@ -307,15 +307,15 @@ class _Call:
             return
         (lines, fingerprints, judged), self._judged = self._judged, None
         judgements = judged.result()
-        others = {row: judgement for row, judgement in enumerate(judgements) if judgement is not UNIQUE}
+        others = {row: judgement for row, judgement in enumerate(judgements) if judgement is not UNIQUE_JUDGEMENT}
         where = {row: Verdict.UNIQUE if self._observe else judgement.verdict for row, judgement in others.items()}
         self._outputs.write(self._marked(lines.block, fingerprints, others), where)
         self._tally.not_utf8 += sum((one.reason or "").startswith(_NOT_UTF8) for one in others.values())
         self._tally.verdicts.update(judgement.verdict for judgement in others.values())
         self._tally.verdicts[Verdict.UNIQUE] += len(judgements) - len(others)
 
-    def _marked(self, block: Block, fingerprints: U64, others: Mapping[int, Judgement]) -> MarkedLines:
-        """Return the lines of a batch with their verdicts; ``others``: all but ``UNIQUE``, by their rows."""
+    def _marked(self, block: LineBlock, fingerprints: U64, others: Mapping[int, Judgement]) -> MarkedLines:
+        """Return the lines of a batch with their verdicts; ``others``: all but ``UNIQUE_JUDGEMENT``, by their rows."""
         said: dict[int, bytes] = {}
         whole: dict[int, bytes] = {}
         for row, judgement in others.items():

@@ -37,7 +37,7 @@ from stream_dedup.files.delimited import rows
 from stream_dedup.files.encodings import rejecting_undecoded, transcoded
 from stream_dedup.files.form import Format, InputForm
 from stream_dedup.files.json_documents import divided, documents
-from stream_dedup.files.lines import Block, Numbered, UnreadLine, in_blocks, lines
+from stream_dedup.files.lines import LineBlock, Numbered, UnreadLine, in_blocks, lines
 from stream_dedup.files.lines import whole_lines as undivided_lines
 from stream_dedup.files.output_file import SIGNAL_S, write_all
 from stream_dedup.files.parquet_rows import rows as parquet_rows
@@ -66,7 +66,7 @@ class LineBatch:
     name: str
     unit: str
     """What the numbers count."""
-    block: Block
+    block: LineBlock
 
     def __len__(self) -> int:
         """Return the number of records."""
@@ -306,7 +306,7 @@ class _Input:
         encoding = self._form.encoding
         return chunks if encoding is None else transcoded(chunks, encoding)
 
-    def records(self, progress: Progress, *, of_records: bool = True) -> Iterator[Block | None]:
+    def records(self, progress: Progress, *, of_records: bool = True) -> Iterator[LineBlock | None]:
         """Yield the records, each as a line of JSON; ``None`` where there is no data at present."""
         if self._can_seek():
             self.unit = "row"
@@ -342,7 +342,7 @@ class _Input:
             and os.pread(self._descriptor, len(PARQUET_MAGIC), 0) == PARQUET_MAGIC
         )
 
-    def _read(self, found: Format, chunks: Iterator[bytes | None], *, of_records: bool) -> Iterator[Block | None]:
+    def _read(self, found: Format, chunks: Iterator[bytes | None], *, of_records: bool) -> Iterator[LineBlock | None]:
         if found == "jsonl":
             return lines(chunks, divided) if of_records else in_blocks(_unmarked(undivided_lines(chunks)))
         if found == "json":
@@ -377,7 +377,7 @@ def _copied_parquet(chunks: Iterator[bytes | None], name: str) -> Iterator[Numbe
 
 def _batches(opened: _Input, progress: Progress, source: int) -> Iterator[LineBatch | None]:
     """Yield the records of an input in batches; where it is damaged or ends too early, first those before that."""
-    waiting = Block()
+    waiting = LineBlock()
     try:
         for block in opened.records(progress):
             if block is not None:

@@ -41,7 +41,7 @@ Numbered = tuple[int, AnyLine]
 
 
 @dataclass(slots=True, eq=False)
-class Block:
+class LineBlock:
     """Records of an input that follow each other, each as a line."""
 
     lines: list[bytes] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Block:
         self.lines.append(line)
         self.numbers.append(number)
 
-    def extend(self, block: Block) -> None:
+    def extend(self, block: LineBlock) -> None:
         """Add the records of a block."""
         rows = len(self.lines)
         self.unread |= {rows + row: line for row, line in block.unread.items()}
@@ -96,7 +96,7 @@ def stripped(line: bytes) -> bytes:
 
 def lines(
     chunks: Iterable[bytes | None], divided: Callable[[bytes], list[AnyLine]] = lambda line: [line]
-) -> Iterator[Block | None]:
+) -> Iterator[LineBlock | None]:
     """Yield the lines that are not blank, without white space and byte order marks around them; pass ``None`` on.
 
     ``divided`` divides a line with a byte order mark between objects: that of a file without a last line feed, to
@@ -107,7 +107,7 @@ def lines(
         if ended is None:
             yield None
             continue
-        block = Block()
+        block = LineBlock()
         for part in _plain_parts(ended):
             if isinstance(part, UnreadLine):
                 block.add(number, part)
@@ -117,7 +117,7 @@ def lines(
             if has_mark:
                 number = _add_divided(block, number, part, divided)
             else:
-                block.extend(Block(records, [*map(number.__add__, places)]))
+                block.extend(LineBlock(records, [*map(number.__add__, places)]))
                 number += len(part)
         if block.lines:
             yield block
@@ -133,7 +133,7 @@ def _plain_parts(ended: list[AnyLine]) -> Iterator[list[bytes] | UnreadLine]:
         yield from those if kind is UnreadLine else [those]  # type: ignore[misc]
 
 
-def _add_divided(block: Block, number: int, part: list[bytes], divided: Callable[[bytes], list[AnyLine]]) -> int:
+def _add_divided(block: LineBlock, number: int, part: list[bytes], divided: Callable[[bytes], list[AnyLine]]) -> int:
     """Add the records of lines of which some have a byte order mark within; return the number behind them."""
     for line in part:
         records, _, has_mark = _native.stripped_lines([line])
@@ -156,9 +156,9 @@ def whole_lines(chunks: Iterable[bytes | None]) -> Iterator[Numbered | None]:
             number += len(ended)
 
 
-def in_blocks(records: Iterable[Numbered | None]) -> Iterator[Block | None]:
+def in_blocks(records: Iterable[Numbered | None]) -> Iterator[LineBlock | None]:
     """Yield records in blocks; what came before ``None``, or before an error of the input, before that."""
-    block, size = Block(), 0
+    block, size = LineBlock(), 0
     try:
         for numbered in records:
             if numbered is not None:
@@ -166,7 +166,7 @@ def in_blocks(records: Iterable[Numbered | None]) -> Iterator[Block | None]:
                 size += len(block.lines[-1])
             if block.lines and (numbered is None or len(block.lines) == BLOCK_RECORDS or size >= BLOCK_BYTES):
                 yield block
-                block, size = Block(), 0
+                block, size = LineBlock(), 0
             if numbered is None:
                 yield None
     except UserError:

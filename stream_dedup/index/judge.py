@@ -27,7 +27,7 @@ from stream_dedup.core.model import (
     FINGERPRINT_BITS,
     ROW_BITS,
     SIGNATURE_BITS,
-    UNIQUE,
+    UNIQUE_JUDGEMENT,
     Coordinates,
     Judgement,
     LogOffset,
@@ -148,7 +148,7 @@ class Judge:
             return []
         of_files = (self._applied.state.log_id or "").startswith(FILES_LOG_PREFIX)
         own = _JudgedArticles.at(positions, self._applied.rows.get, of_files=of_files)
-        judged: list[Judgement] = [UNIQUE] * len(positions)
+        judged: list[Judgement] = [UNIQUE_JUDGEMENT] * len(positions)
         for rules, here in _by_rules(positions >> ROW_BITS, rules_at):
             for number, one in self._judge_all(rules, own, here, 1):
                 judged[number] = one.judgement
@@ -171,7 +171,7 @@ class Judge:
             msg = f"articles of {columns.widths} cannot be checked: the log has {widths}"
             raise RefusedError(msg)
         n, state = len(columns), self._applied.state
-        checked = [CheckedArticle(UNIQUE)] * n
+        checked = [CheckedArticle(UNIQUE_JUDGEMENT)] * n
         if n:
             # The record that would be next, of no source partition. The entries of the tables end before its numbers.
             head = Head(n, time_ms, first=state.next_doc_number)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from stream_dedup import _native
-from stream_dedup.core.model import UNIQUE, Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
+from stream_dedup.core.model import UNIQUE_JUDGEMENT, Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
 from stream_dedup.core.text.decode import InputFormat, has_text
 from stream_dedup.files import lines
 from stream_dedup.files.inputs import LINE_BATCH_LINES, LineBatch, Progress, read_batches
@@ -35,7 +35,7 @@ def lines_of(path: Path, content: bytes) -> list[bytes | UnreadLine]:
 
 
 def with_verdict(line: bytes, judgement: Judgement, fingerprint: int) -> bytes:
-    said = {} if judgement is UNIQUE else {0: said_of(judgement, fingerprint)}
+    said = {} if judgement is UNIQUE_JUDGEMENT else {0: said_of(judgement, fingerprint)}
     (marked,) = _native.marked_lines(
         [line], fingerprints=np.array([fingerprint], np.uint64), said=said, whole={}, outputs=bytes(1), is_plain=False
     )
@@ -196,7 +196,7 @@ def test_slow_input_is_handed_on_before_it_is_waited_for(tmp_path: Path) -> None
 )
 def test_a_record_is_kept_byte_for_byte(line: bytes) -> None:
     """Spaces, digits and escapes of the record stand as they came."""
-    out = with_verdict(line, UNIQUE, 0xAB)
+    out = with_verdict(line, UNIQUE_JUDGEMENT, 0xAB)
     assert out == line[:-1] + b',"dedup":{"verdict":"unique","fingerprint":"00000000000000ab"}}\n'
 
 
@@ -230,7 +230,7 @@ def test_an_incoming_dedup_is_taken_out(line: bytes, kept: bytes) -> None:
 def test_a_record_with_dedup_has_one_afterwards() -> None:
     """The verdict of an earlier call is replaced."""
     once = with_verdict(b'{"text":"x"}', DUPLICATE, 1)
-    assert with_verdict(once.strip(), UNIQUE, 2) == with_verdict(b'{"text":"x"}', UNIQUE, 2)
+    assert with_verdict(once.strip(), UNIQUE_JUDGEMENT, 2) == with_verdict(b'{"text":"x"}', UNIQUE_JUDGEMENT, 2)
 
 
 def test_deep_nesting_does_not_stop_it() -> None:
@@ -280,5 +280,5 @@ def test_what_a_record_with_a_text_is(line: bytes, has: bool) -> None:
 @pytest.mark.parametrize("name", [b"dedup", b"\\u0064edup"])
 def test_a_verdict_replaces_an_earlier_one(name: bytes) -> None:
     """Whether the name of the earlier one is escaped or not."""
-    line = with_verdict(b'{"%b":1,"text":"x"}' % name, UNIQUE, 0xAB)
+    line = with_verdict(b'{"%b":1,"text":"x"}' % name, UNIQUE_JUDGEMENT, 0xAB)
     assert line == b'{"text":"x","dedup":{"verdict":"unique","fingerprint":"00000000000000ab"}}\n'
