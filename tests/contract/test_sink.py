@@ -83,17 +83,6 @@ def test_records_and_offsets_are_seen_when_the_transaction_is_committed(world: W
     world.wait_until(lambda: world.committed_offsets(group.name) == offsets_of(group, 7), "the offset is seen")
 
 
-def test_a_record_without_key_and_value_is_sent_as_it_is(world: World, group: Group) -> None:
-    """A tombstone without a key is rejected, and published as it came."""
-    sink = begun(group.member().sink)
-    sink.send(Output(group.output, None, None, [("dedup.verdict", b"rejected")], WRITTEN_MS))
-    sink.flush()
-    sink.commit()
-    world.wait_until(lambda: len(world.committed_records(group.output)) == 1, "the record is seen")
-    record = world.committed_records(group.output)[0]
-    assert (record.key, record.value, [*record.headers]) == (None, None, [("dedup.verdict", b"rejected")])
-
-
 def test_an_aborted_transaction_leaves_nothing_and_the_next_one_is_committed(world: World, group: Group) -> None:
     ports = group.member()
     membership = join(world, ports.source, [group.partition])

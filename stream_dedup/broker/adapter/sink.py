@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from kafka import KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
-from kafka.serializer import Serializer
 
 from stream_dedup.broker.adapter.group import offset_and_metadata
 from stream_dedup.broker.adapter.one_partition import OnePartition
@@ -68,13 +67,6 @@ REFUSALS = (NotAMemberError, RecordTooLargeError, RefusedByBrokerError)
 """Errors that leave the outcome of a commit or an abort unknown."""
 
 
-class _ValueOfOutput(Serializer):  # type: ignore[misc] # the client has no types
-    """Takes the value out of an output: a record whose key and value are both null is one that the client refuses."""
-
-    def serialize(self, topic: str, headers: object, data: Output) -> bytes | None:  # noqa: ARG002 - as the client calls
-        return data.value
-
-
 class KafkaSink:
     """Implements ``ports.VerdictSink``."""
 
@@ -98,7 +90,7 @@ class KafkaSink:
         """Send one record."""
         with self._failures():
             sent = self._connected().send(
-                output.topic, output, output.key, output.headers, timestamp_ms=output.timestamp_ms
+                output.topic, output.value, output.key, output.headers, timestamp_ms=output.timestamp_ms
             )
             self._sent.append(sent)
 
@@ -159,7 +151,6 @@ class KafkaSink:
             self._producer = make_producer(
                 self._kafka,
                 partitioner=self._partitions,
-                value_serializer=_ValueOfOutput(),
                 transactional_id=self._id,
                 transaction_timeout_ms=int(self._kafka.transaction_timeout_s * 1_000),
                 batch_size=PRODUCER_BATCH_BYTES,
