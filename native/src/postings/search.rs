@@ -378,8 +378,12 @@ fn sift<'s>(
 
 /// Leave of each list the newest entries before an article; most lists have no more, and are not read for it.
 fn limit(spans: &mut [Span<'_>], bits: u8, before: u64, most: usize) {
+    let entries = |span: &Span| usize::from(span.end - span.begin);
+    if spans.iter().map(entries).sum::<usize>() <= most {
+        return;
+    }
     for list in spans.chunk_by_mut(|one, other| one.lookup == other.lookup) {
-        if list.iter().map(|span| usize::from(span.end - span.begin)).sum::<usize>() <= most {
+        if list.iter().map(entries).sum::<usize>() <= most {
             continue;
         }
         let mut left = most;
