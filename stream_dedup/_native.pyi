@@ -64,6 +64,7 @@ def accounts(
     sketch_words: int,
     least_equal: I64,
     far_equal: I64,
+    dominated: U8,
     form_words: int,
     form_limit: int,
     certain: int,
@@ -87,6 +88,7 @@ def accounts(
         sketch_words: 0 to 4.
         least_equal: of each article, values that must be equal above ``certain`` bits.
         far_equal: of each article, values that must be equal beyond ``far`` bits.
+        dominated: of each article, whether no distance is certain, and every one beyond ``far``: 0 or 1.
         form_words: words at the end of a sketch that are its form, 0 or 1.
         form_limit: greatest distance, in bits, from a text of the same frame and other numbers.
         certain: greatest distance, in bits, at which values are not compared; -1: they always are.
@@ -304,6 +306,7 @@ class Search:
         certain: int = -1,
         far: int = 0,
         far_equal: int = 0,
+        dominated: U8 | None = None,
         oldest: I64 | None = None,
         own_ids: U64 | None = None,
         withdrawn: I64 | None = None,

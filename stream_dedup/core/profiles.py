@@ -30,6 +30,8 @@ and pictures; the sketch of a comment sees these too."""
 FORM_LIMIT = 11
 """Bits within which texts of one form are near although their numbers differ: copies of a long notice, whose numbers
 are a small part of it. Two notices from one template mostly differ in more bits."""
+DOMINATED = 12
+"""Bits of the fingerprint with a small margin up to which one feature dominates a text; other texts have some 24."""
 
 _WORDS = Treatment(
     Normalisation(
@@ -78,6 +80,7 @@ class Profile:
     form_limit: int | None = None
     far: int | None = None
     far_min_equal: int | None = None
+    dominated: int | None = None
 
 
 _ALL = (
@@ -103,6 +106,7 @@ _ALL = (
         form_limit=FORM_LIMIT,
         far=60,
         far_min_equal=35,
+        dominated=DOMINATED,
     ),
     Profile(
         FingerprintSettings(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,6 +64,37 @@ def test_more_equal_values_beyond_far_are_no_fewer() -> None:
     rules = directed_rules(scheme=scheme_of(4, 8), min_equal=10, far=11, far_min_equal=8)
     sketches = bytes.fromhex("7" * 16), bytes.fromhex("7" * 9 + "4" * 7)
     assert asked(rules, Entry(A ^ spread(0), sketch=sketches[0]), Entry(A, "0" * 64, sketch=sketches[1])) == "u"
+
+
+@pytest.mark.parametrize(
+    ("small", "status", "far_min_equal", "letter"),
+    [
+        (2, Status.LONG, 9, "d"),
+        (2, Status.LONG, 10, "u"),
+        (3, Status.LONG, 10, "d"),
+        (2, Status.SHORT, 10, "d"),
+        (2, Status.EXACT, 10, "d"),
+    ],
+)
+def test_the_sketches_of_a_dominated_article_decide_at_every_distance(
+    small: int, status: Status, far_min_equal: int, letter: str
+) -> None:
+    """Of equal signatures with nine equal values of 16, where two small margins make an article dominated.
+
+    The margins of the earlier entry do not matter.
+    """
+    rules = directed_rules(
+        scheme=scheme_of(4, 8), min_equal=8, certain=20, far=60, far_min_equal=far_min_equal, dominated=2
+    )
+    sketches = bytes.fromhex("7" * 16), bytes.fromhex("7" * 9 + "4" * 7)
+    margins = "3" * small + "4" * (64 - small)
+    for earlier in ("0" * 64, "f" * 64):
+        pair = [
+            Entry(A, digits, group_of(status), status, sketch=sketch)
+            for digits, sketch in zip((earlier, margins), sketches, strict=True)
+        ]
+        assert asked(rules, *pair)[0] == letter
+        assert asked(replace(rules, dominated=None), *pair)[0] == "d"
 
 
 def test_a_form_with_other_numbers_is_ruled_out_however_many_values_are_equal() -> None:

@@ -55,6 +55,8 @@ pub struct Demand {
     pub least_equal: i32,
     /// Values that must be equal beyond `far`.
     pub far_equal: i32,
+    /// Whether one feature decides its signature: no distance is certain then, and every one is far.
+    pub is_dominated: bool,
 }
 
 /// How the forms of two texts compare.
@@ -159,12 +161,12 @@ impl Pair<'_> {
     }
 
     fn is_certain(&self, distance: i32) -> bool {
-        distance <= self.limits.certain
+        distance <= self.limits.certain && !self.demand.is_dominated
     }
 
     fn least_equal(&self, distance: i32) -> i32 {
         let least = self.demand.least_equal;
-        if distance > self.limits.far { least.max(self.demand.far_equal) } else { least }
+        if distance > self.limits.far || self.demand.is_dominated { least.max(self.demand.far_equal) } else { least }
     }
 
     fn equal(&self) -> u32 {
