@@ -129,6 +129,7 @@ _ALL = (
         certain=CERTAIN,
         far=64,
         far_min_equal=32,
+        dominated=DOMINATED,
     ),
     Profile(FingerprintSettings(), search=EXACT, distance=CLASSIC_DISTANCE),
 )

@@ -73,7 +73,8 @@ def test_a_log_with_sketches_is_kept(lacking: tuple[str, ...]) -> None:
         any(getattr(each, name) for each in rules)
         for name in ("min_equal", "short_min_equal", "candidates", "dominated")
     )
-    lax = [replace(one, **dict.fromkeys(lacking)) for one in rules]
+    nothing: dict[str, Any] = dict.fromkeys(lacking)
+    lax = [replace(one, **nothing) for one in rules]
     changed = dict(zip(rules, lax, strict=True))
     without = [
         record._replace(payload=changed[record.payload]) if isinstance(record.payload, Rules) else record
