@@ -88,7 +88,7 @@ def accounts(
         sketch_words: 0 to 4.
         least_equal: of each article, values that must be equal above ``certain`` bits.
         far_equal: of each article, values that must be equal beyond ``far`` bits.
-        dominated: of each article, whether no distance is certain, and every one beyond ``far``: 0 or 1.
+        dominated: of each article: from 1 on no distance is certain, from 2 on every one is beyond ``far``.
         form_words: words at the end of a sketch that are its form, 0 or 1.
         form_limit: greatest distance, in bits, from a text of the same frame and other numbers.
         certain: greatest distance, in bits, at which values are not compared; -1: they always are.

@@ -73,7 +73,7 @@ class Demands(NamedTuple):
 
 
 def dominated(most: int | None, statuses: U8, margins: U8) -> U8:
-    """Return 1 for each article that is dominated, 0 for the others.
+    """Return of each article 1 if it is dominated, 2 if strongly so, 0 if not.
 
     Args:
         most: ``dominated`` of the rules.
@@ -82,8 +82,9 @@ def dominated(most: int | None, statuses: U8, margins: U8) -> U8:
     """
     if most is None:
         return np.zeros(len(statuses), np.uint8)
-    yielding = unpack_margins(margins[:, : FINGERPRINT_BITS // 2]) < FIRM_MARGIN
-    return np.asarray((yielding.sum(axis=1) <= most) & (statuses == Status.LONG), np.uint8)
+    yielding = (unpack_margins(margins[:, : FINGERPRINT_BITS // 2]) < FIRM_MARGIN).sum(axis=1)
+    levels = (yielding <= most).astype(np.uint8) + (yielding <= most // 2)
+    return np.where(statuses == Status.LONG, levels, 0).astype(np.uint8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

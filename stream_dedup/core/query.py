@@ -9,7 +9,7 @@ An entry is near an article if it passes, in this order:
 3. Exact search: the fingerprints are within ``reach`` bits, and that is the distance. Directed search: the key words of
    the table pass the sieve (``core.probes``), before the row is fetched, and the signatures are within ``reach``; then
    at least ``least_equal`` values of the two sketches are equal, and at least ``far_equal`` beyond ``far`` bits, if the
-   query has sketches and the distance is above ``certain`` bits (of a dominated article every distance is above both);
+   query has sketches and the distance is above ``certain`` bits (of dominated articles every one is);
    and the entry is within ``form_limit`` bits, if its form has the article's frame (not 0) and other numbers.
 
 Of the entries that pass 1, the sieve of 3, and 2 but for the article id, only the first ``candidates`` are checked
@@ -84,7 +84,7 @@ class Query:
         certain: greatest distance at which sketches are not compared; -1: they always are.
         far: distance beyond which an entry's sketch must have ``far_equal`` equal values.
         far_equal: equal values that it must at least have there.
-        dominated: of each article, 1 where no distance is certain, and every one beyond ``far``; None: of none.
+        dominated: of each article: from 1 on no distance is certain, from 2 on every one is beyond ``far``; None: 0.
         bucket_limit: newest entries of each posting list that are compared.
         candidates: entries that are checked for each article; None: all of them.
         oldest: log time of each article before which entries have expired; None: nothing expires.

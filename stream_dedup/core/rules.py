@@ -115,9 +115,9 @@ class Rules:
     ``form_limit`` bits only; None: forms are not compared. ``distance`` is None.
 
     A long text is *dominated* if at most ``dominated`` bits of its fingerprint have a margin below 4 (``FIRM_MARGIN``);
-    None: no text is. One feature then decides nearly every bit, and all texts of that feature have one signature. So
-    the sketches decide what is near a dominated article: no distance is within ``certain``, every one is beyond
-    ``far``. Whether the earlier text is dominated is not asked.
+    None: no text is. One feature then decides most bits, and different texts of that feature have nearly one signature.
+    So sketches are compared at every distance: none is within ``certain``. With at most half as many such bits it is
+    strongly dominated, and every distance is beyond ``far``, too. Whether the earlier text is dominated is not asked.
 
     ``window_ms`` is how long an article is remembered, in ms of log time; None: for ever. ``bucket_limit`` is
     the number of newest entries that are compared in each posting list. Of those that pass the sieve the first

@@ -105,7 +105,7 @@ class PairJudge:
         if more and account.distance > rules.far_bits:
             return f" beyond {_bits(rules.far_bits)}"
         if more or account.distance <= rules.certain_bits:
-            return f", as one feature decides nearly every bit of {self.b.name}"
+            return f", as one feature decides most bits of {self.b.name}"
         return ""
 
     def _obstacle(self) -> str:

@@ -20,7 +20,7 @@ from stream_dedup.core.rules import Rules
 SIEVE_COLUMNS = ("status", "key", "once", "twice", "other_key")
 """What the sieve takes of a pair: of the article the status, the key word of the list, its two masks; the other key."""
 CHECK_COLUMNS = ("status", "dominated", "words", "sketch", "other_words", "other_sketch")
-"""What the check takes of a pair: of the article the status, whether it is dominated, words of signature and sketch;
+"""What the check takes of a pair: of the article the status, how far it is dominated, words of signature and sketch;
 the other's words."""
 DISTANCE_FIELDS = (pa.field("distance", pa.int32()), pa.field("whole", pa.int32()))
 """What the check adds to a near pair: the distance that is limited, and that of the signatures."""

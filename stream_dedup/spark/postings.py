@@ -32,7 +32,7 @@ LISTS_SCHEMA = pa.schema(
         pa.field("lookups", pa.list_(pa.int32())),
     ]
 )
-"""Words of the signature and of the sketch, the keys of the tables, whether the article is dominated, the two masks of
+"""Words of the signature and of the sketch, the keys of the tables, how far the article is dominated, the two masks of
 each key for the sieve of directed search, the posting lists of the article, and its look-ups in the order of the plan.
 An article without a signature has no list and looks none up."""
 PART_ENTRIES = 2_000

@@ -67,24 +67,33 @@ def test_more_equal_values_beyond_far_are_no_fewer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("small", "status", "far_min_equal", "letter"),
+    ("small", "status", "least", "letter"),
     [
-        (2, Status.LONG, 9, "d"),
-        (2, Status.LONG, 10, "u"),
-        (3, Status.LONG, 10, "d"),
-        (2, Status.SHORT, 10, "d"),
-        (2, Status.EXACT, 10, "d"),
+        (5, Status.LONG, (10, 10), "u"),
+        (5, Status.LONG, (9, 10), "d"),
+        (6, Status.LONG, (10, 10), "d"),
+        (2, Status.LONG, (8, 10), "u"),
+        (2, Status.LONG, (8, 9), "d"),
+        (3, Status.LONG, (8, 10), "d"),
+        (2, Status.SHORT, (10, 10), "d"),
+        (2, Status.EXACT, (10, 10), "d"),
     ],
 )
 def test_the_sketches_of_a_dominated_article_decide_at_every_distance(
-    small: int, status: Status, far_min_equal: int, letter: str
+    small: int, status: Status, least: tuple[int, int], letter: str
 ) -> None:
-    """Of equal signatures with nine equal values of 16, where two small margins make an article dominated.
+    """Of equal signatures with nine equal values of 16: five small margins make dominated, two strongly so.
 
     The margins of the earlier entry do not matter.
     """
     rules = directed_rules(
-        scheme=scheme_of(4, 8), min_equal=8, certain=20, far=60, far_min_equal=far_min_equal, dominated=2
+        scheme=scheme_of(4, 8),
+        min_equal=least[0],
+        short_min_equal=least[0],
+        certain=20,
+        far=60,
+        far_min_equal=least[1],
+        dominated=5,
     )
     sketches = bytes.fromhex("7" * 16), bytes.fromhex("7" * 9 + "4" * 7)
     margins = "3" * small + "4" * (64 - small)

@@ -59,7 +59,7 @@ def test_given_keys_stand_over_the_profile() -> None:
 
 def test_which_texts_are_dominated_is_the_profile_s() -> None:
     """No other key changes it but the search: exact search has no such rule."""
-    assert rules_with(limit=40, certain=0).dominated == rules_with(profile="comment").dominated == 12
+    assert rules_with(limit=40, certain=0).dominated == rules_with(profile="comment").dominated == 18
     assert rules_with(profile="simhash").dominated is None
     assert rules_with(search="exact", distance=3).dominated is None
 

@@ -81,7 +81,7 @@ def drawn_rules(rng: np.random.Generator, scheme: Scheme) -> Rules:
             "min_equal": one_of(rng, least),
             "short_min_equal": one_of(rng, least),
             "certain": one_of(rng, [None, 0, 3, 12]),
-            "dominated": one_of(rng, [None, 0, 12, 16]),
+            "dominated": one_of(rng, [None, 0, 16, 32]),
             "far": far,
             "far_min_equal": None if far is None else one_of(rng, least[1:]),
         }
@@ -214,10 +214,20 @@ def test_arrays_of_other_lengths_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("below", "status", "expected"),
-    [(12, Status.LONG, 1), (13, Status.LONG, 0), (0, Status.SHORT, 0), (0, Status.EXACT, 0)],
+    [
+        (6, Status.LONG, 2),
+        (7, Status.LONG, 1),
+        (12, Status.LONG, 1),
+        (13, Status.LONG, 0),
+        (0, Status.SHORT, 0),
+        (0, Status.EXACT, 0),
+    ],
 )
 def test_a_long_text_is_dominated_if_few_of_its_bits_may_turn(below: int, status: Status, expected: int) -> None:
-    """At most twelve of the first 64 margins are below 4; later bits do not count. Without the rule no text is."""
+    """At most twelve of the first 64 margins are below 4, strongly six; later ones do not count.
+
+    Without the rule no text is dominated.
+    """
     margins = pack_margins(np.array([[3] * below + [4] * (64 - below) + [0] * 64], np.uint8))
     assert dominated(12, np.array([status], np.uint8), margins).tolist() == [expected]
     assert dominated(None, np.array([status], np.uint8), margins).tolist() == [0]

@@ -234,12 +234,12 @@ def test_more_equal_values_beyond_far(far: int, far_min_equal: int, verdict: Ver
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
-        ({"far": 60, "far_min_equal": 16}, "16 are equal, 16 are enough, as one feature decides nearly every bit of B"),
+        ({"far": 60, "far_min_equal": 16}, "16 are equal, 16 are enough, as one feature decides most bits of B"),
         (
             {"far": 60, "far_min_equal": 17},
-            "16 are equal, and at least 17 must be, as one feature decides nearly every bit of B",
+            "16 are equal, and at least 17 must be, as one feature decides most bits of B",
         ),
-        ({}, "16 are equal, 14 are enough, as one feature decides nearly every bit of B"),
+        ({}, "16 are equal, 14 are enough, as one feature decides most bits of B"),
         ({"certain": 1}, "16 are equal, 14 are enough"),
         ({"far": 1, "far_min_equal": 16}, "16 are equal, 16 are enough beyond 1 bit"),
     ],
@@ -295,7 +295,7 @@ def test_sketches_that_are_not_compared() -> None:
     assert any("16 of 32 values are equal, which is not asked" in line for line in lines(explanation, 120))
 
 
-DOMINATED = {"min_equal": 9, "certain": 30, "far": 40, "far_min_equal": 20, "dominated": 16}
+DOMINATED = {"min_equal": 9, "certain": 30, "far": 40, "far_min_equal": 20, "dominated": 32}
 
 
 @pytest.mark.parametrize("tables", [4, 16])

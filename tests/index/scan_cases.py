@@ -27,7 +27,7 @@ from tests.simulation.memory_store import MemoryDisk, MemoryStore
 
 BLOCK_WIDTHS = [16, 20, 24]
 DOMINATED = 16
-"""Small margins with which an entry is dominated, where sketches are compared: half of the entries are."""
+"""Small margins with which an entry is dominated, where sketches are compared: a third are strongly so, a third not."""
 Found = list[list[tuple[int, int]]]
 """Of each query (distance, document number)."""
 
@@ -73,7 +73,9 @@ def make_world(
     rows["id_hash"] = rng.integers(0, 5, n)
     rows["position"] = np.arange(n) * 1000
     rows["time"] = rng.integers(-50, 50, n)
-    return World(signatures, rng.integers(0, 256, (n, 8 * tables), dtype=np.uint8), rows, keys(signatures, groups))
+    margins = rng.integers(0, 256, (n, 8 * tables), dtype=np.uint8)
+    margins[::3] |= 0x44
+    return World(signatures, margins, rows, keys(signatures, groups))
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ WAYS = {
         scheme=scheme_of(8, 16), short_min_equal=3, certain=2, far=4, far_min_equal=14, probes=16
     ),
     "directed, dominated articles": directed_rules(
-        scheme=scheme_of(8, 16), min_equal=3, certain=40, far=60, far_min_equal=14, dominated=18, probes=16
+        scheme=scheme_of(8, 16), min_equal=3, certain=40, far=60, far_min_equal=14, dominated=20, probes=16
     ),
 }
 SENTENCES = (

@@ -55,8 +55,8 @@ pub struct Demand {
     pub least_equal: i32,
     /// Values that must be equal beyond `far`.
     pub far_equal: i32,
-    /// Whether one feature decides its signature: no distance is certain then, and every one is far.
-    pub is_dominated: bool,
+    /// How far one feature decides its signature: from 1 on no distance is certain, from 2 on every one is far.
+    pub dominated: u8,
 }
 
 /// How the forms of two texts compare.
@@ -161,12 +161,13 @@ impl Pair<'_> {
     }
 
     fn is_certain(&self, distance: i32) -> bool {
-        distance <= self.limits.certain && !self.demand.is_dominated
+        distance <= self.limits.certain && self.demand.dominated == 0
     }
 
     fn least_equal(&self, distance: i32) -> i32 {
         let least = self.demand.least_equal;
-        if distance > self.limits.far || self.demand.is_dominated { least.max(self.demand.far_equal) } else { least }
+        let is_far = distance > self.limits.far || self.demand.dominated > 1;
+        if is_far { least.max(self.demand.far_equal) } else { least }
     }
 
     fn equal(&self) -> u32 {

@@ -103,7 +103,7 @@ pub fn accounts(
                 reach: reach[article] as i32,
                 least_equal: least_equal[article] as i32,
                 far_equal: far_equal[article] as i32,
-                is_dominated: dominated[article] != 0,
+                dominated: dominated[article],
             },
             limits: &limits,
         };

@@ -319,7 +319,7 @@ impl Columns {
             reach: self.reach[at] as i32,
             least_equal: self.least_equal[at] as i32,
             far_equal: self.far_equal,
-            is_dominated: self.dominated.as_ref().is_some_and(|each| each[at] != 0),
+            dominated: self.dominated.as_ref().map_or(0, |each| each[at]),
         };
         Article {
             keys: self.keys[at],
