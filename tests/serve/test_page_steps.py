@@ -17,7 +17,7 @@ RULES = [
     directed_rules(16, probes=300, limit=40),
     directed_rules(16, probes=300, min_equal=9, certain=12, form_limit=20),
     directed_rules(16, probes=300, min_equal=5, far=20, far_min_equal=20),
-    directed_rules(16, probes=300, min_equal=5, certain=30, far=40, far_min_equal=20, dominated=16),
+    directed_rules(16, probes=300, min_equal=12, certain=30, far=40, far_min_equal=20, dominated=32),
 ]
 
 
