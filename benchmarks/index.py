@@ -92,7 +92,7 @@ MACHINE_SECONDS = 20
 """Seconds for which the pauses of the machine are looked for."""
 PROFILE = PROFILES["article"]
 """Its sketches and its check; the look-ups are an option."""
-CHECK = ("limit", "short_limit", "min_equal", "short_min_equal", "certain", "far", "far_min_equal")
+CHECK = ("limit", "short_limit", "min_equal", "short_min_equal", "certain", "far", "far_min_equal", "dominated")
 PROBES = {16: [64], 20: [128, 256], 24: [256, 512, 1024]}
 """Look-ups of directed search by the bits of a block."""
 DISK_BYTES = 330

@@ -67,6 +67,7 @@ def accounts(
     sketch_words: int,
     least_equal: I64,
     far_equal: I64,
+    dominated: U8,
     form_words: int,
     form_limit: int,
     certain: int,
@@ -90,6 +91,7 @@ def accounts(
         sketch_words: 0 to 4.
         least_equal: of each article, values that must be equal above ``certain`` bits.
         far_equal: of each article, values that must be equal beyond ``far`` bits.
+        dominated: of each article: from 1 on no distance is certain, from 2 on every one is beyond ``far``.
         form_words: words at the end of a sketch that are its form, 0 or 1.
         form_limit: greatest distance, in bits, from a text of the same frame and other numbers.
         certain: greatest distance, in bits, at which values are not compared; -1: they always are.
@@ -307,6 +309,7 @@ class Search:
         certain: int = -1,
         far: int = 0,
         far_equal: int = 0,
+        dominated: U8 | None = None,
         oldest: I64 | None = None,
         own_ids: U64 | None = None,
         withdrawn: I64 | None = None,

@@ -282,6 +282,7 @@ class Index:
                 form_limit=profile.form_limit,
                 far=profile.far,
                 far_min_equal=profile.far_min_equal,
+                dominated=profile.dominated,
             )
         problems = rules.problems()
         if problems:

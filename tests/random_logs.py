@@ -313,6 +313,7 @@ class RandomSteps:
             "min_equal": self.bounds.choice(least),
             "short_min_equal": self.bounds.choice(least),
             "certain": self.bounds.choice([None, 0, 4, 20]),
+            "dominated": self.bounds.choice([None, 0, 20, 40]),
             "form_limit": self.bounds.choice([None, 0, 4, 12]) if self.log.scheme.form_bytes else None,
         }
 

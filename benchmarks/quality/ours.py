@@ -53,6 +53,7 @@ class Way(NamedTuple):
             form_limit=profile.form_limit,
             far=profile.far,
             far_min_equal=profile.far_min_equal,
+            dominated=profile.dominated,
         )
 
 

@@ -15,10 +15,14 @@ An earlier entry b is near the article a if
        withdrawn by nothing from before a,
     3  their distance is at most the reach of the rules for a's kind of text, and either at most their ``certain`` bits,
        or the sketches have at least as many equal values as the rules ask of it, and beyond ``far`` bits at least
-       ``far_min_equal``,
+       ``far_min_equal``; where a is dominated, no distance is at most ``certain`` bits; where it is so strongly, every
+       distance is beyond ``far``,
     4  their distance is at most the ``form_limit`` of the rules, if there is one and the forms of a and b have one
        frame and other numbers,
     5  b is a candidate of a.
+
+A long text is **dominated** if at most ``dominated`` of the margins of its first 64 bits are below ``FIRM_MARGIN``, and
+strongly so if at most half as many are; without that rule none is.
 
 The **form** of an entry is the last ``FORM_BYTES`` of its sketch, in a scheme that has forms: the frame (a hash in the
 first half; 0: the text has no form) and the numbers (in the second half). The bytes before it are the **values**.
@@ -70,7 +74,7 @@ from stream_dedup.core.model import (
     signed,
 )
 from stream_dedup.core.probes import KEY_FACTORS, SURE_BITS, SURE_SIEVE_BITS, SUREST_BITS, WORD_SIEVE_BITS
-from stream_dedup.core.rules import COPIES_LIMIT, UPDATE, Rules
+from stream_dedup.core.rules import COPIES_LIMIT, FIRM_MARGIN, UPDATE, Rules
 
 WORD_BLOCKS = 4
 """Blocks of a word."""
@@ -282,13 +286,22 @@ class PlainSearch:
         entries, article, rules = self._entries, query.article, query.rules
         form_bytes = rules.scheme.form_bytes
         equal = entries.equal_values(article, some, form_bytes)
+        dominated, strongly = self._dominated(query)
         enough = equal >= rules.least_equal(self._status(query))
         if rules.far is not None and rules.far_min_equal is not None:
-            enough &= (distances <= rules.far) | (equal >= rules.far_min_equal)
-        confirmed = (distances <= rules.certain_bits) | enough
+            enough &= (distances <= rules.far) & (not strongly) | (equal >= rules.far_min_equal)
+        confirmed = (distances <= rules.certain_bits) & (not dominated) | enough
         if rules.form_limit is not None:
             confirmed &= (distances <= rules.form_limit) | ~entries.other_numbers(article, some, form_bytes)
         return np.asarray(confirmed, np.bool_)
+
+    def _dominated(self, query: PlainQuery) -> tuple[bool, bool]:
+        """Return whether the article is dominated, and whether it is so strongly."""
+        most = query.rules.dominated
+        if most is None or self._status(query) is not Status.LONG:
+            return False, False
+        small = int(np.sum(_unpacked(query.margins)[:64] < FIRM_MARGIN))
+        return small <= most, 2 * small <= most
 
     def _candidates(self, query: PlainQuery) -> I64:
         """Return the candidates of the article, in the order of the log."""

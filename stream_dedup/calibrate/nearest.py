@@ -27,7 +27,7 @@ from stream_dedup.calibrate.list_lengths import ListLengths
 from stream_dedup.core import probes
 from stream_dedup.core.arrays import I32, I64, U8, U16, U32, U64, Bools
 from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, SIGNATURE_BITS, signed
-from stream_dedup.core.near import NO_PLACE, Accounts, PairCheck, PairTexts
+from stream_dedup.core.near import NO_PLACE, Accounts, PairCheck, PairTexts, dominated
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules, exact_steps
 
@@ -95,6 +95,7 @@ class MeasuredSearch:
         """Bits that a distance is over."""
         self._rules = rules
         self._statuses, self._margins = entries.statuses, entries.margins
+        self._dominated = dominated(rules.dominated, entries.statuses, entries.margins)
         tables, self._block_bits = rules.scheme.tables, rules.scheme.block_bits
         keys = probes.keys(entries.signatures, entries.groups)[:, : tables // BLOCKS_PER_WORD]
         self._blocks = probes.blocks(keys.reshape(-1), self._block_bits).reshape(-1, tables)
@@ -113,7 +114,9 @@ class MeasuredSearch:
     def accounts(self, query: int, others: I64, reach: int) -> Accounts:
         """Return the accounts of an article with others, as if this were the limit of every kind of text."""
         own = np.array([query])
-        return self.check.accounts(self._statuses[own], self.texts[own], self.texts[others], reach)
+        return self.check.accounts(
+            self._statuses[own], self._dominated[own], self.texts[own], self.texts[others], reach
+        )
 
     def ranks(self, query: int, others: I64) -> I32:
         """Return the least length of the plan that reaches each of the others, less one; ``NO_PLACE`` where none does.

@@ -112,6 +112,7 @@ def _meaning(name: str, rules: Rules) -> str:
         "form_limit": "bits of the signature, for texts of one form that differ in their numbers",
         "far": "bits of the signature, beyond which far_min_equal holds",
         "far_min_equal": "values of the sketches must be equal",
+        "dominated": "bits with a small margin at most, where sketches are compared at every distance",
         "bucket_limit": "newest entries compared in each posting list",
         "candidates": "entries that pass the sieve are checked for an article",
         "copies": "near earlier articles make a duplicate",

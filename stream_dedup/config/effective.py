@@ -62,6 +62,7 @@ class SearchSettings(NamedTuple):
     form_limit: int | None = None
     far: int | None = None
     far_min_equal: int | None = None
+    dominated: int | None = None
 
 
 def profile_of(config: Config) -> Profile:
@@ -90,6 +91,7 @@ def search_of(config: Config) -> SearchSettings:
         _or(match.form_limit, profile.form_limit),
         _or(match.far, profile.far),
         _or(match.far_min_equal, profile.far_min_equal),
+        profile.dominated,
     )
 
 
@@ -134,6 +136,7 @@ def rules_of(config: Config) -> Rules:
         form_limit=search.form_limit,
         far=search.far,
         far_min_equal=search.far_min_equal,
+        dominated=search.dominated,
         window_ms=config.match.window_ms,
         bucket_limit=config.match.bucket_limit,
         candidates=config.match.candidates or None,

@@ -2,7 +2,7 @@
 
 The value of every record of the log topic ``<group>.fingerprints`` begins
 
-    byte 0   format version: 5
+    byte 0   format version: 6
     byte 1   kind: 1 batch, 2 rules, 3 trim, 4 withdrawal, 5 seeded batch
 
 and continues by kind. All integers are little-endian.
@@ -79,7 +79,7 @@ from stream_dedup.core.model import (
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError
 
-LOG_FORMAT_VERSION = 5
+LOG_FORMAT_VERSION = 6
 MAX_WITHDRAWN = 1 << 16
 """Most log positions of one withdrawal: 512 KiB, half of what Kafka takes for one record by default."""
 

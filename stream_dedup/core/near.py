@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 from stream_dedup import _native
 from stream_dedup.core import probes
 from stream_dedup.core.arrays import I32, I64, U8, U16, U32, U64, Bools
-from stream_dedup.core.model import BLOCKS_PER_WORD, FORM_BYTES, Status
-from stream_dedup.core.rules import Rules
+from stream_dedup.core.fingerprint.simhash import unpack_margins
+from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, FORM_BYTES, Status
+from stream_dedup.core.rules import FIRM_MARGIN, Rules
 
 _Number = TypeVar("_Number", bound=np.generic)
 
@@ -69,6 +70,21 @@ class Demands(NamedTuple):
             np.array([rules.least_equal(status) for status in Status], np.int64),
             np.array(far, np.int64),
         )
+
+
+def dominated(most: int | None, statuses: U8, margins: U8) -> U8:
+    """Return of each article 1 if it is dominated, 2 if strongly so, 0 if not.
+
+    Args:
+        most: ``dominated`` of the rules.
+        statuses: of the articles.
+        margins: packed as in a log entry, shape (n, 8 * tables).
+    """
+    if most is None:
+        return np.zeros(len(statuses), np.uint8)
+    yielding = (unpack_margins(margins[:, : FINGERPRINT_BITS // 2]) < FIRM_MARGIN).sum(axis=1)
+    levels = (yielding <= most).astype(np.uint8) + (yielding <= most // 2)
+    return np.where(statuses == Status.LONG, levels, 0).astype(np.uint8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,25 +189,32 @@ class PairCheck:
             else self._demands.reach
         )
 
-    def accounts(self, statuses: U8, articles: PairTexts, entries: PairTexts, reach: int | None = None) -> Accounts:
+    def accounts(
+        self, statuses: U8, dominated: U8, articles: PairTexts, entries: PairTexts, reach: int | None = None
+    ) -> Accounts:
         """Return the account of each pair.
 
         Args:
             statuses: of the articles, which decide what is asked of the entries.
+            dominated: of each article, as ``dominated`` returns it.
             articles: one for each entry, or one.
             entries: at least as many.
             reach: greatest distance in bits, whatever the status; None: that of the rules.
         """
         asked = self._demands.reach[statuses] if reach is None else np.full(len(statuses), reach, np.int64)
-        raw = self._raw(statuses, articles, entries, asked)
+        raw = self._raw(statuses, dominated, articles, entries, asked)
         return Accounts(*(np.frombuffer(raw, _ACCOUNT)[name] for name in Accounts.__slots__))
 
-    def account(self, status: Status, article: tuple[bytes, bytes], entry: tuple[bytes, bytes]) -> Account:
-        """Return the account of a pair: signature and sketch of an article of this status, and those of an entry."""
+    def account(self, status: Status, margins: U8, article: tuple[bytes, bytes], entry: tuple[bytes, bytes]) -> Account:
+        """Return the account of a pair: signature and sketch of an article of this status, and those of an entry.
+
+        ``margins`` are the article's, packed as in a log entry.
+        """
         mine, other = (
             PairTexts.of(*(np.frombuffer(part, np.uint8)[np.newaxis] for part in text)) for text in (article, entry)
         )
-        return self.accounts(np.array([status], np.uint8), mine, other).of(0)
+        own = np.array([status], np.uint8)
+        return self.accounts(own, dominated(self._rules.dominated, own, margins[np.newaxis]), mine, other).of(0)
 
     def distances(self, articles: U64, entries: U64) -> U16:
         """Return the distances, those that the rules limit, of each article from every entry, a row for each article.
@@ -230,7 +253,7 @@ class PairCheck:
             np.frombuffer(places, np.int32).reshape(pairs, tables),
         )
 
-    def _raw(self, statuses: U8, articles: PairTexts, entries: PairTexts, reach: I64) -> bytes:
+    def _raw(self, statuses: U8, dominated: U8, articles: PairTexts, entries: PairTexts, reach: I64) -> bytes:
         sketch_words = entries.sketches.shape[1]
         rules = self._rules
         return _native.accounts(
@@ -243,6 +266,7 @@ class PairCheck:
             sketch_words=sketch_words,
             least_equal=self._demands.least_equal[statuses],
             far_equal=self._demands.far_equal[statuses],
+            dominated=dominated,
             form_words=self._form_words,
             form_limit=rules.form_bits,
             certain=rules.certain_bits,

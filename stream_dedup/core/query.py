@@ -9,8 +9,8 @@ An entry is near an article if it passes, in this order:
 3. Exact search: the fingerprints are within ``reach`` bits, and that is the distance. Directed search: the key words of
    the table pass the sieve (``core.probes``), before the row is fetched, and the signatures are within ``reach``; then
    at least ``least_equal`` values of the two sketches are equal, and at least ``far_equal`` beyond ``far`` bits, if the
-   query has sketches and the distance is above ``certain`` bits; and the entry is within ``form_limit`` bits, if its
-   form has the article's frame (not 0) and other numbers.
+   query has sketches and the distance is above ``certain`` bits (of dominated articles every one is);
+   and the entry is within ``form_limit`` bits, if its form has the article's frame (not 0) and other numbers.
 
 Of the entries that pass 1, the sieve of 3, and 2 but for the article id, only the first ``candidates`` are checked
 further. Their order: the look-ups in the order of the plan, and in each posting list the newest first; an entry that
@@ -30,7 +30,7 @@ import numpy as np
 from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U8, U16, U32, U64
 from stream_dedup.core.model import BLOCK_BITS, FORM_BYTES, SIGNATURE_BITS
-from stream_dedup.core.near import Demands, flat
+from stream_dedup.core.near import Demands, dominated, flat
 from stream_dedup.core.probes import KEY_FACTORS, keys, plan_of, sieve_limit, sketch_words, sure_masks
 from stream_dedup.core.rules import Rules
 
@@ -38,10 +38,10 @@ BEST = 8
 """Near entries kept of each article: the first is nearly always the match."""
 
 NOTHING_WITHDRAWN: I64 = np.empty((0, 2), np.int64)
-_OF_ARTICLES = ("keys", "groups", "before", "reach", "sketches", "least_equal", "sure", "oldest", "own_ids")
+_OPTIONAL = ("sketches", "least_equal", "dominated", "sure", "oldest", "own_ids")
+"""Columns that a query may lack."""
+_OF_ARTICLES = ("keys", "groups", "before", "reach", *_OPTIONAL)
 """Columns of a query that have a row for each article."""
-_OPTIONAL = ("sketches", "least_equal", "sure", "oldest", "own_ids")
-"""Those that it may lack."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +84,7 @@ class Query:
         certain: greatest distance at which sketches are not compared; -1: they always are.
         far: distance beyond which an entry's sketch must have ``far_equal`` equal values.
         far_equal: equal values that it must at least have there.
+        dominated: of each article: from 1 on no distance is certain, from 2 on every one is beyond ``far``; None: 0.
         bucket_limit: newest entries of each posting list that are compared.
         candidates: entries that are checked for each article; None: all of them.
         oldest: log time of each article before which entries have expired; None: nothing expires.
@@ -110,6 +111,7 @@ class Query:
     certain: int = -1
     far: int = SIGNATURE_BITS
     far_equal: int = 0
+    dominated: U8 | None = None
     oldest: I64 | None = None
     own_ids: U64 | None = None
     best: int = BEST
@@ -188,6 +190,7 @@ def query_of(articles: Articles, rules: Rules, withdrawn: I64) -> Query:
         certain=rules.certain_bits,
         far=rules.far_bits,
         far_equal=rules.far_min_equal or 0,
+        dominated=dominated(rules.dominated, articles.statuses, articles.margins),
         bucket_limit=rules.bucket_limit,
         candidates=rules.candidates,
         oldest=None if rules.window_ms is None else articles.times - rules.window_ms,

@@ -22,6 +22,7 @@ from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import (
     BLOCK_BITS,
     BLOCKS_PER_WORD,
+    FINGERPRINT_BITS,
     SIGNATURE_BITS,
     Status,
     Verdict,
@@ -44,6 +45,8 @@ MAX_BUCKET_LIMIT = 1 << 20
 """Entries; the largest bucket limit. A longer scan of one posting list is no look-up."""
 MAX_CANDIDATES = 1 << 16
 """Candidates; the largest bound on those that are checked for one article: 1 MiB of memory notes which they are."""
+FIRM_MARGIN = 4
+"""Margin of a bit, half of the length of the weight vector, below which the bit counts against domination."""
 COPIES_LIMIT = 32
 """Near earlier articles up to which the copies of an article are counted: what lies beyond is a flood, of any size."""
 MAX_WINDOW_MS = 1 << 53
@@ -111,6 +114,11 @@ class Rules:
     numbers are the same at every distance. Texts of one form that differ in their numbers are near within
     ``form_limit`` bits only; None: forms are not compared. ``distance`` is None.
 
+    A long text is *dominated* if at most ``dominated`` bits of its fingerprint have a margin below 4 (``FIRM_MARGIN``);
+    None: no text is. One feature then decides most bits, and different texts of that feature have nearly one signature.
+    So sketches are compared at every distance: none is within ``certain``. With at most half as many such bits it is
+    strongly dominated, and every distance is beyond ``far``, too. Whether the earlier text is dominated is not asked.
+
     ``window_ms`` is how long an article is remembered, in ms of log time; None: for ever. ``bucket_limit`` is
     the number of newest entries that are compared in each posting list. Of those that pass the sieve the first
     ``candidates`` are checked, in the order of the plan, and in each posting list the newest first; None: all of them.
@@ -133,6 +141,7 @@ class Rules:
     form_limit: int | None = None
     far: int | None = None
     far_min_equal: int | None = None
+    dominated: int | None = None
     window_ms: int | None = None
     bucket_limit: int = BUCKET_LIMIT
     candidates: int | None = None
@@ -281,6 +290,7 @@ class Rules:
             _given("form_limit", self.form_limit, EXACT),
             _given("far", self.far, EXACT),
             _given("far_min_equal", self.far_min_equal, EXACT),
+            _given("dominated", self.dominated, EXACT),
             "" if four else f"search {self.search!r}: takes a scheme of 4 tables, this one has {tables}",
         ]
 
@@ -296,12 +306,20 @@ class Rules:
             self._form_problem(),
             self._far_problem(),
             self._sketch_problem("far_min_equal", self.far_min_equal),
+            self._dominated_problem(),
         ]
 
     def _far_problem(self) -> str:
         if (self.far is None) is not (self.far_min_equal is None):
             return f"far {_word(self.far)}, far_min_equal {_word(self.far_min_equal)}: each takes the other"
         return "" if self.far is None else _outside("far", self.far, 0, SIGNATURE_BITS)
+
+    def _dominated_problem(self) -> str:
+        if self.dominated is None:
+            return ""
+        if not self.scheme.sketch_values:
+            return f"dominated {_word(self.dominated)}: the scheme has no sketches"
+        return _outside("dominated", self.dominated, 0, FINGERPRINT_BITS)
 
     def _form_problem(self) -> str:
         if self.form_limit is None:

@@ -29,7 +29,7 @@ from stream_dedup.explain.blocks import NO_LOOKUP, Block, Sieve, blocks_of
 from stream_dedup.explain.reason import PairJudge
 from stream_dedup.explain.side import Side
 
-_SHOWN_RULES = ("search", *SEARCH_KEYS, "copies")
+_SHOWN_RULES = ("search", *SEARCH_KEYS, "dominated", "copies")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +68,7 @@ def pushes(feature: Feature, bits: int) -> tuple[int, ...]:
 
 def explain(a: Side, b: Side, rules: Rules) -> Explanation:
     """Say whether B, coming after A, is a duplicate of it, and why."""
-    account = PairCheck(rules).account(b.status, (b.signature, b.sketch), (a.signature, a.sketch))
+    account = PairCheck(rules).account(b.status, b.margins, (b.signature, b.sketch), (a.signature, a.sketch))
     blocks = blocks_of(a, b, rules)
     reached = [block for block in blocks if block.rank != NO_LOOKUP and block.sieve is not Sieve.HELD]
     finder = min(reached, key=lambda block: block.rank, default=None)

@@ -93,10 +93,20 @@ class PairJudge:
             return said
         least = account.least_equal
         counted = f"of the {rules.scheme.sketch_values} values of their sketches {account.equal} are equal"
-        beyond = f" beyond {_bits(rules.far_bits)}" if least > rules.least_equal(self.b.status) else ""
+        where = self._where()
         if not account.enough:
-            return f"{said}; but {counted}, and at least {least} must be{beyond}"
-        return f"{said}; {counted}, {least} are enough{beyond}"
+            return f"{said}; but {counted}, and at least {least} must be{where}"
+        return f"{said}; {counted}, {least} are enough{where}"
+
+    def _where(self) -> str:
+        """Return why so many values must be equal, where other texts or other distances need fewer or none."""
+        account, rules = self.account, self.rules
+        more = account.least_equal > rules.least_equal(self.b.status)
+        if more and account.distance > rules.far_bits:
+            return f" beyond {_bits(rules.far_bits)}"
+        if more or account.distance <= rules.certain_bits:
+            return f", as one feature decides most bits of {self.b.name}"
+        return ""
 
     def _obstacle(self) -> str:
         sieve = f"more than {probes.WORD_SIEVE_BITS} of the 64 around it"

@@ -55,6 +55,8 @@ def _rules(explanation: Explanation) -> Iterator[str]:
             said += f", equal values {rules.min_equal or 0}, of short text {rules.short_min_equal or 0}"
         if rules.far_min_equal:
             said += f", equal values beyond {rules.far} bits {rules.far_min_equal}"
+        if rules.dominated is not None:
+            said += f", dominated up to {rules.dominated} small margins"
         if rules.form_limit is not None:
             said += f", of one form with other numbers limit {rules.form_limit}"
     else:

@@ -43,7 +43,7 @@ from stream_dedup.spark.fingerprinting import config_of
 from stream_dedup.spark.pairs import DISTANCE_FIELDS, PairsOfBatches
 from stream_dedup.spark.postings import LISTS_SCHEMA, ListsOfBatches
 
-_CHECKED = ("order", "id", "status", "words", "sketch")
+_CHECKED = ("order", "id", "status", "dominated", "words", "sketch")
 """What the check needs of an article."""
 _KEPT = ("id", "status", "reason", "group")
 _FOUND = ("id", "verdict", "reason", "match", "match_id", "distance", "similarity")
@@ -192,7 +192,7 @@ def _matches(pairs: DataFrame, articles: DataFrame, rules: Rules) -> DataFrame:
         "match",
         f.col("b_id").alias("match_id"),
         (~update).alias("other"),
-        *(f.col(f"a_{name}").alias(name) for name in ("status", "words", "sketch")),
+        *(f.col(f"a_{name}").alias(name) for name in ("status", "dominated", "words", "sketch")),
         *(f.col(f"b_{name}").alias(f"other_{name}") for name in ("words", "sketch")),
     )
     kept = ("order", "match", "match_id", "other")

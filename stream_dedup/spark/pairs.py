@@ -19,8 +19,9 @@ from stream_dedup.core.rules import Rules
 
 SIEVE_COLUMNS = ("status", "key", "once", "twice", "other_key")
 """What the sieve takes of a pair: of the article the status, the key word of the list, its two masks; the other key."""
-CHECK_COLUMNS = ("status", "words", "sketch", "other_words", "other_sketch")
-"""What the check takes of a pair: of the article the status, words of signature and sketch; the other's words."""
+CHECK_COLUMNS = ("status", "dominated", "words", "sketch", "other_words", "other_sketch")
+"""What the check takes of a pair: of the article the status, how far it is dominated, words of signature and sketch;
+the other's words."""
 DISTANCE_FIELDS = (pa.field("distance", pa.int32()), pa.field("whole", pa.int32()))
 """What the check adds to a near pair: the distance that is limited, and that of the signatures."""
 
@@ -44,9 +45,9 @@ class PairsOfBatches(NamedTuple):
         """Yield the columns ``keep`` of the near pairs, and their distances; each has ``CHECK_COLUMNS``, too."""
         check = PairCheck(self.rules)
         for batch in batches:
-            statuses = _statuses(_numbers(batch, "status"))
-            article, entry = (self._texts(batch, *names) for names in (CHECK_COLUMNS[1:3], CHECK_COLUMNS[3:]))
-            accounts = check.accounts(statuses, article, entry)
+            statuses, dominated = (_numbers(batch, name).astype(np.uint8) for name in CHECK_COLUMNS[:2])
+            article, entry = (self._texts(batch, *names) for names in (CHECK_COLUMNS[2:4], CHECK_COLUMNS[4:]))
+            accounts = check.accounts(statuses, dominated, article, entry)
             found = batch.select(self.keep)
             for field, bits in zip(DISTANCE_FIELDS, (accounts.distances, accounts.signature_distances), strict=True):
                 found = found.append_column(field, pa.array(bits.astype(np.int32)))

@@ -17,6 +17,7 @@ from stream_dedup.core import probes
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.model import BLOCKS_PER_WORD, signed
+from stream_dedup.core.near import dominated
 from stream_dedup.core.rules import Rules
 from stream_dedup.seed.entry_rows import columns_of
 
@@ -25,14 +26,15 @@ LISTS_SCHEMA = pa.schema(
         pa.field("words", pa.list_(pa.int64())),
         pa.field("sketch", pa.list_(pa.int64())),
         pa.field("keys", pa.list_(pa.int64())),
+        pa.field("dominated", pa.int32()),
         pa.field("sure", pa.list_(pa.int64())),
         pa.field("lists", pa.list_(pa.int32())),
         pa.field("lookups", pa.list_(pa.int32())),
     ]
 )
-"""Words of the signature and of the sketch, the keys of the tables, the two masks of each key for the sieve of directed
-search, the posting lists of the article, and its look-ups in the order of the plan. An article without a signature has
-no list and looks none up."""
+"""Words of the signature and of the sketch, the keys of the tables, how far the article is dominated, the two masks of
+each key for the sieve of directed search, the posting lists of the article, and its look-ups in the order of the plan.
+An article without a signature has no list and looks none up."""
 PART_ENTRIES = 2_000
 """Entries whose plans are made at once: 548 look-ups of each are 4 MB."""
 
@@ -67,6 +69,7 @@ def lists_of(columns: Columns, rules: Rules) -> list[pa.Array]:
         _arrays(words.view(np.int64)),
         _arrays(probes.sketch_words(columns.sketches).view(np.int64)),
         _arrays(np.ascontiguousarray(keys).view(np.int64)),
+        pa.array(dominated(rules.dominated, columns.statuses, columns.margins).astype(np.int32)),
         _arrays(probes.sieve_masks(rules, columns.margins).reshape(len(columns), -1).view(np.int64)),
         _arrays(lists.astype(np.int32), which),
         _arrays(_lookups(columns, values, rules).astype(np.int32), which),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,6 +64,46 @@ def test_more_equal_values_beyond_far_are_no_fewer() -> None:
     rules = directed_rules(scheme=scheme_of(4, 8), min_equal=10, far=11, far_min_equal=8)
     sketches = bytes.fromhex("7" * 16), bytes.fromhex("7" * 9 + "4" * 7)
     assert asked(rules, Entry(A ^ spread(0), sketch=sketches[0]), Entry(A, "0" * 64, sketch=sketches[1])) == "u"
+
+
+@pytest.mark.parametrize(
+    ("small", "status", "least", "letter"),
+    [
+        (5, Status.LONG, (10, 10), "u"),
+        (5, Status.LONG, (9, 10), "d"),
+        (6, Status.LONG, (10, 10), "d"),
+        (2, Status.LONG, (8, 10), "u"),
+        (2, Status.LONG, (8, 9), "d"),
+        (3, Status.LONG, (8, 10), "d"),
+        (2, Status.SHORT, (10, 10), "d"),
+        (2, Status.EXACT, (10, 10), "d"),
+    ],
+)
+def test_the_sketches_of_a_dominated_article_decide_at_every_distance(
+    small: int, status: Status, least: tuple[int, int], letter: str
+) -> None:
+    """Of equal signatures with nine equal values of 16: five small margins make dominated, two strongly so.
+
+    The margins of the earlier entry do not matter.
+    """
+    rules = directed_rules(
+        scheme=scheme_of(4, 8),
+        min_equal=least[0],
+        short_min_equal=least[0],
+        certain=20,
+        far=60,
+        far_min_equal=least[1],
+        dominated=5,
+    )
+    sketches = bytes.fromhex("7" * 16), bytes.fromhex("7" * 9 + "4" * 7)
+    margins = "3" * small + "4" * (64 - small)
+    for earlier in ("0" * 64, "f" * 64):
+        pair = [
+            Entry(A, digits, group_of(status), status, sketch=sketch)
+            for digits, sketch in zip((earlier, margins), sketches, strict=True)
+        ]
+        assert asked(rules, *pair)[0] == letter
+        assert asked(replace(rules, dominated=None), *pair)[0] == "d"
 
 
 def test_a_form_with_other_numbers_is_ruled_out_however_many_values_are_equal() -> None:

@@ -98,9 +98,9 @@ def test_log_of_another_format(config: Config, admin: KafkaAdminClient) -> None:
     """A record of another format is refused with its log offset and the remedy."""
     ensure_topics(admin, config)
     with closing(make_producer(config.kafka)) as producer:
-        producer.send(config.log_topic, value=b"\x04" + encode(rules_of(config))[1:], partition=0).get(timeout=60)
+        producer.send(config.log_topic, value=b"\x05" + encode(rules_of(config))[1:], partition=0).get(timeout=60)
     with pytest.raises(
-        CorruptError, match=r"offset 0: log record of format 4, and .* format 5; begin a new log with another --group"
+        CorruptError, match=r"offset 0: log record of format 5, and .* format 6; begin a new log with another --group"
     ):
         read_rules(config)
 

@@ -29,6 +29,7 @@ CHECKS: list[tuple[int, dict[str, int]]] = [
     (16_384, {"min_equal": 6, "certain": 5, "form_limit": 9}),
     (16_384, {"min_equal": 6, "certain": 5, "far": 20, "far_min_equal": 20}),
     (16_384, {"far": 8, "far_min_equal": 12, "certain": 15}),
+    (16_384, {"min_equal": 16, "far": 50, "far_min_equal": 24, "certain": 40, "dominated": 32}),
 ]
 """Bucket limits and checks of a directed search."""
 SHAPES = [*((tables, 16) for tables in sampled([4, 8, 16], 2)), (4, 20)]

@@ -57,6 +57,13 @@ def test_given_keys_stand_over_the_profile() -> None:
     assert (far.far, far.far_min_equal) == (50, 40) != (rules.far, rules.far_min_equal)
 
 
+def test_which_texts_are_dominated_is_the_profile_s() -> None:
+    """No other key changes it but the search: exact search has no such rule."""
+    assert rules_with(limit=40, certain=0).dominated == rules_with(profile="comment").dominated == 18
+    assert rules_with(profile="simhash").dominated is None
+    assert rules_with(search="exact", distance=3).dominated is None
+
+
 @pytest.mark.parametrize(
     ("section", "keys"),
     [

@@ -90,7 +90,7 @@ def test_batch_as_drawn(read_to: LogOffset | None) -> None:
     """Every field of an encoded batch is where the drawing of the format has it."""
     batch = replace(made(8), read_to=read_to)
     raw = encode(batch)
-    assert raw[: HEAD.size] == HEAD.pack(5, 1, -1 if read_to is None else read_to, TOPIC_ID, 7, ROWS, len(NAME))
+    assert raw[: HEAD.size] == HEAD.pack(6, 1, -1 if read_to is None else read_to, TOPIC_ID, 7, ROWS, len(NAME))
     assert raw[HEAD.size : TABLE_AT] == NAME
     table = struct.pack("<B" + 8 * "BH", 8, 1, 8, 2, 8, 3, 1, 4, 8, 5, 32, 6, 64, 7, 4, 8, 4)
     at = TABLE_AT + len(table)
@@ -113,7 +113,7 @@ def test_what_is_blank_is_left_out() -> None:
     assert (raw[TABLE_AT], [*kinds]) == (6, [1, 2, 3, 5, 6, 7])
     assert same(decoded(raw), batch)
     nothing = make_batch(Columns.of(**BLANK), TOPIC_ID, "文章", 7, [0])
-    assert encode(nothing) == HEAD.pack(5, 1, -1, TOPIC_ID, 7, 1, len(NAME)) + NAME + b"\0"
+    assert encode(nothing) == HEAD.pack(6, 1, -1, TOPIC_ID, 7, 1, len(NAME)) + NAME + b"\0"
     assert same(decoded(encode(nothing)), nothing)
 
 
@@ -197,7 +197,7 @@ def test_a_seeded_batch_says_up_to_where_its_author_had_read() -> None:
 
 def test_withdrawals_as_drawn() -> None:
     """Every field of an encoded withdrawal is where the drawing of the format has it."""
-    assert encode(WITHDRAWAL) == struct.pack("<BBI3q", 5, 4, 3, 5, 2**53, 2**53 + 7)
+    assert encode(WITHDRAWAL) == struct.pack("<BBI3q", 6, 4, 3, 5, 2**53, 2**53 + 7)
 
 
 def test_the_largest_withdrawal_is_read_and_a_larger_one_refused() -> None:
@@ -211,7 +211,7 @@ def test_the_largest_withdrawal_is_read_and_a_larger_one_refused() -> None:
 def test_trims_as_drawn() -> None:
     """Every field of an encoded trim is where the drawing of the format has it."""
     partitions = struct.pack("<16siq16siq", TOPIC_ID, 0, 2**40, TOPIC_ID, 7, 1)
-    assert encode(TRIM) == struct.pack("<BBqqqqI", 5, 3, 3, -5, 9, 2**33, 2) + partitions
+    assert encode(TRIM) == struct.pack("<BBqqqqI", 6, 3, 3, -5, 9, 2**33, 2) + partitions
 
 
 RAWS = {
@@ -253,8 +253,8 @@ def with_byte(raw: bytes, at: int, value: int) -> bytes:
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        (with_byte(encode(made()), 0, 4), "format 4, and this program reads format 5"),
-        (with_byte(encode(made()), 0, 6), "format 6, and this program reads format 5"),
+        (with_byte(encode(made()), 0, 5), "format 5, and this program reads format 6"),
+        (with_byte(encode(made()), 0, 7), "format 7, and this program reads format 6"),
         (with_byte(encode(made()), 1, 9), "unknown kind 9"),
         (with_byte(encode(made()), 1, 5), "seeded log batch that does not say"),
         (encode(WITHDRAWAL)[:-1], "cut short"),

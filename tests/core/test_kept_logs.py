@@ -22,7 +22,7 @@ from tests.random_logs import random_log
 
 LOGS = Path(__file__).parent / "logs"
 ARCHIVES, SKETCHES, TRIMS = "archives", "sketches", "trims"
-SEEDS = {ARCHIVES: 21, SKETCHES: 39, TRIMS: 20}
+SEEDS = {ARCHIVES: 21, SKETCHES: 9, TRIMS: 20}
 """The seed of each log."""
 
 
@@ -64,12 +64,17 @@ def test_a_log_that_forgets_is_kept() -> None:
     assert said["forgotten"]
 
 
-def test_a_log_with_sketches_is_kept() -> None:
-    """Its rules ask for equal values, for long and for short text, and some of its verdicts hang on them."""
+@pytest.mark.parametrize("lacking", [("min_equal", "short_min_equal"), ("dominated",)])
+def test_a_log_with_sketches_is_kept(lacking: tuple[str, ...]) -> None:
+    """Its rules ask for equal values, for long, short and dominated text, and some of its verdicts hang on them."""
     records, said = read(SKETCHES)
     rules = [record.payload for record in records if isinstance(record.payload, Rules)]
-    assert all(any(getattr(each, name) for each in rules) for name in ("min_equal", "short_min_equal", "candidates"))
-    lax = [replace(one, min_equal=None, short_min_equal=None) for one in rules]
+    assert all(
+        any(getattr(each, name) for each in rules)
+        for name in ("min_equal", "short_min_equal", "candidates", "dominated")
+    )
+    nothing: dict[str, Any] = dict.fromkeys(lacking)
+    lax = [replace(one, **nothing) for one in rules]
     changed = dict(zip(rules, lax, strict=True))
     without = [
         record._replace(payload=changed[record.payload]) if isinstance(record.payload, Rules) else record

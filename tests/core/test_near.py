@@ -13,9 +13,10 @@ from stream_dedup import _native
 from stream_dedup.audit.plain_near import PlainEntries, PlainQuery, PlainSearch
 from stream_dedup.core import probes
 from stream_dedup.core.arrays import I64, U8, U64
+from stream_dedup.core.fingerprint.simhash import pack_margins
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import BLOCKS_PER_WORD, LogOffset, Status
-from stream_dedup.core.near import NO_PLACE, Accounts, Forms, Meetings, PairCheck, PairTexts
+from stream_dedup.core.near import NO_PLACE, Accounts, Forms, Meetings, PairCheck, PairTexts, dominated
 from stream_dedup.core.rules import DIRECTED, Rules, greatest_distance
 from tests.amount import FULL
 from tests.definition import plain_entries
@@ -80,6 +81,7 @@ def drawn_rules(rng: np.random.Generator, scheme: Scheme) -> Rules:
             "min_equal": one_of(rng, least),
             "short_min_equal": one_of(rng, least),
             "certain": one_of(rng, [None, 0, 3, 12]),
+            "dominated": one_of(rng, [None, 0, 16, 32]),
             "far": far,
             "far_min_equal": None if far is None else one_of(rng, least[1:]),
         }
@@ -100,7 +102,7 @@ def accounted(
     own = margins[[article]]
     plan, masks = probes.plan_of(rules, own), probes.sieve_masks(rules, own)
     met = check.meetings(status, keys[[article]], keys[:ENTRIES], masks, plan)
-    return check.accounts(status, texts[np.array([article])], texts[some]), met
+    return check.accounts(status, dominated(rules.dominated, status, own), texts[np.array([article])], texts[some]), met
 
 
 def compare(rules: Rules, rng: np.random.Generator, outcomes: dict[str, set[bool]]) -> None:
@@ -166,11 +168,12 @@ def test_articles_may_differ_from_pair_to_pair() -> None:
     others = rng.permutation(len(entries))
     masks, plans = probes.sieve_masks(rules, margins), probes.plan_of(rules, margins)
     keys = entries.words.T[:, :2]
-    accounts = check.accounts(statuses, texts, texts[others])
+    which = dominated(rules.dominated, statuses, margins)
+    accounts = check.accounts(statuses, which, texts, texts[others])
     met = check.meetings(statuses, keys, keys[others], masks, plans)
     for pair, other in enumerate(others.tolist()):
         own = np.array([pair])
-        alone = check.accounts(statuses[own], texts[own], texts[np.array([other])])
+        alone = check.accounts(statuses[own], which[own], texts[own], texts[np.array([other])])
         assert accounts.of(pair) == alone.of(0)
         one = check.meetings(statuses[own], keys[own], keys[[other]], masks[own], plans[own])
         assert [part[pair].tolist() for part in met] == [part[0].tolist() for part in one]
@@ -198,12 +201,33 @@ def test_arrays_of_other_lengths_are_refused() -> None:
     texts = PairTexts(words, np.zeros((3, 2), np.uint64))
     masks = np.zeros((3, 1, 2), np.uint64)
     with pytest.raises(ValueError, match="2 articles beside 3 entries"):
-        check.accounts(statuses[:2], texts[:2], texts)
+        check.accounts(statuses[:2], statuses[:2], texts[:2], texts)
     with pytest.raises(ValueError, match="9 and 6 words of sketches, 2 each"):
-        check.accounts(statuses, replace(texts, sketches=np.zeros((3, 3), np.uint64)), texts)
+        check.accounts(statuses, statuses, replace(texts, sketches=np.zeros((3, 3), np.uint64)), texts)
     with pytest.raises(ValueError, match="2 articles beside 3 entries"):
         check.meetings(statuses[:2], words[:2, :1], words[:, :1], masks[:2])
     with pytest.raises(ValueError, match="4 masks and 0 look-ups"):
         check.meetings(statuses, words[:, :1], words[:, :1], masks[:2])
     with pytest.raises(ValueError, match="6 numbers of others: each has 4"):
         _native.distances(words.reshape(-1), np.zeros(6, np.uint64), directed=True)
+
+
+@pytest.mark.parametrize(
+    ("below", "status", "expected"),
+    [
+        (6, Status.LONG, 2),
+        (7, Status.LONG, 1),
+        (12, Status.LONG, 1),
+        (13, Status.LONG, 0),
+        (0, Status.SHORT, 0),
+        (0, Status.EXACT, 0),
+    ],
+)
+def test_a_long_text_is_dominated_if_few_of_its_bits_may_turn(below: int, status: Status, expected: int) -> None:
+    """At most twelve of the first 64 margins are below 4, strongly six; later ones do not count.
+
+    Without the rule no text is dominated.
+    """
+    margins = pack_margins(np.array([[3] * below + [4] * (64 - below) + [0] * 64], np.uint8))
+    assert dominated(12, np.array([status], np.uint8), margins).tolist() == [expected]
+    assert dominated(None, np.array([status], np.uint8), margins).tolist() == [0]

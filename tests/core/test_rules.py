@@ -36,6 +36,7 @@ def raw(rules: Rules, **changes: object) -> bytes:
         replace(DIRECTED_RULES, scheme=SKETCHED, min_equal=14, short_min_equal=0),
         replace(DIRECTED_RULES, scheme=FORMED, min_equal=14, form_limit=0),
         replace(DIRECTED_RULES, scheme=SKETCHED, far=0, far_min_equal=32),
+        replace(DIRECTED_RULES, scheme=SKETCHED, dominated=0),
         replace(DIRECTED_RULES, recrawl="update", observe=True, featureless="rejected"),
     ],
 )
@@ -82,6 +83,9 @@ def test_the_widths_of_a_scheme() -> None:
         (EXACT_RULES, {"form_limit": 9}, "form_limit 9: says nothing in exact search"),
         (EXACT_RULES, {"far": 9}, "far 9: says nothing in exact search"),
         (EXACT_RULES, {"far_min_equal": 9}, "far_min_equal 9: says nothing in exact search"),
+        (EXACT_RULES, {"dominated": 9}, "dominated 9: says nothing in exact search"),
+        (DIRECTED_RULES, {"dominated": 0}, "dominated 0: the scheme has no sketches"),
+        (DIRECTED_RULES, {"scheme": asdict(SKETCHED), "dominated": 65}, "dominated 65: .* from 0 to 64"),
         (DIRECTED_RULES, {"far": 9}, "far 9, far_min_equal none: each takes the other"),
         (DIRECTED_RULES, {"far_min_equal": 0}, "far none, far_min_equal 0: each takes the other"),
         (DIRECTED_RULES, {"far": 257, "far_min_equal": 0}, "far 257: .* from 0 to 256"),

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -230,6 +231,31 @@ def test_more_equal_values_beyond_far(far: int, far_min_equal: int, verdict: Ver
     assert any(line.endswith(f", equal values beyond {far} bits {far_min_equal}") for line in told)
 
 
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"far": 60, "far_min_equal": 16}, "16 are equal, 16 are enough, as one feature decides most bits of B"),
+        (
+            {"far": 60, "far_min_equal": 17},
+            "16 are equal, and at least 17 must be, as one feature decides most bits of B",
+        ),
+        ({}, "16 are equal, 14 are enough, as one feature decides most bits of B"),
+        ({"certain": 1}, "16 are equal, 14 are enough"),
+        ({"far": 1, "far_min_equal": 16}, "16 are equal, 16 are enough beyond 1 bit"),
+    ],
+)
+def test_the_sketches_of_a_dominated_text_decide(given: dict[str, int], wanted: str) -> None:
+    """At 2 bits, within ``certain``: the reason says why values must be equal, or how far from ``certain`` they are."""
+    b = replace(side("B", WORDS), margins=np.full(32, 0x44, np.uint8), sketch=bytes([0x12] * 16))
+    a = replace(changed(b, [200, 201]), name="A", sketch=bytes([0x13] * 16))
+    checks: dict[str, Any] = {"min_equal": 14, "certain": 20, "dominated": 12}
+    rules = replace(directed_rules(), **(checks | given))
+    assert explain(a, b, rules).reason.endswith(f"of the 32 values of their sketches {wanted}")
+    assert as_json(explain(a, b, rules))["rules"]["dominated"] == 12
+    if "certain" not in given and "far" not in given:
+        assert "sketch" not in explain(a, b, replace(rules, dominated=None)).reason
+
+
 FORM = (0x1234).to_bytes(4, "little") + (0x56).to_bytes(4, "little")
 OTHER_NUMBERS = FORM[:4] + (0x57).to_bytes(4, "little")
 OTHER_FRAME = (0x1235).to_bytes(4, "little") + OTHER_NUMBERS[4:]
@@ -269,8 +295,13 @@ def test_sketches_that_are_not_compared() -> None:
     assert any("16 of 32 values are equal, which is not asked" in line for line in lines(explanation, 120))
 
 
+DOMINATED = {"min_equal": 9, "certain": 30, "far": 40, "far_min_equal": 20, "dominated": 32}
+
+
 @pytest.mark.parametrize("tables", [4, 16])
-@pytest.mark.parametrize("checks", [{}, {"min_equal": 9}, {"form_limit": 5}, {"far": 30, "far_min_equal": 16}])
+@pytest.mark.parametrize(
+    "checks", [{}, {"min_equal": 9}, {"form_limit": 5}, {"far": 30, "far_min_equal": 16}, DOMINATED]
+)
 def test_verdicts_are_those_of_the_definition(tables: int, checks: dict[str, int]) -> None:
     """For pairs of entries at many distances, the verdict is that of the reference over a log of the two."""
     entries = some_entries(17, 40 if FULL else 18, tables=tables, flips=90)

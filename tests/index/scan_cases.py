@@ -12,7 +12,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from stream_dedup.core.arrays import I64, U8, U32, U64
-from stream_dedup.core.model import BLOCK_BITS, FORM_BYTES, DocNumber
+from stream_dedup.core.model import BLOCK_BITS, FORM_BYTES, DocNumber, Status
+from stream_dedup.core.near import dominated
 from stream_dedup.core.probes import directed, exact_plan, keys, sketch_words, sure_masks, words
 from stream_dedup.core.query import Near, Query
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules, greatest_distance
@@ -25,6 +26,8 @@ from tests.logs import scheme_of
 from tests.simulation.memory_store import MemoryDisk, MemoryStore
 
 BLOCK_WIDTHS = [16, 20, 24]
+DOMINATED = 16
+"""Small margins with which an entry is dominated, where sketches are compared: a third are strongly so, a third not."""
 Found = list[list[tuple[int, int]]]
 """Of each query (distance, document number)."""
 
@@ -70,7 +73,9 @@ def make_world(
     rows["id_hash"] = rng.integers(0, 5, n)
     rows["position"] = np.arange(n) * 1000
     rows["time"] = rng.integers(-50, 50, n)
-    return World(signatures, rng.integers(0, 256, (n, 8 * tables), dtype=np.uint8), rows, keys(signatures, groups))
+    margins = rng.integers(0, 256, (n, 8 * tables), dtype=np.uint8)
+    margins[::3] |= 0x44
+    return World(signatures, margins, rows, keys(signatures, groups))
 
 
 @dataclass(frozen=True)
@@ -161,7 +166,7 @@ def plain_blocks(table: int, bits: int, words: U64) -> I64:
 
 def ask(world: World, queries: I64, plan: U32, **changes: Any) -> Query:  # noqa: ANN401 - fields of several types
     """These entries, each as of its own document number."""
-    return replace(
+    query = replace(
         Query(
             keys=world.keys[queries],
             groups=world.rows["group"][queries],
@@ -173,6 +178,8 @@ def ask(world: World, queries: I64, plan: U32, **changes: Any) -> Query:  # noqa
         ),
         **changes,
     )
+    statuses = np.where(query.reach == 0, Status.EXACT, Status.LONG).astype(np.uint8)
+    return replace(query, dominated=dominated(DOMINATED, statuses, world.margins[queries]))
 
 
 @dataclass(frozen=True)
@@ -226,6 +233,7 @@ def rules_for(query: Query, tables: int, probes: int | None, k: int) -> list[Rul
         certain=query.certain if query.certain >= 0 and probes is not None else None,
         far=query.far if has_far else None,
         far_min_equal=query.far_equal if has_far else None,
+        dominated=DOMINATED if probes is not None and query.sketches is not None else None,
     )
     oldest = [None] * len(query) if query.oldest is None else query.oldest.tolist()
     least = [None] * len(query) if query.least_equal is None else query.least_equal.tolist()

@@ -84,6 +84,7 @@ def random_log(seed: int, tables: int) -> RandomLog:
                 changes |= {"min_equal": rng.choice([0, 8, 16]), "short_min_equal": rng.choice([0, 12])}
                 changes["certain"] = rng.choice([None, 3, 12])
                 changes |= {"far": rng.choice([0, 8, 30]), "far_min_equal": rng.choice([0, 12, 20])}
+                changes["dominated"] = rng.choice([None, 20, 40])
             if tables in WITH_FORMS:
                 changes["form_limit"] = rng.choice([0, 3, 12])
         changes |= {"window_ms": rng.choice([None, 9_000]), "bucket_limit": rng.choice([1, 3, 16_384])}

@@ -143,7 +143,7 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     pointer = json.loads((tmp_path / "current").read_text())
     (tmp_path / "current").write_text(json.dumps(pointer | {"format": 99}))
     for opening in (LogIndex.open, LogIndex.read):
-        with pytest.raises(UserError, match=r"has format 99, and this program reads format 7: name a folder that is"):
+        with pytest.raises(UserError, match=r"has format 99, and this program reads format 8: name a folder that is"):
             opening(tmp_path, scheme=SCHEME)
     (tmp_path / "current").write_text("{")
     with pytest.raises(CorruptError, match="`current` cannot be read"):

@@ -1,7 +1,7 @@
 """What commits before a format stored is refused, with its remedy, and stays as it is.
 
-``COMMIT.zip`` has what that commit wrote (``make``), ``earlier_records.json`` a log record of each kind that formats 2
-and 3 had, from logs that commits kept for their tests.
+``COMMIT.zip`` has what that commit wrote (``make``), ``earlier_records.json`` a log record of each kind that formats
+2, 3 and 5 had, from logs that commits kept for their tests.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from tests.simulation.scheduler import Scheduler
 
 HERE = Path(__file__).parent
 COMMITS = ("b322854", "9ac1b10")
-OTHER_FOLDER = "this program reads format 7: name a folder that is missing or empty"
+OTHER_FOLDER = "this program reads format 8: name a folder that is missing or empty"
 TOPIC = "news.fingerprints"
 
 
@@ -88,7 +88,7 @@ def test_a_log_record_is_refused(name: str) -> None:
     consumed = [SimpleNamespace(offset=at, timestamp=7, timestamp_type=1, value=raw) for at in range(5, 15)]
     assert decode_plain([raw] * 10) == [None] * 10
     message = (
-        rf"^topic a\.log, offset 5: log record of format {raw[0]}, and this program reads format 5; "
+        rf"^topic a\.log, offset 5: log record of format {raw[0]}, and this program reads format 6; "
         "begin a new log with another --group and other output topics$"
     )
     with pytest.raises(CorruptError, match=message):
@@ -119,7 +119,7 @@ def test_an_old_log_is_left_alone_and_another_group_begins_anew(
     with LogIndex.open(tmp_path / "index", scheme=SCHEME) as index:
         index.begin("a log")
     before = tree(tmp_path / "index"), list(log.records)
-    with pytest.raises(CorruptError, match="this program reads format 5"):
+    with pytest.raises(CorruptError, match="this program reads format 6"):
         opened(config_of(tmp_path / "index"), cluster, **how)
     assert (tree(tmp_path / "index"), list(log.records)) == before
     made = opened(config_of(tmp_path / "other", "news-2"), cluster)

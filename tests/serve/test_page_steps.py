@@ -17,11 +17,12 @@ RULES = [
     directed_rules(16, probes=300, limit=40),
     directed_rules(16, probes=300, min_equal=9, certain=12, form_limit=20),
     directed_rules(16, probes=300, min_equal=5, far=20, far_min_equal=20),
+    directed_rules(16, probes=300, min_equal=12, certain=30, far=40, far_min_equal=20, dominated=32),
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rules", RULES, ids=["exact", "limit", "certain, form", "far"])
+@pytest.mark.parametrize("rules", RULES, ids=["exact", "limit", "certain, form", "far", "dominated"])
 def test_all_steps_hold_of_a_pair_that_is_near(rules: Rules) -> None:
     """And of no other pair: as the reference finds in a log of the two. Each of the steps fails for some pair."""
     entries = some_entries(23, 40, tables=rules.scheme.tables, flips=40)

@@ -54,6 +54,9 @@ WAYS = {
     "directed, far entries": directed_rules(
         scheme=scheme_of(8, 16), short_min_equal=3, certain=2, far=4, far_min_equal=14, probes=16
     ),
+    "directed, dominated articles": directed_rules(
+        scheme=scheme_of(8, 16), min_equal=3, certain=40, far=60, far_min_equal=14, dominated=20, probes=16
+    ),
 }
 SENTENCES = (
     "渡口的船今天早上开了，",
@@ -221,7 +224,7 @@ def test_pairs_of_a_batch_are_sieved_and_checked_as_by_the_reference(way: str) -
     """Of all pairs, those that pass the sieve of the first word, and those that are near by their signatures."""
     which = replace(WAYS[way], window_ms=None, candidates=None, bucket_limit=16_384, recrawl=DUPLICATE)
     columns = random_entries(random.Random(3), which)
-    words, sketch, keys, sure = (column.to_pylist() for column in lists_of(columns, which)[:4])
+    words, sketch, keys, dominated, sure = (column.to_pylist() for column in lists_of(columns, which)[:5])
     records = [record(0, 0, which), record(1, 0, make_batch(columns, TOPIC, "articles", 0, range(ARTICLES)))]
     entries = plain_log(records).entries
     signed = np.flatnonzero(columns.statuses == Status.LONG).tolist()
@@ -232,6 +235,7 @@ def test_pairs_of_a_batch_are_sieved_and_checked_as_by_the_reference(way: str) -
         {
             "at": pa.array(range(len(pairs))),
             "status": statuses,
+            "dominated": pa.array([dominated[at] for at in later], pa.int32()),
             "key": pa.array([keys[at][0] for at in later]),
             "once": pa.array([sure[at][0] for at in later]),
             "twice": pa.array([sure[at][1] for at in later]),

@@ -64,7 +64,7 @@ def words(whole: str, share: float, rng: Random, language: str) -> str:
     """So large a share of the words replaced by words of other texts."""
     parts = _words(whole)
     chosen = [at for at, part in enumerate(parts) if _LETTERS.match(part)]
-    spare = [part for part in _words(texts.text(language, max(len(whole), 200), rng)) if _LETTERS.match(part)]
+    spare = word_list(texts.text(language, max(len(whole), 200), rng))
     for at in rng.sample(chosen, round(share * len(chosen))):
         parts[at] = rng.choice(spare)
     return "".join(parts)
@@ -120,6 +120,11 @@ def escaped(whole: str) -> str:
 def letters(language: str) -> str:
     """Letters of the language, as often as they stand in its prose."""
     return "".join(_LETTERS.findall("".join(texts.prose(language)[:2_000])))
+
+
+def word_list(whole: str) -> list[str]:
+    """Its words."""
+    return [part for part in _words(whole) if _LETTERS.match(part)]
 
 
 def _words(whole: str) -> list[str]:

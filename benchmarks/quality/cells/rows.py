@@ -24,6 +24,8 @@ WITHOUT_SPACES = {"th": "Thai", "lo": "Lao", "km": "Khmer", "my": "Burmese"}
 SITES = 20
 NEWS = 120
 """Articles of a set."""
+FILLERS = {"0000": "hex", "0.00": "en", "1900-01-01": "zh"}
+"""What fills a text, and of what the rest is: hexadecimal numbers, or words of a language."""
 _LINK_ALONE = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
 
 
@@ -37,6 +39,7 @@ def rows() -> Iterator[Cell]:
     yield from _official()
     yield from _damage()
     yield from _shortest()
+    yield from _dominated()
     for language in data.LANGUAGES:
         steady = _pairs(f"seeds differ/{language} 10 %", language, (1000, 3000), _edited(0.1, language), fixed(0.08))
         yield replace(steady, each_seed=True)
@@ -122,6 +125,14 @@ def _shortest() -> Iterator[Cell]:
     yield Pairs("shortest/other final punctuation", COMMENT, NUMBER, _final_punctuation, fixed(0.95))
 
 
+def _dominated() -> Iterator[Cell]:
+    for filler, kind in FILLERS.items():
+        for profile in (ARTICLE, COMMENT):
+            name = f"one feature/{profile} {kind} of nine tenths {filler}"
+            yield Unlike(name, profile, partial(_filled, name, filler, kind), fixed(0.01))
+            yield Pairs(f"{name}, edited", profile, LONG_NUMBER, partial(_refilled, filler, kind), fixed(0.95))
+
+
 def _pairs(name: str, language: str, length: tuple[int, int], edit: Edit, aim: Aimed = as_peer) -> Pairs:
     return Pairs(name, ARTICLE, NUMBER, partial(_pair, language, length, edit), aim)
 
@@ -189,6 +200,33 @@ def _numbers(language: str, rng: Random) -> Pair:
     parts = texts.sentences(texts.text(language, rng.randint(500, 2000), rng))
     whole = "".join(part.rstrip() + f" {rng.randrange(10_000)} " * (rng.random() < 0.5) for part in parts)
     return whole, edits.numbers(whole, rng)
+
+
+def _filled(name: str, filler: str, kind: str) -> list[str]:
+    """Different texts, of which one token in ten is no filler."""
+    rng = Random(name)
+    return [_with_fillers(filler, _tokens(kind, rng.randint(20, 60), rng), rng) for _ in range(NEWS)]
+
+
+def _refilled(filler: str, kind: str, rng: Random) -> Pair:
+    """Such a text, and the same with one in twenty of its other tokens exchanged."""
+    tokens, places = _tokens(kind, rng.randint(20, 60), rng), rng.getrandbits(32)
+    count = len(tokens) // 20
+    edited = [*_tokens(kind, count, rng), *tokens[count:]]
+    return _with_fillers(filler, tokens, Random(places)), _with_fillers(filler, edited, Random(places))
+
+
+def _with_fillers(filler: str, tokens: list[str], rng: Random) -> str:
+    made = [filler] * (10 * len(tokens))
+    for at, token in zip(sorted(rng.sample(range(len(made)), len(tokens))), tokens, strict=True):
+        made[at] = token
+    return " ".join(made)
+
+
+def _tokens(kind: str, number: int, rng: Random) -> list[str]:
+    if kind == "hex":
+        return [f"{rng.getrandbits(16):04x}" for _ in range(number)]
+    return rng.sample(edits.word_list(texts.text(kind, 1000, rng)), number)
 
 
 def _final_punctuation(rng: Random) -> Pair:

@@ -51,6 +51,8 @@ pub struct Demand {
     pub least_equal: i32,
     /// Values that must be equal beyond `far`.
     pub far_equal: i32,
+    /// How far one feature decides its signature: from 1 on no distance is certain, from 2 on every one is far.
+    pub dominated: u8,
 }
 
 /// How the forms of two texts compare.
@@ -155,12 +157,13 @@ impl Pair<'_> {
     }
 
     fn is_certain(&self, distance: i32) -> bool {
-        distance <= self.limits.certain
+        distance <= self.limits.certain && self.demand.dominated == 0
     }
 
     fn least_equal(&self, distance: i32) -> i32 {
         let least = self.demand.least_equal;
-        if distance > self.limits.far { least.max(self.demand.far_equal) } else { least }
+        let is_far = distance > self.limits.far || self.demand.dominated > 1;
+        if is_far { least.max(self.demand.far_equal) } else { least }
     }
 
     fn equal(&self) -> u32 {

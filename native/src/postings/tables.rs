@@ -504,7 +504,7 @@ mod tests {
                 words: [word, 0, 0, 0],
                 sketch: [0; 4],
                 sieves: [mask; 4],
-                demand: Demand { reach: 64, least_equal: 0, far_equal: 0 },
+                demand: Demand { reach: 64, least_equal: 0, far_equal: 0, dominated: 0 },
                 group: 0,
                 oldest: 0,
                 own_id: None,

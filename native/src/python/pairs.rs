@@ -53,7 +53,7 @@ pub fn surest(py: Python<'_>, margins: Array<u8>, counts: Vec<usize>) -> PyResul
 
 #[pyfunction]
 #[pyo3(signature = (words, others, *, directed, reach, sketches, other_sketches, sketch_words, least_equal, far_equal,
-    form_words, form_limit, certain, far))]
+    dominated, form_words, form_limit, certain, far))]
 #[expect(clippy::too_many_arguments, reason = "by name")]
 pub fn accounts(
     py: Python<'_>,
@@ -66,6 +66,7 @@ pub fn accounts(
     sketch_words: usize,
     least_equal: Array<i64>,
     far_equal: Array<i64>,
+    dominated: Array<u8>,
     form_words: usize,
     form_limit: i32,
     certain: i32,
@@ -75,7 +76,7 @@ pub fn accounts(
     let words = words.fixed::<WORDS>(paired(articles, pairs)?, "words")?;
     let others = others.fixed::<WORDS>(pairs, "others")?;
     let (reach, least_equal) = (reach.each(articles, "reach")?, least_equal.each(articles, "least_equal")?);
-    let far_equal = far_equal.each(articles, "far_equal")?;
+    let (far_equal, dominated) = (far_equal.each(articles, "far_equal")?, dominated.each(articles, "dominated")?);
     if (sketches.len(), other_sketches.len()) != (articles * sketch_words, pairs * sketch_words)
         || sketch_words > SKETCH_WORDS
         || form_words > sketch_words.min(1)
@@ -102,6 +103,7 @@ pub fn accounts(
                 reach: reach[article] as i32,
                 least_equal: least_equal[article] as i32,
                 far_equal: far_equal[article] as i32,
+                dominated: dominated[article],
             },
             limits: &limits,
         };

@@ -187,7 +187,7 @@ impl PySearch {
     #[new]
     #[pyo3(signature = (*, keys, words, groups, before, reach, plan, lookups, directed, sieve, bucket_limit, best,
         candidates = None, sure = None, sketches = None, least_equal = None, form_words = 0, form_limit = 0,
-        certain = -1, far = 0, far_equal = 0, oldest = None, own_ids = None, withdrawn = None))]
+        certain = -1, far = 0, far_equal = 0, dominated = None, oldest = None, own_ids = None, withdrawn = None))]
     #[expect(clippy::too_many_arguments, reason = "by name")]
     fn new(
         keys: Array<u64>,
@@ -210,6 +210,7 @@ impl PySearch {
         certain: i32,
         far: i32,
         far_equal: i32,
+        dominated: Option<Array<u8>>,
         oldest: Option<Array<i64>>,
         own_ids: Option<Array<u64>>,
         withdrawn: Option<Array<i64>>,
@@ -250,6 +251,7 @@ impl PySearch {
             sketches,
             least_equal: each(least_equal, 0, "least_equal")?,
             far_equal,
+            dominated: dominated.map(|one| one.each(count, "dominated")).transpose()?,
             oldest: each(oldest, i64::MIN, "oldest")?,
             own_ids: own_ids.map(|ids| ids.each(count, "own_ids")).transpose()?,
         };
@@ -305,6 +307,7 @@ struct Columns {
     sketches: Shares,
     least_equal: Vec<i64>,
     far_equal: i32,
+    dominated: Option<Vec<u8>>,
     oldest: Vec<i64>,
     own_ids: Option<Vec<u64>>,
 }
@@ -312,7 +315,12 @@ struct Columns {
 impl Columns {
     fn article(&self, at: usize) -> Article {
         let (sketch, sure) = (self.sketches.at(at), self.sure.at(at));
-        let least_equal = self.least_equal[at] as i32;
+        let demand = Demand {
+            reach: self.reach[at] as i32,
+            least_equal: self.least_equal[at] as i32,
+            far_equal: self.far_equal,
+            dominated: self.dominated.as_ref().map_or(0, |each| each[at]),
+        };
         Article {
             keys: self.keys[at],
             words: self.words[at],
@@ -324,7 +332,7 @@ impl Columns {
                 },
                 most: self.sieve.unwrap_or(u32::try_from(self.reach[at]).unwrap_or(0)),
             }),
-            demand: Demand { reach: self.reach[at] as i32, least_equal, far_equal: self.far_equal },
+            demand,
             group: self.groups[at],
             oldest: self.oldest[at],
             own_id: self.own_ids.as_ref().map(|ids| ids[at]),

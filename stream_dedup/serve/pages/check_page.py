@@ -9,6 +9,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import numpy as np
+
+from stream_dedup.core.fingerprint.simhash import pack_margins
 from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, Coordinates, SourceOffset, Status, Verdict
 from stream_dedup.core.near import Account, Forms, PairCheck
 from stream_dedup.groups import parse_group_id
@@ -237,7 +240,8 @@ def _account(pair: Mapping[str, Any], status: Status, rules: Rules) -> Account:
     later, earlier = (
         (bytes.fromhex(side["signature"]), bytes.fromhex(side["sketch"])) for side in (pair["b"], pair["a"])
     )
-    return PairCheck(rules).account(status, later, earlier)
+    margins = pack_margins(np.array(pair["b"]["margins"], np.uint8))
+    return PairCheck(rules).account(status, margins, later, earlier)
 
 
 def _lines(text: str) -> str:
