@@ -1,4 +1,7 @@
-"""What ``benchmarks.alerts`` works with: broker, three workers, the service, Prometheus that scrapes them, a feeder."""
+"""What ``benchmarks.alerts`` works with.
+
+Broker, schema registry, three workers, the service, Prometheus that scrapes them, a feeder.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -24,6 +27,8 @@ from kafka.errors import KafkaError
 from benchmarks.alert_service import Clients, ServedGroup
 from benchmarks.harmed_worker import PANICKING, SLOW, STUCK
 from stream_dedup.dev.broker import BrokerSettings, DevBroker, find_broker
+from tests.registry import records
+from tests.registry.apicurio import Apicurio, apicurio
 from tests.small_disk import SmallDisk, small_disk
 
 RULES = Path(__file__).parents[1] / "deploy" / "alerts.yml"
@@ -37,6 +42,10 @@ LIMIT_S = 240.0
 LOOK_S = 0.5
 PER_SECOND, FLOOD_PER_SECOND = 20, 600
 DISK_MIB = 64
+SCHEMA = """{"type": "record", "name": "Article", "fields": [
+  {"name": "id", "type": "string"}, {"name": "text", "type": "string"}]}"""
+GONE = 2_000_000_000
+"""The id of a schema that no registry has."""
 TRANSACTION_S = 5
 """``kafka.transaction_timeout_s``; a transaction that is held for longer is aborted by the broker."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -54,6 +63,10 @@ duplicate = "{group}-d"
 rejected = "{group}-r"
 groups = "{group}-g"
 partitions = {partitions}
+[input]
+format = "avro"
+[registry]
+url = "{registry}"
 [match]
 window = "20s"
 candidates = 0
@@ -63,7 +76,6 @@ WORKER_CONFIG = """\
 [index]
 path = "{index}"
 [worker]
-processes = 1
 max_inflight_batches = 4
 clock_allowance_s = 1
 watchdog_s = 600
@@ -151,8 +163,10 @@ class Feeder:
     Some records cannot be read, and once in a while there is an article at which the native core panics.
     """
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, registry: Apicurio) -> None:
         self._producer = KafkaProducer(bootstrap_servers=bootstrap)
+        self._registry = registry
+        self.renew_schema("")
         self._ending = threading.Event()
         self.per_second = PER_SECOND
         self.broken_each = 50
@@ -165,12 +179,22 @@ class Feeder:
     def burst(self, articles: int) -> None:
         """Send so many articles at once."""
         for number in range(articles):
-            self._send(json.dumps({"id": f"burst-{number}", "text": f"{number} of a burst"}).encode(), number)
+            self._send(self._article(f"burst-{number}", f"{number} of a burst"), number)
         self._producer.flush()
 
     def send_panic(self) -> None:
         """Send an article at which the native core panics."""
-        self._send(json.dumps({"id": "panic", "text": f"{PANICKING} at this article of some words"}).encode(), 0)
+        self._send(self._article("panic", f"{PANICKING} at this article of some words"), 0)
+
+    def send_unknown(self) -> str:
+        """Send an article of a schema that the registry does not have; return where it is."""
+        sent = self._producer.send(f"{GROUP}-in", records.frame(GONE, b""), partition=0).get()
+        return f"{sent.topic}-{sent.partition}-{sent.offset}"
+
+    def renew_schema(self, says: str) -> None:
+        """Register the schema with another description, and write by it."""
+        self._schema = json.dumps(json.loads(SCHEMA) | {"doc": says})
+        self._schema_id = records.register(self._registry.url, f"{GROUP}-in-value", self._schema)
 
     def close(self) -> None:
         """Stop sending."""
@@ -186,12 +210,15 @@ class Feeder:
 
     def _value(self, number: int) -> bytes:
         if number % self.broken_each == 0:
-            return b"{"
+            return records.frame(self._schema_id, b"")
         pair, is_edited = divmod(number, 2)
         if self.is_flood:
-            return json.dumps({"id": str(number), "text": "the same words again and again in every article"}).encode()
+            return self._article(str(number), "the same words again and again in every article")
         text = " ".join(f"word{pair * 7919 % (90 + at)} {at}" for at in range(40)) + " edited" * is_edited
-        return json.dumps({"id": str(pair if pair % 5 == 0 else number), "text": text}).encode()
+        return self._article(str(pair if pair % 5 == 0 else number), text)
+
+    def _article(self, article_id: str, text: str) -> bytes:
+        return records.frame(self._schema_id, records.avro_data(self._schema, {"id": article_id, "text": text}))
 
     def _send(self, value: bytes, number: int) -> None:
         at_ms = int((time.time() - self.age_s) * 1000)
@@ -238,6 +265,7 @@ class Stage:
     """Everything that runs."""
 
     broker: DevBroker
+    registry: Apicurio
     workers: dict[str, Worker]
     service: ServedGroup
     clients: Clients
@@ -246,6 +274,8 @@ class Stage:
     disk: SmallDisk
     began: float
     factor: float
+    unknown: list[str] = field(default_factory=list)
+    """Records whose schema the registry does not have."""
 
     @property
     def limit_s(self) -> float:
@@ -276,8 +306,13 @@ def staged(factor: float) -> Iterator[Stage]:
         (folder / "disk").mkdir()
         disk = stack.enter_context(small_disk(folder / "disk", DISK_MIB))
         broker = stack.enter_context(find_broker(BrokerSettings(), own=True))
+        registry = stack.enter_context(apicurio())
         group = GROUP_CONFIG.format(
-            brokers=broker.bootstrap, group=GROUP, partitions=PARTITIONS, transaction_s=TRANSACTION_S
+            brokers=broker.bootstrap,
+            group=GROUP,
+            partitions=PARTITIONS,
+            registry=registry.url,
+            transaction_s=TRANSACTION_S,
         )
         workers = {}
         for name in WORKERS:
@@ -295,11 +330,11 @@ def staged(factor: float) -> Iterator[Stage]:
         wait_until(
             lambda: prometheus.total("sum(stream_dedup_up_to_date)") == len(WORKERS), "the workers are in the group"
         )
-        feeder = Feeder(broker.bootstrap)
+        feeder = Feeder(broker.bootstrap, registry)
         stack.callback(feeder.close)
         clients = Clients(service)
         stack.callback(clients.close)
-        yield Stage(broker, workers, service, clients, feeder, prometheus, disk, began, factor)
+        yield Stage(broker, registry, workers, service, clients, feeder, prometheus, disk, began, factor)
 
 
 def _free_port() -> int:

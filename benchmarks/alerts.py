@@ -2,11 +2,11 @@
 
     make alerts              (ARGS="--factor 20 --only StreamDedupLate StreamDedupStuck")
 
-A development broker, three workers, the HTTP service with clients, and Prometheus (Debian's package ``prometheus``)
-that scrapes them every second. All ranges and delays of the alerts are divided by the factor in a copy of the rules, so
-that an hour is a minute; on a machine that is too busy to answer a scrape within a second take a smaller factor, which
-scrapes less often. A worker gets stuck at a step of its engine while a file is there; the disk that gets full is a
-small one of its own.
+A development broker, a schema registry, three workers, the HTTP service with clients, and Prometheus (Debian's package
+``prometheus``) that scrapes them every second. All ranges and delays of the alerts are divided by the factor in a copy
+of the rules, so that an hour is a minute; on a machine that is too busy to answer a scrape within a second take a
+smaller factor, which scrapes less often. A worker gets stuck at a step of its engine while a file is there; the disk
+that gets full is a small one of its own.
 ``NOT_DONE`` names the alerts whose harm takes too long for it; deploy/prometheus/alerts_test.yml has their cases.
 
 Prints a table: alert, seconds until it fired, seconds until it stopped. Ends with 1 if one did neither, if one fired
@@ -16,6 +16,7 @@ about another worker, or if a query of a board is empty while articles are judge
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -46,8 +47,6 @@ CRASHES = 4
 NOT_DONE = {
     "StreamDedupLogLag": "half a million articles would have to enter the log faster than a worker applies them",
     "StreamDedupIndexFull": "an index of 3.7 billion articles",
-    "StreamDedupRegistryAway": "the articles are JSON; tests/worker/test_registry.py does it",
-    "StreamDedupUnknownSchema": "as StreamDedupRegistryAway",
 }
 ALWAYS_0 = {
     "stream_dedup_index_cache_bytes": "the index is smaller than RocksDB's write buffers",
@@ -76,6 +75,20 @@ def _each(stage: Stage, act: Callable[[Worker], None]) -> None:
 def _stop_consuming(stage: Stage) -> None:
     _each(stage, lambda worker: worker.stuck.touch())
     stage.feeder.burst(BURST)
+
+
+def _lose_registry(stage: Stage) -> None:
+    """A schema that no worker has read is needed, and the registry does not answer."""
+    stage.feeder.renew_schema(f"written at {time.time()}")
+    stage.registry.freeze()
+
+
+def _reject(stage: Stage) -> None:
+    """Do as the runbook says."""
+    config = stage.workers["a"].config
+    command = [sys.executable, "-m", "stream_dedup", "reject", "--config", str(config), *stage.unknown]
+    subprocess.run(command, check=True)
+    stage.unknown.clear()
 
 
 def _lose_broker(stage: Stage) -> None:
@@ -148,6 +161,8 @@ HARMS = (
         lambda stage: stage.service.kill(),
         lambda stage: stage.service.start(),
     ),
+    Harm({"StreamDedupRegistryAway": ""}, _lose_registry, lambda stage: stage.registry.thaw()),
+    Harm({"StreamDedupUnknownSchema": ""}, lambda stage: stage.unknown.append(stage.feeder.send_unknown()), _reject),
     # Two large requests do not fit the queue; one of them takes long.
     Harm(
         {"StreamDedupServeRefuses": ""},
@@ -264,6 +279,7 @@ def main() -> int:
     parser.add_argument("--only", default=(), nargs="+", choices=HARMED, metavar="ALERT", help="only their harm")
     options = parser.parse_args()
     need_packages("benchmarks.alerts", "serve", *SERVE_PACKAGES)
+    need_packages("benchmarks.alerts", "registry", "fastavro")
     need_program("benchmarks.alerts", "prometheus", "apt install prometheus")
     with staged(options.factor) as stage:
         return 0 if run(stage, options.only) else 1

@@ -176,6 +176,12 @@ WORKER = Board(
             ),
         ),
         Panel(
+            "Partitions that wait",
+            "For the schema registry: it does not answer, or does not know the schema. Above 0: see docs/runbook.md.",
+            "none",
+            (gauge("waiting_partitions", "{{instance}} {{cause}}"),),
+        ),
+        Panel(
             "Log records applied",
             "A second, of all workers' articles.",
             "cps",

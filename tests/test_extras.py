@@ -122,6 +122,7 @@ def test_a_command_names_what_it_lacks(
         ("benchmarks.copy_loop", "confluent_kafka", pip_command("confluent")),
         ("benchmarks.serve", "uvicorn", pip_command("serve")),
         ("benchmarks.alerts", "jinja2", pip_command("serve")),
+        ("benchmarks.alerts", "fastavro", pip_command("registry")),
         ("benchmarks.alerts", "", "apt install prometheus"),
         ("stream_dedup.dev.live", "fastapi", pip_command("serve")),
     ],

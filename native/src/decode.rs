@@ -11,11 +11,12 @@
 //!
 //! A field is where its path leads to ([`paths`]). The id of an article is its id field, which is text or a number
 //! ([`json::Number::name`]: of a whole number its digits), else the key of the record; an id that is missing, null or
-//! empty is none. Any other id is a reason to reject the record, because the article would have another name than its
-//! own. The id of a record that is rejected is that of its id field if that could be read, else its key.
+//! empty is none. Text that is a number with a decimal point is this number: serializers and CSV write floats as text.
+//! Any other id is a reason to reject the record, because the article would have another name than its own. The id of a
+//! record that is rejected is that of its id field if that could be read, else its key.
 //!
-//! The key of a record is an id as it is, or it is a JSON object that has the id at a path, as a value has it; any other
-//! key is no id then.
+//! The key of a record is an id as text is, in the quotation marks of JSON or without; or it is a JSON object that has the
+//! id at a path, as a value has it; any other key is no id then.
 //!
 //! Where deletes are taken, two kinds of records have no article and withdraw the one with their id: a record without a
 //! value, whose id is its key, and an object whose operation is the configured text (a number and a boolean are
@@ -363,16 +364,39 @@ pub fn values<'a, 'p>(value: &'a [u8], paths: impl Iterator<Item = &'p Path>) ->
 pub fn name<'a>(values: &[Value<'a>]) -> Result<Option<Cow<'a, [u8]>>, Kind> {
     let name = match values.last() {
         None | Some(Value::Other(Kind::Null)) => return Ok(None),
-        Some(Value::Text(text)) => text.text(),
-        Some(Value::Number(number)) => match number.name() {
-            Cow::Borrowed(written) => Cow::Borrowed(written.as_bytes()),
-            Cow::Owned(digits) => Cow::Owned(digits.into_bytes()),
-        },
+        Some(Value::Text(text)) => name_of_text(text.text()),
+        Some(Value::Number(number)) => bytes(number.name()),
         Some(Value::Boolean(_)) => return Err(Kind::Boolean),
         Some(Value::Other(kind)) => return Err(*kind),
         Some(Value::List) => return Err(Kind::Array),
     };
     Ok(Some(name).filter(|name| !name.is_empty()))
+}
+
+/// The name that text is: that of a number, where it is one with a decimal point, else the text.
+fn name_of_text(text: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    if !text.contains(&b'.') {
+        return text;
+    }
+    match text {
+        Cow::Borrowed(text) => number(text).unwrap_or(Cow::Borrowed(text)),
+        Cow::Owned(text) => Cow::Owned(number(&text).map_or_else(|| text.clone(), Cow::into_owned)),
+    }
+}
+
+/// The name of the number that a text is.
+fn number(text: &[u8]) -> Option<Cow<'_, [u8]>> {
+    match json::scalar(std::str::from_utf8(text).ok()?)? {
+        Token::Number(number) => Some(bytes(number.name())),
+        _ => None,
+    }
+}
+
+fn bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    }
 }
 
 /// Whether a value is this text, or is written as it is.
@@ -403,11 +427,16 @@ pub fn checked(value: &[u8]) -> Result<&str, Reason> {
     if is_deeper(value, MOST_LEVELS) { Err(Reason::TooDeep) } else { utf8(value) }
 }
 
-/// A key as an id, with escapes for bytes that are not UTF-8; none where there is no key, or it is too long.
+/// A key as an id, without the quotation marks of JSON, with escapes for bytes that are not UTF-8; none where there is
+/// no key, or it is too long.
 fn whole_key(key: Option<&[u8]>) -> Option<Cow<'_, [u8]>> {
     let key = key.filter(|key| !key.is_empty() && key.len() <= MOST_ID_BYTES)?;
-    if std::str::from_utf8(key).is_ok() {
-        return Some(Cow::Borrowed(key));
+    if let Ok(text) = std::str::from_utf8(key) {
+        let unquoted = match json::scalar(text) {
+            Some(Token::Text(text)) => text.text(),
+            _ => Cow::Borrowed(key),
+        };
+        return Some(name_of_text(unquoted)).filter(|id| !id.is_empty() && escaped_bytes(id) <= MOST_ID_BYTES);
     }
     let mut id = String::new();
     for chunk in key.utf8_chunks() {

@@ -34,7 +34,7 @@ from stream_dedup.core.rules import Rules
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError, SourceRecord
-from stream_dedup.registry.values import Schemas, asks_registry, schema_id_of
+from stream_dedup.registry.values import Schemas, asks_registry, schema_ids_of
 
 if TYPE_CHECKING:
     from stream_dedup.broker.log import WaitingLog
@@ -144,7 +144,7 @@ def reject(
         raise UserError(msg)
     before = {at for at in found if logged.is_logged(at)}
     # 3
-    reasons = {at: _reason(schemas, found[at]) for at in sorted(found.keys() - before)}
+    reasons = {at: _reason(schemas, found[at], fmt) for at in sorted(found.keys() - before)}
     # 4
     for at, reason in reasons.items():
         place, record, _ = found[at]
@@ -230,15 +230,16 @@ def _too_early(
     return None if first is None else f"{at}-{first} comes before it and is not committed"
 
 
-def _reason(schemas: Schemas, found: FoundRecord) -> str:
+def _reason(schemas: Schemas, found: FoundRecord, fmt: InputFormat) -> str:
     """Return why a record is rejected."""
     place, record, too_early = found
-    schema_id = schema_id_of(record.value)
-    if schema_id is None or schemas.wait_for(schema_id) is not None:
-        what = "names no schema" if schema_id is None else f"has schema {schema_id}, which the registry knows"
+    named = schema_ids_of(record.value, None if fmt.key_field is None else record.key)
+    unknown = next((schema_id for schema_id in named if schemas.wait_for(schema_id) is None), None)
+    if unknown is None:
+        what = f"has schema {named[0]}, which the registry knows" if named else "names no schema"
         msg = f"{place}: the record {what}: a worker judges it, so it is not rejected"
         raise UserError(msg)
     if too_early is not None:
         msg = f"{place}: {too_early}, so it is not rejected: start a worker, whose log names the record to reject"
         raise UserError(msg)
-    return UNKNOWN_SCHEMA.format(id=schema_id)
+    return UNKNOWN_SCHEMA.format(id=unknown)

@@ -11,6 +11,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, time
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar, get_args
 from urllib.parse import urlsplit
 
@@ -30,6 +31,11 @@ MAX_SHOWN_CHARACTERS = 80
 
 PATTERN = "^"
 """Begins a pattern of names of topics, as in librdkafka: no name of a topic does, so none is mistaken for a pattern."""
+MAX_REPEATS = 4
+"""Parts of a pattern that match more or less of a name. With four the slowest match of the longest name takes a second,
+in which no other thread runs; each further one multiplies that by some fifty, and a repeated group has no bound."""
+_PATTERN_PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?:\?(?:[:=!]|<[=!]))?|\{[0-9,]+\}|.", re.DOTALL)
+_REPEAT = re.compile(r"[*+?]|\{.+\}", re.DOTALL)
 
 _REASONS = {
     "string_too_short": "must not be empty",
@@ -124,7 +130,27 @@ def topic_or_pattern(text: str) -> str:
     except re.error as error:
         msg = f"not a regular expression: {error}"
         raise ValueError(msg) from error
+    _refuse_slow(text)
     return text
+
+
+def _refuse_slow(pattern: str) -> None:
+    """Refuse a pattern that one name could keep a worker busy with for hours."""
+    parts = _PATTERN_PART.findall(pattern)
+    repeats = [
+        (before, part)
+        for before, part in pairwise(parts)
+        if _REPEAT.fullmatch(part) and not _REPEAT.fullmatch(before)  # else it makes a repeat lazy or possessive
+    ]
+    if len(repeats) > MAX_REPEATS:
+        msg = f"one name could take hours: {len(repeats)} repeats (* + ? {{}}), at most {MAX_REPEATS} are allowed"
+        raise ValueError(msg)
+    if any(before == "(" for before, _ in repeats):
+        msg = "of the groups that begin with (? only (?: and the lookarounds (?= (?! (?<= (?<! are allowed"
+        raise ValueError(msg)
+    if any(before == ")" and part != "?" for before, part in repeats):
+        msg = "one name could take hours: a group is repeated by * + or {}, which is allowed of one character"
+        raise ValueError(msg)
 
 
 def group_name(name: str) -> str:

@@ -185,7 +185,7 @@ class InputConfig(Section):
     )
     key_field: _OnePath | None = key(
         None,
-        "field with the id in the key of a record, for keys that are JSON objects",
+        "field with the id in the key of a record, for keys that are JSON objects or begin with the id of a schema",
         form=_ONE_FIELD,
         unset="the whole key is the id",
     )

@@ -17,6 +17,7 @@ TOMBSTONE = "tombstone: the record has no value"
 DELETE = "delete: the record withdraws an article, and has no text"
 """Of a record that is not rejected: an entry has no reason then."""
 DELETE_WITHOUT_ID = "delete without an id"
+DELETE_WITHOUT_KEY_FIELD = "delete without an id: the key begins with a schema id, and input.key_field is not set"
 TOO_LONG = "too long: {size} bytes, input.max_bytes is {limit}"
 LINE_TOO_LONG = "line too long: {size} bytes, the fixed limit is {limit}"
 RECORD_TOO_LARGE = "record too large: {size} bytes with key and headers, {limit} fit max.message.bytes"
@@ -51,6 +52,7 @@ DEFECT = "a defect in the native core"
 _CODES = {
     TOMBSTONE: "no_value",
     DELETE_WITHOUT_ID: "delete_without_id",
+    DELETE_WITHOUT_KEY_FIELD: "delete_without_id",
     TOO_LONG: "too_large",
     LINE_TOO_LONG: "too_large",
     RECORD_TOO_LARGE: "too_large",

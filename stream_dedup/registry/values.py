@@ -7,6 +7,9 @@
 Data are decoded by the schema that they were written with, which never changes under its id. So what a value becomes
 depends on the value and the registered schema alone. JSON names its fields itself: no schema is asked for.
 
+The key of a record is read in the same way where the id is in a field of the key. Elsewhere a key is an id as it is,
+and one that begins with the id of a schema is that of no article: it deletes none.
+
 A value is rejected with a reason of its own where it does not begin in this way, where its schema cannot be used or is
 of another type, and where the data do not fit it. ``MemoryError`` is no reason.
 """
@@ -20,11 +23,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+import orjson
 
 from stream_dedup.core import reasons
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker, checksum
+from stream_dedup.core.model import Status
 from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejection, decode, key_id
+from stream_dedup.core.text.paths import parse_path, with_value
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.extras import need_packages
 from stream_dedup.json_values import json_of
@@ -59,6 +65,11 @@ def schema_id_of(value: bytes | None) -> int | None:
     if value is None or len(value) < FRAME_BYTES or value[:1] != MAGIC:
         return None
     return int.from_bytes(value[1:FRAME_BYTES], "big")
+
+
+def schema_ids_of(value: bytes | None, key: bytes | None) -> list[int]:
+    """Return the ids of the schemas that a record needs; its key is None where it is not read."""
+    return [schema_id for schema_id in map(schema_id_of, (value, key)) if schema_id is not None]
 
 
 def other_format(value: bytes | None, fmt: str) -> str | None:
@@ -205,12 +216,16 @@ class RecordReader:
 
     def decode(self, record: RawRecord) -> Article | Rejection:
         """Decode one record; raises as ``Schemas.wait_for``."""
-        if self._values is not None:
-            value = self._values.read(record.value)
-            if isinstance(value, Reason):
-                return Rejection(key_id(record, self.format), value.text)
-            record = record._replace(value=value)
-        return decode(record, self.format)
+        if self._values is None:
+            return decode(record, self.format)
+        record = self._with_key(self._values, record)
+        value = self._values.read(record.value)
+        if isinstance(value, Reason):
+            return Rejection(key_id(record, self.format), value.text)
+        made = decode(record._replace(value=value), self.format)
+        if isinstance(made, Rejection) and made.reason == reasons.DELETE and self._deletes_none(record, made.id):
+            return Rejection(made.id, reasons.DELETE_WITHOUT_KEY_FIELD)
+        return made
 
     def entries(self, maker: EntryMaker) -> Callable[[Sequence[RawRecord]], Columns]:
         """Return what makes log entries of records; raises as ``Schemas.wait_for``. ``maker`` has ``format``."""
@@ -219,6 +234,7 @@ class RecordReader:
             return maker
 
         def make(records: Sequence[RawRecord]) -> Columns:
+            records = [self._with_key(values, record) for record in records]
             read = [values.read(record.value) for record in records]
             unread = {row: value.text for row, value in enumerate(read) if isinstance(value, Reason)}
             columns = maker(
@@ -228,10 +244,30 @@ class RecordReader:
                     for record, value in zip(records, read, strict=True)
                 ]
             )
+            for row in np.flatnonzero(columns.statuses == Status.DELETE).tolist():
+                if self._deletes_none(records[row], columns.ids[row]):
+                    unread[row] = reasons.DELETE_WITHOUT_KEY_FIELD
             checksums = np.array([checksum(record.value) for record in records], np.uint64)
             return replace(columns.rejected(unread) if unread else columns, checksums=checksums)
 
         return make
+
+    def _with_key(self, values: ValueReader, record: RawRecord) -> RawRecord:
+        """Return a record with its key as JSON, without a key that cannot be read; a key of one value is the field."""
+        path = self.format.key_field
+        if path is None or schema_id_of(record.key) is None:
+            return record
+        key = values.read(record.key)
+        if not isinstance(key, bytes):
+            return record._replace(key=None)
+        if not key.lstrip().startswith(b"{"):
+            key = json_of(with_value(None, parse_path(path, one=True).steps, orjson.Fragment(key)))
+        return record._replace(key=key)
+
+    def _deletes_none(self, record: RawRecord, deleted: str) -> bool:
+        """Return whether a delete has its id from a key that names a schema, and is not read by it."""
+        is_of_key = self.format.key_field is None and schema_id_of(record.key) is not None
+        return is_of_key and deleted == key_id(record, self.format)
 
 
 def _word(kind: str) -> str:

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -22,6 +23,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker, checksum
+from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
 from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.errors import UserError
@@ -38,6 +40,8 @@ def fingerprint(
     articles: DataFrame, config: Config | Path | str | None = None, *, keep: Sequence[str] = ()
 ) -> DataFrame:
     """Return the log entries of these articles, one row each (``seed.entry_rows`` describes the columns).
+
+    A record that is a delete (``input.deletes``) is no article, and ends the job.
 
     An article without an id in its value has the content of the column ``key``, if there is one, as its id, else
     topic-partition-offset of the columns of these names, else the checksum of its value.
@@ -57,7 +61,8 @@ def fingerprint(
         raise UserError(msg)
     check_articles(articles.schema, keep)
     settings = fingerprint_settings_of(config)
-    work = EntriesOfBatches(Fingerprinting(settings, input_format_of(config), scheme_of(settings).id), tuple(keep))
+    fmt = input_format_of(config, deletes=True)
+    work = EntriesOfBatches(Fingerprinting(settings, fmt, scheme_of(settings).id), tuple(keep))
     fields = [*from_arrow_schema(ROWS_SCHEMA).fields, *(articles.schema[name] for name in keep)]
     return articles.mapInArrow(work.entries, StructType(fields))
 
@@ -95,6 +100,13 @@ class EntriesOfBatches(NamedTuple):
 
     def _made(self, articles: pa.RecordBatch) -> pa.RecordBatch:
         columns: Columns = _maker(self.fingerprinting)(_records(articles))
+        deletes = np.flatnonzero(columns.statuses == Status.DELETE)
+        if len(deletes):
+            msg = (
+                f"the record of {columns.ids[int(deletes[0])]} is a delete (input.deletes), and Spark makes entries of "
+                "articles: leave deletes out, or enter their topic with stream-dedup seed --topic"
+            )
+            raise UserError(msg)
         entries = batch_of(columns, self.fingerprinting.scheme_id)
         for name in self.keep:
             entries = entries.append_column(name, articles.column(name))

@@ -94,6 +94,8 @@ class EngineParts:
     schemas: SchemaWatch | None = None
     """Where records are decoded by the schemas of a registry."""
     input_format: str = "json"
+    reads_keys: bool = False
+    """Whether the keys of records have schemas, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,10 @@ class Engine:
         self._gauges_at = 0.0
         self._gathering = Gathering()
         self._holding = HeldBatches(
-            parts.schemas, parts.assignments, unlogged=lambda batch: self._positions(batch) == UNLOGGED
+            parts.schemas,
+            parts.assignments,
+            unlogged=lambda batch: self._positions(batch) == UNLOGGED,
+            reads_keys=parts.reads_keys,
         )
 
     @property

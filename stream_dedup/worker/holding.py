@@ -23,7 +23,7 @@ import numpy as np
 
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.ports import CommittedOffset
-from stream_dedup.registry.values import schema_id_of
+from stream_dedup.registry.values import schema_ids_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -49,11 +49,17 @@ class HeldBatches:
         schemas: SchemaWatch | None,
         assignments: AssignmentOwner,
         unlogged: Callable[[PolledBatch], NDArray[np.bool_]],
+        *,
+        reads_keys: bool,
     ) -> None:
-        """Hold nothing where there are no ``schemas``; ``unlogged`` says which records of a batch are to be decoded."""
+        """Hold nothing where there are no ``schemas``.
+
+        ``unlogged`` says which records of a batch are to be decoded, ``reads_keys`` whether their keys are, too.
+        """
         self._schemas = schemas
         self._assignments = assignments
         self._unlogged = unlogged
+        self._reads_keys = reads_keys
         self._held: dict[Partition, deque[PolledBatch]] = {}
         self._lacking: dict[Partition, int] = {}
         """The schema that the first record of the first batch waits for."""
@@ -131,9 +137,10 @@ class HeldBatches:
         """Return the first row that is to be decoded and whose schema is not there, and the id of that."""
         assert self._schemas is not None  # noqa: S101 - nothing is held without
         for row in np.flatnonzero(self._unlogged(batch)).tolist():
-            schema_id = schema_id_of(batch.records[row].value)
-            if schema_id is not None and schema_id not in self._schemas:
-                return row, schema_id
+            record = batch.records[row]
+            for schema_id in schema_ids_of(record.value, record.key if self._reads_keys else None):
+                if schema_id not in self._schemas:
+                    return row, schema_id
         return None
 
     def _tell(self, batch: PolledBatch, row: int, schema_id: int) -> None:

@@ -175,6 +175,7 @@ class Worker:
                 on_step=parts.on_step,
                 schemas=self._schemas,
                 input_format=parts.config.input.format,
+                reads_keys=parts.config.input.key_field is not None,
             ),
             wake,
         )

@@ -24,6 +24,7 @@ from tests.memory.world import MemoryWorld
 from tests.registry.fake import FakeRegistry
 from tests.registry.records import AVRO, frame, registry_config
 
+PLAIN = InputFormat()
 REASON = "unknown schema 9: the registry does not have it"
 
 
@@ -49,15 +50,15 @@ class Log:
     def add(self, *payloads: Payload) -> list[LogOffset]:
         return [self.waiting.append_now(payload) for payload in payloads]
 
-    def reject(self, *records: tuple[int, bytes]) -> list[Outcome]:
+    def reject(self, *records: tuple[int, bytes], key: bytes = b"k", fmt: InputFormat = PLAIN) -> list[Outcome]:
         found = {
             Coordinates(TOPIC, 0, SourceOffset(offset)): FoundRecord(
                 RecordPlace(Partition("articles", 0), SourceOffset(offset)),
-                cast("SourceRecord", SimpleNamespace(key=b"k%d" % offset, value=value)),
+                cast("SourceRecord", SimpleNamespace(key=key + b"%d" % offset, value=value)),
             )
             for offset, value in records
         }
-        return reject(self.waiting, found, self.schemas, InputFormat(), lambda *_: None)
+        return reject(self.waiting, found, self.schemas, fmt, lambda *_: None)
 
     def batches(self) -> list[Batch]:
         records = self.waiting.read_all(lambda *_: None)
@@ -89,6 +90,14 @@ def test_the_entry_is_that_of_a_rejection(log: Log) -> None:
         assert (batch.checksums.tolist(), batch.id(0), batch.reason(0)) == ([checksum(value)], f"k{offset}", REASON)
         assert (batch.source, batch.topic, batch.seeded) == ((TOPIC, 0), "articles", False)
     assert (first.read_to, second.read_to) == (2, 3)
+
+
+def test_the_schema_of_a_key(log: Log) -> None:
+    """Is unknown where keys are read, and a record without a value has no other."""
+    known, by_key = frame(1, b"x"), InputFormat(key_field="id")
+    with pytest.raises(UserError, match="has schema 1, which the registry knows"):
+        log.reject((5, known), key=frame(9, b""))
+    assert [one.reason for one in log.reject((5, known), key=frame(9, b""), fmt=by_key)] == [REASON]
 
 
 def test_a_second_call_appends_nothing(log: Log, fake: FakeRegistry) -> None:

@@ -203,6 +203,7 @@ def test_far_and_its_number_take_each_other(tmp_path: Path, given: str, missing:
         ),
         ("[input]\nkey_field = 'ids[]'\n", "input.key_field = 'ids[]'", "at character 4: all elements are several"),
         ("[topics]\ninput = ['^a(']\n", "topics.input", "not a regular expression: missing )"),
+        ("[topics]\ninput = ['^(news|[a-z]+)+$']\n", "topics.input", "one name could take hours: a group is repeated"),
         ("[topics]\ninput = ['a*']\n", "topics.input", "not a topic name"),
         ("[topics]\nunique = '^a'\n", "topics.unique", "not a topic name"),
         ("[features]\ntables = 5\n", "features.tables", "4, 8 or 16"),

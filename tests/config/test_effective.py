@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import time
 from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
-from stream_dedup.config.checks import parse_duration_ms
+from stream_dedup.config.checks import MAX_TOPIC_CHARACTERS, parse_duration_ms, topic_or_pattern
 from stream_dedup.config.effective import (
     NORMALISATION,
     PROFILE_FEATURES,
@@ -23,6 +25,9 @@ from stream_dedup.core.rules import Rules
 from stream_dedup.core.scheme import Features, Normalisation
 from stream_dedup.core.text.decode import InputFormat
 from stream_dedup.index import IndexSettings
+
+LONGEST_MATCH_S = 20.0
+"""Seconds of processor time for three names; some two are usual."""
 
 
 def rules_with(**match: object) -> Rules:
@@ -202,6 +207,46 @@ EXISTING = (
         "__transaction_state",
     ),
 )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("^.*.*.*.*.*[xy]", "5 repeats"),
+        ("^" + "a?" * 30 + "b", "30 repeats"),
+        (r"^(\)*)*[xy]", "a group is repeated"),
+        ("^(a+)+$", "a group is repeated"),
+        ("^([)a+]){2,}$", "a group is repeated"),
+        ("^(a+)*?$", "a group is repeated"),
+        ("^(?x:(a+) *)$", "groups that begin with"),
+        ("^(a)(?#)+$", "groups that begin with"),
+        ("^(?P<n>a)", "groups that begin with"),
+    ],
+)
+def test_a_pattern_that_could_match_for_hours_is_refused(pattern: str, why: str) -> None:
+    """Before any name is matched, and the message says what is too much."""
+    with pytest.raises(ValueError, match=why):
+        topic_or_pattern(pattern)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "^.*.*.*.*[xy]",
+        "^.*?.*?.*?.*?[xy]",
+        "^(?:a|[(+]|aa)?.{0,249}.*+(?=.*)[xy]",
+        r"^a\*\+\?[*+?)(]{2}[]*+?][^]*+?]{}{$",
+        "^(?!test-)(?:news|blogs)([.]v2)?$",
+    ],
+)
+def test_every_other_pattern_matches_a_name_within_a_second(pattern: str) -> None:
+    """One of the longest names, whatever it is."""
+    assert topic_or_pattern(pattern) == pattern
+    began = time.process_time()
+    for letter in "a+z":
+        re.match(pattern, letter * MAX_TOPIC_CHARACTERS)
+    assert time.process_time() - began < LONGEST_MATCH_S
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.alert_stage import quickened
+from benchmarks.alert_stage import GROUP, GROUP_CONFIG, WORKER_CONFIG, quickened
 from benchmarks.alerts import HARMED, NOT_DONE
+from stream_dedup.config.load import load_config
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "alerts.yml"
@@ -54,6 +55,16 @@ def test_every_alert_has_a_case() -> None:
 def test_every_alert_has_a_harm() -> None:
     """``make alerts`` does it, or says why not."""
     assert sorted([*HARMED, *NOT_DONE]) == sorted(alerts())
+
+
+def test_the_configuration_of_the_harmed_workers_is_valid(tmp_path: Path) -> None:
+    """With what each worker adds to that of the group."""
+    group = GROUP_CONFIG.format(
+        brokers="127.0.0.1:9092", group=GROUP, partitions=1, registry="http://127.0.0.1:1", transaction_s=5
+    )
+    (tmp_path / "worker.toml").write_text(group + WORKER_CONFIG.format(index=tmp_path, port=1), "utf-8")
+    config = load_config(tmp_path / "worker.toml", {}, {})
+    assert (config.kafka.group, config.index.path) == (GROUP, tmp_path)
 
 
 def test_the_harms_meet_quicker_rules() -> None:

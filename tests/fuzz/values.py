@@ -105,6 +105,8 @@ class ValueFuzzer:
             None,
             b"\xe4\xb8k\xed\xa0\xbd",
             self._value(),
+            self._pick(_NUMBERS, _BAD_NUMBERS, 3).encode(),
+            self._text().encode("utf-8", "surrogatepass"),
         )
         return self._random.choice(kinds)
 
@@ -126,6 +128,8 @@ class ValueFuzzer:
         ]
         if self._one_in(20):
             parts = [self._random.choice((" ", "\\n", "\\u3000", "\u2003", "\\u001c", "\x85")) for _ in range(size)]
+        if self._one_in(20):
+            parts = [self._pick(_NUMBERS, _BAD_NUMBERS, 3)]
         return f'"{"".join(parts)}"'
 
     def _sized(self) -> str:

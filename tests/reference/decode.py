@@ -176,11 +176,30 @@ def depth_of(value: bytes) -> int:
 def _key_name(key: bytes | None, fmt: InputFormat) -> str | None:
     """Return the id of a record without an id field: its key, or what its key has in a field; None if it has none."""
     if fmt.key_field is None:
-        name = (key or b"").decode("utf-8", "backslashreplace")
-        return name if 0 < len(name.encode()) <= MAX_ID_BYTES else None
+        return _whole_key(key or b"") or None
     obj = "" if key is None else parse_object(key)
     own_id = None if isinstance(obj, str) else _own_id(obj, fmt.key_field)
     return None if isinstance(own_id, Rejection) else own_id
+
+
+def _whole_key(key: bytes) -> str:
+    """Return the id that a key is, empty where it is none."""
+    try:
+        name = key.decode()
+        if len(key) <= MAX_ID_BYTES and name[:1] == name[-1:] == '"':
+            name = json.loads(name)
+        name = _text_name(name)
+    except UnicodeDecodeError:
+        name = key.decode("utf-8", "backslashreplace")
+    except ValueError:
+        pass
+    return name if len(name.encode("utf-8", "backslashreplace")) <= MAX_ID_BYTES else ""
+
+
+def _text_name(text: str) -> str:
+    """Return the id that a text is: that of a number, if it is written as one with a decimal point."""
+    is_number = re.fullmatch(r"-?(0|[1-9][0-9]*)\.[0-9]+([eE][+-]?[0-9]+)?", text)
+    return number_name(text) if is_number else text
 
 
 def _own_id(obj: dict[str, Any], field: str) -> str | Rejection | None:
@@ -253,7 +272,7 @@ def _name_at(obj: dict[str, Any], field: str, reason: str) -> str | Rejection | 
         return None
     if isinstance(value, Number):
         return number_name(value)
-    return value if isinstance(value, str) else Rejection("", reason.format(field=field, kind=_kind(value)))
+    return _text_name(value) if isinstance(value, str) else Rejection("", reason.format(field=field, kind=_kind(value)))
 
 
 def _python_number(written: str) -> int | float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tarfile
 import tempfile
@@ -55,6 +56,13 @@ class Apicurio:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}{API}"
+
+    def freeze(self) -> None:
+        """Answer no more: what is in memory stays."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         self._process.kill()

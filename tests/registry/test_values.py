@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.config.load import load_config
+from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker, checksum
 from stream_dedup.core.model import Status
-from stream_dedup.core.reasons import code_of
+from stream_dedup.core.reasons import DELETE, DELETE_WITHOUT_ID, DELETE_WITHOUT_KEY_FIELD, code_of
 from stream_dedup.core.text.decode import Article, RawRecord, Rejection
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.registry.avro import SchemaProblemError, decoder_of
@@ -301,6 +302,78 @@ def test_a_delete_is_a_record_without_a_value_or_one_whose_value_says_so(fake: F
     assert [Status(status) for status in made.statuses] == [Status.DELETE] * 2 + [Status.REJECTED] * 2
     assert list(made.ids)[:3] == ["key", "5", "key"]
     assert [code_of(reason) for reason in list(made.reasons)[2:]] == ["not_of_schema"] * 2
+
+
+KEYED = {
+    "name": "Key",
+    "type": "record",
+    "fields": [{"name": "at", "type": {"type": "record", "name": "At", "fields": [{"name": "id", "type": "double"}]}}],
+}
+
+
+@pytest.mark.parametrize("fmt", ["avro", "json-schema"])
+@pytest.mark.parametrize(
+    ("key", "avro_of", "key_field", "expected"),
+    [
+        ({"at": {"id": 4711.0}}, KEYED, "at.id", "4711"),
+        (4711, "long", "at.id", "4711"),
+        ("k", "string", "at.id", "k"),
+        ({"at": {"id": 4711.0}}, KEYED, "id", None),
+        ({"at": {"id": 4711.0}}, KEYED, None, "schema"),
+        ("k", "string", None, "schema"),
+    ],
+)
+def test_the_key_of_a_delete_is_read_by_its_schema(
+    fake: FakeRegistry, fmt: str, key: object, avro_of: object, key_field: str | None, expected: str | None
+) -> None:
+    """Where a field of keys has the id. Elsewhere it is no id, and the reason says so."""
+    schema = json.dumps(avro_of)
+    data = avro_data(schema, key) if fmt == "avro" else json.dumps(key).encode()
+    raw = RawRecord(frame(fake.register("a-key", {"schema": schema}), data), None, "t-0-0")
+    reader, make = keyed_reader(fake, fmt, key_field)
+    made, columns = reader.decode(raw), make([raw, RawRecord(b"4711.0", None, "t")])
+    assert isinstance(made, Rejection)
+    if expected is None:
+        assert made == Rejection("t-0-0", DELETE_WITHOUT_ID)
+    elif expected == "schema":
+        assert made.reason == DELETE_WITHOUT_KEY_FIELD
+        assert code_of(made.reason) == "delete_without_id"
+    else:
+        assert made == Rejection(expected, DELETE)
+    assert columns.ids[0] == made.id
+    assert bool(columns.statuses[0] == Status.DELETE) is (made.reason == DELETE)
+    assert columns.reasons[0] == ("" if made.reason == DELETE else made.reason)
+    assert bool(columns.statuses[1] == Status.DELETE) is (key_field is None)
+
+
+def keyed_reader(
+    fake: FakeRegistry, fmt: str, key_field: str | None
+) -> tuple[RecordReader, Callable[[list[RawRecord]], Columns]]:
+    values = {
+        "input": {"format": fmt, "deletes": "withdraw", "delete_field": "op", "key_field": key_field},
+        "registry": {"url": fake.url},
+    }
+    config = load_config(None, values, {})
+    reader = RecordReader(config, input_format_of(config, deletes=True))
+    return reader, reader.entries(EntryMaker(fingerprint_settings_of(config), reader.format))
+
+
+def test_keys_beside_deletes(fake: FakeRegistry) -> None:
+    """A key that names a schema is the id of an article, as it is or by its field; an operation has no other one."""
+    key = frame(7, b'"k"')
+    article, gone = (frame(7, json.dumps({"text": "t", "op": op}).encode()) for op in ("c", "d"))
+    reader, make = keyed_reader(fake, "json-schema", None)
+    records = [RawRecord(key, value, "t-0-0") for value in (article, gone)]
+    whole = key.decode()
+    assert [reader.decode(one) for one in records] == [
+        Article(whole, ("t",)),
+        Rejection(whole, DELETE_WITHOUT_KEY_FIELD),
+    ]
+    assert list(make(records).reasons) == ["", DELETE_WITHOUT_KEY_FIELD]
+    reader, make = keyed_reader(fake, "json-schema", "id")
+    assert [reader.decode(one) for one in records] == [Article("k", ("t",)), Rejection("k", DELETE)]
+    assert list(make(records).ids) == ["k", "k"]
+    assert reader.decode(RawRecord(frame(7, b"{"), article, "t-0-0")) == Article("t-0-0", ("t",))
 
 
 def test_a_limit_counts_the_bytes_of_the_value(fake: FakeRegistry) -> None:

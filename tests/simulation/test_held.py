@@ -36,7 +36,7 @@ class NoSchemas:
 @pytest.mark.expect_log("the schema registry does not know schema 9")
 def test_it_says_how_much_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To what decides which partitions are polled."""
-    monkeypatch.setattr(holding, "schema_id_of", lambda _value: 9)
+    monkeypatch.setattr(holding, "schema_ids_of", lambda *_: [9])
     monkeypatch.setattr(worker_process, "WorkerParts", partial(WorkerParts, schemas=cast("Schemas", NoSchemas())))
     with stores_in_memory():
         world = SimulatedWorld(replace(plan_of(SEED), workers=1, events=()), tmp_path)

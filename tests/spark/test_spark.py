@@ -10,17 +10,19 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from stream_dedup.audit.plain_near import PlainQuery, PlainSearch
 from stream_dedup.audit.reference import plain_log
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
+from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.columns import Columns, encode_columns
 from stream_dedup.core.entry import make_batch
@@ -186,6 +188,24 @@ def test_an_id_is_made_where_an_article_has_none() -> None:
     made = pa.Table.from_batches(EntriesOfBatches(work, ("place",)).entries(iter([batch])))
     checksums = [f"{checksum & (1 << 64) - 1:016x}" for checksum in made["checksum"].to_pylist()]
     assert (made["id"].to_pylist(), made["place"].to_pylist()) == (checksums, [7, 8])
+
+
+@pytest.mark.parametrize("deletes", ["withdraw", "reject"])
+@pytest.mark.parametrize("gone", [(b"k", None), (None, '{"id": "k", "text": "The ferry left.", "op": "d"}')])
+def test_a_delete_ends_the_job(deletes: str, gone: tuple[bytes | None, str | None]) -> None:
+    """Its entry would withdraw nothing. Where the configuration knows no deletes, it is a record as any other."""
+    config = load_config(
+        None, {"input": {"deletes": deletes, "delete_field": "op" if deletes == "withdraw" else None}}, {}
+    )
+    schema = StructType([StructField("key", BinaryType()), StructField("value", StringType())])
+    articles = SimpleNamespace(schema=schema, mapInArrow=lambda entries, _: entries)
+    entries = fingerprint(cast("DataFrame", articles), config)
+    batch = pa.record_batch({"key": [None, gone[0]], "value": ['{"text": "The ferry left."}', gone[1]]})
+    if deletes == "reject":
+        assert next(entries(iter([batch]))).num_rows == batch.num_rows  # type: ignore[operator]
+        return
+    with pytest.raises(UserError, match=r"the record of k is a delete .* leave deletes out"):
+        next(entries(iter([batch])))  # type: ignore[operator]
 
 
 def test_an_executor_with_other_dictionaries_is_refused() -> None:

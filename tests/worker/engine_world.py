@@ -84,8 +84,10 @@ class FakeSchemas:
 class World:
     """Everything that an engine works with; ``ids`` are the topic ids of a look-up, None while there is none."""
 
-    def __init__(self, folder: Path, schemas: FakeSchemas | None = None, input_format: str = "json") -> None:
-        self._schemas, self._input_format = schemas, input_format
+    def __init__(
+        self, folder: Path, schemas: FakeSchemas | None = None, input_format: str = "json", *, reads_keys: bool = False
+    ) -> None:
+        self._schemas, self._input_format, self._reads_keys = schemas, input_format, reads_keys
         rules = rules_of(load_config(None, {}, {}))
         self.index = LogIndex.open(folder, scheme=rules.scheme)
         self.index.begin(str(uuid.uuid4()))
@@ -125,6 +127,7 @@ class World:
             "on_step": lambda _: None,
             "schemas": self._schemas,
             "input_format": self._input_format,
+            "reads_keys": self._reads_keys,
         }
         return EngineParts(**parts)
 
@@ -155,13 +158,19 @@ class World:
         return self.assignments.begin(self.membership)
 
     def poll(
-        self, assignment: Assignment, first: int, *values: bytes, partition: int = 0, at_once: bool = False
+        self,
+        assignment: Assignment,
+        first: int,
+        *values: bytes,
+        partition: int = 0,
+        at_once: bool = False,
+        key: bytes | None = None,
     ) -> PolledBatch:
         """Hand in a batch of a poll of its own, or of the poll before."""
         self.polls += not at_once
         offsets = np.arange(first, first + len(values))
         records: Any = [
-            SimpleNamespace(value=value, offset=first + at, leader_epoch=3) for at, value in enumerate(values)
+            SimpleNamespace(key=key, value=value, offset=first + at, leader_epoch=3) for at, value in enumerate(values)
         ]
         at = Partition("articles", partition)
         behind = CommittedOffset(SourceOffset(first + len(values)), TOPIC_ID)

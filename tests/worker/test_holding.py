@@ -129,6 +129,20 @@ def test_a_rejection_in_the_log_lets_the_partition_go_on(
     assert len([line for line in caplog.messages if "does not know schema" in line]) == 1
 
 
+@pytest.mark.parametrize("reads_keys", [True, False])
+def test_the_schema_of_a_key_is_waited_for_where_keys_are_read(
+    tmp_path: Path, schemas: FakeSchemas, reads_keys: bool
+) -> None:
+    """Elsewhere a key is not decoded, whatever its first bytes are."""
+    world = World(tmp_path, schemas, "avro", reads_keys=reads_keys)
+    world.poll(world.begin(), 0, value(KNOWN, "a"), key=frame(LATER, b""))
+    assert (world.engine.held, schemas.wanted) == ((1, frozenset({LATER})) if reads_keys else (0, frozenset()))
+    schemas.learn(LATER)
+    world.step()
+    assert fingerprint(world) == [0]
+    world.index.close()
+
+
 def test_held_batches_are_dropped_with_their_assignment(
     world: World, schemas: FakeSchemas, assignment: Assignment
 ) -> None:

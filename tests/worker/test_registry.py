@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 GONE = 2_000_000_000
 """The id of a schema that no registry has."""
+AVRO_KEY = json.dumps({"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]})
 STEPS = (Step.FINGERPRINTED, Step.APPENDED, Step.JUDGED, Step.POLLED)
 LIMIT_S = 60.0
 
@@ -249,6 +250,24 @@ def test_a_schema_that_comes_later(make_pipeline: MakePipeline, fake: FakeRegist
     made.wait_done()
     made.stop(worker)
     assert [stamp.verdict for stamp in made.stamps().values()] == [Verdict.UNIQUE]
+
+
+def test_a_delete_whose_key_has_a_schema_withdraws_its_article(make_pipeline: MakePipeline, fake: FakeRegistry) -> None:
+    """As soon as the schema of the key is there; what comes behind the delete waits with it."""
+    of_value, of_key = (fake.register(name, {"schema": schema}) for name, schema in (("a", AVRO), ("k", AVRO_KEY)))
+    fake.hidden = {of_key}
+    made = make_pipeline(input={"format": "avro", "key_field": "id", "deletes": "withdraw"}, registry={"url": fake.url})
+    gone = frame(of_key, avro_data(AVRO_KEY, {"id": 1}))
+    made.produce([(None, avro(of_value, 1)), (gone, None), (None, avro(of_value, 41))])
+    worker = made.start()
+    wait_until(lambda: f"does not know schema {of_key}" in made.log(), LIMIT_S, "the delete is held")
+    made.wait_judged(1)
+    fake.hidden = set()
+    made.wait_done()
+    made.stop(worker)
+    assert {at: stamp.verdict for at, stamp in made.stamps().items()} == dict.fromkeys([(0, 0), (0, 2)], Verdict.UNIQUE)
+    assert logged_ids(made) == {0: "1", 1: "1", 2: "41"}
+    assert audited(made) == 3
 
 
 def test_wrong_credentials_end_the_worker(make_pipeline: MakePipeline, fake: FakeRegistry) -> None:

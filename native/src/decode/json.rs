@@ -90,6 +90,17 @@ enum Expected {
     Comma,
 }
 
+/// The text or the number that is all of a JSON text, without white space around it.
+#[must_use]
+pub fn scalar(text: &str) -> Option<Token<'_>> {
+    if !matches!(text.as_bytes(), [b'"', .., b'"'] | [b'-' | b'0'..=b'9', .., b'0'..=b'9']) {
+        return None;
+    }
+    let mut reader = Reader::new(text);
+    let token = reader.next_token().ok()??;
+    reader.next_token().ok()?.is_none().then_some(token)
+}
+
 impl<'a> Reader<'a> {
     /// Begin at the first character of a value.
     #[must_use]

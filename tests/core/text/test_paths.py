@@ -264,6 +264,32 @@ def test_other_numbers_are_as_they_are_written(number: str) -> None:
     assert decode(raw, InputFormat()) == reference.decode(raw, InputFormat()) == Article(number, ("t",))
 
 
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("4711.0", "4711"),
+        ("-4711.000", "-4711"),
+        ("1.2345678E7", "12345678"),
+        ("-0.0", "0"),
+        ("1.50", "1.50"),
+        ("4711e2", "4711e2"),
+        ("0042", "0042"),
+        ("0042.0", "0042.0"),
+        ("4711.0 ", "4711.0 "),
+        ("4711.", "4711."),
+        (".0", ".0"),
+        ("1.0.0", "1.0.0"),
+        ("a.0", "a.0"),
+        ("\\u0034.0", "4"),
+    ],
+)
+def test_a_text_is_the_number_that_a_serializer_of_floats_wrote(written: str, expected: str) -> None:
+    """One with a decimal point; other texts are as they are: identifiers in hexadecimal have an e between digits."""
+    raw = RawRecord(None, f'{{"id": "{written}", "site": "{written}", "text": "t"}}'.encode(), "t")
+    fmt = InputFormat(scope_field="site")
+    assert decode(raw, fmt) == reference.decode(raw, fmt) == Article(expected, ("t",), expected)
+
+
 def seconds_for(value: bytes, fmt: InputFormat) -> float:
     """Least processor time of reading a value, of three."""
 
