@@ -16,7 +16,7 @@ use unicode_normalization::char::canonical_combining_class;
 
 use crate::characters::{composing, flags, unicode14};
 
-const LETTERS: [(char, &str); 29] = [
+const LETTERS: [(char, &str); 36] = [
     // What stretches a word: tatweel, lajanyalan and nirugu.
     ('\u{640}', ""),
     ('\u{7fa}', ""),
@@ -42,9 +42,17 @@ const LETTERS: [(char, &str); 29] = [
     ('\u{163}', "\u{21b}"),
     // Turkish: the case of İ folds to an i with a mark.
     ('\u{130}', "i"),
-    // Apostrophes that are letters.
+    // Apostrophes that are letters: of Hawaiian and Ukrainian, of Cyrillic, Arabic and Hebrew in Latin letters, saltillo.
+    ('\u{2b9}', "'"),
     ('\u{2bb}', "'"),
     ('\u{2bc}', "'"),
+    ('\u{2be}', "'"),
+    ('\u{2bf}', "'"),
+    ('\u{a78b}', "'"),
+    ('\u{a78c}', "'"),
+    // Voiced sound marks beside their kana: the half-width ones, which NFKC composes with it.
+    ('\u{309b}', "\u{ff9e}"),
+    ('\u{309c}', "\u{ff9f}"),
     // Forking, which decomposes into a sign and a stroke that do not compose.
     ('\u{2adc}', "\u{2add}"),
     // Bengali and Malayalam.
@@ -56,6 +64,9 @@ const LETTERS: [(char, &str); 29] = [
     ('\u{d7e}', "\u{d33}\u{d4d}"),
     ('\u{d7f}', "\u{d15}\u{d4d}"),
 ];
+
+/// Lines over and under letters.
+const LINES: [char; 4] = ['\u{305}', '\u{332}', '\u{333}', '\u{33f}'];
 
 pub struct Folding {
     letters: BTreeMap<char, String>,
@@ -71,10 +82,10 @@ impl Folding {
         apart.iter_mut().zip(&assigned).for_each(|(apart, assigned)| *apart |= !assigned);
         let composing = composing();
         let every = || ('\0'..=char::MAX).filter(|&one| assigned[one as usize]);
-        // Strokes through letters, and rings and squares around them.
+        // Strokes through letters, lines over and under them, rings and squares around them.
         let is_drawn = |one: char| {
             let is_stroke = canonical_combining_class(one) == 1 && !composing[one as usize];
-            combining[one as usize] && (is_stroke || !mark[one as usize])
+            combining[one as usize] && (is_stroke || LINES.contains(&one) || !mark[one as usize])
         };
         let mut letters: BTreeMap<char, String> = LETTERS.map(|(one, by)| (one, by.to_owned())).into();
         letters.extend(every().filter(|&one| optional[one as usize] || is_drawn(one)).map(|one| (one, String::new())));

@@ -194,8 +194,7 @@ def drop_tags(text: str, *, keeps_lines: bool = False) -> str:
     The text behind a tag of a reading goes with it. ``keeps_lines``: the tag of a block leaves a line feed, not a
     space. The words are the same.
     """
-    if "-->" in text or "<" in text or "[" in text:
-        text = drop_cues(text)
+    text = drop_cues(text)
     if "](" in text:
         text = _LINK_TARGET.sub("] ", text)
     if "<" in text:

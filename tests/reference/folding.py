@@ -1,8 +1,9 @@
 """Folds what readers take for the same: optional marks, stretched words, radicals, letters written in two ways.
 
 1. Marks that combine with letters of any script go from Latin, Greek and Cyrillic letters, digits, ideographs and
-   signs, unless they compose with these: é, ế, й stay. In a word with ``MOST_LEFT`` marks that do not compose no mark
-   means anything, and all go. Marks on letters of other scripts may say something, and stay.
+   signs, unless they compose with these, as NFKC has them: é, ế, й stay. In a word with ``MOST_LEFT`` marks that do not
+   compose no mark means anything, and all go. Marks on letters of other scripts may say something, and stay; a solidus
+   through them does not.
 2. Characters become what the table says: nothing, or other characters.
 
 Marks are known by their names in Unicode, which never change. The radicals are data (Equivalent_Unified_Ideograph of
@@ -37,7 +38,9 @@ LETTERS = dict(
         # Romanian: a cedilla for the comma. Turkish: the case of İ folds to an i with a mark.
         *("\u015e=\u0218", "\u015f=\u0219", "\u0162=\u021a", "\u0163=\u021b", "\u0130=i"),
         # Apostrophes that are letters.
-        *("\u02bb='", "\u02bc='"),
+        *("\u02b9='", "\u02bb='", "\u02bc='", "\u02be='", "\u02bf='", "\ua78b='", "\ua78c='"),
+        # Voiced sound marks beside their kana.
+        *("\u309b=\uff9e", "\u309c=\uff9f"),
         # Forking, which decomposes into a sign and a stroke that do not compose.
         "\u2adc=\u2add",
         # Bengali and Malayalam: consonants without vowels.
@@ -49,6 +52,7 @@ LETTERS = dict(
 _OPTIONAL = re.compile("(?:HEBREW|ARABIC|SYRIAC|SAMARITAN|MANDAIC) ")
 _DECORATED = re.compile(r"(?:LATIN|GREEK|CYRILLIC|MODIFIER LETTER|CJK UNIFIED IDEOGRAPH|COMBINING)\b")
 _TABLE = Path(__file__).parents[2] / "native" / "build" / "unicode14.txt"
+_LINES = "\u0305\u0332\u0333\u033f"
 _SOLIDUS = "\u0338"
 """The one stroke that composes, with mathematical signs."""
 
@@ -89,24 +93,25 @@ def radicals() -> dict[str, str]:
 
 
 def _is_dropped(one: str) -> bool:
-    """Whether it is an optional mark, a stroke through a letter, or a ring or square around one."""
+    """Whether it is an optional mark, or a stroke through a letter, a line over or under it, a ring around it."""
     category = unicodedata.category(one)
     if category == "Mn" and _OPTIONAL.match(unicodedata.name(one)):
         return True
-    return is_combining(one) and one != _SOLIDUS and (category == "Me" or unicodedata.combining(one) == 1)
+    is_drawn = category == "Me" or one in _LINES or unicodedata.combining(one) == 1
+    return is_combining(one) and one != _SOLIDUS and is_drawn
 
 
 def _without_marks(word: re.Match[str]) -> str:
     """Return a word without its marks that do not compose, or without any."""
     if word[1] is not None:
-        return word[1]
+        return word[1].replace(_SOLIDUS, "")
     if word[2] is not None:
         return ""
     marks = _marks()
     if not marks.search(word[0]):
         return word[0]
     few = marks.sub(lambda run: run[0][:MAX_MARKS], word[0])
-    composed = unicodedata.normalize("NFC", few)
+    composed = unicodedata.normalize("NFKC", few)
     left = {mark for run in marks.findall(composed) for mark in run if ord(mark) not in table()}
     return marks.sub("", unicodedata.normalize("NFD", composed) if len(left) >= MOST_LEFT else composed)
 

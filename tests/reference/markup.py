@@ -73,14 +73,16 @@ BLOCKS = [
     "ul",
 ]
 """Names of the elements that are separated from their surroundings."""
+_JUMP = "a[href^='#']:not([href='#'])"
 _UNSEEN = (
-    "script,style,noscript,template,iframe,object,svg,math,head,textarea,select,[hidden],"
-    "rp,rt,rtc,datalist,noembed,noframes,title,sup > a[href^='#'],a[href^='#'] > sup"
+    "script,style,noscript,template,iframe,object,svg,math,head,textarea,select,"
+    f"rp,rt,rtc,datalist,noembed,noframes,title,sup > {_JUMP},{_JUMP} > sup"
 )
-_PERHAPS_UNSEEN = "[style],[role],[epub\\:type],sup[class]"
+_PERHAPS_UNSEEN = "[hidden],[style],[role],[epub\\:type],sup[class]"
 _NOTE_CLASSES = {"reference", "footnote", "footnote-ref", "noteref"}
 _NOTE_ROLES = {"doc-noteref", "doc-backlink", "noteref"}
 _WHITE = " \t\n\f\r"
+_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _RAW = re.compile(
     r"<!--.*?-->|<script\b.*?</script\s*>|<style\b.*?</style\s*>",
     re.IGNORECASE | re.DOTALL,
@@ -115,7 +117,12 @@ def text_of(html: str) -> str:
 def _is_unseen(one: LexborNode) -> bool:
     """Whether an element says itself that it is not shown, or that it is the mark of a note."""
     said = {name: value or "" for name, value in one.attributes.items()}
-    declarations = (declaration.partition(":") for declaration in said.get("style", "").split(";"))
+    if "hidden" in said and said["hidden"].lower() != "until-found":
+        return True
+    style = _COMMENT.sub(" ", said.get("style", ""))
+    declarations = [declaration.partition(":") for declaration in style.split(";")]
+    # What is important counts last.
+    declarations.sort(key=lambda declaration: "!" in declaration[2])
     shown = {
         name.strip(_WHITE).lower(): value.partition("!")[0].strip(_WHITE).lower() for name, _, value in declarations
     }

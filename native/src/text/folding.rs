@@ -3,8 +3,9 @@
 //! Two steps, both before NFKC, because white space between ideographs and traditional characters are looked for behind them:
 //!
 //! 1. Marks that combine with letters of any script go from Latin, Greek and Cyrillic letters, digits, ideographs and
-//!    signs, unless they compose with these: é, ế, й stay. In a word with [`MOST_LEFT`] marks that do not compose no mark
-//!    means anything, and all go. Marks on letters of other scripts may say something, and stay.
+//!    signs, unless they compose with these, as NFKC has them: é, ế, й stay. In a word with [`MOST_LEFT`] marks that do
+//!    not compose no mark means anything, and all go. Marks on letters of other scripts may say something, and stay; a
+//!    solidus through them does not.
 //! 2. Characters become what the table says: nothing, or other characters. `build/folding.rs` makes the table, and
 //!    names its sources.
 
@@ -22,6 +23,8 @@ include!(concat!(env!("OUT_DIR"), "/folding.rs"));
 
 /// Different marks of a word that do not compose: no language needs as many.
 const MOST_LEFT: usize = 3;
+/// The one stroke that composes, with mathematical signs.
+const SOLIDUS: u32 = 0x338;
 
 /// Takes both steps; returns whether they changed anything. `has`: what the text may have.
 pub fn fold(draft: &mut Draft, has: Traits) -> bool {
@@ -64,7 +67,7 @@ fn drop_marks(edit: &mut Edit) {
         match Kind::of(point) {
             Kind::Base => {}
             Kind::Mark if begin == at => {
-                if !is_apart {
+                if !is_apart || point == SOLIDUS {
                     edit.replace(at..end, "");
                 }
                 begin = end;
@@ -96,7 +99,7 @@ fn without_marks(word: &str) -> String {
         marks = if is_mark(one) { marks + 1 } else { 0 };
         marks <= MAX_MARKS
     });
-    let mut composed: String = capped.nfc().collect();
+    let mut composed: String = capped.nfkc().collect();
     let mut left = Vec::new();
     for mark in composed.chars().filter(is_mark) {
         // Strokes say nothing of other marks.
@@ -154,6 +157,7 @@ mod tests {
     fn marks_that_compose_stay_and_others_go() {
         assert_eq!(without_marks("e\u{301}e\u{302}\u{301}"), "\u{e9}\u{1ebf}");
         assert_eq!(without_marks("q\u{301}o\u{323}\u{301}"), "q\u{1ecd}");
+        assert_eq!(without_marks("\u{1d5f2}\u{323}\u{302}"), "\u{1ec7}");
         assert_eq!(without_marks("c\u{336}a\u{336}f\u{336}\u{e9}\u{336}"), "caf\u{e9}");
         assert_eq!(without_marks("\u{e9}q\u{301}\u{30d}\u{31a}"), "eq");
         assert_eq!(without_marks(&format!("a{}\u{323}", "\u{30d}".repeat(30))), "a");
@@ -174,6 +178,6 @@ mod tests {
             folded("\u{645}\u{640}\u{64f}\u{62d}\u{623}\u{fef5}\u{fb2a}"),
             "\u{645}\u{62d}\u{627}\u{644}\u{627}\u{5e9}"
         );
-        assert_eq!(folded("\u{30b}1\u{20e3}\u{304b}\u{336}"), "1\u{304b}");
+        assert_eq!(folded("\u{30b}1\u{20e3}\u{304b}\u{336}\u{332}\u{338}"), "1\u{304b}");
     }
 }

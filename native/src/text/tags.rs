@@ -84,8 +84,7 @@ const READINGS: [&str; 3] = ["rt", "rp", "rtc"];
 
 /// Takes all steps. `keeps_lines`: the tag of a block leaves a line feed, not a space.
 pub fn drop_all(draft: &mut Draft, keeps_lines: bool) {
-    draft.take(subtitles::drop_cues);
-    draft.take(subtitles::drop_stamps);
+    subtitles::drop_all(draft);
     draft.take(drop_targets);
     draft.take(|edit| drop_tags(edit, keeps_lines));
     draft.take(drop_entities);

@@ -62,8 +62,15 @@ def test_stacked_marks_are_left_out(text: str, seed: int) -> None:
     assert as_long([" ".join(words)], FOLD) == as_long([text], FOLD)
 
 
-@pytest.mark.parametrize("mark", ["\u0336", "\u0332", "\u0305", "\u20dd", "\u0489", "\u20e3", "\u0332\u0305"])
-@pytest.mark.parametrize("text", [ENGLISH, RUSSIAN, "naïve cafés 1999", "Thư viện thành phố mở cửa", "渡口的老人"])
+OTHERS = ("나룻배는 부두에", "קרש מהסיפון", "გემბანის ფიცარი", "तख्ता उठाना", "ไม้กระดานทุกแผ่น", "が はがす")
+
+
+@pytest.mark.parametrize(
+    "mark", ["\u0336", "\u0338", "\u0332", "\u0333", "\u0305", "\u20dd", "\u0489", "\u20e3", "\u0332\u0305"]
+)
+@pytest.mark.parametrize(
+    "text", [ENGLISH, RUSSIAN, "naïve cafés 1999", "Thư viện thành phố mở cửa", "渡口的老人", ARABIC, *OTHERS]
+)
 def test_what_is_struck_through_or_underlined_is_what_is_not(text: str, mark: str) -> None:
     """Signs and spaces, too; letters keep the marks that compose with them."""
     assert as_long(["".join(one + mark for one in text)], FOLD) == as_long([text], FOLD)
@@ -82,6 +89,9 @@ def test_what_is_struck_through_or_underlined_is_what_is_not(text: str, mark: st
         ("țară și", "ţară şi", "t\u0326ară s\u0327i"),
         ("İstanbul", "istanbul", "Istanbul"),
         ("сімʼя", "сім'я"),
+        ("Gogolʹ Qurʾān Ꞌo ꞌo", "Gogol' Qur'ān 'o 'o"),
+        ("か゛きハ゜ン", "がきパン", "か\u3099きﾊﾟﾝ"),
+        ("𝘃𝗶𝗲\u0323\u0302𝗻 𝗰𝗮𝗳𝗲\u0301", "viện café"),
         ("അവൻ", "അവന്\u200d"),
         ("⻓江⼤⻋", "长江大车", "⻓江大⻋"),
         ("⾧江⼤⾞", "長江大車", "长江大车"),
@@ -91,7 +101,7 @@ def test_what_is_struck_through_or_underlined_is_what_is_not(text: str, mark: st
     ],
 )
 def test_spellings_of_one_word_are_one_text(texts: tuple[str, ...]) -> None:
-    """With and without stretching, hamza and joiners, by one keyboard and another, from PDF and from the web."""
+    """With and without stretching, hamza and joiners, by one keyboard and another, from PDF and the web, in bold."""
     assert len(set(as_long(texts, ARTICLE))) == 1
 
 
@@ -137,9 +147,9 @@ def test_different_words_stay_different() -> None:
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
-def test_canonically_equivalent_texts_are_one(text: str) -> None:
-    """Composed or not, a text is folded to the same letters."""
-    forms = [unicodedata.normalize(form, text) for form in ("NFC", "NFD")]
+def test_equivalent_texts_are_one(text: str) -> None:
+    """Composed or not, a text is folded to the same letters, and so is one of letters of another style."""
+    forms = [unicodedata.normalize(form, text) for form in ("NFC", "NFD", "NFKC", "NFKD")]
     assert len({normalise(fold(form)) for form in forms}) == 1
 
 

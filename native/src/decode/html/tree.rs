@@ -331,11 +331,13 @@ fn display_of(name: &str, attributes: &[Attribute]) -> Display {
 }
 
 fn is_hidden(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| attribute.name.local == local_name!("hidden"))
+    // Readers find what is hidden until then: pages fold their sections so.
+    let is_folded = |attribute: &Attribute| attribute.value.eq_ignore_ascii_case("until-found");
+    attributes.iter().any(|attribute| attribute.name.local == local_name!("hidden") && !is_folded(attribute))
 }
 
 fn leads_into_page(attribute: &Attribute) -> bool {
-    attribute.name.local == local_name!("href") && attribute.value.starts_with('#')
+    attribute.name.local == local_name!("href") && attribute.value.starts_with('#') && attribute.value.len() > 1
 }
 
 /// Whether an attribute says of its element that it is not shown, or that it is the mark of a note.
@@ -351,12 +353,24 @@ fn hides(name: &str, attribute: &Attribute) -> bool {
     }
 }
 
-/// Whether the last declaration of `display` says `none`.
+/// Whether the last declaration of `display` says `none`: of those that are important, if there are any.
 fn is_undisplayed(style: &str) -> bool {
-    let mut declarations = style.split(';').rev().filter_map(|declaration| declaration.split_once(':'));
-    let display = declarations.find(|(name, _)| name.trim_matches(is_space).eq_ignore_ascii_case("display"));
+    let bare = without_comments(style);
+    let declarations = bare.split(';').filter_map(|declaration| declaration.split_once(':'));
+    let displays = declarations.filter(|(name, _)| name.trim_matches(is_space).eq_ignore_ascii_case("display"));
+    // Of equal ones it is the last.
+    let display = displays.max_by_key(|(_, value)| value.contains('!'));
     let value = display.map(|(_, value)| value.split('!').next().unwrap_or_default().trim_matches(is_space));
     value.is_some_and(|value| value.eq_ignore_ascii_case("none"))
+}
+
+fn without_comments(style: &str) -> String {
+    let (mut bare, mut rest) = (String::new(), style);
+    while let Some((before, comment)) = rest.split_once("/*") {
+        bare.extend([before, " "]);
+        rest = comment.split_once("*/").map_or("", |(_, behind)| behind);
+    }
+    bare + rest
 }
 
 fn is_space(character: char) -> bool {
