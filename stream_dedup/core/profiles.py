@@ -34,6 +34,7 @@ are a small part of it. Two notices from one template mostly differ in more bits
 _WORDS = Treatment(
     Normalisation(
         invisible=True,
+        quotes="drop",
         tags=True,
         entities=True,
         urls="drop",
@@ -47,6 +48,7 @@ _WORDS = Treatment(
 _CHARACTERS = Treatment(
     Normalisation(
         invisible=True,
+        quotes="drop",
         tags=True,
         entities=True,
         urls="token",

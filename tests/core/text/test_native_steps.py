@@ -52,6 +52,7 @@ STEPS = st.sampled_from([LONG, SHORT, ALL]) | st.builds(
     Normalisation,
     **{name: st.booleans() for name in ("invisible", "tags", "entities", "fold", "join_numbers", "rejoin", "simplify")},
     **{name: st.booleans() for name in ("unspace", "lookalikes", "repeats")},
+    quotes=st.sampled_from(["keep", "drop"]),
     **dict.fromkeys(("urls", "emails", "users", "emoji", "numbers"), TREATS),
 )
 # Of everything that a step looks for, whole, begun and nearly.
