@@ -1,17 +1,21 @@
 """What others wrote is dropped, unless next to nothing else remains."""
 
+import re
 from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_dedup._native import text_of_html
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import Features, FingerprintSettings, Normalisation, Treatment
 from tests.amount import FULL
+from tests.fuzz.pages import PageFuzzer
 from tests.native_steps import as_long, assert_cleaned
 from tests.reference import quotes as reference
+from tests.reference.markup import text_of
 from tests.reference.normalise import normalise
 
 DROP = Normalisation(quotes="drop")
@@ -75,6 +79,8 @@ def test_a_mail_behind_its_headers_goes(headers: str, before: str) -> None:
         f"{OWN}//@ann:{MAIL}//@bo：more",
         f"{OWN}||@ann:{MAIL}",
         f"{OWN} RT @ann: {MAIL}",
+        f"[quote]{MAIL}//@bo:more[/quote]{OWN}",
+        OWN.replace(" we ", f"[quote]{MAIL}[/quote]we "),
         f"[quote]{MAIL}[quote=bo;1]more[/quote]end[/QUOTE]{OWN}",
         f'[quote="ann, post: 1"]{MAIL}[/quote]\n\n{OWN}',
         f"引用 @ann 的发言：\n{MAIL}\n\n{OWN}",
@@ -111,7 +117,7 @@ def test_least_words_of_its_own() -> None:
     "text",
     [
         f"{OWN}\n> 5\n> 12",
-        f"{OWN}\n>_< {MAIL}",
+        f"{OWN}\n>_< what a day",
         f"{OWN}\n>>> print(export)\n>>> exit()",
         f"{OWN}\na -> b\n=> c",
         f"On Monday the ministry wrote:\n{MAIL}",
@@ -140,11 +146,22 @@ def test_block_quotations_of_pages_go() -> None:
 
 
 def test_key_sentences_are_not_those_of_others() -> None:
-    """None is taken of a quote."""
+    """None is taken of a quote, nor of the end of a quoted line, which has no mark."""
     settings = FingerprintSettings(key_sentences=2, long=Treatment(DROP))
-    counts = {one.name: one.count for one in Fingerprinter(settings).features(f"{LINES}\n\n{OWN}").features}
+    text = f"> The index is large. The nightly export stops.\n\n{OWN}"
+    counts = {one.name: one.count for one in Fingerprinter(settings).features(text).features}
     assert "export" not in counts
     assert counts["lock"] == 3
+
+
+def test_pages_with_marked_quotations_are_those_of_the_definition() -> None:
+    """Whatever else is broken in them."""
+    pages = PageFuzzer("quotations").pages(300 if FULL else 100, large_one_in=50)
+    marked = [re.sub(r"(?<=<)(/?)(?:[d-p][a-z]+|p)\b", r"\1blockquote", page) for page in pages]
+    assert [text_of_html(page, marks_quotes=True) for page in marked] == [
+        text_of(page, marks_quotes=True) for page in marked
+    ]
+    assert sum("<blockquote>\n" in text_of_html(page, marks_quotes=True) for page in marked) > len(marked) // 10
 
 
 def test_every_word_that_is_looked_for() -> None:
