@@ -128,9 +128,7 @@ TEXTS: dict[str, Family] = {
     "any characters": mixed(span((0x20, 0xD7FF))),
     "any Arabic": mixed(span((0x621, 0x652))),
     "any signs of subtitles": mixed("0123:.,->\n []<1"),
-    "own words, then quotes": repeated(
-        "//@a:[quote]b[/quote]\n> c\n", before="渡口的老人在河边等了一天又一天\n[quote]"
-    ),
+    "own words, then quotes": repeated("//@a:[quote]b[/quote]\n> c\n", before="渡口的老人在河边等了一天又一天\n"),
     "any signs of quotes": mixed("> \n:@/[]a-\uff1a"),
     "cues far apart": repeated(" " * 500 + "00:01.5 --> 00:02.5"),
     "jamo": mixed(span((0x1100, 0x11FF))),
