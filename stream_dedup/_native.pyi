@@ -414,8 +414,13 @@ def marked_lines(
         is_plain: lines are written as they came.
     """
 
-def text_of_html(html: str) -> str:
-    """Return the text of a page or of a fragment of HTML, each block on its own line; the text itself if it is none."""
+def text_of_html(html: str, *, marks_quotes: bool = False) -> str:
+    """Return the text of a page or of a fragment of HTML, each block on its own line; the text itself if it is none.
+
+    Args:
+        html: the page.
+        marks_quotes: whether block quotations keep their tags, by which the step of quotes finds them.
+    """
 
 def readable(text: str, *, is_html: bool, entities: bool, tags: bool) -> str:
     """Return a text without markup, its paragraphs on lines; the text itself if it has none.

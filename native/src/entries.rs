@@ -78,7 +78,12 @@ impl Maker<'_> {
             return self.readers.read(&texts.iter().map(|text| Text::of(text)).collect::<Vec<_>>());
         }
         let fields = texts.iter().zip(self.html);
-        let without = fields.map(|(text, &is_html)| if is_html { html::text_of(text) } else { Cow::Borrowed(&**text) });
+        let marks_quotes = self.readers.scheme().drops_quotes();
+        let without = fields.map(
+            |(text, &is_html)| {
+                if is_html { html::text_of(text, marks_quotes) } else { Cow::Borrowed(&**text) }
+            },
+        );
         match panics::caught(|| without.collect::<Vec<_>>()) {
             Ok(texts) => self.readers.read(&texts.iter().map(|text| Text::of(text)).collect::<Vec<_>>()),
             Err(Panic(_)) => self.readers.scheme().rejected(),

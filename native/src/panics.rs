@@ -274,6 +274,9 @@ mod tests {
         assert_eq!(said(|| panic!("number {}", 7 + TEXTS.len())), Err(String::from("number 11")));
         assert_eq!(said(|| std::panic::panic_any(7)), Err(String::from("no message")));
         let page = format!("<p>{}</p>", planted::plant("html"));
-        assert_eq!(caught(|| html::text_of(page.as_bytes())).map_err(|Panic(said)| said), Err(planted::plant("html")));
+        assert_eq!(
+            caught(|| html::text_of(page.as_bytes(), true)).map_err(|Panic(said)| said),
+            Err(planted::plant("html"))
+        );
     }
 }

@@ -204,6 +204,12 @@ impl Scheme {
         }
     }
 
+    /// Whether what others wrote is dropped of every text, so that HTML keeps the tags of block quotations.
+    #[must_use]
+    pub fn drops_quotes(&self) -> bool {
+        self.long.steps.quotes && self.short.steps.quotes
+    }
+
     /// Bytes of an entry's sketch, with the form.
     fn sketch_bytes(&self) -> usize {
         self.settings.value_bytes() + if self.settings.form { 8 } else { 0 }
@@ -404,7 +410,12 @@ impl Reader {
         if settings.key_sentences > 0 {
             let mut words = Words::default();
             for (field, &weight) in fields.iter().zip(&settings.field_weights) {
-                scheme.long.split(Text::of(&key_text(field.bytes())), &mut words, &mut self.room);
+                let key = if scheme.long.steps.quotes {
+                    key_text(clean::without_quotes(*field, &scheme.long.steps, &mut self.room).bytes())
+                } else {
+                    key_text(field.bytes())
+                };
+                scheme.long.split(Text::of(&key), &mut words, &mut self.room);
                 let times = weight.saturating_mul(settings.key_sentences);
                 self.counts.add(&words, times, &mut self.segmenter, &scheme.long.dictionary);
             }

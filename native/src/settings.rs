@@ -20,6 +20,7 @@ pub enum Treat {
 #[expect(missing_docs, reason = "the scheme has them")]
 pub struct Normalisation {
     pub invisible: bool,
+    pub quotes: bool,
     pub tags: bool,
     pub entities: bool,
     pub urls: Treat,

@@ -1,6 +1,6 @@
 //! A text before its words are read: the steps of `scheme.Normalisation`.
 //!
-//! * [`clean`]: the optional steps, in their order. Those before NFKC are in [`entities`], [`subtitles`], [`tags`],
+//! * [`clean`]: the optional steps, in their order. Those before NFKC are in [`entities`], [`quotes`], [`subtitles`], [`tags`],
 //!   [`addresses`], [`folding`], [`spacing`] and [`mod@simplify`], those after it in [`spam`] and [`numbers`].
 //! * [`edit`]: a text that is changed step by step. [`traits`]: what it may have, the cheap test before a step.
 //! * [`points`]: its code points. [`halves`]: half surrogates, which it may have until it is normalised.
@@ -17,6 +17,7 @@ pub mod halves;
 pub mod normalise;
 pub mod numbers;
 pub mod points;
+pub mod quotes;
 pub mod ranges;
 pub mod simplify;
 pub mod spacing;

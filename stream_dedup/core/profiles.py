@@ -38,6 +38,7 @@ in twenty has as few, but its sketch agrees with those of its copies."""
 _WORDS = Treatment(
     Normalisation(
         invisible=True,
+        quotes="drop",
         tags=True,
         entities=True,
         urls="drop",
@@ -51,6 +52,7 @@ _WORDS = Treatment(
 _CHARACTERS = Treatment(
     Normalisation(
         invisible=True,
+        quotes="drop",
         tags=True,
         entities=True,
         urls="token",

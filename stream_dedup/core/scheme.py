@@ -55,6 +55,7 @@ _STEPS = {
     "key_sentences": "first-last-longest/1",
     "invisible": "drop/1",
     "entities": "undo-twice/1",
+    "quotes": "1",
     "tags": "drop/2",
     "urls": "1",
     "emails": "1",
@@ -88,17 +89,19 @@ class Normalisation:
     """Optional steps of normalising, beside those that are always taken (``native/src/text/normalise.rs``).
 
     ``entities`` undoes escapes of HTML in plain text (&lt;p&gt;), so that ``tags`` finds what was escaped.
-    ``invisible`` drops zero-width and control characters. ``tags`` drops tags and entities of HTML, the targets of
-    Markdown links, and the times of subtitles from plain text. ``fold`` makes one text of those that readers take for
-    the same: with and without optional marks and stretched words, with radicals for ideographs, with letters that a
-    language writes in two ways. ``join_numbers`` makes one number each of 3.50 and 2024-05-01. ``rejoin`` drops
-    spaces and line breaks between two ideographs, and spaces between lone letters beside these: text from PDF and scans
-    has them. ``simplify`` turns traditional characters into simplified ones.
+    ``invisible`` drops zero-width and control characters. ``quotes`` drops what others wrote, unless next to nothing
+    else remains: quoted lines and passages, the mails that a text answers, the posts that it passes on. ``tags`` drops
+    tags and entities of HTML, the targets of Markdown links, and the times of subtitles from plain text. ``fold`` makes
+    one text of those that readers take for the same: with and without optional marks and stretched words, with radicals
+    for ideographs, with letters that a language writes in two ways. ``join_numbers`` makes one number each of 3.50 and
+    2024-05-01. ``rejoin`` drops spaces and line breaks between two ideographs, and spaces between lone letters beside
+    these: text from PDF and scans has them. ``simplify`` turns traditional characters into simplified ones.
     Against spam: ``unspace`` joins single characters that separators keep apart, ``repeats`` shortens runs of one
     character, ``lookalikes`` replaces letters and digits by those that they look like.
     """
 
     invisible: bool = False
+    quotes: Literal["keep", "drop"] = "keep"
     tags: bool = False
     entities: bool = False
     urls: Treat = "keep"
@@ -216,6 +219,11 @@ class FingerprintSettings:
     def has_short(self) -> bool:
         """Whether a text can be short or exact."""
         return self.article_size != 0 or self.exact_size > 0
+
+    @property
+    def drops_quotes(self) -> bool:
+        """Whether what others wrote is dropped of every text, so that HTML keeps the tags of block quotations."""
+        return (self.long.normalisation.quotes, self.short.normalisation.quotes) == ("drop", "drop")
 
     @property
     def field_weights(self) -> tuple[int, ...]:

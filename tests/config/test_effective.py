@@ -114,8 +114,8 @@ def test_what_an_entry_depends_on_is_in_the_scheme(section: str, keys: dict[str,
 
 
 def test_every_step_of_the_normalisation_is_a_key() -> None:
-    """But folding, how words are cut, and what pairs of characters weigh: the profile's own."""
-    assert {*NORMALISATION, "fold"} == {field.name for field in fields(Normalisation)}
+    """But folding and quotes, how words are cut, and what pairs of characters weigh: the profile's own."""
+    assert {*NORMALISATION, "fold", "quotes"} == {field.name for field in fields(Normalisation)}
     assert set(PROFILE_FEATURES) == {field.name for field in fields(Features)} - {"words", "gram_weights"}
 
 

@@ -86,6 +86,12 @@ _SUBTITLES = (
     "0:01.5,", "0:00:01-->",
     "<ruby><rt>a<",
 )  # fmt: skip
+_QUOTES = (
+    "> ", "> a\n", ">>> a\n", "a\n> ", "a wrote:\n> b\n", "10:12 a@b:\n", "10:12\na@b:\n\n> ", "[quote", "[quote]",
+    "[quote=", "[quote]a[/quote]", "[/quote]", "<blockquote>", "</blockquote>", "<blockquote>a</blockquote>", "//@a:",
+    "//@", "||@a", "RT @a:", "From: a\n", "To: a\nFrom: b\n", "---a---\n", "---\n", "\u5f15\u7528\uff1a\n",
+    "\u5f15\u7528\uff1aa\nb\n\n", "quote: a:\n", "\n" + " " * 99 + ":", "\uff1a", "a:\n", "\n\n", "\u3000\n", "**",
+)  # fmt: skip
 _WORDS = (
     "\u4f60\u597d", "\u4e00\u3002", "\u7e41\u9ad4", "\u4e7e", "\u8457", "\u8457\u540d", "\u53f0\u7063", "a\n",
     "\u3002\n", "a.\n", ". ", "a. ", "!?", "a\u2028", "\u0085", "the ", "The Quick ", "aB",
@@ -94,7 +100,7 @@ _WORDS = (
 TEXTS: dict[str, Family] = {
     **{
         repr(piece): repeated(piece)
-        for piece in (*_CHARACTERS, *_ADDRESSES, *_MARKUP, *_SUBTITLES, *_SPAM, *_UNICODE, *_WORDS)
+        for piece in (*_CHARACTERS, *_ADDRESSES, *_MARKUP, *_SUBTITLES, *_QUOTES, *_SPAM, *_UNICODE, *_WORDS)
     },
     # A text with such a character is converted beside the compiled steps; one with half a surrogate is left to the
     # definition.
@@ -124,6 +130,8 @@ TEXTS: dict[str, Family] = {
     "any characters": mixed(span((0x20, 0xD7FF))),
     "any Arabic": mixed(span((0x621, 0x652))),
     "any signs of subtitles": mixed("0123:.,->\n []<1"),
+    "own words, then quotes": repeated("//@a:[quote]b[/quote]\n> c\n", before="渡口的老人在河边等了一天又一天\n"),
+    "any signs of quotes": mixed("> \n:@/[]a-\uff1a"),
     "cues far apart": repeated(" " * 500 + "00:01.5 --> 00:02.5"),
     "jamo": mixed(span((0x1100, 0x11FF))),
     "Thai": mixed(span((0xE01, 0xE5B))),
@@ -140,6 +148,7 @@ _TAGS = (
     "<nobr><div>", "<p><b><i></p></b>", "x<br>", "<p>x</p>", "<div><!--</div>-->", "</p>", "</", "<!---->",
     "<svg><![CDATA[", "<!doctype>",
     "<sup><a href=#a>", "<i style='display:none'>", "<a role=noteref>",
+    "<blockquote>", "<blockquote></blockquote>",
 )  # fmt: skip
 _OPEN = "<div>" * 2001
 """More than is parsed."""
@@ -208,6 +217,7 @@ STEPS = {
     "invisible": True, "tags": True, "urls": "token", "emails": "token", "users": "token", "numbers": "token",
     "emoji": "token", "join_numbers": True, "simplify": True, "unspace": True, "repeats": True, "lookalikes": True,
     "entities": True, "rejoin": True, "fold": True,
+    "quotes": "drop",
 }  # fmt: skip
 """Every step of the normalisation, switched on."""
 _ARTICLE, _CLASSIC = PROFILES["article"].settings, PROFILES["simhash"].settings

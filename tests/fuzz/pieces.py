@@ -44,6 +44,12 @@ SUBTITLES = (
     "\n0:00:04.148,0:00:08.296\n", "\n00:00:04 --> 00:00:08\n", "Dialogue: 0,0:00:04.14,0:00:08.29,", "D,,0,0,0,,",
     "{\\i1}", "\\N", "[Script Info]\n", "\r\r\n",
 )  # fmt: skip
+QUOTES = (
+    "> ", "\n> 好的", "\n>>> ", "\n> > ", "\n>_<", "\nOn 10:12 Ann <a@b.cn> wrote:\n", "在 10:12，a@b.cn 写道：\n",
+    "[quote]", "[quote=a]", "[/QUOTE]", "<blockquote a>", "</blockquote>", "//@张三:", "||@a：", " RT @b: ",
+    "\nFrom: a",     "\nSent: b", "\nTo: c", "\n发件人：a", "\n主题: b", "\n-----Original Message-----\n", "\n____\n",
+    "\n引用 @a 的发言\n", "\nQuote: b:\n",
+)  # fmt: skip
 SPAM = (
     "w.e.i.x.i.n", "微 信 号", "微★信★号", "加-V-信", "a b c", "a...b...c", "哈哈哈哈哈哈", "!!!!!!", "aaaa",
     "ooooo", "。。。。", "аpp", "сhannel", "fоr", "ΑΒΓabc", "ⓐⓑⓒ", "🅰🅱", "🇦🇧🇨", "ｆｒｅｅ", "𝓯𝓻𝓮𝓮", "ﬁne", "ſtop",
@@ -86,6 +92,6 @@ ALPHABETS = (
 )  # fmt: skip
 POOLS = (
     *(tuple(one) for one in (WHITE, INVISIBLE, SIGNS, MARKS)),
-    *(EMOJI, HALVES, ADDRESSES, MARKUP, NUMBERS, SUBTITLES, SPAM, SCRIPTS, SEGMENTER, TRADITIONAL),
+    *(EMOJI, HALVES, ADDRESSES, MARKUP, NUMBERS, SUBTITLES, QUOTES, SPAM, SCRIPTS, SEGMENTER, TRADITIONAL),
 )
 """Pieces of one kind, for each kind."""

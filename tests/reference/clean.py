@@ -24,6 +24,7 @@ from stream_dedup.core.scheme import Normalisation, Treat
 from tests.reference import spam
 from tests.reference.folding import fold
 from tests.reference.markup import BLOCKS
+from tests.reference.quotes import drop_quotes
 from tests.reference.simplify import simplifiable, simplify
 from tests.reference.subtitles import drop_cues
 from tests.reference.unicode14 import unassigned_ranges
@@ -143,6 +144,8 @@ def before_nfkc(text: str, steps: Normalisation) -> str:
     has = traits(text)
     if steps.invisible:
         text = drop_invisible(text, has)
+    if steps.quotes == "drop":
+        text = drop_quotes(text)
     if steps.tags:
         text = drop_tags(text)
     text = _without_addresses(text, steps, has)

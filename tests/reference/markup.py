@@ -92,8 +92,11 @@ _LONG_REFERENCE = re.compile("&#[0-9]{1000,};?")
 """A number beyond every code point, and too long for Python to read."""
 
 
-def text_of(html: str) -> str:
-    """Return the text of a page or of a fragment; each block is on its own line."""
+def text_of(html: str, *, marks_quotes: bool = False) -> str:
+    """Return the text of a page or of a fragment; each block is on its own line.
+
+    ``marks_quotes``: block quotations keep their tags.
+    """
     if "<" not in html and "&" not in html:
         return html
     html = join_halves(html)
@@ -109,8 +112,9 @@ def text_of(html: str) -> str:
     for one in reversed([one for one in body.css(f"{_UNSEEN},{_PERHAPS_UNSEEN}") if one.mem_id in unseen]):
         one.decompose()
     for block in body.css(",".join(BLOCKS)):
-        block.insert_before("\n")
-        block.insert_after("\n")
+        is_marked = marks_quotes and block.tag == "blockquote"
+        block.insert_before("\n<blockquote>\n" if is_marked else "\n")
+        block.insert_after("\n</blockquote>\n" if is_marked else "\n")
     return str(body.text())
 
 

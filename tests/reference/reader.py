@@ -41,6 +41,7 @@ from tests.reference.features import count_words, cut_unspaced, grams_of, segmen
 from tests.reference.form import MOST_LETTERS
 from tests.reference.mixing import WHOLE, mixing_end, share_of_short
 from tests.reference.normalise import HAN_FIRST, HAN_LAST, Runs, normalise, split_normalised
+from tests.reference.quotes import drop_quotes
 
 LEAST_LETTERS = 4
 """Least letters of a short text: of three, one changed is a large part of the text."""
@@ -119,7 +120,11 @@ class Reader:
         """Return each field as plain text."""
         if not self._any_html:
             return list(texts)
-        return [markup.text_of(one) if html else one for one, html in zip(texts, self._settings.html, strict=True)]
+        marks = self._settings.drops_quotes
+        return [
+            markup.text_of(one, marks_quotes=marks) if html else one
+            for one, html in zip(texts, self._settings.html, strict=True)
+        ]
 
     def compared(self, texts: Sequence[str], status: Status) -> str:
         """Return the normalised text; of short text only what counts, separated by spaces."""
@@ -144,7 +149,8 @@ class Reader:
         treatment, weights = self._settings.long, self._settings.field_weights
         counts = _weighted((self._count(one, treatment) for one in runs), weights)
         if self._settings.key_sentences:
-            key = (words_in(key_text(field), treatment) for field in fields)
+            quoteless = (without_quotes(field, treatment.normalisation) for field in fields)
+            key = (words_in(key_text(field), treatment) for field in quoteless)
             more = [weight * self._settings.key_sentences for weight in weights]
             counts.update(_weighted((self._count(one, treatment) for one in key), more))
         if not counts:
@@ -208,6 +214,13 @@ def normalise_by(one: str, steps: Normalisation) -> str:
     """Normalise a text with these steps except that of numbers. This is the definition."""
     normalised = normalise(clean.before_nfkc(one, steps))
     return clean.after_nfkc(normalised, steps) if clean.changes_after_nfkc(steps) else normalised
+
+
+def without_quotes(field: str, steps: Normalisation) -> str:
+    """Return a field without what others wrote, from which key sentences are taken."""
+    if steps.quotes == "keep":
+        return field
+    return drop_quotes(clean.undo_entities(field) if steps.entities else field)
 
 
 def words_in(one: str, treatment: Treatment) -> Runs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.quality.cells import lengths, rows, templates
+from benchmarks.quality.cells import lengths, quotes, rows, templates
 from benchmarks.quality.cells.model import Cell
 
 
@@ -12,4 +12,5 @@ def every() -> Iterator[Cell]:
     """Every cell of the sweep."""
     yield from rows.rows()
     yield from templates.cells()
+    yield from quotes.cells()
     yield from lengths.cells()

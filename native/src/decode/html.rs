@@ -21,14 +21,17 @@ use memchr::memchr2;
 use crate::text::halves;
 
 /// The text of a page or of a fragment; each block is on its own line.
+///
+/// `marks_quotes`: block quotations keep their tags, by which the step of quotes finds them.
 #[must_use]
-pub fn text_of(html: &[u8]) -> Cow<'_, [u8]> {
+pub fn text_of(html: &[u8], marks_quotes: bool) -> Cow<'_, [u8]> {
     #[cfg(test)]
     crate::panics::planted::reached("html", html);
     if memchr2(b'<', b'&', html).is_none() {
         return Cow::Borrowed(html);
     }
     let html = halves::join(html);
-    let text = nesting::parsable(&html).map_or_else(|| stripped::text_of(&html), tree::text_of);
+    let text =
+        nesting::parsable(&html).map_or_else(|| stripped::text_of(&html), |page| tree::text_of(page, marks_quotes));
     Cow::Owned(text.into_bytes())
 }

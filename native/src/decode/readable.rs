@@ -30,7 +30,7 @@ pub struct Markup {
 #[must_use]
 pub fn readable(text: &[u8], markup: Markup) -> Cow<'_, [u8]> {
     let Markup { is_html, entities, tags } = markup;
-    let parsed = if is_html { html::text_of(text) } else { Cow::Borrowed(text) };
+    let parsed = if is_html { html::text_of(text, false) } else { Cow::Borrowed(text) };
     let mut room = Room::default();
     let bare = clean::without_markup(Text::of(&parsed), entities, tags, true, &mut room).bytes();
     if bare == text { Cow::Borrowed(text) } else { Cow::Owned(tidied(bare)) }

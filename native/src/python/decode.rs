@@ -304,8 +304,9 @@ pub fn said<'py>(py: Python<'py>, reason: Reason, format: Option<&decode::Format
 }
 
 #[pyfunction]
-pub fn text_of_html(html: Bound<'_, PyString>) -> PyResult<Bound<'_, PyString>> {
-    without(html, html::text_of)
+#[pyo3(signature = (html, *, marks_quotes=false))]
+pub fn text_of_html(html: Bound<'_, PyString>, marks_quotes: bool) -> PyResult<Bound<'_, PyString>> {
+    without(html, |html| html::text_of(html, marks_quotes))
 }
 
 #[pyfunction]

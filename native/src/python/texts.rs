@@ -191,6 +191,7 @@ fn treatment_of(given: &Bound<'_, PyAny>) -> PyResult<Treatment> {
     Ok(Treatment {
         normalisation: Normalisation {
             invisible: is_taken("invisible")?,
+            quotes: one_of(normalisation, "quotes", [("keep", false), ("drop", true)])?,
             tags: is_taken("tags")?,
             entities: is_taken("entities")?,
             urls: treat("urls")?,

@@ -13,6 +13,7 @@ use super::entities;
 use super::folding::fold;
 use super::halves::{self, Text};
 use super::numbers;
+use super::quotes;
 use super::simplify::simplify;
 use super::spacing;
 use super::spam;
@@ -64,6 +65,9 @@ pub fn before_nfkc<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room
     let mut has = Traits::of(draft.text());
     if steps.invisible && (has.has_invisible() || has.has_pictures()) {
         draft.take(spacing::drop_invisible);
+    }
+    if steps.quotes {
+        draft.take(quotes::drop);
     }
     if steps.tags {
         tags::drop_all(&mut draft, false);
@@ -142,6 +146,17 @@ pub fn without_markup<'a>(
     if tags {
         tags::drop_all(&mut draft, keeps_lines);
     }
+    draft.done()
+}
+
+/// Returns a text without what others wrote.
+#[must_use]
+pub fn without_quotes<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room) -> Text<'a> {
+    let mut draft = Draft::of(text, room);
+    if steps.entities {
+        undo_entities(&mut draft);
+    }
+    draft.take(quotes::drop);
     draft.done()
 }
 

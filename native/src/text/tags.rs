@@ -156,7 +156,7 @@ fn drop_tags(edit: &mut Edit, keeps_lines: bool) {
 }
 
 /// Returns the end of a tag that begins here.
-fn tag_end(text: &[u8], start: usize) -> Option<usize> {
+pub(super) fn tag_end(text: &[u8], start: usize) -> Option<usize> {
     let name = start + if text.get(start + 1) == Some(&b'/') { 2 } else { 1 };
     let (_, letter) = points::letter(text, name)?;
     let behind = &text[name + letter..];
@@ -184,7 +184,7 @@ fn reading_end(text: &[u8], start: usize) -> usize {
 }
 
 /// Returns the name of a tag in lower case; nothing of a comment.
-fn name_of(tag: &[u8]) -> String {
+pub(super) fn name_of(tag: &[u8]) -> String {
     let mut at = if tag.get(1) == Some(&b'/') { 2 } else { 1 };
     let mut name = String::new();
     while let Some((point, bytes)) = points::at(tag, at) {

@@ -92,7 +92,8 @@ class SchemeReader:
         if not self._any_html:
             return fields
         return [
-            _native.text_of_html(one) if html else one for one, html in zip(fields, self.settings.html, strict=True)
+            _native.text_of_html(one, marks_quotes=self.settings.drops_quotes) if html else one
+            for one, html in zip(fields, self.settings.html, strict=True)
         ]
 
     def check_fields(self, count: int) -> None:

@@ -52,6 +52,7 @@ STEPS = st.sampled_from([LONG, SHORT, ALL]) | st.builds(
     Normalisation,
     **{name: st.booleans() for name in ("invisible", "tags", "entities", "fold", "join_numbers", "rejoin", "simplify")},
     **{name: st.booleans() for name in ("unspace", "lookalikes", "repeats")},
+    quotes=st.sampled_from(["keep", "drop"]),
     **dict.fromkeys(("urls", "emails", "users", "emoji", "numbers"), TREATS),
 )
 # Of everything that a step looks for, whole, begun and nearly.
@@ -424,6 +425,18 @@ HOSTILE = (
     "<a",
     "](",
 )
+QUOTES = (
+    "[quote]a[/quote]\n",
+    "//@a:[quote]a[/quote]",
+    "a wrote:\n> b\n",
+    "10:12\na@b:\n",
+    ">",
+    "> ",
+    "From: a\n",
+    "引用：\n",
+    "<blockquote>",
+    "<blockquote></blockquote>",
+)
 MORE_HOSTILE = (
     "](a ",
     "&",
@@ -444,7 +457,7 @@ MORE_HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("piece", [*HOSTILE, *MORE_HOSTILE])
+@pytest.mark.parametrize("piece", [*HOSTILE, *QUOTES, *MORE_HOSTILE])
 def test_no_text_takes_quadratic_time(piece: str) -> None:
     """A megabyte of anything that a step begins with takes a second at most."""
     every = replace(SHORT, entities=True, tags=True, rejoin=True, numbers="token")

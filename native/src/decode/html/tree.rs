@@ -27,10 +27,10 @@ const UNSEEN: [&str; 18] = [
 const NOTE_ROLES: [&str; 3] = ["doc-noteref", "doc-backlink", "noteref"];
 const NOTE_CLASSES: [&str; 4] = ["reference", "footnote", "footnote-ref", "noteref"];
 
-/// The text of a page; each block is on its own line.
-pub fn text_of(html: &str) -> String {
+/// The text of a page; each block is on its own line. `marks_quotes`: block quotations keep their tags.
+pub fn text_of(html: &str, marks_quotes: bool) -> String {
     let page = parsed(html);
-    page.body.map_or_else(String::new, |body| page.nodes.text(body))
+    page.body.map_or_else(String::new, |body| page.nodes.text(body, marks_quotes))
 }
 
 fn parsed(html: &str) -> Page {
@@ -49,6 +49,8 @@ enum Display {
     Jump,
     /// On lines of its own.
     Block,
+    /// So, and written by others.
+    Quote,
     /// Neither it nor what it holds.
     Unseen,
 }
@@ -162,7 +164,7 @@ impl Nodes {
     }
 
     /// The text of what a node holds.
-    fn text(&self, root: Number) -> String {
+    fn text(&self, root: Number, marks_quotes: bool) -> String {
         let mut text = String::new();
         let mut at = root;
         loop {
@@ -174,12 +176,16 @@ impl Nodes {
                 Content::Element(_) if self.marks_note(node) => {}
                 Content::Element(display) => {
                     inner = node.first;
-                    text.push_str(if *display == Display::Block { "\n" } else { "" });
+                    text.push_str(match display {
+                        Display::Quote if marks_quotes => "\n<blockquote>\n",
+                        Display::Block | Display::Quote => "\n",
+                        _ => "",
+                    });
                 }
             }
             match inner {
                 Some(first) => at = first,
-                None => match self.leave(at, root, &mut text) {
+                None => match self.leave(at, root, marks_quotes, &mut text) {
                     Some(next) => at = next,
                     None => return text,
                 },
@@ -198,12 +204,14 @@ impl Nodes {
     }
 
     /// End a node and those that end with it; return the next one within the root.
-    fn leave(&self, mut at: Number, root: Number, text: &mut String) -> Option<Number> {
+    fn leave(&self, mut at: Number, root: Number, marks_quotes: bool, text: &mut String) -> Option<Number> {
         loop {
             let node = &self.0[at];
-            if matches!(node.content, Content::Element(Display::Block)) {
-                text.push('\n');
-            }
+            text.push_str(match node.content {
+                Content::Element(Display::Quote) if marks_quotes => "\n</blockquote>\n",
+                Content::Element(Display::Block | Display::Quote) => "\n",
+                _ => "",
+            });
             if at == root {
                 return None;
             }
@@ -317,8 +325,8 @@ impl TreeSink for Tree {
 fn display_of(name: &str, attributes: &[Attribute]) -> Display {
     static DISPLAYS: LazyLock<HashMap<&str, Display>> = LazyLock::new(|| {
         let blocks = BLOCKS.iter().map(|&name| (name, Display::Block));
-        let raised = [("sup", Display::Raised)];
-        blocks.chain(UNSEEN.iter().map(|&name| (name, Display::Unseen))).chain(raised).collect()
+        let others = [("sup", Display::Raised), ("blockquote", Display::Quote)];
+        blocks.chain(UNSEEN.iter().map(|&name| (name, Display::Unseen))).chain(others).collect()
     });
     let is_unseen = is_hidden(attributes) || attributes.iter().any(|attribute| hides(name, attribute));
     if is_unseen {
@@ -379,7 +387,11 @@ fn is_space(character: char) -> bool {
 
 #[cfg(test)]
 pub mod tests {
-    use super::{Content, parsed, text_of};
+    use super::{Content, parsed};
+
+    fn text_of(html: &str) -> String {
+        super::text_of(html, false)
+    }
 
     /// Depth of the deepest node, and the number of nodes in the tree, that the parser makes of a page.
     pub fn size_of(html: &str) -> (usize, usize) {
@@ -414,6 +426,14 @@ pub mod tests {
         assert_eq!(text_of("<p>a<b>b</b>c<br>d</p>e<td>f"), "\nabc\n\nd\nef");
         assert_eq!(text_of("a<div hidden><p>b</div><!--c--><script>d</script>e"), "ae");
         assert_eq!(text_of("<body HIDDEN><p>a"), "");
+    }
+
+    #[test]
+    fn quotations_keep_their_tags_where_quotes_are_marked() {
+        let html = "a<blockquote class=x>b<BLOCKQUOTE><p>c</blockquote>d<blockquote hidden>e";
+        let expected = "a\n<blockquote>\nb\n<blockquote>\n\nc\n\n</blockquote>\nd\n</blockquote>\n";
+        assert_eq!(super::text_of(html, true), expected);
+        assert_eq!(text_of(html), "a\nb\n\nc\n\nd\n");
     }
 
     #[test]
