@@ -111,7 +111,9 @@ def _without_marks(word: re.Match[str]) -> str:
     if not marks.search(word[0]):
         return word[0]
     few = marks.sub(lambda run: run[0][:MAX_MARKS], word[0])
-    composed = unicodedata.normalize("NFKC", few)
+    # Signs wait for NFKC: a comma between digits must stay the full-width one until numbers are joined.
+    parts = (unicodedata.normalize("NFKD", one) if one.isalnum() else one for one in few)
+    composed = unicodedata.normalize("NFC", "".join(parts))
     left = {mark for run in marks.findall(composed) for mark in run if ord(mark) not in table()}
     return marks.sub("", unicodedata.normalize("NFD", composed) if len(left) >= MOST_LEFT else composed)
 

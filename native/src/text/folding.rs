@@ -12,6 +12,7 @@
 use std::ops::Range;
 
 use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::decompose_compatible;
 
 use super::characters::Class;
 use super::edit::{Draft, Edit};
@@ -99,7 +100,16 @@ fn without_marks(word: &str) -> String {
         marks = if is_mark(one) { marks + 1 } else { 0 };
         marks <= MAX_MARKS
     });
-    let mut composed: String = capped.nfkc().collect();
+    // Signs wait for NFKC: a comma between digits must stay the full-width one until numbers are joined.
+    let mut parts = String::new();
+    for one in capped {
+        if Class::of(one).is_alphanumeric() {
+            decompose_compatible(one, |part| parts.push(part));
+        } else {
+            parts.push(one);
+        }
+    }
+    let mut composed: String = parts.nfc().collect();
     let mut left = Vec::new();
     for mark in composed.chars().filter(is_mark) {
         // Strokes say nothing of other marks.

@@ -87,6 +87,7 @@ def test_what_is_struck_through_or_underlined_is_what_is_not(text: str, mark: st
         ("ﬡשׁﬢ", "אשד"),
         ("אידיש װ ױ ײ", "אידיש וו וי יי"),
         ("țară și", "ţară şi", "t\u0326ară s\u0327i"),
+        ("第5，6号 10：30", "第5\u0336，6\u0336号 10：30\u0332"),
         ("İstanbul", "istanbul", "Istanbul"),
         ("сімʼя", "сім'я"),
         ("Gogolʹ Qurʾān Ꞌo ꞌo", "Gogol' Qur'ān 'o 'o"),
