@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use memchr::memmem::{self, Finder};
-use memchr::{memchr, memchr_iter, memchr2_iter, memchr3_iter, memrchr};
+use memchr::{memchr, memchr_iter, memchr2_iter, memchr3, memchr3_iter, memrchr};
 
 use super::characters::Class;
 use super::edit::Edit;
@@ -44,6 +44,8 @@ const QUOTE: &[u8] = b"quote";
 const HEADER: usize = 32;
 /// A line before the headers of a mail begins and ends with these.
 const DASHES: [&[u8]; 2] = [b"---", b"____"];
+
+const WIDE_COLON: &[u8] = "：".as_bytes();
 
 /// Who wrote it: `On Tuesday NAME wrote:`.
 const WROTE: [&str; 25] = [
@@ -209,6 +211,9 @@ const HEADERS_OF_BLOCK: u32 = 3;
 /// Drops what others wrote, unless next to nothing remains.
 pub fn drop(edit: &mut Edit) {
     let text = edit.text;
+    if memchr3(b'[', b'<', b'@', text).is_none() && !may_have_lines(text) {
+        return;
+    }
     let Passages { brackets: mut quotes, blocks: mut loose, mut tags } = Passages::of(text);
     let mut known = together(&quotes, &loose);
     let mut tail = None;
@@ -390,17 +395,22 @@ fn passed_on(text: &[u8], quotes: &[Range<usize>]) -> Option<usize> {
 /// It must have a line that begins with `>`, with the sender of a mail or as the heading of a post, or that ends in a
 /// colon and has an @.
 fn may_have_lines(text: &[u8]) -> bool {
-    static COLON: LazyLock<Finder> = LazyLock::new(|| Finder::new("："));
+    static COLON: LazyLock<Finder> = LazyLock::new(|| Finder::new(WIDE_COLON));
     let first = Beginning { seen: 0, at: over_white(text) };
     if memchr(b'\n', text).is_none() {
-        return text.get(first.at) == Some(&b'>') || beginning_of(&text[first.at..]) == Some(POST);
+        return begins_quote(&text[first.at..]);
     }
     let (mut line, mut of_colon) = (first, first);
-    memchr3_iter(b'>', b'@', b':', text).any(|at| match (text[at], line.of(text, at)) {
-        (b'>', begin) => begin == at,
-        (b':', begin) => is_named(text, begin, at, 1),
-        (_, begin) => beginning_of(&text[begin..]) == Some(POST),
-    }) || COLON.find_iter(text).any(|at| is_named(text, of_colon.of(text, at), at, "：".len()))
+    memchr3_iter(b'>', b'@', b':', text).any(|at| match text[at] {
+        // An address: the header of no sender ends so.
+        b':' if text[at..].starts_with(b"://") && matches!(text[..at].last(), Some(b'p' | b's')) => false,
+        b':' => is_named(text, line.of(text, at), at, 1),
+        _ => begins_quote(&text[line.of(text, at)..]),
+    }) || COLON.find_iter(text).any(|at| is_named(text, of_colon.of(text, at), at, WIDE_COLON.len()))
+}
+
+fn begins_quote(line: &[u8]) -> bool {
+    line.first() == Some(&b'>') || beginning_of(line) == Some(POST)
 }
 
 /// Whether a line that begins here has the sender of a mail before a colon, or may be the heading of a post or quote.
@@ -513,7 +523,7 @@ impl Lines<'_> {
         }
         let begins = beginning_of(own);
         self.read_header(start, own, begins.unwrap_or_default() & !POST);
-        let ends_in_colon = own.ends_with(b":") || own.ends_with("：".as_bytes());
+        let ends_in_colon = own.ends_with(b":") || own.ends_with(WIDE_COLON);
         if begins == Some(POST) && is_post(own, ends_in_colon) {
             self.post.get_or_insert((start, false));
         } else if ends_in_colon && matches!(begins, None | Some(POST)) && is_at_most(own, HEADING) {
@@ -627,7 +637,7 @@ fn ends_beginning(behind: &[u8], beginning: u8, first: u8) -> bool {
 }
 
 fn starts_with_colon(text: &[u8]) -> bool {
-    text.starts_with(b":") || text.starts_with("：".as_bytes())
+    text.starts_with(b":") || text.starts_with(WIDE_COLON)
 }
 
 /// Asterisks that a line begins with, at most two: bold letters as Markdown has them.

@@ -235,7 +235,7 @@ def test_what_remains_is_what_the_definition_says(text: str) -> None:
     "alphabet",
     [
         ("> a", "\n", ">>> b", OWN, "> 5", "a wrote:", ">_<"),
-        ("From: a", "\n", "To: b", "Date: c", "---a---", OWN, "10:12 a@b:"),
+        ("From: a", "\nFrom://a\n", "\n", "To: b", "Date: c", "---a---", OWN, "10:12 a@b:"),
         ("[quote]", "[/quote]", "<blockquote>", "</blockquote>", OWN, "\n> a\n"),
         ("//@a:", "引用：", "\n", OWN, "[quote]", "[/quote]", "RT @b:"),
     ],
