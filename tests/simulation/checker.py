@@ -6,6 +6,7 @@
   trimmed: a trim never changes a verdict. (After a change of rules that makes the window longer it does: what was
   trimmed before is gone.)
 * No article is logged twice, not even after a trim has forgotten it.
+* What was rejected for its schema an operator has rejected.
 * The outputs of one source partition are in source order, in each partition of an output topic.
 """
 
@@ -19,6 +20,7 @@ from stream_dedup.audit.reference import PlainLog, plain_log
 from stream_dedup.core.entry import LogRecord, Trim
 from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.core.model import Coordinates, Judgement, SourceOffset, Verdict
+from stream_dedup.core.reasons import UNKNOWN_SCHEMA, code_of
 from stream_dedup.core.rules import Rules
 from tests.memory.broker import Topic
 from tests.memory.partition import PartitionLog, StoredRecord
@@ -26,6 +28,7 @@ from tests.simulation.fake_threads import is_delete
 from tests.simulation.operator import whole_log
 from tests.simulation.world import OUTPUTS, SimulatedWorld
 
+UNKNOWN_SCHEMA_CODE = code_of(UNKNOWN_SCHEMA.format(id=1))
 SHOWN = 5
 """Faults of one schedule that are described."""
 
@@ -88,6 +91,8 @@ def _judged(world: SimulatedWorld, outputs: list[tuple[StoredRecord, Stamp]]) ->
         if not indices:
             yield f"{stamp.coordinates} left, and is not in the log"
             continue
+        if code_of(stamp.reason or "") == UNKNOWN_SCHEMA_CODE and stamp.coordinates not in world.rejected:
+            yield f"{stamp.coordinates} was rejected for its schema, and by nobody"
         difference = _difference(truth, indices[0], judgements[indices[0]], record, stamp)
         if difference:
             yield f"{stamp.coordinates}: {difference}"

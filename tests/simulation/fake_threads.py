@@ -5,8 +5,8 @@ The value of an article is text:
     story.variant.serial    for example ``7.1.42``
 
 Articles of one story are near: their signatures differ in as many bits as their variants. Those of different stories
-are far. The serial number makes each value another one. A value that begins with ``!`` cannot be read, and a record
-without one is a delete where there are deletes.
+are far. The serial number makes each value another one. The id of a schema may stand before it (``registry``). A value
+that begins with ``!`` cannot be read, and a record without one is a delete where there are deletes.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from stream_dedup.core.fingerprint.entry_maker import checksum
 from stream_dedup.core.model import SIGNATURE_BYTES, Status, Widths
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.ports import SourceRecord
+from tests.simulation.registry import article_of
 
 UNREADABLE = "not readable"
 """The reason of every rejected record."""
@@ -42,9 +43,10 @@ def is_delete(key: bytes | None, value: bytes | None) -> bool:
 def columns_of(records: Sequence[RawRecord], widths: Widths, *, deletes: bool = False) -> Columns:
     """Return the entries of these records."""
     deleted = [deletes and is_delete(record.key, record.value) for record in records]
-    readable = [record.value is not None and not record.value.startswith(b"!") for record in records]
+    values = [article_of(record.value) for record in records]
+    readable = [value is not None and not value.startswith(b"!") for value in values]
     empty = bytes(SIGNATURE_BYTES)
-    signatures = [_signature(record.value) if good else empty for record, good in zip(records, readable, strict=True)]
+    signatures = [_signature(value) if good else empty for value, good in zip(values, readable, strict=True)]
     margins = np.zeros((len(records), widths.margin_bytes), np.uint8)
     margins[readable] = 0xFF
     return Columns.of(
@@ -56,7 +58,7 @@ def columns_of(records: Sequence[RawRecord], widths: Widths, *, deletes: bool = 
         groups=np.zeros(len(records), np.uint64),
         signatures=np.frombuffer(b"".join(signatures), np.uint8).reshape(len(records), -1),
         margins=margins,
-        sketches=np.array([_sketch(record.value, widths.sketch_bytes) for record in records]),
+        sketches=np.array([_sketch(value, widths.sketch_bytes) for value in values]),
         ids=[(record.key or record.fallback_id.encode()).decode() for record in records],
         reasons=["" if good or gone else UNREADABLE for good, gone in zip(readable, deleted, strict=True)],
     )

@@ -14,7 +14,7 @@ from stream_dedup.worker.steps import Step, TrimStep
 from tests.memory.partition import Message
 from tests.simulation.fake_threads import value_of
 from tests.simulation.memory_store import MemoryStore
-from tests.simulation.operator import apply_rules, seed, withdraw
+from tests.simulation.operator import apply_rules, reject, seed, withdraw
 from tests.simulation.plan import IDS, Event, Kind
 from tests.simulation.world import GROUP, OUTPUTS, RESTART_S, Mended, SimulatedWorld, Slot
 
@@ -294,6 +294,18 @@ def _new_topic(world: SimulatedWorld, event: Event) -> None:
     rewrite(world, number, 1 + event.choice)
 
 
+def _reject(world: SimulatedWorld, event: Event) -> None:
+    """Reject what is held in a partition."""
+    topic = world.cluster.topics.get(world.inputs[event.target % len(world.inputs)])
+    if topic is not None:
+        reject(world, topic.partitions[event.choice % len(topic.partitions)], event.amount / 20)
+
+
+def _registry_away(world: SimulatedWorld, event: Event) -> None:
+    if world.registry is not None:
+        world.registry.away_until = world.scheduler.now() + event.amount
+
+
 EFFECTS: dict[Kind, Callable[[SimulatedWorld, Event], None]] = {
     Kind.CRASH: _crash,
     Kind.CRASH_AT_STEP: _crash_at_step,
@@ -317,4 +329,6 @@ EFFECTS: dict[Kind, Callable[[SimulatedWorld, Event], None]] = {
     Kind.WITHDRAW: _withdraw,
     Kind.DELETE: _delete,
     Kind.NEW_TOPIC: _new_topic,
+    Kind.REJECT: _reject,
+    Kind.REGISTRY_AWAY: _registry_away,
 }

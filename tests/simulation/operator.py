@@ -1,4 +1,4 @@
-"""What an operator does: ``stream-dedup rules apply``, ``seed`` and ``withdraw``, as their effects on the log."""
+"""What an operator does: ``rules apply``, ``seed``, ``withdraw`` and ``reject``, as their effects on the log."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ import numpy as np
 import xxhash
 
 from stream_dedup.core.entry import Batch, LogRecord, Withdrawal, encode, make_batch
-from stream_dedup.core.model import LogOffset, LogPosition, Widths, log_position
+from stream_dedup.core.fingerprint.entry_maker import rejected_columns
+from stream_dedup.core.model import Coordinates, LogOffset, LogPosition, SourceOffset, Widths, log_position
+from stream_dedup.core.reasons import UNKNOWN_SCHEMA
 from stream_dedup.core.rules import Rules
-from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.core.text.decode import InputFormat, RawRecord
+from stream_dedup.registry.values import schema_id_of
 from stream_dedup.seed.logged import LoggedArticles
 from tests.memory.log import payload_of
 from tests.memory.partition import Message, PartitionLog
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 ARCHIVE_LINES = 12
 """Articles of each archive."""
+REJECT_S = 1.0
+"""Virtual seconds between two looks whether something is held at the end of a schedule."""
 
 
 def whole_log(log: PartitionLog) -> list[LogRecord]:
@@ -66,6 +71,49 @@ def withdraw(world: SimulatedWorld, rng: Random) -> None:
     if positions:
         chosen: list[LogPosition] = rng.sample(positions, min(len(positions), rng.randint(1, 5)))
         world.cluster.append(world.log, Message(None, encode(Withdrawal(tuple(sorted(chosen))))))
+
+
+def reject(world: SimulatedWorld, log: PartitionLog, delay_s: float) -> None:
+    """Reject the record that comes next in an input partition, if the registry says that it does not know its schema.
+
+    The log is read, the registry is asked, and the entry is appended after ``delay_s``.
+    """
+    registry, in_force, committed = world.registry, rules_in_force(world), world.committed(log)
+    if registry is None or in_force is None or committed is None or not registry.answers():
+        return
+    for record in log.read(max(log.start, committed.offset), 1)[0]:
+        schema_id = schema_id_of(record.value)
+        topic_id = world.cluster.topics[log.name.topic].id
+        at = Coordinates(topic_id, log.name.number, SourceOffset(record.offset))
+        if schema_id is None or registry.knows(schema_id) or _is_logged(world, at):
+            continue
+        raw = RawRecord(record.key, record.value, f"{log.name}-{record.offset}")
+        reason = UNKNOWN_SCHEMA.format(id=schema_id)
+        columns = rejected_columns(raw, InputFormat(), reason, in_force.scheme.widths)
+        read_to = LogOffset(world.log.end)
+        batch = make_batch(columns, topic_id, log.name.topic, at.partition, [at.offset], read_to=read_to)
+        world.rejected.add(at)
+        world.note(f"{log.name}-{record.offset} is rejected")
+        world.later(delay_s, partial(_append, world, batch))
+
+
+def reject_until_quiet(world: SimulatedWorld) -> None:
+    """Reject what is held, again and again, as long as articles are owed."""
+    if world.registry is None:
+        return
+    for name in world.inputs:
+        for log in world.cluster.topics[name].partitions:
+            reject(world, log, 0.0)
+    world.later(REJECT_S, partial(reject_until_quiet, world))
+
+
+def _is_logged(world: SimulatedWorld, at: Coordinates) -> bool:
+    return any(
+        isinstance(record.payload, Batch)
+        and record.payload.source == (at.topic_id, at.partition)
+        and at.offset in record.payload.offsets
+        for record in whole_log(world.log)
+    )
 
 
 def seed(world: SimulatedWorld, archive: int, rng: Random, length_s: float) -> None:

@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from tests.simulation.fake_threads import value_of
+from tests.simulation.registry import framed
 
 LENGTH_S = 12.0
 """Virtual seconds in which articles are written and events happen."""
@@ -49,6 +50,8 @@ class Kind(StrEnum):
     WITHDRAW = "withdraw"
     DELETE = "delete"
     NEW_TOPIC = "new-topic"
+    REJECT = "reject"
+    REGISTRY_AWAY = "registry-away"
 
 
 USUAL = {
@@ -146,6 +149,12 @@ PATTERN_SEEDS = (7, (3,))
 """In one of every seven seeds the input topics are named by a pattern, which matches all topics, and more are made."""
 
 
+SCHEMA_SEEDS = (21, (11, 18))
+"""In two of every twenty-one seeds some records have schemas, and an operator rejects some of them."""
+SCHEMAS = (Kind.REJECT, Kind.REJECT, Kind.REGISTRY_AWAY)
+"""Of these kinds are the events that these seeds have beside their own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that happens: when, to which of the workers, nodes or topics, and how much of it."""
@@ -196,6 +205,8 @@ class Plan:
     """Whether a record without a value is a delete."""
     pattern: bool
     """Whether a pattern names the input topics."""
+    schemas: bool
+    """Whether some values begin with the id of a schema."""
     worker: dict[str, Any]
     """Keys of ``worker`` in the configuration."""
     switching: float
@@ -234,13 +245,14 @@ def plan_of(seed: int) -> Plan:
         features={"block_bits": Random(f"keys {seed}").choice((16, 16, 20, 24))},
         deletes=_is_of(seed, DELETE_SEEDS),
         pattern=_is_of(seed, PATTERN_SEEDS),
+        schemas=_is_of(seed, SCHEMA_SEEDS),
         worker={"batch_records": rng.choice((1, 3, 10)), "max_inflight_batches": rng.choice((1, 4, 32))},
         switching=rng.choice((0.05, 0.3, 1.0)),
         slow=rng.choice((0.0, 0.001, 0.01)),
         marker_s=rng.choice((0.0, 0.05, 1.0)),
         delivery_s=rng.choice((0.0, 0.05, 0.5)),
         real_store=seed % 10 == 0,
-        writes=_writes(rng, topics),
+        writes=framed(seed, _writes(rng, topics)) if _is_of(seed, SCHEMA_SEEDS) else _writes(rng, topics),
         events=_events(rng, theme, workers, len(topics)) + _more_events(seed, len(topics)),
     )
 
@@ -301,6 +313,9 @@ def _more_events(seed: int, topics: int) -> tuple[Event, ...]:
         rng = Random(f"patterns {seed}")
         kinds = (Kind.NEW_TOPIC, Kind.NEW_TOPIC, Kind.REMAKE)
         return tuple(_event(rng, rng.choice(kinds), 1, topics) for _ in range(rng.randint(1, 4)))
+    if _is_of(seed, SCHEMA_SEEDS):
+        rng = Random(f"rejections {seed}")
+        return tuple(_event(rng, rng.choice(SCHEMAS), 1, topics) for _ in range(rng.randint(4, 12)))
     return ()
 
 
@@ -310,6 +325,6 @@ def _is_of(seed: int, seeds: tuple[int, tuple[int, ...]]) -> bool:
 
 
 def _event(rng: Random, kind: Kind, workers: int, topics: int) -> Event:
-    many = topics if kind in {Kind.REMAKE, Kind.RETAIN_SOURCE, Kind.DELETE} else workers
+    many = topics if kind in {Kind.REMAKE, Kind.RETAIN_SOURCE, Kind.DELETE, Kind.REJECT} else workers
     amount = rng.choice((0.2, 1.0, 3.0, 10.0)) * (0.5 + rng.random())
     return Event(0.3 + rng.random() * LENGTH_S, kind, rng.randrange(many), amount, rng.randrange(1 << 16))

@@ -32,11 +32,12 @@ from stream_dedup.index.store import Store
 from stream_dedup.index.tables import Tables
 from stream_dedup.index.trims import TrimEffect, Trims
 from stream_dedup.ports import CommittedOffset, Partition, PassingError, PortError
-from stream_dedup.worker import opening, topic_watch
+from stream_dedup.worker import holding, opening, topic_watch
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState
-from stream_dedup.worker.batches import JudgedBatch
+from stream_dedup.worker.batches import JudgedBatch, PolledBatch
 from stream_dedup.worker.committer import Committer
 from stream_dedup.worker.engine import Engine
+from stream_dedup.worker.holding import HeldBatches
 from stream_dedup.worker.source import BatchSource
 from stream_dedup.worker.topic_watch import TopicWatch
 from stream_dedup.worker.trimmer import Trimmer
@@ -222,6 +223,23 @@ def _apply_unseeded(self: Applied, record: LogRecord, batch: Batch) -> None:
         return
     self._advance(record)
     self._write()
+
+
+_receive = HeldBatches.receive
+_divided = holding.divided
+
+
+def _received_past_held(self: HeldBatches, polled: Iterable[PolledBatch], now: float) -> list[PolledBatch]:
+    """Let the later batches of a partition go on where the first one is held."""
+    batches = list(polled)
+    past = [batch for batch in batches if batch.partition in self._held and self._first_lacking(batch) is None]
+    return past + _receive(self, [batch for batch in batches if batch not in past], now)
+
+
+def _divided_behind_all(batch: PolledBatch, row: int) -> tuple[PolledBatch, PolledBatch]:
+    """Commit the end of a batch with the part before the record that is held."""
+    head, rest = _divided(batch, row)
+    return replace(head, next=batch.next), rest
 
 
 # The adapter and the store.
@@ -441,6 +459,21 @@ PLANTS = (
         "deletes have outputs",
         "a delete leaves as an article does",
         _patched((Committer, "_send", _delete_sent)),
+    ),
+    Plant(
+        "unknown schema rejected",
+        "a record whose schema is not there is decoded, and rejected by nobody's will",
+        _patched((HeldBatches, "_first_lacking", _nothing)),
+    ),
+    Plant(
+        "held records passed",
+        "what comes behind a record that waits for its schema leaves before it",
+        _patched((HeldBatches, "receive", _received_past_held)),
+    ),
+    Plant(
+        "held records committed",
+        "a worker that dies while records wait for their schema loses them",
+        lambda: patch.object(holding, "divided", _divided_behind_all),
     ),
     Plant(
         "seeded articles passed over",

@@ -18,6 +18,7 @@ from tests.simulation.auditing import audit_faults
 from tests.simulation.checker import faults
 from tests.simulation.happenings import happen
 from tests.simulation.memory_store import MemoryDisk, MemoryStore
+from tests.simulation.operator import reject_until_quiet
 from tests.simulation.plan import LENGTH_S, Plan
 from tests.simulation.scheduler import StalledError
 from tests.simulation.world import SimulatedWorld, UnexpectedEndError
@@ -77,6 +78,7 @@ def _unfold(world: SimulatedWorld) -> list[str]:
         world.start(slot)
     world.run_until(LENGTH_S + 1)
     world.heal()
+    reject_until_quiet(world)
     if not world.run_until_quiet():
         return ["the workers do not become quiet", *faults(world)]
     found = faults(world) + audit_faults(world)

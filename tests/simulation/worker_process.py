@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from prometheus_client import CollectorRegistry
 
 from stream_dedup.config.effective import input_format_of, rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.columns import Columns
+from stream_dedup.core.reasons import UNKNOWN_SCHEMA
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UnavailableError
 from stream_dedup.index import LogIndex
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.ports import FingerprintLog, WorkerPorts
+from stream_dedup.registry.values import schema_id_of
 from stream_dedup.worker.fingerprinting import SourceEntryMaker
 from stream_dedup.worker.opening import open_log
 from stream_dedup.worker.steps import Step, TrimStep
@@ -32,7 +34,11 @@ from tests.simulation.fake_threads import FakeThreads, columns_of
 from tests.simulation.link import Link
 from tests.simulation.memory_store import MemoryStore
 from tests.simulation.plan import SESSION_S, TRANSACTION_S, Plan
+from tests.simulation.registry import ProcessSchemas, Registry
 from tests.simulation.scheduler import Actor, Process, Scheduler, VirtualClock
+
+if TYPE_CHECKING:
+    from stream_dedup.registry.values import Schemas
 
 FINGERPRINT_S = 0.3
 """Longest time in which records are fingerprinted."""
@@ -47,7 +53,15 @@ def metrics() -> Metrics:
 class WorkerProcess:
     """A process of one worker, from its start to its end."""
 
-    def __init__(self, name: str, plan: Plan, scheduler: Scheduler, cluster: Cluster, config: Config) -> None:
+    def __init__(
+        self,
+        name: str,
+        plan: Plan,
+        scheduler: Scheduler,
+        cluster: Cluster,
+        config: Config,
+        registry: Registry | None = None,
+    ) -> None:
         self.process = Process(name)
         self.link = Link(plan, scheduler, self.process)
         self.config = config
@@ -59,6 +73,7 @@ class WorkerProcess:
         self._scheduler = scheduler
         self._cluster = cluster
         self._clock = VirtualClock(scheduler, self.process)
+        self._schemas = None if registry is None else ProcessSchemas(registry, self._clock)
         self._index: LogIndex | None = None
         self.stop = self._clock.event()
         self.main: Actor = scheduler.spawn(self.process, name, self._run)
@@ -100,7 +115,7 @@ class WorkerProcess:
         widths = rules_of(config).scheme.widths
 
         def entries(records: Sequence[RawRecord]) -> Columns:
-            return columns_of(records, widths, deletes=self._plan.deletes)
+            return self._decoded(records, columns_of(records, widths, deletes=self._plan.deletes))
 
         make = SourceEntryMaker(entries, input_format_of(config, deletes=True), opened.record_bytes, widths)
         threads: Any = FakeThreads(self._later, self._fingerprint_s, make)
@@ -114,10 +129,23 @@ class WorkerProcess:
                 watchdog=Watchdog(self._clock, self._end_by_watchdog),
                 metrics=metrics(),
                 stop=self.stop,
+                schemas=cast("Schemas | None", self._schemas),
                 on_step=self._on_step,
             )
         )
         self.worker.run()
+
+    def _decoded(self, records: Sequence[RawRecord], columns: Columns) -> Columns:
+        """Return the entries, those rejected whose schemas the registry does not have: a worker waits for them."""
+        schemas = self._schemas
+        if schemas is None:
+            return columns
+        unread = {
+            row: UNKNOWN_SCHEMA.format(id=schema_id_of(record.value))
+            for row, record in enumerate(records)
+            if schemas.lacks_schema_of(record.value)
+        }
+        return columns.rejected(unread)
 
     def _ports(self, member: str, log: FingerprintLog) -> WorkerPorts:
         cluster, connection, group = self._cluster, self.link.connection, self.config.kafka.group

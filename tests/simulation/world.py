@@ -13,12 +13,14 @@ from typing import Any
 
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
+from stream_dedup.core.model import Coordinates
 from stream_dedup.ports import CommittedOffset, Partition, PortError
 from stream_dedup.worker.worker_id import write_worker_id
 from tests.memory.broker import Cluster, Timings, Topic
 from tests.memory.partition import Message, PartitionLog
 from tests.memory.transactions import Session
 from tests.simulation.plan import LENGTH_S, SESSION_S, TRANSACTION_S, Plan, Write
+from tests.simulation.registry import Registry
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.worker_process import WorkerProcess
 
@@ -83,6 +85,10 @@ class SimulatedWorld:
     mended: list[Mended] = field(default_factory=list)
     lost_offsets: dict[Partition, CommittedOffset] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    rejected: set[Coordinates] = field(default_factory=set)
+    """What an operator has rejected on purpose."""
+    registry: Registry | None = None
+    """Where some values have schemas."""
     is_healed: bool = False
 
     def __post_init__(self) -> None:
@@ -92,6 +98,7 @@ class SimulatedWorld:
         self.scheduler = Scheduler(rng, switching=plan.switching)
         timings = Timings(marker_s=lambda: rng.random() * plan.marker_s, metadata_s=lambda: rng.random() * 2)
         self.cluster = Cluster(self.scheduler, plan.nodes, timings)
+        self.registry = Registry(plan.seed, self.scheduler) if plan.schemas else None
         self.partitions = list(plan.topics)
         for number in range(len(plan.topics)):
             self.make_input(number)
@@ -150,7 +157,9 @@ class SimulatedWorld:
         slot.is_wanted = True
         slot.starts += 1
         name = f"w{slot.number}.{slot.starts}"
-        slot.running = started = WorkerProcess(name, self.plan, self.scheduler, self.cluster, slot.config)
+        slot.running = started = WorkerProcess(
+            name, self.plan, self.scheduler, self.cluster, slot.config, self.registry
+        )
         started.link.is_healed = self.is_healed
 
     def kill(self, slot: Slot, restart_s: float = RESTART_S) -> None:
@@ -252,14 +261,19 @@ class SimulatedWorld:
             return False
         if log.name.topic not in self.inputs:
             return True
-        committed = self.cluster.group(GROUP).committed.get(log.name)
-        if committed is None or committed.topic_id != self.cluster.topics[log.name.topic].id:
-            return False
-        return committed.offset >= log.end
+        committed = self.committed(log)
+        return committed is not None and committed.offset >= log.end
+
+    def committed(self, log: PartitionLog) -> CommittedOffset | None:
+        """Return the committed offset of an input partition, if it is one of its present topic."""
+        found = self.cluster.group(GROUP).committed.get(log.name)
+        return None if found is None or found.topic_id != self.cluster.topics[log.name.topic].id else found
 
     def heal(self) -> None:
         """End every fault; start every worker."""
         self.is_healed = True
+        if self.registry is not None:
+            self.registry.away_until = 0.0
         for node in self.cluster.nodes:
             node.ahead_ms = 0
         for slot in self.slots:
@@ -304,7 +318,11 @@ class SimulatedWorld:
             "topics": {"input": ["^"] if self.plan.pattern else self.inputs},
             "match": self.plan.rules,
             "features": self.plan.features,
-            "input": {"deletes": "withdraw" if self.plan.deletes else "reject"},
+            "input": {
+                "deletes": "withdraw" if self.plan.deletes else "reject",
+                "format": "avro" if self.plan.schemas else "json",
+            },
+            "registry": {"url": "http://registry" if self.plan.schemas else None},
             "worker": {"clock_allowance_s": CLOCK_ALLOWANCE_S, "shutdown_s": 20, **self.plan.worker},
             "index": {"path": str(self.root / f"worker{number}"), "memory_mib": 0, "fold_entries": FOLD_ENTRIES},
         }

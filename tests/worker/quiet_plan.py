@@ -24,6 +24,7 @@ def quiet_plan(workers: int = 1, partitions: int = 1) -> Plan:
         features={},
         deletes=False,
         pattern=False,
+        schemas=False,
         worker={"batch_records": 10, "max_inflight_batches": 4},
         switching=0.3,
         slow=0.0,
