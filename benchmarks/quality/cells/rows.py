@@ -37,6 +37,7 @@ def rows() -> Iterator[Cell]:
     yield from _official()
     yield from _damage()
     yield from _shortest()
+    yield from _noise()
     for language in data.LANGUAGES:
         steady = _pairs(f"seeds differ/{language} 10 %", language, (1000, 3000), _edited(0.1, language), fixed(0.08))
         yield replace(steady, each_seed=True)
@@ -122,6 +123,17 @@ def _shortest() -> Iterator[Cell]:
     yield Pairs("shortest/other final punctuation", COMMENT, NUMBER, _final_punctuation, fixed(0.95))
 
 
+def _noise() -> Iterator[Cell]:
+    """Without aims: a wrong letter makes another word, and so another feature."""
+    for length in ((300, 500), (1000, 3000)):
+        for share in (0.03, 0.05):
+            of = f"{length[0]}-{length[1]} {share * 100:.0f} %"
+            yield replace(_pairs(f"noise/en {of} misread", "en", length, partial(_misread, share)), aim=None)
+            for language in ("en", "de", "ru"):
+                wrong = partial(_wrong_letters, share, language)
+                yield replace(_pairs(f"noise/{language} {of} of letters", language, length, wrong), aim=None)
+
+
 def _pairs(name: str, language: str, length: tuple[int, int], edit: Edit, aim: Aimed = as_peer) -> Pairs:
     return Pairs(name, ARTICLE, NUMBER, partial(_pair, language, length, edit), aim)
 
@@ -189,6 +201,14 @@ def _numbers(language: str, rng: Random) -> Pair:
     parts = texts.sentences(texts.text(language, rng.randint(500, 2000), rng))
     whole = "".join(part.rstrip() + f" {rng.randrange(10_000)} " * (rng.random() < 0.5) for part in parts)
     return whole, edits.numbers(whole, rng)
+
+
+def _misread(share: float, whole: str, rng: Random) -> str:
+    return edits.misread(whole, share, rng)
+
+
+def _wrong_letters(share: float, language: str, whole: str, rng: Random) -> str:
+    return edits.wrong_letters(whole, share, rng, language)
 
 
 def _final_punctuation(rng: Random) -> Pair:
