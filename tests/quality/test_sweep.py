@@ -122,6 +122,22 @@ def test_small_edits() -> None:
         assert normalise(edits.spaced(whole)).replace(" ", "") == normalise(whole).replace(" ", "")
 
 
+@pytest.mark.parametrize("share", [0.03, 0.05])
+def test_share_of_wrong_letters(share: float) -> None:
+    """So many letters are others, or are read as what they look like; all else stays."""
+    # Without m, which is read as two letters.
+    whole = texts.text(EN, 2000, Random(7)).replace("m", "w")
+    for made, number in (
+        (edits.wrong_letters(whole, share, Random(8), EN), round(share * sum(map(str.isalnum, whole)))),
+        (edits.misread(whole, share, Random(8)), round(share * len(whole))),
+    ):
+        changed = [(one, other) for one, other in zip(whole, made, strict=True) if one != other]
+        assert len(changed) == number
+        assert all(one.isalnum() and other.isalnum() for one, other in changed)
+    assert all(edits.MISREAD[one] == other for one, other in changed)
+    assert edits.misread("mm mm", 0.2, Random(8)).count("rn") == 1
+
+
 def test_twenty_templates() -> None:
     """There are twenty kinds of 40 to 400 characters or a little more, each with a correction that fits."""
     assert len(templates.KINDS) == 20

@@ -20,6 +20,8 @@ SOURCE_LINES = {
     "en": ("Source: City Post, ed.", "(via Harbour News Wire)"),
 }
 """Lines of some 22 characters that a site adds."""
+MISREAD = dict(zip("ehilomnsuct", ("c", "b", "l", "1", "0", "rn", "u", "5", "n", "e", "f"), strict=True))
+"""What letters are taken for in scans."""
 _UNIT = re.compile("[0-9A-Za-z\u00c0-\u06ff\u0900-\u097f\uac00-\ud7af']+|.", re.DOTALL)
 _LETTERS = re.compile(r"\w")
 _FULL = str.maketrans(",.!?:;()", "，。！？：；（）")
@@ -50,6 +52,22 @@ def scattered(whole: str, share: float, rng: Random, language: str) -> str:
     made, count = list(whole), max(round(share * len(whole)), 1)
     for at in rng.sample(range(len(whole)), min(count, len(whole))):
         made[at] = rng.choice(letters(language))
+    return "".join(made)
+
+
+def wrong_letters(whole: str, share: float, rng: Random, language: str) -> str:
+    """So large a share of the letters replaced by other letters of the language; spaces and the rest stay."""
+    made, places = list(whole), [at for at, one in enumerate(whole) if _LETTERS.match(one)]
+    for at in rng.sample(places, max(round(share * len(places)), 1)):
+        made[at] = rng.choice([one for one in letters(language) if one != whole[at]])
+    return "".join(made)
+
+
+def misread(whole: str, share: float, rng: Random) -> str:
+    """So large a share of the characters taken for others that look like them, as scans are read."""
+    made, places = list(whole), [at for at, one in enumerate(whole) if one in MISREAD]
+    for at in rng.sample(places, min(max(round(share * len(whole)), 1), len(places))):
+        made[at] = MISREAD[whole[at]]
     return "".join(made)
 
 

@@ -40,6 +40,7 @@ def rows() -> Iterator[Cell]:
     yield from _damage()
     yield from _shortest()
     yield from _dominated()
+    yield from _noise()
     for language in data.LANGUAGES:
         steady = _pairs(f"seeds differ/{language} 10 %", language, (1000, 3000), _edited(0.1, language), fixed(0.08))
         yield replace(steady, each_seed=True)
@@ -131,6 +132,17 @@ def _dominated() -> Iterator[Cell]:
             name = f"one feature/{profile} {kind} of nine tenths {filler}"
             yield Unlike(name, profile, partial(_filled, name, filler, kind), fixed(0.01))
             yield Pairs(f"{name}, edited", profile, LONG_NUMBER, partial(_refilled, filler, kind), fixed(0.95))
+
+
+def _noise() -> Iterator[Cell]:
+    """Without aims: a wrong letter makes another word, and so another feature."""
+    for length in ((300, 500), (1000, 3000)):
+        for share in (0.03, 0.05):
+            of = f"{length[0]}-{length[1]} {share * 100:.0f} %"
+            yield replace(_pairs(f"noise/en {of} misread", "en", length, partial(_misread, share)), aim=None)
+            for language in ("en", "de", "ru"):
+                wrong = partial(_wrong_letters, share, language)
+                yield replace(_pairs(f"noise/{language} {of} of letters", language, length, wrong), aim=None)
 
 
 def _pairs(name: str, language: str, length: tuple[int, int], edit: Edit, aim: Aimed = as_peer) -> Pairs:
@@ -227,6 +239,14 @@ def _tokens(kind: str, number: int, rng: Random) -> list[str]:
     if kind == "hex":
         return [f"{rng.getrandbits(16):04x}" for _ in range(number)]
     return rng.sample(edits.word_list(texts.text(kind, 1000, rng)), number)
+
+
+def _misread(share: float, whole: str, rng: Random) -> str:
+    return edits.misread(whole, share, rng)
+
+
+def _wrong_letters(share: float, language: str, whole: str, rng: Random) -> str:
+    return edits.wrong_letters(whole, share, rng, language)
 
 
 def _final_punctuation(rng: Random) -> Pair:
