@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.quality.cells import lengths, quotes, rows, templates
+from benchmarks.quality.cells import lengths, looks, quotes, rows, templates
 from benchmarks.quality.cells.model import Cell
 
 
@@ -13,4 +13,5 @@ def every() -> Iterator[Cell]:
     yield from rows.rows()
     yield from templates.cells()
     yield from quotes.cells()
+    yield from looks.cells()
     yield from lengths.cells()
