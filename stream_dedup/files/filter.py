@@ -213,18 +213,22 @@ def _index(config: Config, path: Path | None) -> Iterator[LogIndex]:
 
 @contextmanager
 def _judging() -> Iterator[Executor]:
-    """Run one thread; leave it only when it has ended, however often that is interrupted: the index is closed then."""
+    """Run one thread; leave it only when it is idle, however often that is interrupted: the index is closed then."""
     executor, interruption = ThreadPoolExecutor(1, "judging"), None
+    last: Future[int] | None = None
     try:
         yield executor
     finally:
-        has_ended = False
-        while not has_ended:
+        # Not by a join: one that a signal interrupts declares the thread ended, in CPython 3.11 and 3.12.
+        while last is None or not last.done():
             try:
-                executor.shutdown()
-                has_ended = True
+                last = last or executor.submit(int)
+                last.result()
+            except RuntimeError:  # there is no thread, and none could be started
+                break
             except BaseException as error:  # noqa: BLE001 - a signal
                 interruption = error
+        executor.shutdown()
         if interruption is not None:
             raise interruption
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import gzip
 import json
+import os
+import signal
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,7 @@ from stream_dedup.files.outputs import Outputs
 from stream_dedup.index import LogIndex
 from stream_dedup.threads import FingerprintThreads
 from tests.files.filtering import record, write
+from tests.waiting import wait_until
 
 BATCH, BATCHES = 4, 6
 WAIT_S = 60
@@ -145,22 +149,44 @@ def test_a_disk_that_cannot_be_read_is_answered_so_far(
 
 
 def test_a_second_signal_waits_for_the_thread_too(source: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It comes while the first one waits: the index is closed after the thread has ended."""
-    signals, story = count(), list[int | str]()
-    shutdown = ThreadPoolExecutor.shutdown
+    """It comes while the first one waits: the index is closed after the batch is judged."""
+    handled, story, closed = list[int](), list[int | str](), threading.Event()
 
-    def interrupted(self: ThreadPoolExecutor) -> None:
-        if self._thread_name_prefix == "judging" and next(signals) < 2:
-            raise KeyboardInterrupt
-        shutdown(self)
+    def interrupted(number: int, _frame: object) -> None:
+        handled.append(number)
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", interrupted)
+    def judging(number: int) -> None:
+        if number == 2:
+            for signals in range(1, 4):
+                os.kill(os.getpid(), signal.SIGINT)
+                wait_until(lambda signals=signals: len(handled) == signals, WAIT_S, "a signal")  # type: ignore[misc]
+                wait_until(lambda: _waits_for_judging() or closed.is_set(), WAIT_S, "the main thread")
+                if closed.is_set():
+                    break
+
+    def closing(_number: int) -> None:
+        story.append("closed")
+        closed.set()
+
+    before(monkeypatch, LogIndex, "judge", judging)
     after(monkeypatch, LogIndex, "judge", story.append)
-    before(monkeypatch, LogIndex, "close", lambda _number: story.append("closed"))
-    with pytest.raises(KeyboardInterrupt):
-        call(source)
-    assert story[-1] == "closed"
-    assert (next(signals), "judging" in {thread.name.split("_")[0] for thread in threading.enumerate()}) == (3, False)
+    before(monkeypatch, LogIndex, "close", closing)
+    handler = signal.signal(signal.SIGINT, interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            call(source)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert (story, len(handled)) == ([*range(len(story) - 1), "closed"], 3)
+    assert "judging" not in {thread.name.split("_")[0] for thread in threading.enumerate()}
+
+
+def _waits_for_judging() -> bool:
+    """Whether the main thread has left the call, but for the thread that judges."""
+    stack = traceback.walk_stack(sys._current_frames()[threading.main_thread().ident or 0])
+    codes = [frame.f_code for frame, _ in stack]
+    return codes[0].co_filename == threading.__file__ and "_judging" in {code.co_name for code in codes}
 
 
 @pytest.mark.parametrize("error", [UnavailableError("the index fails"), KeyboardInterrupt()], ids=["error", "signal"])
