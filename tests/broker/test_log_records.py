@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from stream_dedup.broker.adapter.fingerprint_log import LOG_APPEND_TIME, log_records
-from stream_dedup.core.entry import LogRecord, decode, encode
+from stream_dedup.core.entry import LOG_FORMAT_VERSION, LogRecord, decode, encode
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.plain_batches import LEAST_TOGETHER
 from stream_dedup.errors import CorruptError, RefusedError
@@ -48,7 +48,7 @@ def test_records_have_their_offsets_times_and_values() -> None:
         (b"\4\1old", NEW_LOG),
         (b"\5", NEW_LOG),
         (b"\5\1damaged", NEW_LOG),
-        (b"\6\1", OTHER_RELEASE),
+        (bytes([LOG_FORMAT_VERSION + 1, 1]), OTHER_RELEASE),
     ],
 )
 def test_the_first_record_that_cannot_be_read_is_named(at: int, value: bytes | None, remedy: str) -> None:
