@@ -10,6 +10,7 @@ import codecs
 from collections.abc import Iterable, Iterator
 
 from stream_dedup.core.reasons import NOT_ENCODED
+from stream_dedup.errors import UserError
 from stream_dedup.files.lines import LineBlock, UnreadLine
 
 UNDECODED = "\udcff".encode("utf-8", "surrogatepass")
@@ -20,10 +21,18 @@ codecs.register_error(_ERRORS, lambda error: ("\udcff", getattr(error, "end", 0)
 
 
 def transcoded(chunks: Iterable[bytes | None], encoding: str) -> Iterator[bytes | None]:
-    """Yield the content in UTF-8; pass ``None`` on."""
+    """Yield the content in UTF-8; pass ``None`` on.
+
+    Raises:
+        UserError: UTF-16 or UTF-32 without a byte order mark.
+    """
     decoder = codecs.getincrementaldecoder(encoding)(_ERRORS)
     for chunk in chunks:
-        yield None if chunk is None else decoder.decode(chunk).encode("utf-8", "surrogatepass")
+        try:
+            yield None if chunk is None else decoder.decode(chunk).encode("utf-8", "surrogatepass")
+        except UnicodeError as error:  # of a byte that cannot be decoded there is none
+            msg = f"--encoding {encoding}: the input has no byte order mark; name its byte order, such as {encoding}-le"
+            raise UserError(msg) from error
     yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
 
 

@@ -383,6 +383,16 @@ def test_what_cannot_be_decoded_is_a_reason_for_its_line(
     assert call.code == EXIT_FOUND
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_an_order_of_bytes_that_nothing_says_is_asked_for(call: Filter, tmp_path: Path, encoding: str) -> None:
+    """It is not guessed, and the message names an encoding that reads the input."""
+    (tmp_path / "a").write_bytes(json.dumps(record("a", STORY)).encode(f"{encoding}-le"))
+    assert call("--encoding", encoding, tmp_path / "a") == []
+    assert f"no byte order mark; name its byte order, such as {encoding}-le" in call.err
+    assert call.code == EXIT_USER
+    assert call.verdicts("--encoding", f"{encoding}-le", tmp_path / "a") == ["unique"]
+
+
 @pytest.mark.parametrize("encoding", ["base64", "unicode_escape", "idna", "undefined", "rot13", "no-such", "", "a\0b"])
 def test_an_encoding_that_is_none_of_text_is_refused(tmp_path: Path, call: Filter, encoding: str) -> None:
     """In one line, with one that works."""

@@ -203,8 +203,8 @@ impl Search {
             (self.lookup, self.span) = (end, 0);
         }
         // Their numbers lie apart from the keys, and are read for all of them.
-        let numbered = |(span, at, distance): (u16, u16, u16)| Candidate {
-            number: spans[usize::from(span)].chunk.number(at.into()),
+        let numbered = |(span, at, distance): (u32, u16, u16)| Candidate {
+            number: spans[span as usize].chunk.number(at.into()),
             distance: distance.into(),
         };
         self.passed.extend(found.into_iter().map(numbered));
@@ -342,7 +342,7 @@ fn sift<'s>(
     bits: u8,
     article: &Article,
     most: usize,
-    found: &mut Vec<(u16, u16, u16)>,
+    found: &mut Vec<(u32, u16, u16)>,
 ) -> (usize, usize) {
     let mut compared = 0;
     for (at, span) in spans.iter().enumerate().skip(first) {
@@ -367,7 +367,7 @@ fn sift<'s>(
             }
             if apart.iter().fold(0, |some, &apart| some | u8::from(apart == 0)) != 0 {
                 for lane in (0..LANES).rev().filter(|&lane| apart[lane] == 0) {
-                    found.push((at as u16, (from + lane) as u16, (keys[lane] ^ mine).count_ones() as u16));
+                    found.push((at as u32, (from + lane) as u16, (keys[lane] ^ mine).count_ones() as u16));
                 }
             }
         }
@@ -443,5 +443,37 @@ impl Seen {
         }
         self.slots[at] = (self.round, number);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::chunk::{Entry, Shape, ends_of};
+    use super::super::near::{Demand, Sieve};
+    use super::*;
+
+    #[test]
+    fn as_many_parts_of_lists_as_there_are_are_told_apart() {
+        let blocks = Blocks { table: 0, bits: 16 };
+        let (entry, shape) = (Entry { key: 5, number: 1 }, Shape::of(1));
+        let mut words = vec![0; shape.words()];
+        shape.write(&[entry], blocks, &mut words);
+        let chunk = Chunk::new(&words, shape, ends_of(&[entry], blocks));
+        let span = || Span { chunk, block: 0, begin: 0, end: 1, table: 0, lookup: 0, may_be_later: false };
+        let spans: Vec<_> = (0..=1 << 16).map(|_| span()).collect();
+        let article = Article {
+            keys: [4; 4],
+            words: [0; 4],
+            sketch: [0; 4],
+            sieves: [Sieve { sure: [u64::MAX, 0], most: 1 }; 4],
+            demand: Demand { reach: 0, least_equal: 0, far_equal: 0 },
+            group: 0,
+            oldest: 0,
+            own_id: None,
+            before: 2,
+        };
+        let mut found = Vec::new();
+        assert_eq!(sift(&spans, 0, blocks.bits, &article, usize::MAX, &mut found), (spans.len(), spans.len()));
+        assert_eq!(found.last(), Some(&(1 << 16, 0, 1)));
     }
 }
