@@ -286,7 +286,8 @@ fn around(spans: &[Range<usize>], at: usize) -> Option<&Range<usize>> {
     spans[..begun].last().filter(|span| at < span.end)
 }
 
-/// How many letters a text has beside its quotes, names of users and addresses of pages.
+/// How many letters a text has beside its quotes, names of users and addresses of pages: [`LEAST`] or more where there are
+/// so many.
 fn own_letters(text: &[u8], quotes: &[Range<usize>]) -> usize {
     let begins = std::iter::once(0).chain(quotes.iter().map(|quote| quote.end));
     let ends = quotes.iter().map(|quote| quote.start).chain([text.len()]);
@@ -296,6 +297,9 @@ fn own_letters(text: &[u8], quotes: &[Range<usize>]) -> usize {
 fn letters(text: &[u8]) -> usize {
     let (mut letters, mut is_name) = (0, false);
     for (at, point) in points::each(text) {
+        if letters >= LEAST {
+            break;
+        }
         let class = Class::of_point(point);
         match point {
             0x40 => is_name = true,
