@@ -276,5 +276,5 @@ def chunks(sizes: Sequence[int], most: int = CHUNK_RECORDS) -> Iterator[slice]:
     start = taken = 0
     while start < len(ends):
         stop = min(bisect_right(ends, taken + CHUNK_BYTES, start + 1), start + most)
-        yield slice(start, min(stop, len(ends)))
-        start, taken = stop, ends[min(stop, len(ends)) - 1]
+        yield slice(start, stop)
+        start, taken = stop, ends[stop - 1]

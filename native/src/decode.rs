@@ -55,7 +55,7 @@ pub const MOST_LEVELS: usize = 512;
 /// Stands between the texts of a list.
 const LINE_END: &[u8] = b"\n";
 /// A mark that UTF-8 does not need, and that some programs write all the same.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Bytes of the escape that stands for half of a surrogate pair where the length of an id is limited.
 const ESCAPED_HALF: usize = 6;
 

@@ -6,9 +6,6 @@ use memchr::memmem;
 
 use crate::decode::json::{NotJson, Reader, Token};
 
-/// A byte order mark.
-pub const MARK: &[u8] = b"\xef\xbb\xbf";
-
 /// The name of the member that says the verdict.
 const MEMBER: &[u8] = b"dedup";
 /// What is in every line that may have the member: its name, or the beginning of a letter that is written by its number.

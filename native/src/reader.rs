@@ -410,11 +410,7 @@ impl Reader {
         if settings.key_sentences > 0 {
             let mut words = Words::default();
             for (field, &weight) in fields.iter().zip(&settings.field_weights) {
-                let key = if scheme.long.steps.quotes {
-                    key_text(clean::without_quotes(*field, &scheme.long.steps, &mut self.room).bytes())
-                } else {
-                    key_text(field.bytes())
-                };
+                let key = key_text(clean::without_quotes(*field, &scheme.long.steps, &mut self.room).bytes());
                 scheme.long.split(Text::of(&key), &mut words, &mut self.room);
                 let times = weight.saturating_mul(settings.key_sentences);
                 self.counts.add(&words, times, &mut self.segmenter, &scheme.long.dictionary);

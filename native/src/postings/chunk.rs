@@ -61,17 +61,24 @@ impl Blocks {
     /// What keys of a block have in common: their bits of this mask.
     #[must_use]
     pub fn in_keys(self, block: u32) -> (u64, u64) {
-        let rotation = usize::from(self.table) % BLOCKS_PER_WORD * BLOCK_STEP;
-        let place =
-            |block: u32| (u64::from(block) << (WORD_BITS as u32 - u32::from(self.bits))).rotate_right(rotation as u32);
+        let place = |block: u32| (u64::from(block) << self.others()).rotate_right(self.rotation());
         (place((1 << self.bits) - 1), place(block))
     }
 
     /// The block in a key word.
     #[must_use]
     pub fn of(self, key: u64) -> u32 {
-        let rotation = usize::from(self.table) % BLOCKS_PER_WORD * BLOCK_STEP;
-        (key.rotate_left(rotation as u32) >> (WORD_BITS as u32 - u32::from(self.bits))) as u32
+        (key.rotate_left(self.rotation()) >> self.others()) as u32
+    }
+
+    /// Bits of a key word before the block.
+    fn rotation(self) -> u32 {
+        (usize::from(self.table) % BLOCKS_PER_WORD * BLOCK_STEP) as u32
+    }
+
+    /// Bits of a key word that are not of the block.
+    fn others(self) -> u32 {
+        WORD_BITS as u32 - u32::from(self.bits)
     }
 }
 

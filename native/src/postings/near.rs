@@ -87,7 +87,13 @@ impl Sieve {
     /// Whether it passes two key words of which it counts so many bits.
     #[must_use]
     pub fn passes(&self, count: u32) -> bool {
-        count <= self.most
+        self.excess(count) == 0
+    }
+
+    /// How many bits too many such a count is; 0 of what passes.
+    #[must_use]
+    pub fn excess(&self, count: u32) -> u32 {
+        count.saturating_sub(self.most)
     }
 }
 

@@ -360,7 +360,7 @@ fn sift<'s>(
             let beyond: [u64; LANES] = std::array::from_fn(|lane| u64::from(lane >= end - from));
             // 0 of what is of the list, and of what passes as well.
             let others: [u64; LANES] = std::array::from_fn(|lane| (keys[lane] & mask) ^ own | beyond[lane]);
-            let excess = |key| u64::from(sieve.count(key, mine).saturating_sub(sieve.most));
+            let excess = |key| u64::from(sieve.excess(sieve.count(key, mine)));
             let apart: [u64; LANES] = std::array::from_fn(|lane| others[lane] | excess(keys[lane]));
             for (count, other) in of_list.iter_mut().zip(others) {
                 *count += usize::from(other == 0);

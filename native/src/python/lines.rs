@@ -9,7 +9,8 @@ use pyo3::types::PyBytes;
 
 use super::values::Array;
 use super::work;
-use crate::lines::{MARK, add_marked, is_blank, stripped, unique};
+use crate::decode::BYTE_ORDER_MARK;
+use crate::lines::{add_marked, is_blank, stripped, unique};
 
 /// The records in lines, the numbers of their lines, and whether a byte order mark is left in one.
 type Stripped<'py> = (Vec<Bound<'py, PyBytes>>, Vec<usize>, bool);
@@ -22,7 +23,7 @@ pub fn stripped_lines<'py>(py: Python<'py>, lines: Vec<Bound<'py, PyBytes>>) -> 
         if is_blank(record) {
             continue;
         }
-        has_mark = has_mark || memchr::memmem::find(record, MARK).is_some();
+        has_mark = has_mark || memchr::memmem::find(record, BYTE_ORDER_MARK).is_some();
         numbers.push(number);
         let is_whole = record.len() == line.as_bytes().len();
         records.push(if is_whole { line } else { PyBytes::new(py, record) });

@@ -149,9 +149,12 @@ pub fn without_markup<'a>(
     draft.done()
 }
 
-/// Returns a text without what others wrote.
+/// Returns a text without what others wrote, where that is a step.
 #[must_use]
 pub fn without_quotes<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room) -> Text<'a> {
+    if !steps.quotes {
+        return text;
+    }
     let mut draft = Draft::of(text, room);
     if steps.entities {
         undo_entities(&mut draft);

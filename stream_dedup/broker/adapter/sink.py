@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 from kafka import KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
+from kafka.partitioner import DefaultPartitioner
 
 from stream_dedup.broker.adapter.group import offset_and_metadata
-from stream_dedup.broker.adapter.one_partition import OnePartition
 from stream_dedup.broker.adapter.port_errors import port_error, port_errors
 from stream_dedup.broker.client import (
     DEFAULT_RECORD_BYTES,
@@ -52,6 +52,7 @@ from stream_dedup.ports import (
 
 if TYPE_CHECKING:
     from kafka import OffsetAndMetadata
+    from kafka.cluster import ClusterMetadata
     from kafka.future import Future
     from kafka.structs import ConsumerGroupMetadata
 
@@ -65,6 +66,40 @@ LEAST_START_S = 1.0
 """The least time for a producer to be initialised, when connecting has used up the wait for a broker."""
 REFUSALS = (NotAMemberError, RecordTooLargeError, RefusedByBrokerError)
 """Errors that leave the outcome of a commit or an abort unknown."""
+
+
+class OnePartition(DefaultPartitioner):  # type: ignore[misc] # the client has no types
+    """Chooses one partition of a topic for all records without a key, until ``forget``.
+
+    The client's default chooses another one for each, and a transaction costs the broker a check and a marker for each
+    partition. The client's sticky partitioner adds a partition to the transaction that it then leaves empty.
+    """
+
+    def __init__(self) -> None:
+        """Choose nothing yet."""
+        self._chosen: dict[str, int] = {}
+
+    def forget(self) -> None:
+        """Choose again."""
+        self._chosen.clear()
+
+    def partition(
+        self,
+        topic: str,
+        key: object,
+        serialized_key: bytes | None,
+        value: object,
+        serialized_value: bytes | None,
+        cluster: ClusterMetadata,
+    ) -> int:
+        """Return the partition of a record; the chosen one as long as it has a leader, or none has."""
+        known = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic) or ()
+        if serialized_key is None and self._chosen.get(topic) in known:
+            return self._chosen[topic]
+        found: int = super().partition(topic, key, serialized_key, value, serialized_value, cluster)
+        if serialized_key is None:
+            self._chosen[topic] = found
+        return found
 
 
 class KafkaSink:

@@ -41,7 +41,7 @@ class EntryMaker:
 
     def of_lines(self, lines: Sequence[bytes]) -> Columns:
         """Make the entries of ``RawLines``; raises as a call."""
-        return self.fingerprinter.entries(cast("RawLines", lines), self._format)
+        return self.fingerprinter.line_entries(cast("RawLines", lines), self._format)
 
 
 def checksum(value: bytes | None) -> int:

@@ -111,22 +111,29 @@ class Fingerprinter:
         """
         return Fingerprints.of(self._reader.read(texts), self.settings.widths)
 
-    def entries(self, records: Sequence[RawRecord] | RawLines, fmt: InputFormat) -> Columns:
+    def entries(self, records: Sequence[RawRecord], fmt: InputFormat) -> Columns:
         """Return the entries of records; an entry depends on its own record alone. No record raises.
 
         Raises:
             UserError: as ``warm``.
             ValueError: articles have not as many fields as the settings.
         """
+        self._check_fields(fmt)
+        return self._columns(self._reader.native.entries(native_format(fmt), self.settings.html, records))
+
+    def line_entries(self, lines: RawLines, fmt: InputFormat) -> Columns:
+        """Return the entries of lines; raises as ``entries``."""
+        self._check_fields(fmt)
+        of = native_format(fmt), self.settings.html
+        return self._columns(self._reader.native.line_entries(*of, lines.lines, lines.name, lines.numbers))
+
+    def _check_fields(self, fmt: InputFormat) -> None:
         self._reader.check_fields(1 if fmt.kind == "text" else len(fmt.text_fields))
-        native, of = self._reader.native, (native_format(fmt), self.settings.html)
-        if isinstance(records, RawLines):
-            made = native.line_entries(*of, records.lines, records.name, records.numbers)
-        else:
-            made = native.entries(*of, records)
+
+    def _columns(self, made: _native.Entries) -> Columns:
         checksums, statuses, groups, columns, id_sizes, ids, rejected = made
-        signatures, margins, sketches = _in_rows(len(records), columns, self.settings.widths)
-        none = Texts(np.zeros(len(records), np.uint32), b"")
+        signatures, margins, sketches = _in_rows(len(statuses), columns, self.settings.widths)
+        none = Texts(np.zeros(len(statuses), np.uint32), b"")
         reasons = {row: reason_text(reason) for row, reason in rejected}
         return Columns(
             checksums=np.frombuffer(checksums, "<u8"),
