@@ -122,7 +122,7 @@ def test_an_environment_keeps_its_python(clone: Path) -> None:
 
 
 def test_an_edit_while_the_core_is_built_is_built_next(clone: Path) -> None:
-    """The build may have read the file before. Times of files are of the last tick, at most 10 ms ago: hence the pause."""
+    """The build may have read the file before. A time is that of the last tick, at most 10 ms ago: hence the pause."""
     edited, core = clone / "native/src/lib.rs", clone / "stream_dedup/_native.abi3.so"
     core.parent.mkdir(exist_ok=True)
     program(clone / ".venv/bin/pip", f"sleep .05; touch '{edited}' '{core}'; echo built")
