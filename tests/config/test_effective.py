@@ -26,8 +26,8 @@ from stream_dedup.core.scheme import Features, Normalisation
 from stream_dedup.core.text.decode import InputFormat
 from stream_dedup.index import IndexSettings
 
-LONGEST_MATCH_S = 20.0
-"""Seconds of processor time for three names; some two are usual."""
+LONGEST_MATCH_S = 7.0
+"""Seconds of processor time for a name; less than one is usual."""
 
 
 def rules_with(**match: object) -> Rules:
@@ -231,21 +231,20 @@ def test_a_pattern_that_could_match_for_hours_is_refused(pattern: str, why: str)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "pattern",
+    ("pattern", "letter"),
     [
-        "^.*.*.*.*[xy]",
-        "^.*?.*?.*?.*?[xy]",
-        "^(?:a|[(+]|aa)?.{0,249}.*+(?=.*)[xy]",
-        r"^a\*\+\?[*+?)(]{2}[]*+?][^]*+?]{}{$",
-        "^(?!test-)(?:news|blogs)([.]v2)?$",
+        ("^.*.*.*.*[xy]", "z"),
+        ("^.*?.*?.*?.*?[xy]", "z"),
+        ("^(?:a|[(+]|aa)?.{0,249}.*+(?=.*)[xy]", "a"),
+        (r"^a\*\+\?[*+?)(]{2}[]*+?][^]*+?]{}{$", "+"),
+        ("^(?!test-)(?:news|blogs)([.]v2)?$", "a"),
     ],
 )
-def test_every_other_pattern_matches_a_name_within_a_second(pattern: str) -> None:
-    """One of the longest names, whatever it is."""
+def test_every_other_pattern_matches_a_name_within_a_second(pattern: str, letter: str) -> None:
+    """One of the longest names, of letters with which it tries most."""
     assert topic_or_pattern(pattern) == pattern
     began = time.process_time()
-    for letter in "a+z":
-        re.match(pattern, letter * MAX_TOPIC_CHARACTERS)
+    assert re.match(pattern, letter * MAX_TOPIC_CHARACTERS) is None
     assert time.process_time() - began < LONGEST_MATCH_S
 
 

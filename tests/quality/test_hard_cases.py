@@ -25,7 +25,7 @@ def _named(case: Edit) -> object:
 @pytest.fixture(scope="module")
 def indexes() -> Iterator[dict[str, Index]]:
     with ExitStack() as stack:
-        yield {profile: stack.enter_context(Index(profile=profile)) for profile in map(profile_of, CASES)}
+        yield {profile: stack.enter_context(Index(profile=profile)) for profile in set(map(profile_of, CASES))}
 
 
 @pytest.mark.parametrize("case", [_named(case) for case in CASES])

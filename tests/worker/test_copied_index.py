@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from stream_dedup.errors import CorruptError
 from stream_dedup.index import LogIndex
 from stream_dedup.worker import worker_id as module
 from stream_dedup.worker.worker_id import worker_id, write_worker_id
@@ -83,6 +84,20 @@ def test_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     copied = worker_id(tmp_path / "a", GROUP)
     assert copied != original
     assert worker_id(tmp_path / "a", GROUP) == copied
+
+
+@pytest.mark.parametrize(
+    "content", ["", "worker-id 0\ngroup-1\n0123456789abcdef\n", "worker-id 1\ngroup-1\n", "\0" * 60]
+)
+def test_an_id_that_cannot_be_read_is_refused(tmp_path: Path, content: str) -> None:
+    """It is not written over; once the file is deleted, as the message says, the worker gets an id."""
+    file = tmp_path / "worker-id"
+    file.write_text(content)
+    with pytest.raises(CorruptError, match=r"worker-id holds no transactional id: .* delete it once no worker has had"):
+        worker_id(tmp_path, GROUP)
+    assert file.read_text() == content
+    file.unlink()
+    assert worker_id(tmp_path, GROUP) == worker_id(tmp_path, GROUP)
 
 
 @pytest.mark.slow
