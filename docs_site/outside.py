@@ -32,6 +32,7 @@ PAGES = {
     "benchmarks/quality.md": "benchmarks/quality.md",
     "benchmarks/widths.md": "benchmarks/widths.md",
     "benchmarks/reliability.md": "benchmarks/reliability.md",
+    "benchmarks/scale.md": "benchmarks/scale.md",
 }
 """Files of the project, and the pages of the site that they are."""
 WIDE = {"reference/configuration.md", "reference/metrics.md"}
