@@ -30,7 +30,7 @@ def sampled(values: Sequence[T], count: int) -> Sequence[T]:
 
 
 def code_points() -> list[int]:
-    """Return every code point in a full run, otherwise one in 16 of ideographs, Hangul and private use, few of the rest."""
+    """Return every code point in a full run, otherwise one in 16 of most planes, and few of the empty ones."""
     step, planes = (1, 1) if FULL else (16, 256)
     return [
         *range(0x3400),

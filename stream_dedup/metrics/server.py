@@ -1,12 +1,12 @@
 """The HTTP server of /metrics, /healthz and /readyz: waitress, in a thread of its own.
 
 Each request of a health page calls a function, which must return at once and may be called from any thread. The page
-answers 200, or 503 with the reason in its body. The server changes nothing: its pages have the methods GET and HEAD, and
-another one is answered 405.
+answers 200, or 503 with the reason in its body. The server changes nothing: its pages have the methods GET and HEAD,
+and another one is answered 405.
 
-A client must not be able to harm the process: at most ``CONNECTIONS`` connections are open, and further ones wait in the
-kernel; one that neither sends nor reads for ``IDLE_S`` is closed; a request has at most ``MAX_HEAD_BYTES`` and no body.
-A client that sends a byte now and then keeps its connection, so the address is for networks where only monitoring
+A client must not be able to harm the process: at most ``CONNECTIONS`` connections are open, and further ones wait in
+the kernel; one that neither sends nor reads for ``IDLE_S`` is closed; a request has at most ``MAX_HEAD_BYTES`` and no
+body. A client that sends a byte now and then keeps its connection, so the address is for networks where only monitoring
 reaches it.
 """
 

@@ -1,9 +1,9 @@
 """The HTTP server: uvicorn on one listening socket, in a thread of its own with its own event loop.
 
-``serve.connections`` connections may be open; while there are more, requests are answered 503. A connection that is kept
-open is closed where no request follows within ``serve.client_s``. A client that never finishes the head of its first
-request, or does not read its answer, keeps its connection: where clients are not trusted, a reverse proxy stands before
-the service.
+``serve.connections`` connections may be open; while there are more, requests are answered 503. A connection that is
+kept open is closed where no request follows within ``serve.client_s``. A client that never finishes the head of its
+first request, or does not read its answer, keeps its connection: where clients are not trusted, a reverse proxy stands
+before the service.
 """
 
 from __future__ import annotations

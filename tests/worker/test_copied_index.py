@@ -86,9 +86,7 @@ def test_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert worker_id(tmp_path / "a", GROUP) == copied
 
 
-@pytest.mark.parametrize(
-    "content", ["", "worker-id 0\ngroup-1\n0123456789abcdef\n", "worker-id 1\ngroup-1\n", "\0" * 60]
-)
+@pytest.mark.parametrize("content", ["", "worker-id 0\ngroup-1\n0123456789abcdef\n", "worker-id 1\ngroup-1\n"])
 def test_an_id_that_cannot_be_read_is_refused(tmp_path: Path, content: str) -> None:
     """It is not written over; once the file is deleted, as the message says, the worker gets an id."""
     file = tmp_path / "worker-id"

@@ -33,8 +33,9 @@ LIMIT_S = 60
 def test_crash_at_every_step(make_pipeline: MakePipeline, times: int, client: str) -> None:
     """One worker after the other dies, each at the next step: the audit of the whole stream finds no fault.
 
-    In a sample each client takes every other step. Each worker recovers from the crash before its own. An article that a crash loses or repeats stays so, and so does a
-    delete: the audit at the end finds it. Articles are deleted and published again all along.
+    In a sample each client takes every other step. Each worker recovers from the crash before its own. An article that
+    a crash loses or repeats stays so, and so does a delete: the audit at the end finds it. Articles are deleted and
+    published again all along.
     """
     made = make_pipeline(worker={"batch_records": BATCH}, kafka={"client": client}, input={"deletes": "withdraw"})
     stream = with_deletes(itertools.cycle(records(ARTICLES, SEED)))
