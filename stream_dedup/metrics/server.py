@@ -36,7 +36,7 @@ IDLE_S = 10
 """Prometheus waits as long; milliseconds are usual."""
 MAX_HEAD_BYTES = 64 << 10
 """Request line and headers. Prometheus sends 300."""
-MAX_ANSWER_BYTES = 64 << 20
+LARGE_ANSWER_BYTES = 64 << 20
 """Of an answer that a client reads slowly; beyond it waitress uses a temporary file. Metrics take some 50 kB."""
 BACKLOG = 256
 """Connections that the kernel keeps until they are accepted."""
@@ -73,7 +73,7 @@ class MetricsServer:
             cleanup_interval=1,
             max_request_header_size=MAX_HEAD_BYTES,
             max_request_body_size=1,
-            outbuf_overflow=MAX_ANSWER_BYTES,
+            outbuf_overflow=LARGE_ANSWER_BYTES,
             asyncore_use_poll=True,  # select() fails where the process has more than 1,024 files open
             log_socket_errors=False,
             ident=None,
