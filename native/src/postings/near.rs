@@ -74,25 +74,25 @@ pub struct Sieve {
     /// Bits that count, and those that count again.
     pub sure: [u64; 2],
     /// The greatest count that passes.
-    pub most: u32,
+    pub most: u64,
 }
 
 impl Sieve {
     /// What it counts of two key words: the bits that differ.
     #[must_use]
-    pub fn count(&self, one: u64, other: u64) -> u32 {
-        self.sure.iter().map(|mask| ((one ^ other) & mask).count_ones()).sum()
+    pub fn count(&self, one: u64, other: u64) -> u64 {
+        self.sure.iter().map(|mask| u64::from(((one ^ other) & mask).count_ones())).sum()
     }
 
     /// Whether it passes two key words of which it counts so many bits.
     #[must_use]
-    pub fn passes(&self, count: u32) -> bool {
+    pub fn passes(&self, count: u64) -> bool {
         self.excess(count) == 0
     }
 
     /// How many bits too many such a count is; 0 of what passes.
     #[must_use]
-    pub fn excess(&self, count: u32) -> u32 {
+    pub fn excess(&self, count: u64) -> u64 {
         count.saturating_sub(self.most)
     }
 }

@@ -192,7 +192,7 @@ impl Search {
         // A key of every line of the processor's cache.
         let touched = spans.iter().fold(0, |touched, span| {
             let keys = &span.chunk.keys()[span.begin.into()..span.end.into()];
-            keys.iter().step_by(LANES).fold(touched, |one, other| one ^ other)
+            keys.iter().step_by(LANES).chain(keys.last()).fold(touched, |one, other| one ^ other)
         });
         std::hint::black_box(touched);
         let mut found = Vec::with_capacity(ROWS_AT_ONCE);
@@ -360,7 +360,7 @@ fn sift<'s>(
             let beyond: [u64; LANES] = std::array::from_fn(|lane| u64::from(lane >= end - from));
             // 0 of what is of the list, and of what passes as well.
             let others: [u64; LANES] = std::array::from_fn(|lane| (keys[lane] & mask) ^ own | beyond[lane]);
-            let excess = |key| u64::from(sieve.excess(sieve.count(key, mine)));
+            let excess = |key| sieve.excess(sieve.count(key, mine));
             let apart: [u64; LANES] = std::array::from_fn(|lane| others[lane] | excess(keys[lane]));
             for (count, other) in of_list.iter_mut().zip(others) {
                 *count += usize::from(other == 0);

@@ -498,7 +498,7 @@ mod tests {
             bucket_limit: usize,
             mut meanwhile: impl FnMut(&mut Self, &[Key]),
         ) -> [Vec<u64>; 2] {
-            let (numbers, mask) = (self.tables.numbers(), Sieve { sure: [u64::MAX, 0], most: WORD_BITS as u32 });
+            let (numbers, mask) = (self.tables.numbers(), Sieve { sure: [u64::MAX, 0], most: WORD_BITS as u64 });
             let article = Article {
                 keys: [word, 0, 0, 0],
                 words: [word, 0, 0, 0],

@@ -162,7 +162,7 @@ pub fn meetings(
             }
             let sieves: [Sieve; WORDS] = std::array::from_fn(|word| {
                 let masks = &sure[2 * (article * key_words + word.min(key_words - 1))..];
-                Sieve { sure: [masks[0], masks[1]], most: most[article] as u32 }
+                Sieve { sure: [masks[0], masks[1]], most: most[article] as u64 }
             });
             let article = &keys[article * key_words..][..key_words];
             for (sieve, (one, other)) in sieves.iter().zip(article.iter().zip(entry)) {
