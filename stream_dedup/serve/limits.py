@@ -166,7 +166,7 @@ class Gate:
 
     def _too_large(self) -> ProblemError:
         detail = f"a request may have {self._serve.max_body_bytes} bytes (serve.max_body_bytes)"
-        return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail, {"Connection": "close"})
+        return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
 
     # 3
 
