@@ -27,6 +27,7 @@ from kafka.errors import KafkaError
 from benchmarks.alert_service import Clients, ServedGroup
 from benchmarks.harmed_worker import PANICKING, SLOW, STUCK
 from stream_dedup.dev.broker import BrokerSettings, DevBroker, find_broker
+from tests.profiles import write_profile
 from tests.registry import records
 from tests.registry.apicurio import Apicurio, apicurio
 from tests.small_disk import SmallDisk, small_disk
@@ -50,6 +51,8 @@ TRANSACTION_S = 5
 """``kafka.transaction_timeout_s``; a transaction that is held for longer is aborted by the broker."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
+SEARCH = {"candidates": 0}
+"""Keys of the profile: no bound, so that a flood costs something."""
 GROUP_CONFIG = """\
 [kafka]
 brokers = "{brokers}"
@@ -68,8 +71,8 @@ format = "avro"
 [registry]
 url = "{registry}"
 [match]
+profile = "{profile}"
 window = "20s"
-candidates = 0
 recrawl = "update"
 """
 WORKER_CONFIG = """\
@@ -82,8 +85,7 @@ watchdog_s = 600
 [metrics]
 address = "127.0.0.1:{port}"
 """
-"""A short window, so that the log is trimmed; no bound on candidates, so that a flood costs something; long waits for
-the broker, so that a worker outlives one that is away."""
+"""A short window, so that the log is trimmed; long waits for the broker, so that a worker outlives one that is away."""
 
 
 def quickened(rules: str, factor: float) -> str:
@@ -313,6 +315,7 @@ def staged(factor: float) -> Iterator[Stage]:
             partitions=PARTITIONS,
             registry=registry.url,
             transaction_s=TRANSACTION_S,
+            profile=write_profile(folder, search=SEARCH),
         )
         workers = {}
         for name in WORKERS:

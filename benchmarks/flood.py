@@ -28,11 +28,11 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
-from unittest.mock import patch
 
 from benchmarks import pipeline
 from benchmarks.texts import as_json, comments
 from stream_dedup.dev.broker import BrokerSettings, find_broker
+from tests.profiles import write_profile
 
 SEED = 67
 CAMPAIGN_SIZE = 67
@@ -56,9 +56,9 @@ class Took(NamedTuple):
 
 
 class Way(Protocol):
-    """A way through which comments are sent, under the settings: environment variables of the configuration."""
+    """A way through which comments are sent, with a bound on candidates."""
 
-    def __call__(self, texts: Sequence[str], settings: dict[str, str]) -> Took: ...
+    def __call__(self, texts: Sequence[str], bound: int) -> Took: ...
 
 
 def flood(size: int, campaigns: int, seed: int = SEED) -> Iterator[str]:
@@ -86,16 +86,17 @@ def mixed(size: int, campaigns: int) -> Iterator[str]:
         yield next(usual if rng.random() < NINE_OF_TEN else spam)
 
 
-def through_filter(texts: Sequence[str], settings: dict[str, str]) -> Took:
+def through_filter(texts: Sequence[str], bound: int) -> Took:
     """Send comments through ``filter``."""
     with tempfile.TemporaryDirectory() as folder:
         given, marked = Path(folder) / "in.jsonl", Path(folder) / "out.jsonl"
         with given.open("w", encoding="utf-8") as lines:
             lines.writelines(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts)
-        command = [sys.executable, "-m", "stream_dedup", "filter", "--profile", "comment", str(given)]
+        profile = write_profile(Path(folder), "comment", search={"candidates": bound})
+        command = [sys.executable, "-m", "stream_dedup", "filter", "--profile", profile, str(given)]
         begun = time.monotonic()
         with marked.open("wb") as out:
-            process = subprocess.Popen(command, stdout=out, env=os.environ | settings)
+            process = subprocess.Popen(command, stdout=out)
             used = _used("filter", process)
         rate = len(texts) / (time.monotonic() - begun)
         with marked.open("rb") as lines_out:
@@ -103,11 +104,12 @@ def through_filter(texts: Sequence[str], settings: dict[str, str]) -> Took:
     return Took(used.ru_utime + used.ru_stime, rate, used.ru_maxrss, verdicts)
 
 
-def through_worker(bootstrap: str, texts: Sequence[str], settings: dict[str, str]) -> Took:
+def through_worker(bootstrap: str, texts: Sequence[str], bound: int) -> Took:
     """Send comments through one worker on the broker."""
-    bench = pipeline.Bench(bootstrap, "flood", "comment")
-    bench.feed([as_json(number, text) for number, text in enumerate(texts)])
-    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, settings):
+    with tempfile.TemporaryDirectory() as folder:
+        profile = write_profile(Path(folder), "comment", search={"candidates": bound})
+        bench = pipeline.Bench(bootstrap, "flood", profile)
+        bench.feed([as_json(number, text) for number, text in enumerate(texts)])
         worker = pipeline.start_worker(bench, Path(folder), pipeline.PARTITIONS)
         records = bench.drain(len(texts))
         memory = _peak_kib(worker.pid)
@@ -142,7 +144,7 @@ def main() -> None:
         way: Way = through_filter
         if options.worker:
             way = partial(through_worker, stack.enter_context(find_broker(BrokerSettings())).bootstrap)
-        head = ("comments", "of them", "match.candidates", "a second of processor", "of ordinary", "a second")
+        head = ("comments", "of them", "candidates", "a second of processor", "of ordinary", "a second")
         print(f"| {' | '.join((*head, 'memory, MiB', 'duplicates'))} |")
         print("| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
         for size in options.size:
@@ -156,7 +158,7 @@ def main() -> None:
 
 
 def _row(way: Way, name: str, bound: int, texts: Sequence[str], usual: Took | None) -> Took:
-    took, size = way(texts, {"STREAM_DEDUP_MATCH__CANDIDATES": str(bound)}), len(texts)
+    took, size = way(texts, bound), len(texts)
     share = "" if usual is None else f"{usual.seconds / took.seconds:.2f}"
     cells = (f"{size:,}", name, f"{bound or 'none'}", f"{size / took.seconds:,.0f}", share, f"{took.rate:,.0f}")
     print(f"| {' | '.join(cells)} | {took.memory / 1024:,.0f} | {took.verdicts['duplicate']:,} |", flush=True)
@@ -166,7 +168,7 @@ def _row(way: Way, name: str, bound: int, texts: Sequence[str], usual: Took | No
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, nargs="+", default=[200_000], help="comments of a run (default 200000)")
-    parser.add_argument("--bound", type=int, nargs="+", default=BOUNDS, help="match.candidates, 0: none (default 1024)")
+    parser.add_argument("--bound", type=int, nargs="+", default=BOUNDS, help="candidates, 0: no bound (default 1024)")
     parser.add_argument("--campaigns", type=int, default=1, help="campaigns at the same time (default 1)")
     parser.add_argument("--mixture", action="store_true", help="also nine ordinary comments to one of a campaign")
     parser.add_argument("--worker", action="store_true", help="through a worker and a broker, not through filter")

@@ -213,7 +213,7 @@ def start_worker(bench: Bench, folder: Path, threads: int, client: str = "kafka-
         "duplicate": topics.duplicate,
         "rejected": topics.rejected,
         "index": str(folder / kafka.group),
-        "profile": bench.config.match.profile,
+        "profile": bench.config.match.profile.name,
         "metrics": "off",
         "threads": str(threads),
         "log-level": "warning",

@@ -120,7 +120,7 @@ DETECTION = Board(
         ),
         Panel(
             "Posting lists of a look-up",
-            "Set by match.probes or match.distance.",
+            "Set by probes or distance of the profile.",
             "none",
             (Query(f"{rate('lists_total')} / {rate('lookups_total')}", "lists"),),
         ),

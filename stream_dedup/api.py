@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, NoReturn, Self, SupportsIndex, TypeVar
+from typing import Any, NamedTuple, NoReturn, Self, SupportsIndex, TypeVar
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import FINGERPRINT_BITS, Status, group_of
 from stream_dedup.core.probes import words
 from stream_dedup.core.profiles import DEFAULT_PROFILE, Profile
-from stream_dedup.core.rules import DIRECTED, EXACT, Rules
+from stream_dedup.core.rules import DIRECTED, EXACT, SEARCH_RULES, Rules
 from stream_dedup.core.scheme import scheme_of
 from stream_dedup.errors import RefusedError
 from stream_dedup.fingerprints import checked_fingerprint, checked_number, checked_profile, checked_string, reader_of
@@ -269,21 +269,11 @@ class Index:
             rules = Rules(self._scheme, search=EXACT, distance=_first(k, profile.distance, _DISTANCE))
             rules = replace(rules, probes=probes, limit=limit)
         else:
-            rules = Rules(
-                self._scheme,
-                search=DIRECTED,
-                distance=None,
-                probes=_first(probes, profile.probes),
-                limit=_first(limit, profile.limit),
-                short_limit=_first(limit, profile.short_limit),
-                min_equal=profile.min_equal,
-                short_min_equal=profile.short_min_equal,
-                certain=profile.certain,
-                form_limit=profile.form_limit,
-                far=profile.far,
-                far_min_equal=profile.far_min_equal,
-                dominated=profile.dominated,
-            )
+            given = {"probes": probes, "limit": limit, "short_limit": limit}
+            search: dict[str, Any] = {
+                name: _first(given.get(name), getattr(profile, name)) for name in SEARCH_RULES if name != "distance"
+            }
+            rules = Rules(self._scheme, search=DIRECTED, distance=None, **search)
         problems = rules.problems()
         if problems:
             raise ValueError("; ".join(problems))

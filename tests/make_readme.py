@@ -20,10 +20,9 @@ import click
 from stream_dedup.audit.report import COUNTS, FAULTS
 from stream_dedup.cli import cli
 from stream_dedup.cli.options import ALL_FLAGS
-from stream_dedup.config.effective import of_profile
 from stream_dedup.config.keys import accepted_values, all_keys, default_value
-from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
+from stream_dedup.config.profile_file import ProfileFile, shown_values
 from stream_dedup.core import columns, entry, headers, reasons, rules
 from stream_dedup.core.model import MAX_ROWS
 from stream_dedup.core.profiles import PROFILES
@@ -105,11 +104,13 @@ def keys_part() -> str:
 
 
 def profiles_part() -> str:
-    """Returns the table of the values that each profile gives to its keys."""
-    values = {name: of_profile(load_config(None, {"match": {"profile": name}}, {})) for name in PROFILES}
-    keys = [key for key, _ in all_keys(Config) if any(key in of_one for of_one in values.values())]
-    rows = ((f"`{key}`", *(values[name].get(key, "") for name in PROFILES)) for key in keys)
-    return table(("key", *(f"`{name}`" for name in PROFILES)), rows)
+    """Returns the table of the keys of a profile, with their values in the built-in ones."""
+    shown = [shown_values(profile) for profile in PROFILES.values()]
+    rows = (
+        (f"`{key}`", field.description or "", accepted_values(field), *(of_one.get(key, "") for of_one in shown))
+        for key, field in all_keys(ProfileFile)
+    )
+    return table(("key", "meaning", "values", *(f"`{name}`" for name in PROFILES)), rows)
 
 
 def metrics_part() -> str:

@@ -33,6 +33,7 @@ MEMBERS = "members"
 """May do everything with topics and groups but what a test denies."""
 USERS = {command: command.replace(" ", "-") for command in RIGHTS}
 """A user for each command; it has rights as ``DENIED`` does."""
+EVERYBODY = (*USERS.values(), ADMITTED, DENIED, MEMBERS)
 STORE_PASSWORD = "store-secret"  # noqa: S105 - of a store that ends with the tests
 SELF_SIGNED_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 LOGIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -48,7 +49,7 @@ class Secured:
     tls: str
     """With a password and TLS."""
     certificate: str
-    """File of the certificate to trust."""
+    """File of the certificate to trust. Beside it is the password of each user, in a file of its name."""
 
 
 def can_be_secured() -> bool:
@@ -72,13 +73,13 @@ def secret(user: str) -> str:
     return f"{user}-secret"
 
 
-def login(user: str) -> dict[str, str]:
+def login(secured: Secured, user: str) -> dict[str, str]:
     """Return the keys with which a user comes in without TLS."""
     return {
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": "PLAIN",
         "sasl_username": user,
-        "sasl_password": secret(user),
+        "sasl_password_file": str(Path(secured.certificate).with_name(user)),
     }
 
 
@@ -91,6 +92,8 @@ def start_secured(stack: ExitStack, *, heap_mib: int) -> Secured:
     properties = _properties(_key_store(folder), plain, users, tls, controller)
     settings = BrokerSettings(plain, heap_mib=heap_mib, properties=properties, short_lived=True)
     stack.enter_context(JvmBroker(settings, java, install_jars()))
+    for user in EVERYBODY:
+        (folder / user).write_text(secret(user), "utf-8")
     certificate = folder / "broker.pem"
     certificate.write_text(ssl.get_server_certificate(("127.0.0.1", tls)), "ascii")
     return Secured(f"127.0.0.1:{plain}", f"127.0.0.1:{users}", f"127.0.0.1:{tls}", str(certificate))
@@ -109,7 +112,7 @@ def _key_store(folder: Path) -> Path:
 def _properties(store: Path, plain: int, users: int, tls: int, controller: int) -> dict[str, str]:
     """Return Kafka's properties of the three listeners and of the authorizer."""
     listeners = f"PLAINTEXT://127.0.0.1:{plain},USERS://127.0.0.1:{users},TLS://127.0.0.1:{tls}"
-    passwords = " ".join(f'user_{user}="{secret(user)}"' for user in (*USERS.values(), ADMITTED, DENIED, MEMBERS))
+    passwords = " ".join(f'user_{user}="{secret(user)}"' for user in EVERYBODY)
     login = f"{LOGIN_MODULE} {passwords};"
     return {
         "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",

@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from stream_dedup.cli import COMMANDS, EXIT_CODES
 from stream_dedup.config.keys import accepted_values, all_keys
 from stream_dedup.config.model import Config
+from stream_dedup.config.profile_file import ProfileFile
 from stream_dedup.core import headers
 from stream_dedup.exit_codes import MEANINGS
 from stream_dedup.groups.group_metrics import GROUP_DECLARATIONS
@@ -67,6 +68,7 @@ def test_flags_of_every_command_are_described_once() -> None:
 def test_the_reference_has_every_key_metric_header_and_exit_code() -> None:
     """A row for each, and none for one that does not exist."""
     assert first_cells("keys") == [name for name, _ in all_keys(Config)]
+    assert first_cells("profiles") == [name for name, _ in all_keys(ProfileFile)]
     assert first_cells("metrics") == [declared.full_name for declared in DECLARATIONS]
     assert first_cells("serve metrics") == [declared.full_name for declared in SERVE_DECLARATIONS]
     assert first_cells("group metrics") == [declared.full_name for declared in GROUP_DECLARATIONS]
@@ -86,7 +88,7 @@ def test_every_command_has_help(name: str) -> None:
     assert all(option.help for flag, option in flags_of(ALL[name]).items() if flag != "--help")
 
 
-@pytest.mark.parametrize(("name", "field"), list(all_keys(Config)))
+@pytest.mark.parametrize(("name", "field"), [*all_keys(Config), *all_keys(ProfileFile)])
 def test_every_key_is_declared_completely(name: str, field: FieldInfo) -> None:
     """A key has a meaning and accepted values; a number has a range."""
     assert field.description, name

@@ -8,8 +8,8 @@ entry that its look-ups reach is kept. One pass so gives the verdicts under all 
 
 This holds because a near entry is one that a look-up reaches, that passes the sieve, that is among the newest entries
 of the posting list, and that is within the limit; and because the match is the nearest entry, then the earliest. An
-entry that the sketches rule out is near at no limit, and left out: beyond ``match.certain`` bits, and with another
-number beyond ``match.far`` bits, one with too few equal values; beyond ``match.form_limit`` bits one of the same form
+entry that the sketches rule out is near at no limit, and left out: beyond ``certain`` bits, and with another
+number beyond ``far`` bits, one with too few equal values; beyond ``form_limit`` bits one of the same form
 with other numbers. The bound on candidates, which decides in floods only, is ignored.
 
 The work grows with the square of the entries; the caller bounds it by measuring fewer articles. Memory: some

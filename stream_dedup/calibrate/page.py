@@ -110,7 +110,7 @@ def _equal_values(figures: Figures) -> str:
     counts, least, far = figures.equal_values, figures.least_equal, figures.far_least_equal
     drawn = [Line(least - 0.5, f"at least {least}", "limit")] if least else []
     if far > least:
-        drawn.append(Line(far - 0.5, f"beyond match.far bits at least {far}", "limit"))
+        drawn.append(Line(far - 0.5, f"beyond search.far bits at least {far}", "limit"))
     chart = Chart(
         f"Equal values in the sketches of articles within the limit ({figures.kind} text)",
         f"values of {len(counts) - 1} that are equal",
@@ -121,9 +121,9 @@ def _equal_values(figures: Figures) -> str:
     enough = [count if equal >= far else 0 for equal, count in enumerate(counts)]
     between = [count if least <= equal < far else 0 for equal, count in enumerate(counts)]
     few = [count if equal < least else 0 for equal, count in enumerate(counts)]
-    series = [Series("enough", "near", enough), Series("too few beyond match.certain bits", "far", few)]
+    series = [Series("enough", "near", enough), Series("too few beyond search.certain bits", "far", few)]
     if far > least:
-        series.insert(1, Series("too few beyond match.far bits", "missed", between))
+        series.insert(1, Series("too few beyond search.far bits", "missed", between))
     return f"<h3>{escape(chart.title)}</h3>{bars(chart, series)}"
 
 

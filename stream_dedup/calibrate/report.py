@@ -5,6 +5,7 @@
    sample is drawn with a fixed seed, so that a report can be made again.
 3. Find their nearest earlier entries among all articles (``nearest``).
 4. Make figures and pairs of them (``figures``, ``edge``), and read the texts of the pairs again.
+5. Make the profile with the suggested settings.
 
 The window of the rules is not applied (an article may be near any earlier one), and re-crawls count as duplicates.
 """
@@ -12,9 +13,10 @@ The window of the rules is not applied (an article may be near any earlier one),
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -25,10 +27,12 @@ from stream_dedup.calibrate.nearest import MeasuredSearch, SignedEntries, measur
 from stream_dedup.calibrate.reading import Collected, Where, collect, texts_at
 from stream_dedup.config.effective import input_format_of, rules_of
 from stream_dedup.config.model import Config
+from stream_dedup.config.profile_file import file_text
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import Status
-from stream_dedup.core.rules import most_probes
+from stream_dedup.core.profiles import PROFILES, Profile
+from stream_dedup.core.rules import EXACT, most_probes
 from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.errors import UserError
 from stream_dedup.files.form import InputForm
@@ -63,7 +67,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationReport:
-    """The result; ``text``, ``page`` and JSON are made of it."""
+    """The result; ``text``, ``page`` and JSON are made of it.
+
+    ``profile`` is the content of a profile's file: the profile of the call with the suggested settings.
+    """
 
     files: tuple[str, ...]
     scheme: str
@@ -83,6 +90,7 @@ class CalibrationReport:
     notes: tuple[str, ...]
     figures: tuple[Figures, ...]
     pairs: tuple[edge.ShownPair, ...]
+    profile: str
 
 
 def calibrate(config: Config, options: Options, listener: Listener) -> CalibrationReport:
@@ -113,6 +121,7 @@ def _report(config: Config, options: Options, listener: Listener, copies: Copies
     shower = _Shower(config, options, collected, measured, copies)
     shown = [one for kind in kinds for one in shower.pairs(kind, rows[kind])]
     exact = np.flatnonzero(entries.statuses[queries] == Status.EXACT)
+    made = [figures(measured, rows[kind], kind, int((entries.statuses == kind).sum())) for kind in kinds]
     return CalibrationReport(
         files=tuple(map(printable, options.files)),
         scheme=rules.scheme.id,
@@ -130,9 +139,28 @@ def _report(config: Config, options: Options, listener: Listener, copies: Copies
         seconds=round(time.monotonic() - begun, 1),
         labelled=collected.originals is not None,
         notes=tuple(_notes(config, collected, queries)),
-        figures=tuple(figures(measured, rows[kind], kind, int((entries.statuses == kind).sum())) for kind in kinds),
+        figures=tuple(made),
         pairs=tuple(shown),
+        profile=file_text(suggested(config.match.profile, made)),
     )
+
+
+def suggested(profile: Profile, made: Sequence[Figures]) -> Profile:
+    """Return the profile with what the figures of each kind of text suggest.
+
+    The search has one number of look-ups, and exact search one distance, for both kinds: the most look-ups, and the
+    least distance, that one of them needs.
+    """
+    if not made:
+        return profile
+    if profile.search == EXACT:
+        return replace(profile, distance=min(one.suggestion.limit for one in made))
+    limits: dict[str, Any] = {"short_limit" if one.kind == "short" else "limit": one.suggestion.limit for one in made}
+    profile = replace(profile, probes=max(one.suggestion.lookups for one in made), **limits)
+    if profile.far != PROFILES[profile.settings.profile].far:  # else the file does not say it
+        most = max(profile.limit or 0, profile.short_limit or 0)
+        profile = replace(profile, far=min(profile.far or 0, most))
+    return profile
 
 
 def _check(collected: Collected, options: Options) -> None:

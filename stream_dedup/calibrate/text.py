@@ -91,7 +91,7 @@ def equal_values(figures: Figures) -> Iterator[str]:
     """Yield one line for each number of equal values that occurs, and each least that is enough as a line before it."""
     counts = figures.equal_values
     most = max(counts)
-    least = {figures.far_least_equal: "match.far", figures.least_equal: "match.certain"}
+    least = {figures.far_least_equal: "search.far", figures.least_equal: "search.certain"}
     yield f"Equal values, of {len(counts) - 1}, in the sketches of articles within the limit of {figures.limit}"
     for equal, count in enumerate(counts):
         if equal and equal in least:
@@ -179,12 +179,10 @@ def _pairs(shown: Sequence[ShownPair], width: int) -> Iterator[str]:
 
 
 def _suggestions(report: CalibrationReport, width: int) -> Iterator[str]:
-    yield "SUGGESTION"
-    name = "limit" if report.probes else "distance"
+    yield "SUGGESTION, as a profile (--write-profile FILE)"
+    yield from (f"  {line}".rstrip() for line in report.profile.splitlines())
     for figures in report.figures:
-        key = "short_limit" if figures.kind == "short" and report.probes else name
-        lookups = f", probes = {figures.suggestion.lookups}" if report.probes else ""
-        yield f"{figures.kind} text: {key} = {figures.suggestion.limit}{lookups}"
+        yield f"{figures.kind} text"
         for reason in figures.suggestion.reasons:
             yield from wrap(reason, width, initial_indent="  - ", subsequent_indent="    ")
     if report.probes:

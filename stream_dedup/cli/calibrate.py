@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli.options import SEARCH, OneField, WholeNumber, config_options, input_options, settings_files
+from stream_dedup.cli.options import OneField, WholeNumber, config_options, input_options, settings_files
 from stream_dedup.cli.output import report_columns, write_json, write_lines
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.cli.signals import terminable
 from stream_dedup.config.model import Config
+from stream_dedup.config.profile_file import SUFFIX
 from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.errors import UserError
 from stream_dedup.files.output_file import STDOUT, is_standard_output, whole_output
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @config_options(
-    *SEARCH,
+    "profile",
     "id_field",
     "text_field",
     "scope",
@@ -50,24 +51,35 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Write the report with charts to this file; - is standard output, without the text report.",
 )
+@click.option(
+    "--write-profile",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write the suggestion to this file, as a profile.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
-def command(
+def command(  # noqa: PLR0917 - one argument for each flag
     config: Config,
     files: tuple[str, ...],
     original: FieldPath | None,
     pairs: int,
     html: Path | None,
+    write_profile: Path | None,
     as_json: bool,
     *,
     form: InputForm,
 ) -> None:
-    """Show what each setting would decide about the articles in FILEs, and suggest one.
+    """Show what each setting would decide about the articles in FILEs, and suggest a profile.
 
     Reads FILEs as `filter` does; copies a pipe, or standard input (-), to disk for the duration of the call.
     Finds the nearest earlier article of each article by comparing it with all of them, and the number of look-ups
     that finds it. The report has histograms of the distances, and of the equal values of the sketches; the duplicates
     for each limit and number of look-ups, with their cost; the pairs at the edge of the limit, for a person to judge;
-    and a suggestion with its reason, or the reason why there is none. Long and short texts are reported separately.
+    and a profile with the suggested settings and their reasons, or the reason why there is none. Long and short texts
+    are reported separately.
+
+    --write-profile FILE writes that profile: the one of the call with another limit for each kind of text, and another
+    number of look-ups. Give it to any command with --profile FILE, or name it in the configuration (match.profile).
 
     With --original, a line names the article of which it is a copy; the report then has precision, recall and F1 of
     each setting.
@@ -77,30 +89,45 @@ def command(
 
     \b
     Examples:
-      stream-dedup calibrate articles.jsonl
+      stream-dedup calibrate --write-profile mine.toml articles.jsonl
       stream-dedup calibrate --profile comment --html report.html comments.jsonl
       stream-dedup calibrate --original copy_of labelled.jsonl
     """  # noqa: D301 - \b keeps click from folding the examples
     from stream_dedup.calibrate.report import Options, calibrate  # noqa: PLC0415 - loads numpy
 
-    _check_outputs(config, files, html, as_json=as_json)
+    _check_outputs(config, files, html, write_profile, as_json=as_json)
     with terminable(), ExitStack() as stack, ProgressLine() as line:
-        # A page that cannot be written is refused before the articles are compared.
-        write_page = None if html is None else stack.enter_context(whole_output(html))
+        # A file that cannot be written is refused before the articles are compared.
+        write_page, write_toml = (
+            None if path is None else stack.enter_context(whole_output(path)) for path in (html, write_profile)
+        )
         report = calibrate(config, Options(files, original, pairs, form=form), _CalibrationProgress(line))
         if write_page is not None:
             write_page(_page(report))
+        if write_toml is not None:
+            write_toml(f"# Suggested by stream-dedup calibrate.\n{report.profile}".encode())
     if as_json:
         write_json(report, indented=True)
     elif str(html) != STDOUT:
         _write_text(report)
     if html is not None and str(html) != STDOUT:
         write_lines(f"charts: {html}", err=True)
+    if write_profile is not None:
+        write_lines(f"profile: {write_profile}", err=True)
 
 
-def _check_outputs(config: Config, files: tuple[str, ...], html: Path | None, *, as_json: bool) -> None:
+def _check_outputs(
+    config: Config, files: tuple[str, ...], html: Path | None, write_profile: Path | None, *, as_json: bool
+) -> None:
     """Raise UserError where the report would overwrite an input, or two reports would share one output."""
-    refuse_inputs_as_outputs([STDOUT] if html is None else [STDOUT, html], (*files, *settings_files(config)))
+    outputs = [one for one in (html, write_profile) if one is not None]
+    refuse_inputs_as_outputs([STDOUT, *outputs], (*files, *settings_files(config)))
+    if write_profile is not None and (str(write_profile) == STDOUT or not str(write_profile).endswith(SUFFIX)):
+        msg = f"--write-profile {write_profile}: name a file that ends in {SUFFIX}"
+        raise UserError(msg)
+    if write_profile is not None and write_profile == html:
+        msg = f"--html and --write-profile {html}: name a file for each"
+        raise UserError(msg)
     if html is None:
         return
     if str(html) == STDOUT:

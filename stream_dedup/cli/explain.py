@@ -57,7 +57,7 @@ class _Arguments:
 
 
 @click.command()
-@config_options("profile", "probes", "limit", "short_limit", "distance")
+@config_options("profile")
 @input_options(formats=False)
 @click.argument("texts", nargs=-1, metavar="[A] [B]")
 @click.option("--id", "ids", metavar="ID", multiple=True, help="An article of the index in place of A, or of both.")
@@ -100,7 +100,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
     The report has the verdict with its reason; the cosine of the weights and the estimate by the signatures; the
     blocks that agree; the look-up of B's plan that finds A, or the length of a plan that would; and for each text its
     features with counts and weights, the bits that each feature raises or lowers, and the resulting sums and margins.
-    It ignores the window, match.bucket_limit and match.candidates.
+    It ignores the window, and bucket_limit and candidates of the profile.
 
     --words gives the words of each text directly. They are not segmented and count as a long text.
 

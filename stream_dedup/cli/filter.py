@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli.options import SEARCH, OneField, config_options, input_options, settings_files
+from stream_dedup.cli.options import OneField, config_options, input_options, settings_files
 from stream_dedup.cli.output import say
 from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.cli.signals import terminable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @config_options(
-    *SEARCH,
+    "profile",
     "window",
     "id_field",
     "text_field",
@@ -80,8 +80,9 @@ def command(  # noqa: PLR0917 - one argument for each flag
     lines only where --duplicate and --rejected name a FILE. (Of a line that is too long or cannot be decoded, and of a
     row that is broken, --rejected gets the object described above.)
 
-    --index DIR keeps the index for later calls; a call that fails leaves it unchanged. The rules
-    (--limit, --window and so on) are those of this call and hold for its own lines; the profile cannot change.
+    --index DIR keeps the index for later calls; a call that fails leaves it unchanged. The rules (--window, the search
+    of the profile and so on) are those of this call and hold for its own lines; text and features of the profile cannot
+    change.
 
     A FIELD is the name of a member, or a path: _source.title, authors[0].name; a dot in a name is written \\. (also
     a bracket and a backslash). A text may be at conversations[].value: the texts of all elements, on lines.

@@ -78,11 +78,7 @@ FLAGS = {
     "duplicate": _Flag("topics.duplicate", "TOPIC"),
     "rejected": _Flag("topics.rejected", "TOPIC"),
     "index": _Flag("index.path", "DIR"),
-    "profile": _Flag("match.profile", "NAME"),
-    "probes": _Flag("match.probes", "P"),
-    "limit": _Flag("match.limit", "BITS"),
-    "short_limit": _Flag("match.short_limit", "BITS"),
-    "distance": _Flag("match.distance", "K"),
+    "profile": _Flag("match.profile", "PROFILE"),
     "window": _Flag("match.window", "TIME"),
     "id_field": _Flag("input.id_field", "FIELD"),
     "text_field": _Flag("input.text_field", "FIELD"),
@@ -102,9 +98,7 @@ ALL_FLAGS = FLAGS | _EVERYWHERE
 OFFSET_DIGITS = 19
 """Decimal digits of the greatest offset in Kafka, 2**63 - 1."""
 
-SEARCH = ("profile", "probes", "limit", "short_limit", "distance")
-"""The flags that determine the search."""
-JUDGING = (*SEARCH, "window", "scope", "recrawl", "observe")
+JUDGING = ("profile", "window", "scope", "recrawl", "observe")
 """The flags that determine the rules of a log."""
 
 
@@ -190,7 +184,8 @@ def config_from(flags: dict[str, Any]) -> Config:
 def settings_files(config: Config) -> tuple[Path, ...]:
     """Return the files from which the configuration of the running command is read. No output may be one of them."""
     given = click.get_current_context().params.get("flag_config")
-    named = (given, config.features.user_dictionary, config.features.stop_words)
+    profile = config.match.profile
+    named = (given, profile.path, profile.settings.user_dictionary, profile.settings.stop_words)
     return tuple(Path(one) for one in named if one is not None)
 
 

@@ -1,7 +1,7 @@
 """Checks of the configuration, and its error.
 
 Owns the checks of single values (names, addresses, durations), the merging of the layers, and the error that lists
-every problem at once. Never prints the value of a secret or of an unknown key, which may be a misspelt secret.
+every problem at once. Never prints the value of an unknown key, which may be a password: those are in files only.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import difflib
 import ipaddress
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, time
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar, get_args
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from stream_dedup.config.keys import accepted_values
 from stream_dedup.core.rules import MAX_WINDOW_MS
@@ -71,6 +73,15 @@ class ConfigError(UserError):
         super().__init__("\n".join([f"configuration has {count}:", *(f"  {line}" for line in self.problems)]))
 
 
+class ManyProblemsError(ValueError):
+    """The file that a value names has problems; ``problems`` has one line for each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        """Take one line for each problem."""
+        self.problems = list(problems)
+        super().__init__("; ".join(self.problems))
+
+
 class ConfigProblem(NamedTuple):
     """A problem between keys that are each valid alone."""
 
@@ -78,9 +89,9 @@ class ConfigProblem(NamedTuple):
     reason: str
     remedy: str
 
-    def __str__(self) -> str:
-        """Return the problem as one line."""
-        return f"{', '.join(self.keys)}: {self.reason}; {self.remedy}"
+    def line(self, source: str = "") -> str:
+        """Return the problem as one line; ``source`` is that of the keys where all have the same."""
+        return f"{', '.join(self.keys)}{f' ({source})' if source else ''}: {self.reason}; {self.remedy}"
 
 
 class Layer(NamedTuple):
@@ -260,6 +271,19 @@ def lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
+def read_toml(path: Path, key: str, problems: list[str]) -> dict[str, Any]:
+    """Return the content of a file that ``key`` names; nothing, and a problem more, where it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        problems.append(f"file {path}: cannot be read ({error.strerror}); name a TOML file with {key}")
+    except UnicodeDecodeError as error:
+        problems.append(f"file {path}: not UTF-8 at byte {error.start}; save it as UTF-8")
+    except tomllib.TOMLDecodeError as error:
+        problems.append(f"file {path}: not TOML: {error}; correct that line")
+    return {}
+
+
 def validate(
     model: type[_Model],
     layers: Sequence[Layer],
@@ -283,7 +307,7 @@ def validate(
     between = [
         problem for problem in across(config) if not any(_touches(key, bad) for key in problem.keys for bad in wrong)
     ]
-    problems += [str(problem) for problem in between]
+    problems += [problem.line(layers[0].name if len(layers) == 1 else "") for problem in between]
     return None if problems else config
 
 
@@ -317,14 +341,17 @@ def _without(merged: Mapping[str, Any], wrong: set[str]) -> dict[str, Any]:
 def _field_problems(
     model: type[BaseModel], layers: Sequence[Layer], error: ValidationError
 ) -> Iterable[tuple[tuple[str, ...], str]]:
-    """Yield section and key, and the line, of each problem; one for each key."""
+    """Yield section and key, and the line, of each problem; one for each key, and all of a file that a key names."""
     seen = set()
-    for item in error.errors(include_url=False, include_context=False):
+    for item in error.errors(include_url=False):
         loc = tuple(str(part) for part in item["loc"][:2])
         if loc in seen:
             continue
         seen.add(loc)
-        if item["type"] == "extra_forbidden":
+        cause = item.get("ctx", {}).get("error")
+        if isinstance(cause, ManyProblemsError):
+            yield from ((loc, line) for line in cause.problems)
+        elif item["type"] == "extra_forbidden":
             yield loc, _unknown_key(model, layers, loc)
         else:
             yield loc, _wrong_value(model, layers, loc, _reason(item["type"], str(item["msg"])))
@@ -347,8 +374,7 @@ def _wrong_value(model: type[BaseModel], layers: Sequence[Layer], loc: tuple[str
         field = _section(model, loc[0]).model_fields[loc[1]]
     elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
         return f"{'.'.join(loc)} ({source}): {reason}; give a table of keys"
-    shown = "" if is_secret(field.annotation) else f" = {_shown(value)}"
-    return f"{'.'.join(loc)}{shown} ({source}): {reason}; give {accepted_values(field)}"
+    return f"{'.'.join(loc)} = {_shown(value)} ({source}): {reason}; give {accepted_values(field)}"
 
 
 def _reason(kind: str, message: str) -> str:
@@ -379,11 +405,6 @@ def _given_by(layers: Sequence[Layer], loc: tuple[str, ...]) -> tuple[object, st
             name = f"environment STREAM_DEDUP_{'__'.join(loc).upper()}" if layer.name == "environment" else layer.name
             return value, name
     return None, "default"
-
-
-def is_secret(annotation: object) -> bool:
-    """Return whether a key of this type must never be printed."""
-    return annotation is SecretStr or SecretStr in get_args(annotation)
 
 
 def _shown(value: object) -> str:

@@ -1,7 +1,8 @@
 """A key of the configuration: its default, its meaning, its unit and its range are declared once.
 
 ``key`` declares one in ``sections``. Everything that a person reads about a key is derived here: the values that an
-error message offers, the help of its flag, the comment in ``config show``, the row of the reference's table.
+error message offers, the help of its flag, the comment in ``config show``, the row of the reference's table. The keys
+of a profile's file are declared in the same way (``profile_file``).
 """
 
 from __future__ import annotations
@@ -13,11 +14,20 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Le
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
-PROFILE_DEFAULT = "the profile's"
-"""The default of a key that the profile sets."""
+from stream_dedup.core.profiles import Profile
+from stream_dedup.terminal import replace_hidden
+
+MAX_SHORT_ESCAPE = 0xFFFF
+"""The last code point that TOML escapes with four digits."""
+
+
+class Section(BaseModel):
+    """A section of the configuration, or of a profile's file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 def key(
@@ -87,8 +97,20 @@ def value_flag_help(field: FieldInfo, value: str) -> str:
 def shown_comment(field: FieldInfo) -> str:
     """Return the comment of a key in ``config show``: its meaning, the note, and what is in force if it is not set."""
     unset = _text(field, "unset")
-    default = f"default: {unset}" if unset and unset != PROFILE_DEFAULT else ""
+    default = f"default: {unset}" if unset else ""
     return "; ".join(part for part in (field.description, _text(field, "note"), default) if part)
+
+
+def toml_value(value: object) -> str:
+    """Return a value as TOML, which shares strings, numbers, booleans and lists with JSON."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(name)} = {toml_value(one)}" for name, one in value.items()) + "}"
+    return replace_hidden(json.dumps(_plain(value), ensure_ascii=False), _toml_escape)
+
+
+def _toml_escape(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code <= MAX_SHORT_ESCAPE else f"\\U{code:08x}"
 
 
 def _text(field: FieldInfo, name: str) -> str:
@@ -114,4 +136,6 @@ def _choices(annotation: object) -> str:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, Profile):
+        return value.name
     return str(value) if isinstance(value, Path) else value

@@ -4,15 +4,14 @@ Three sources, each overriding those before it: a TOML file, environment variabl
 (``STREAM_DEDUP_<SECTION>__<KEY>``, lists with commas), flags of the command line. Rules:
 
 * One ``ConfigError`` reports every problem: key, value, source, reason, remedy. An unknown key is a problem.
-* The value of a secret is never printed, nor that of an unknown key, which may be a misspelt secret.
+* The value of an unknown key is never printed, for it may be a password.
 
-Opens no other file than the configuration file.
+Opens no other file than the configuration file and that of the profile.
 """
 
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -43,7 +42,7 @@ def load_config(
         ConfigError: the configuration is invalid; the error lists every problem.
     """
     problems: list[str] = []
-    file_values = _read_file(path, problems) if path is not None else {}
+    file_values = checks.read_toml(path, "--config", problems) if path is not None else {}
     layers = [
         checks.Layer(f"file {path}", file_values),
         checks.Layer("environment", _from_environment(os.environ if environment is None else environment)),
@@ -53,18 +52,6 @@ def load_config(
     if config is None:
         raise ConfigError(problems)
     return config
-
-
-def _read_file(path: Path, problems: list[str]) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        problems.append(f"file {path}: cannot be read ({error.strerror}); name a TOML file with --config")
-    except UnicodeDecodeError as error:
-        problems.append(f"file {path}: not UTF-8 at byte {error.start}; save it as UTF-8")
-    except tomllib.TOMLDecodeError as error:
-        problems.append(f"file {path}: not TOML: {error}; correct that line")
-    return {}
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 The name of a key ends with its unit (``_s``, ``_mib``, ``_bytes``); a duration contains it ("24h"). Each key is
 declared once, in ``sections``: error messages, the help of flags, ``config show`` and the reference are derived
-from the declaration. ``load`` makes a configuration; ``effective`` derives the values in force with its profile.
+from the declaration. ``load`` makes a configuration; ``effective`` derives the settings of the core and of the index.
 
 This module contains no algorithm and has no effects.
 """
@@ -11,24 +11,22 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BeforeValidator
 
 from stream_dedup.config import checks
-from stream_dedup.config.keys import key
-from stream_dedup.config.match_section import MatchConfig
+from stream_dedup.config.keys import Section, key
 from stream_dedup.config.sections import (
-    FeaturesConfig,
     GroupsConfig,
     IndexConfig,
     InputConfig,
     KafkaConfig,
+    MatchConfig,
     MetricsConfig,
     RegistryConfig,
-    TextConfig,
+    ServeConfig,
     TopicsConfig,
     WorkerConfig,
 )
-from stream_dedup.config.serve_section import ServeConfig
 
 __all__ = ["Config", "KafkaConfig"]
 
@@ -38,17 +36,13 @@ MARK_SUFFIX = ".groups"
 """The consumer group that says how far ``topics.groups`` is written is the group's name followed by this suffix."""
 
 
-class Config(BaseModel):
+class Config(Section):
     """The whole configuration."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     kafka: KafkaConfig = KafkaConfig()
     topics: TopicsConfig = TopicsConfig()
     input: InputConfig = InputConfig()
     registry: RegistryConfig = RegistryConfig()
-    text: TextConfig = TextConfig()
-    features: FeaturesConfig = FeaturesConfig()
     match: MatchConfig = MatchConfig()
     index: IndexConfig = IndexConfig()
     worker: WorkerConfig = WorkerConfig()

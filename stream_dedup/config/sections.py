@@ -1,7 +1,7 @@
 """The sections of the configuration: every key with its default, meaning, unit and range.
 
-Rules: a key that the profile sets is None by default (``effective`` derives the value in force). A rule about one
-value is declared here, a rule about several keys in ``across``. The section of the match is in ``match_section``.
+A rule about one value is declared here, a rule about several keys in ``across``. What a profile decides is no key here
+but one of its file (``profile_file``).
 """
 
 from __future__ import annotations
@@ -9,25 +9,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf
 
 from stream_dedup.config import checks
 from stream_dedup.config.checks import MAX_FIELD_WEIGHT, ConfigError
-from stream_dedup.config.keys import PROFILE_DEFAULT, key
-from stream_dedup.core.model import BlockBits, TableCount
+from stream_dedup.config.keys import Section, key
+from stream_dedup.config.profile_file import BUILT_IN, SUFFIX, chosen_profile
+from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES, Profile
+from stream_dedup.core.rules import COPIES_LIMIT
 from stream_dedup.core.text import paths
 
-MAX_TEXT_SIZE = 1_000_000
-"""Characters: no text that is fingerprinted as short is longer."""
 MAX_INDEX_ENTRIES = 1 << 20
 """Entries in memory; each takes 14 bytes for each table."""
 MAX_MEMORY_MIB = 1 << 20
 """MiB: 1 TiB."""
 MAX_RECORD_BYTES = 256 << 20
 """Bytes: beyond it, no broker takes a record."""
-
+MAX_BODY_BYTES = 64 << 20
+"""Bytes: no request with 500 articles is larger."""
 MAX_REPLICATION = 9
 """Replicas: more than nine are a mistake, for each takes every write."""
+SERVED_INDEX = "index"
+"""Name of the index in the folder of the service."""
 
 _Topic = Annotated[str, AfterValidator(checks.topic_name)]
 _TopicOrPattern = Annotated[str, AfterValidator(checks.topic_or_pattern)]
@@ -37,12 +40,6 @@ _OnePath = Annotated[str, AfterValidator(paths.check_one_path)]
 _FIELD = "a field name, or a path such as conversations[].value"
 _ONE_FIELD = "a field name, or a path such as payload.after.id"
 _Seconds = Annotated[float, Field(ge=0.001, le=86_400, allow_inf_nan=False)]
-
-
-class Section(BaseModel):
-    """A section of the configuration."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class KafkaConfig(Section):
@@ -91,9 +88,6 @@ class KafkaConfig(Section):
     ssl_certfile: Path | None = key(None, "certificate of the client", form="a PEM file")
     ssl_keyfile: Path | None = key(None, "private key of the client", form="a PEM file")
     ssl_check_hostname: bool = key(default=True, meaning="require the broker's name in its certificate")
-    ssl_password: SecretStr | None = key(
-        None, "password of the private key", form="text, preferably in ssl_password_file"
-    )
     ssl_password_file: Path | None = key(
         None, "file that contains the password of the private key", form="a readable file"
     )
@@ -101,7 +95,6 @@ class KafkaConfig(Section):
         None, "authentication mechanism"
     )
     sasl_username: str | None = key(None, "user name", form="text")
-    sasl_password: SecretStr | None = key(None, "password", form="text, preferably in sasl_password_file")
     sasl_password_file: Path | None = key(None, "file that contains the password", form="a readable file")
     sasl_token_file: Path | None = key(
         None,
@@ -122,12 +115,12 @@ class KafkaConfig(Section):
     )
 
     def sasl_secret(self) -> str | None:
-        """Return the SASL password, from the key or from its file."""
-        return _secret(self.sasl_password, self.sasl_password_file)
+        """Return the SASL password."""
+        return _secret(self.sasl_password_file)
 
     def ssl_secret(self) -> str | None:
-        """Return the private key's password, from the key or from its file."""
-        return _secret(self.ssl_password, self.ssl_password_file)
+        """Return the private key's password."""
+        return _secret(self.ssl_password_file)
 
 
 class TopicsConfig(Section):
@@ -229,7 +222,6 @@ class RegistryConfig(Section):
         unset="none",
     )
     username: str | None = key(None, "user name (basic authentication)", form="text", min_length=1)
-    password: SecretStr | None = key(None, "password", form="text, preferably in password_file")
     password_file: Path | None = key(None, "file that contains the password", form="a readable file")
     token_file: Path | None = key(
         None,
@@ -241,104 +233,45 @@ class RegistryConfig(Section):
     )
 
     def secret(self) -> str | None:
-        """Return the password, from the key or from its file."""
-        return _secret(self.password, self.password_file)
+        """Return the password."""
+        return _secret(self.password_file)
 
     def token(self) -> str | None:
         """Return the token, as its file has it now."""
-        return _secret(None, self.token_file)
+        return _secret(self.token_file)
 
 
-_Handling = Literal["keep", "drop", "token"] | None
+class MatchConfig(Section):
+    """When an article is a duplicate."""
 
-
-def _handling(subject: str) -> _Handling:
-    """Declare a key that says what normalisation does with one kind of character sequence."""
-    handling: _Handling = key(
-        None, f"handling of {subject}", note="token: all of them count as one word", unset=PROFILE_DEFAULT
+    profile: Annotated[InstanceOf[Profile], BeforeValidator(chosen_profile)] = key(
+        PROFILES[DEFAULT_PROFILE],
+        "how texts are fingerprinted and searched for",
+        form=f"{BUILT_IN}, or a profile file: a path that ends in {SUFFIX}",
     )
-    return handling
-
-
-class TextConfig(Section):
-    """The normalisation of a text before its features are taken: part of the scheme."""
-
-    urls: _Handling = _handling("URLs")
-    emails: _Handling = _handling("e-mail addresses")
-    users: _Handling = _handling("user names (@name)")
-    numbers: _Handling = _handling("numbers")
-    emoji: _Handling = _handling("emoji")
-    invisible: bool | None = key(None, "remove zero-width and control characters", unset=PROFILE_DEFAULT)
-    tags: bool | None = key(
+    copies: int = key(
+        1,
+        "near earlier articles from which on an article is a duplicate; with fewer it is unique",
+        ge=1,
+        le=COPIES_LIMIT,
+    )
+    window: Annotated[str, AfterValidator(checks.duration)] | None = key(
         None,
-        "remove stray HTML tags, the targets of Markdown links and the times of subtitles from plain text",
-        unset=PROFILE_DEFAULT,
+        "time for which an article is remembered",
+        form="a number with s, m, h or d, such as 90s, 15m, 24h, 7d",
+        unset="for ever",
     )
-    entities: bool | None = key(None, "read entities of HTML (&lt;) in plain text as characters", unset=PROFILE_DEFAULT)
-    join_numbers: bool | None = key(None, "read 3.50 and 2024-05-01 as one number each", unset=PROFILE_DEFAULT)
-    rejoin: bool | None = key(
-        None, "remove white space between two ideographs, as PDF and scans leave it", unset=PROFILE_DEFAULT
+    featureless: Literal["unique", "rejected"] = key("unique", "verdict of a text without words (only punctuation)")
+    recrawl: Literal["duplicate", "update"] = key(
+        "duplicate",
+        "result for an article that is near an earlier one with the same id; an update is sent as unique",
     )
-    simplify: bool | None = key(None, "read traditional Chinese as simplified Chinese", unset=PROFILE_DEFAULT)
-    unspace: bool | None = key(None, "remove spaces and symbols between single characters", unset=PROFILE_DEFAULT)
-    repeats: bool | None = key(None, "shorten a character that is repeated many times", unset=PROFILE_DEFAULT)
-    lookalikes: bool | None = key(
-        None, "read look-alike letters and digits as the characters that they imitate", unset=PROFILE_DEFAULT
-    )
-    article_size: int | None = key(
-        None,
-        "a text below this size is short; from half to four times of it its features are characters and words",
-        form="letters",
-        unset=PROFILE_DEFAULT,
-        ge=0,
-        le=MAX_TEXT_SIZE,
-    )
-    exact_size: int | None = key(
-        None,
-        "a text below this size is near equal texts only",
-        form="characters",
-        unset=PROFILE_DEFAULT,
-        ge=0,
-        le=MAX_TEXT_SIZE,
-    )
+    observe: bool = key(default=False, meaning="send every record to the unique topic, with its verdict in its headers")
 
-
-class FeaturesConfig(Section):
-    """The features of a long text and their weights: part of the scheme."""
-
-    kind: Literal["words", "chars"] | None = key(None, "features of a long text", unset=PROFILE_DEFAULT)
-    weights: Literal["tfidf", "tf", "level"] | None = key(None, "weighting of words", unset=PROFILE_DEFAULT)
-    top_k: int | None = key(
-        None,
-        "number of features that count, the heaviest first",
-        note="0: all",
-        unset=PROFILE_DEFAULT,
-        ge=0,
-        le=100_000,
-    )
-    damped: bool | None = key(None, "damp the count of a repeated word (1 + damping ln n)", unset=PROFILE_DEFAULT)
-    damping: int | None = key(
-        None, "weight that a repeated word gains where counts are damped", unset=PROFILE_DEFAULT, ge=1, le=16
-    )
-    idf: Literal["jieba", "languages"] | None = key(
-        None, "word frequencies: jieba's table alone, or other languages as well", unset=PROFILE_DEFAULT
-    )
-    root: bool | None = key(None, "take the square root of a word's IDF", unset=PROFILE_DEFAULT)
-    key_sentences: int = key(
-        0,
-        "additional count of the longest sentence and of the first and last sentence of each paragraph",
-        ge=0,
-        le=MAX_FIELD_WEIGHT,
-    )
-    user_dictionary: Path | None = key(None, "words that are never split", form="a UTF-8 file, one word on each line")
-    stop_words: Path | None = key(None, "words that do not count", form="a UTF-8 file, one word on each line")
-    seed: int = key(0, "seed of the feature hash", ge=0, le=4_294_967_295)
-    tables: Annotated[TableCount, BeforeValidator(checks.whole)] = key(
-        4, "number of block tables: 4 cover the fingerprint, 8 or 16 cover more of the signature"
-    )
-    block_bits: Annotated[BlockBits, BeforeValidator(checks.whole)] = key(
-        16, "bits of a key of a block table: wider keys have shorter posting lists, which pays in large indexes"
-    )
+    @property
+    def window_ms(self) -> int | None:
+        """The window in milliseconds, or None for ever."""
+        return None if self.window is None else checks.parse_duration_ms(self.window)
 
 
 class IndexConfig(Section):
@@ -413,9 +346,42 @@ class MetricsConfig(Section):
     )
 
 
-def _secret(value: SecretStr | None, path: Path | None) -> str | None:
-    if value is not None:
-        return value.get_secret_value()
+class ServeConfig(Section):
+    """The HTTP service over an index of its own."""
+
+    address: Annotated[str, AfterValidator(checks.listening_address)] = key(
+        "127.0.0.1:8787",
+        "address of the HTTP service; any but a loopback address needs token_file",
+        form="host:port (port 0: any free port)",
+    )
+    data_dir: Path = key(
+        Path("serve"), "folder of the index and the groups of the service", form="a folder on a local disk"
+    )
+    threads: int | None = key(
+        None,
+        "fingerprinting threads of the service",
+        unset="one for each core of its affinity and CPU quota",
+        ge=1,
+        le=256,
+    )
+    token_file: Path | None = key(
+        None,
+        "file that contains the token; every request but /healthz and /readyz must have it",
+        form="a file that not everybody may read",
+    )
+    tls_cert: Path | None = key(None, "certificate chain of the service; requests are then HTTPS", form="a PEM file")
+    tls_key: Path | None = key(None, "private key of that certificate", form="a PEM file")
+    max_body_bytes: int = key(8 << 20, "size of the largest request", form="bytes", ge=1024, le=MAX_BODY_BYTES)
+    queue_articles: int = key(
+        2000, "articles that may be under way; a request beyond it is answered with 503", ge=500, le=100_000
+    )
+    connections: int = key(128, "connections that may be open", ge=8, le=10_000)
+    client_s: Annotated[float, Field(ge=0.1, le=600, allow_inf_nan=False)] = key(
+        10, "time in which a client must send the head of a request, its body, or read the answer", form="seconds"
+    )
+
+
+def _secret(path: Path | None) -> str | None:
     if path is None:
         return None
     try:

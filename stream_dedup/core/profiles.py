@@ -7,14 +7,16 @@
 * ``simhash``: SimHash as published. Words with TF-IDF weights, fingerprints within k = 3 bits; exact search.
 
 A change here of a setting that entries depend on needs a new version of the profile; the golden files of the tests
-fail otherwise. Search, distance, probes and limits change verdicts only: they are defaults of the rules.
+fail otherwise. Search, distance, probes and limits change verdicts only: a log gets them with its rules. Profiles of a
+user's own are files that start from one of these (``config.profile_file``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from stream_dedup.core.rules import CLASSIC_DISTANCE, DIRECTED, EXACT
+from stream_dedup.core.rules import BUCKET_LIMIT, CANDIDATES, CLASSIC_DISTANCE, DIRECTED, EXACT
 from stream_dedup.core.scheme import Features, FingerprintSettings, Normalisation, Treatment
 
 ARTICLE_SIZE = 250
@@ -70,7 +72,7 @@ _CHARACTERS = Treatment(
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Settings of the scheme, and defaults of the fields of ``rules.Rules``."""
+    """Settings of the scheme, and the search of the rules: fields of ``rules.Rules``."""
 
     settings: FingerprintSettings
     search: str
@@ -85,6 +87,15 @@ class Profile:
     far: int | None = None
     far_min_equal: int | None = None
     dominated: int | None = None
+    bucket_limit: int = BUCKET_LIMIT
+    candidates: int | None = CANDIDATES
+    path: Path | None = None
+    """The file that it was read from; None of a built-in one."""
+
+    @property
+    def name(self) -> str:
+        """What the configuration calls it: a name, or the path of its file."""
+        return self.settings.profile if self.path is None else str(self.path)
 
 
 _ALL = (

@@ -31,6 +31,20 @@ from stream_dedup.errors import CorruptError
 
 EXACT, DIRECTED = "exact", "directed"
 """The two kinds of search."""
+SEARCH_RULES = (
+    "distance",
+    "probes",
+    "limit",
+    "short_limit",
+    "min_equal",
+    "short_min_equal",
+    "certain",
+    "form_limit",
+    "far",
+    "far_min_equal",
+    "dominated",
+)
+"""The fields of rules that are None where the search has no use for them: ``distance`` is that of exact search."""
 UNIQUE, REJECTED = Verdict.UNIQUE.value, Verdict.REJECTED.value
 """Verdicts that text without features may have."""
 DUPLICATE, UPDATE = Verdict.DUPLICATE.value, "update"
@@ -281,16 +295,7 @@ class Rules:
         four = tables == BLOCKS_PER_WORD
         return [
             _outside("distance", self.distance, 0, greatest_distance(self.scheme.block_bits)),
-            _given("probes", self.probes, EXACT),
-            _given("limit", self.limit, EXACT),
-            _given("short_limit", self.short_limit, EXACT),
-            _given("min_equal", self.min_equal, EXACT),
-            _given("short_min_equal", self.short_min_equal, EXACT),
-            _given("certain", self.certain, EXACT),
-            _given("form_limit", self.form_limit, EXACT),
-            _given("far", self.far, EXACT),
-            _given("far_min_equal", self.far_min_equal, EXACT),
-            _given("dominated", self.dominated, EXACT),
+            *(_given(name, getattr(self, name), EXACT) for name in SEARCH_RULES[1:]),
             "" if four else f"search {self.search!r}: takes a scheme of 4 tables, this one has {tables}",
         ]
 

@@ -18,18 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from stream_dedup.config.effective import SEARCH_KEYS
 from stream_dedup.core import probes
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.fingerprinter import Feature
 from stream_dedup.core.model import FINGERPRINT_BITS, Verdict
 from stream_dedup.core.near import Account, PairCheck
-from stream_dedup.core.rules import Rules
+from stream_dedup.core.rules import SEARCH_RULES, Rules
 from stream_dedup.explain.blocks import NO_LOOKUP, Block, Sieve, blocks_of
 from stream_dedup.explain.reason import PairJudge
 from stream_dedup.explain.side import Side
 
-_SHOWN_RULES = ("search", *SEARCH_KEYS, "dominated", "copies")
+_SHOWN_RULES = ("search", *SEARCH_RULES, "copies")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,6 +28,6 @@ DISTANCE_BUCKETS = (
     96.0,
     128.0,
 )
-"""Bits: of the fingerprint up to 11 (the largest match.distance), of the signature up to 128 (unrelated texts)."""
+"""Bits: of the fingerprint up to 11 (the most in exact search), of the signature up to 128 (unrelated texts)."""
 SIMILARITY_BUCKETS = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.99, 0.999, 1.0)
 """Estimated cosines: the limits of the profiles are between 0.6 and 0.9."""

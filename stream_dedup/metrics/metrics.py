@@ -183,7 +183,7 @@ class Metrics:
         Counter,
         "lists",
         "posting lists looked up for all articles",
-        "Divided by lookups: the posting lists looked up for one article, set by match.probes or match.distance.",
+        "Divided by lookups: the posting lists looked up for one article, set by probes or distance of the profile.",
     )
     candidates_per_lookup = Declaration(
         Histogram,

@@ -37,7 +37,7 @@ from stream_dedup.serve.problems import PROBLEM_JSON, problem_body
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from stream_dedup.config.serve_section import ServeConfig
+    from stream_dedup.config.sections import ServeConfig
 
 BACKLOG = 256
 """Connections that the kernel keeps until they are accepted."""

@@ -30,7 +30,7 @@ from stream_dedup.serve.problems import FAILED, ProblemError, busy, problem_resp
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from stream_dedup.config.serve_section import ServeConfig
+    from stream_dedup.config.sections import ServeConfig
     from stream_dedup.serve.secrets import Token
     from stream_dedup.serve.serve_metrics import ServeMetrics
 

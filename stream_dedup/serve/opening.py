@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from stream_dedup.broker.log import WaitingLog
 from stream_dedup.config.effective import index_settings_of
-from stream_dedup.config.serve_section import SERVED_INDEX
+from stream_dedup.config.sections import SERVED_INDEX
 from stream_dedup.errors import CorruptError, UserError
 from stream_dedup.index import LogIndex, is_unknown, keep_aside, only_copy_in
 from stream_dedup.serve.position import OPENING, Activity

@@ -1,8 +1,8 @@
 """Fingerprints texts under the scheme of the log.
 
 A scheme names what entries depend on, by hashes and versions; the settings cannot be read back from it. So the
-configuration's settings are tried, then the same with each other profile. If none has the log's scheme, texts cannot be
-fingerprinted here, and the error says in what the configuration differs.
+configuration's settings are tried, then the same with each built-in profile. If none has the log's scheme, texts cannot
+be fingerprinted here, and the error says in what the configuration differs.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 def settings_for(config: Config, scheme: Scheme) -> FingerprintSettings | None:
-    """Return the settings that make entries of this scheme: the configuration's, or with another profile; or None."""
-    for profile in (config.match.profile, *PROFILES):
+    """Return the settings that make entries of this scheme: the configuration's, or a built-in profile's; or None."""
+    for profile in (config.match.profile, *PROFILES.values()):
         match = config.match.model_copy(update={"profile": profile})
         settings = fingerprint_settings_of(config.model_copy(update={"match": match}))
         if scheme_of(settings) == scheme:

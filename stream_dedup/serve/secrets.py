@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from stream_dedup.errors import UserError
 
 if TYPE_CHECKING:
-    from stream_dedup.config.serve_section import ServeConfig
+    from stream_dedup.config.sections import ServeConfig
 
 MIN_TOKEN = 16
 """Characters of the shortest token: one that can be guessed protects nothing."""

@@ -25,7 +25,7 @@ def size_lines(demand: Demand, size: Size) -> Iterator[str]:
     rows = [
         ("key width", f"features.block_bits = {plan.block_bits}"),
         ("tables", f"features.tables = {plan.tables}"),
-        ("look-ups", f"match.probes = {plan.lookups}"),
+        ("look-ups", f"search.probes = {plan.lookups}"),
         ("entries compared", f"{size.compared:,} an article, {size.search_us:,.0f} µs of look-ups"),
         ("workers", f"{size.workers}, and 1 more so that one may be away"),
         ("cores", f"{size.cores:,.2f} of all workers at the peak"),

@@ -21,6 +21,7 @@ from stream_dedup.broker.topics import topic_ids
 from stream_dedup.cli import run
 from stream_dedup.exit_codes import EXIT_OK, EXIT_UNAVAILABLE, EXIT_USER
 from tests.broker.rights import GROUP, INPUT, LOG, OUTPUT, RIGHTS, WORKERS, Right
+from tests.profiles import write_profile
 from tests.registry.fake import FakeRegistry
 from tests.registry.records import frame
 from tests.secured import DENIED, USERS, Secured, login
@@ -51,7 +52,7 @@ class SecuredGroup:
     """A group on the broker with an authorizer; each command runs as a user of its own."""
 
     def __init__(self, secured: Secured, folder: Path) -> None:
-        self._users = secured.users
+        self._secured = secured
         self._folder = folder
         name = f"acl-{uuid.uuid4().hex[:12]}"
         self.made = Pipeline(secured.plain, folder, name, topics={"groups": f"{name}-groups"})
@@ -71,7 +72,7 @@ class SecuredGroup:
     def run(self, user: str, *command: str) -> int:
         """Run a command in this process as a user; return its exit code."""
         values = self.made.values("command")
-        values["kafka"] |= login(user) | {"brokers": self._users}
+        values["kafka"] |= login(self._secured, user) | {"brokers": self._secured.users}
         path = self._folder / "command.toml"
         path.write_text(toml_of(values), "utf-8")
         return run([*command, "--config", str(path)])
@@ -79,7 +80,8 @@ class SecuredGroup:
     def worker(self, user: str, **kafka: Value) -> Pipeline:
         """The same group, its worker as a user."""
         groups: Keys = {"groups": f"{self.made.name}-groups"}
-        return Pipeline(self._users, self._folder, self.made.name, kafka=login(user) | kafka, topics=groups)
+        own = login(self._secured, user) | kafka
+        return Pipeline(self._secured.users, self._folder, self.made.name, kafka=own, topics=groups)
 
 
 @pytest.fixture
@@ -115,7 +117,7 @@ def test_every_command_with_its_rights(group: SecuredGroup, tmp_path: Path, caps
     worker.stop(process)
     works("audit")
     works("topics", "check")
-    made.set("match", limit=0, short_limit=0)
+    made.set("match", profile=write_profile(tmp_path, search={"limit": 0, "short_limit": 0}))
     works("rules", "apply")
     works("rules", "show")
     lines.write_text('{"id": 1, "text": "ferry and bridge"}\n', "utf-8")

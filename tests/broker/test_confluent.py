@@ -112,14 +112,15 @@ def test_keys_reach_the_clients_by_their_other_names(monkeypatch: pytest.MonkeyP
     files = {name: tmp_path / name for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile")}
     for path in files.values():
         path.touch()
+    passwords = {"sasl_password_file": "secret", "ssl_password_file": "of the key"}
+    for name, password in passwords.items():
+        (tmp_path / name).write_text(password, "utf-8")
     tls: dict[str, object] = {
         "security_protocol": "SASL_SSL",
         "sasl_mechanism": "SCRAM-SHA-512",
         "sasl_username": "user",
-        "sasl_password": "secret",
-        "ssl_password": "of the key",
         "ssl_check_hostname": False,
-        **{name: str(path) for name, path in files.items()},
+        **{name: str(tmp_path / name) for name in (*files, *passwords)},
     }
     consumer, producer = made(monkeypatch, client_id="news", client_rack="zone-b", compression="zstd", **tls)
     expected = {

@@ -17,6 +17,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.exit_codes import EXIT_OK, EXIT_REFUSED, EXIT_USER
 from tests.broker.deleting import delete_topic
 from tests.broker.following import follow
+from tests.profiles import write_profile
 from tests.waiting import wait_until
 
 LIMIT_S = 60
@@ -83,14 +84,17 @@ def test_wrong_topics(
     wait_until(lambda: tried.run("rules apply") == EXIT_OK, LIMIT_S, "the broker has applied the change")
 
 
-@pytest.mark.parametrize("other", ["--limit=5", "--probes=3"])
-def test_rules_that_are_not_those_in_force(config: Config, admin: KafkaAdminClient, tried: Tried, other: str) -> None:
+@pytest.mark.parametrize("other", [{"limit": 5}, {"probes": 3}])
+def test_rules_that_are_not_those_in_force(
+    config: Config, admin: KafkaAdminClient, tried: Tried, tmp_path: Path, other: dict[str, int]
+) -> None:
     """Neither a worker nor ``seed`` makes the topics that are missing, where its rules are refused."""
     apply_rules(config)
     delete_topic(admin, config.topics.rejected)
+    profile = f"--profile={write_profile(tmp_path, search=other)}"
     before = tried.left()
     for command in ("run", "seed lines"):
-        assert tried.run(command, other) == EXIT_REFUSED, command
+        assert tried.run(command, profile) == EXIT_REFUSED, command
         topics, _, end = tried.left()
         assert (topics, end) == (before[0], before[2]), command
 

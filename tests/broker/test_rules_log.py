@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient
@@ -22,9 +24,11 @@ from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, RefusedError, UserError
 from stream_dedup.exit_codes import EXIT_OK, EXIT_REFUSED, EXIT_USER
+from tests.profiles import profile_with, write_profile
 
 
-def with_match(config: Config, **changes: object) -> Config:
+def with_match(config: Config, *, search: dict[str, Any], **changes: object) -> Config:
+    changes["profile"] = profile_with(search=search)
     return config.model_copy(update={"match": config.match.model_copy(update=changes)})
 
 
@@ -48,9 +52,9 @@ def test_first_rules(config: Config) -> None:
 def test_change_takes_force_and_applying_again_does_nothing(config: Config) -> None:
     """A difference is appended with the next revision; without one nothing is."""
     apply_rules(config)
-    change = apply_rules(with_match(config, limit=5))
+    change = apply_rules(with_match(config, search={"limit": 5}))
     assert (change.now.revision, change.now.limit) == (2, 5)
-    assert apply_rules(with_match(config, limit=5)).record is None
+    assert apply_rules(with_match(config, search={"limit": 5})).record is None
     history = read_rules(config)
     assert history.in_force == change.now
     assert (history.since, history.end) == (change.record, 2)
@@ -74,7 +78,8 @@ def test_history_tells_void_and_restated_records(config: Config, admin: KafkaAdm
 def test_change_of_scheme_is_refused(config: Config) -> None:
     """A scheme never changes within one log."""
     apply_rules(config)
-    other = config.model_copy(update={"features": config.features.model_copy(update={"seed": 7})})
+    match = config.match.model_copy(update={"profile": profile_with(features={"seed": 7})})
+    other = config.model_copy(update={"match": match})
     with pytest.raises(RefusedError, match=r"\(seed 0\)\n.*\(seed 7\)\n.*another --group"):
         apply_rules(other)
     assert effects(config) == [(0, Effect.TOOK_FORCE)]
@@ -83,14 +88,17 @@ def test_change_of_scheme_is_refused(config: Config) -> None:
 def test_search_may_change(config: Config) -> None:
     """The search, its look-ups and limits, re-crawls and observing are rules: a change of each takes force."""
     apply_rules(config)
-    steps: list[dict[str, object]] = [
-        {"search": "exact", "distance": 3},
-        {"search": "directed", "probes": 32, "limit": 48, "short_limit": 40},
-        {"search": "directed", "probes": 32, "limit": 48, "short_limit": 40, "recrawl": "update", "observe": True},
+    directed = {"probes": 32, "limit": 48, "short_limit": 40}
+    steps: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"kind": "exact", "distance": 3}, {}),
+        (directed, {}),
+        (directed, {"recrawl": "update", "observe": True}),
     ]
-    for revision, step in enumerate(steps, 2):
-        now = apply_rules(with_match(config, **step)).now
-        assert (now.revision, {name: getattr(now, name) for name in step}) == (revision, step)
+    for revision, (search, match) in enumerate(steps, 2):
+        now = apply_rules(with_match(config, search=search, **match)).now
+        given = {name: value for name, value in (search | match).items() if name != "kind"}
+        assert (now.revision, {name: getattr(now, name) for name in given}) == (revision, given)
+        assert now.search == search.get("kind", "directed")
     assert [effect for _, effect in effects(config)] == [Effect.TOOK_FORCE] * 4
 
 
@@ -117,7 +125,7 @@ def test_of_two_changes_at_once_the_second_is_refused(config: Config, monkeypatc
 
     monkeypatch.setattr(WaitingLog, "append_now", append_late)
     with pytest.raises(RefusedError, match="another change of rules was made at the same time"):
-        apply_rules(with_match(config, limit=5))
+        apply_rules(with_match(config, search={"limit": 5}))
     in_force = read_rules(config).in_force
     assert in_force is not None
     assert in_force.limit == 9
@@ -129,18 +137,19 @@ def test_log_that_is_not_there(config: Config) -> None:
         read_rules(config)
 
 
-def test_command(config: Config, flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_command(config: Config, flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``rules apply`` prints the changes, ``rules show`` the rules in force and the history."""
     where = [f"--brokers={config.kafka.brokers}", f"--group={config.kafka.group}"]
+    other = [f"--profile={write_profile(tmp_path, search={'limit': 5})}", "--window=24h"]
     assert run(["rules", "show", *where]) == EXIT_USER
     assert run(["rules", "apply", *flags]) == EXIT_OK
-    assert run(["rules", "apply", *flags, "--limit=5", "--window=24h"]) == EXIT_OK
+    assert run(["rules", "apply", *flags, *other]) == EXIT_OK
     told = capsys.readouterr().out
     assert (
         f"limit: {rules_of(config).limit} -> 5\nwindow: for ever -> 24h\nin force from log offset 1 on (revision 2)"
         in told
     )
-    assert run(["rules", "apply", *flags, "--limit=5", "--window=24h"]) == EXIT_OK
+    assert run(["rules", "apply", *flags, *other]) == EXIT_OK
     assert "nothing to change" in capsys.readouterr().out
     assert run(["rules", "show", *where]) == EXIT_OK
     assert "revision 1  took force" in capsys.readouterr().out
@@ -149,7 +158,9 @@ def test_command(config: Config, flags: list[str], capsys: pytest.CaptureFixture
     assert (values["since_offset"], values["in_force"]["limit"], len(values["history"])) == (1, 5, 2)
 
 
-def test_a_dry_run_of_a_change(config: Config, flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_of_a_change(
+    config: Config, flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It writes each old and new value and changes nothing: not even a topic is made for a group without a log."""
     assert run(["rules", "apply", *flags, "--dry-run"]) == EXIT_OK
     assert "has no rules yet and would begin with these" in capsys.readouterr().out
@@ -157,7 +168,8 @@ def test_a_dry_run_of_a_change(config: Config, flags: list[str], capsys: pytest.
         read_rules(config)
     assert run(["rules", "apply", *flags]) == EXIT_OK
     capsys.readouterr()
-    assert run(["rules", "apply", *flags, "--limit=5", "--dry-run"]) == EXIT_OK
+    other = f"--profile={write_profile(tmp_path, search={'limit': 5})}"
+    assert run(["rules", "apply", *flags, other, "--dry-run"]) == EXIT_OK
     assert capsys.readouterr().out.splitlines() == [
         f"limit: {rules_of(config).limit} -> 5",
         "dry run: nothing was appended (it would be revision 2)",
@@ -165,10 +177,13 @@ def test_a_dry_run_of_a_change(config: Config, flags: list[str], capsys: pytest.
     assert effects(config) == [(0, Effect.TOOK_FORCE)]
 
 
-def test_command_on_directed_search(config: Config, flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """``rules show`` prints the settings of directed search, and flags change them."""
-    assert run(["rules", "apply", *flags, "--probes=64", "--limit=52"]) == EXIT_OK
-    assert run(["rules", "apply", *flags, "--probes=32", "--limit=52", "--recrawl=update", "--observe"]) == EXIT_OK
+def test_command_on_directed_search(
+    config: Config, flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``rules show`` prints the settings of directed search; another profile and flags change them."""
+    for probes, policies in ((64, ()), (32, ("--recrawl=update", "--observe"))):
+        profile = write_profile(tmp_path, search={"probes": probes, "limit": 52})
+        assert run(["rules", "apply", *flags, f"--profile={profile}", *policies]) == EXIT_OK
     changes = "probes: 64 -> 32\nrecrawl: duplicate -> update\nobserve: no -> yes\nin force from log offset 1 on"
     assert changes in capsys.readouterr().out
     assert run(["rules", "show", f"--brokers={config.kafka.brokers}", f"--group={config.kafka.group}"]) == EXIT_OK
@@ -179,14 +194,11 @@ def test_command_on_directed_search(config: Config, flags: list[str], capsys: py
     assert not [line for line in lines if line.startswith("distance")]
 
 
-def test_command_refuses_another_scheme(
-    flags: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_command_refuses_another_scheme(flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code is that of a refusal; three lines have the log's scheme, the configuration's and the way out."""
     assert run(["rules", "apply", *flags]) == EXIT_OK
     capsys.readouterr()
-    monkeypatch.setenv("STREAM_DEDUP_FEATURES__SEED", "7")
-    assert run(["rules", "apply", *flags]) == EXIT_REFUSED
+    assert run(["rules", "apply", *flags, f"--profile={write_profile(tmp_path, features={'seed': 7})}"]) == EXIT_REFUSED
     error = capsys.readouterr().err
     theirs, ours, remedy = error.splitlines()
     assert "(seed 0)" in theirs

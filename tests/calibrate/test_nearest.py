@@ -160,7 +160,7 @@ def test_equal_values_are_shown_with_the_least_that_is_enough() -> None:
     told = list(equal_values(found))
     assert told[0] == "Equal values, of 32, in the sketches of articles within the limit of 60"
     assert [line.split()[-1] for line in told[1:] if "█" in line or "▏" in line]
-    assert sum(line.endswith(" 20: the least that is enough beyond match.certain bits") for line in told) == 1
+    assert sum(line.endswith(" 20: the least that is enough beyond search.certain bits") for line in told) == 1
 
 
 def test_equal_values_beyond_far_are_shown_where_they_are_more() -> None:
@@ -171,8 +171,8 @@ def test_equal_values_beyond_far_are_shown_where_they_are_more() -> None:
         search = MeasuredSearch(entries, rules, LENGTHS)
         found = figures(Measured(rules, search, measured(entries, search, 96), None), np.arange(80), Status.LONG, 80)
         told = list(equal_values(found))
-        assert sum(line.endswith(" 20: the least that is enough beyond match.certain bits") for line in told) == 1
-        assert sum(line.endswith(" 26: the least that is enough beyond match.far bits") for line in told) == shown
+        assert sum(line.endswith(" 20: the least that is enough beyond search.certain bits") for line in told) == 1
+        assert sum(line.endswith(" 26: the least that is enough beyond search.far bits") for line in told) == shown
 
 
 def test_a_sample_says_of_its_articles_what_all_say() -> None:

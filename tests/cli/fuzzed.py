@@ -24,7 +24,7 @@ from typing import Any
 SETTINGS: dict[str, tuple[str, ...]] = {
     "article": (),
     "comment": ("--profile", "comment", "--threads", "2"),
-    "simhash": ("--profile", "simhash", "--distance", "7"),
+    "simhash": ("--profile", "simhash"),
     "article, with all": ("--scope", "scope", "--recrawl", "update", "--time-field", "n", "--window", "1h"),
 }
 """Flags of the four calls; the last reads every field there is."""

@@ -8,16 +8,19 @@ from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 
-from stream_dedup.calibrate.figures import ceiling
+from stream_dedup.calibrate.figures import Suggestion, ceiling
+from stream_dedup.calibrate.report import suggested
 from stream_dedup.cli import run
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.config.load import load_config
+from stream_dedup.config.profile_file import file_text, own_keys, read_profile
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import Status, signed
 from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES
@@ -25,8 +28,10 @@ from stream_dedup.core.text.decode import RawRecord
 from tests.amount import FULL
 from tests.calibrate.corpus import article, records, write
 from tests.forks import ForkedProcess
+from tests.profiles import profile_with, write_profile
 
-PROBES = PROFILES[DEFAULT_PROFILE].probes or 0
+ARTICLE = PROFILES[DEFAULT_PROFILE]
+PROBES = ARTICLE.probes or 0
 
 
 def calibrated(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
@@ -61,12 +66,12 @@ def mixed_texts(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("probes", "limit"), [(1, 24), (16, 40), (64, 56), (64, 72), (256, 96)])
 def test_a_cell_is_what_filter_decides_with_these_settings(
-    probes: int, limit: int, long_texts: Path, capsys: pytest.CaptureFixture[str]
+    probes: int, limit: int, long_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Duplicates under any number of probes and any limit: those of the real index, to the last one."""
     said = calibrated(capsys, str(long_texts))
     (figures,) = said["figures"]
-    flags = ("--probes", str(probes), "--limit", str(limit))
+    flags = ("--profile", write_profile(tmp_path, search={"probes": probes, "limit": limit}))
     verdicts = Counter(one["verdict"] for one in filtered(capsys, *flags, str(long_texts)))
     assert cell_of(figures, limit, probes)["duplicates"] == verdicts["duplicate"]
     assert 0 < verdicts["duplicate"] < 80
@@ -74,12 +79,12 @@ def test_a_cell_is_what_filter_decides_with_these_settings(
 
 @pytest.mark.parametrize("k", range(0, 12, 2 if FULL else 4))
 def test_a_distance_is_what_filter_decides_with_it(
-    k: int, long_texts: Path, capsys: pytest.CaptureFixture[str]
+    k: int, long_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exact search: each k, with its number of look-ups."""
     (figures,) = calibrated(capsys, "--profile", "simhash", str(long_texts))["figures"]
     (cell,) = [cell for cell in figures["cells"] if cell["limit"] == k]
-    flags = ("--profile", "simhash", "--distance", str(k))
+    flags = ("--profile", write_profile(tmp_path, "simhash", search={"distance": k}))
     verdicts = Counter(one["verdict"] for one in filtered(capsys, *flags, str(long_texts)))
     assert cell["duplicates"] == verdicts["duplicate"]
     assert cell["lookups"] == {0: 4, 1: 68, 2: 548}[k // 4]
@@ -168,18 +173,65 @@ def test_precision_and_recall_by_hand(tmp_path: Path, capsys: pytest.CaptureFixt
     assert ".500/.667/.571" in capsys.readouterr().out
 
 
-def test_labels_decide_the_suggestion(long_texts: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The suggested setting has the best F1 of all, or one that hardly differs, with fewer look-ups."""
-    (figures,) = calibrated(capsys, "--original", "copy_of", str(long_texts))["figures"]
-    suggested = figures["suggestion"]
+def test_labels_decide_the_suggestion(long_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The suggested setting has the best F1 of all, or hardly another one, with fewer look-ups; a profile has it."""
+    file = tmp_path / "mine.toml"
+    flags = ("--original", "copy_of", "--write-profile", str(file))
+    said = calibrated(capsys, *flags, str(long_texts))
+    (figures,) = said["figures"]
+    wanted = figures["suggestion"]
+    written = read_profile(file)
+    assert (written.limit, written.probes) == (wanted["limit"], wanted["lookups"])
+    assert (wanted["limit"], wanted["lookups"]) != (ARTICLE.limit, ARTICLE.probes)
+    assert said["profile"] in file.read_text("utf-8")
     scores = [[2 * one["right"] / (one["judged"] + one["due"]) for one in line] for line in figures["scores"]]
-    own = scores[figures["steps"].index(suggested["lookups"])][suggested["limit"]]
+    own = scores[figures["steps"].index(wanted["lookups"])][wanted["limit"]]
     assert own >= max(map(max, scores)) - 0.002
 
 
-def test_pairs_at_the_edge_are_those_nearest_to_it(long_texts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_written_profile_has_what_the_given_one_has(
+    mixed_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its own keys stay, and it can be read although a limit has come below ``far``; the file itself is an input."""
+    given = {"numbers": "drop"}, {"far": 68, "limit": 90}
+    profile = write_profile(tmp_path, text=given[0], search=given[1])
+    calibrated(capsys, "--profile", profile, "--write-profile", str(tmp_path / "next.toml"), str(mixed_texts))
+    read, written = read_profile(Path(profile)), read_profile(tmp_path / "next.toml")
+    assert written.settings == read.settings
+    assert own_keys(written)["text.numbers"] == "drop"
+    assert run(["calibrate", "--profile", profile, "--write-profile", profile, str(mixed_texts)]) == 2
+    assert "it is also an input" in capsys.readouterr().err
+
+
+def suggestion(kind: str, limit: int, lookups: int = 4) -> SimpleNamespace:
+    return SimpleNamespace(kind=kind, suggestion=Suggestion(limit, lookups, ()))
+
+
+@pytest.mark.parametrize(
+    ("search", "made", "expected"),
+    [
+        ({}, [("long", 50, 128), ("short", 40, 256)], {"limit": 50, "short_limit": 40, "probes": 256}),
+        ({}, [("short", 40, 16)], {"short_limit": 40, "probes": 16}),
+        ({"far": 66}, [("long", 50, 16), ("short", 40, 16)], {"limit": 50, "short_limit": 40, "probes": 16, "far": 50}),
+        ({"kind": "exact", "distance": 3}, [("long", 5), ("short", 4)], {"kind": "exact", "distance": 4}),
+        ({}, [], {}),
+    ],
+)
+def test_a_profile_of_suggestions(
+    search: dict[str, Any], made: list[tuple[Any, ...]], expected: dict[str, Any], tmp_path: Path
+) -> None:
+    """Each kind has its limit; look-ups are the most, the distance of exact search the least; the file can be read."""
+    profile = suggested(profile_with(search=search), [suggestion(*one) for one in made])  # type: ignore[misc]
+    assert own_keys(profile) == {f"search.{name}": value for name, value in expected.items()}
+    (tmp_path / "mine.toml").write_text(file_text(profile), "utf-8")
+    assert own_keys(read_profile(tmp_path / "mine.toml")) == own_keys(profile)
+
+
+def test_pairs_at_the_edge_are_those_nearest_to_it(
+    long_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Least similar duplicates first, and beyond the limit the most similar first; each with both texts."""
-    flags = ("--limit", "30", "--probes", "256")
+    flags = ("--profile", write_profile(tmp_path, search={"limit": 30, "probes": 256}))
     said = calibrated(capsys, "--pairs", "3", *flags, str(long_texts))
     lists = {side: [one for one in said["pairs"] if one["side"] == side] for side in ("duplicate", "beyond")}
     assert len(lists["duplicate"]) == len(lists["beyond"]) == 3
@@ -259,7 +311,8 @@ def test_what_cannot_be_used_is_told(long_texts: Path, tmp_path: Path, capsys: p
         ([str(tmp_path / "none")], "cannot be read"),
         (["--html", "-", "--json", str(long_texts)], "both write to standard output"),
         (["--html", str(tmp_path / "no" / "page.html"), str(tmp_path / "few")], "cannot be written"),
-        (["--profile", "simhash", "--probes", "8", str(long_texts)], "probes"),
+        (["--write-profile", "-", str(long_texts)], "name a file that ends in .toml"),
+        (["--write-profile", "a.toml", "--html", "a.toml", str(long_texts)], "name a file for each"),
     ):
         assert run(["calibrate", *args]) == 2
         assert said in capsys.readouterr().err

@@ -92,7 +92,7 @@ def _raise(error: Exception) -> None:
     raise error
 
 
-@pytest.mark.parametrize("args", [["nonsense"], ["run", "--nonsense"], ["filter", "--distance"]])
+@pytest.mark.parametrize("args", [["nonsense"], ["run", "--nonsense"], ["filter", "--profile"]])
 def test_wrong_use_exits_2(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """With what is wrong on standard error and nothing on standard output."""
     assert run(args) == 2

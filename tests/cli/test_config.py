@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -11,24 +12,9 @@ from stream_dedup.cli import run
 from stream_dedup.config.load import load_config
 from stream_dedup.core.profiles import PROFILES
 from tests.config.files import write
+from tests.profiles import write_profile
 
 ARTICLE = PROFILES["article"]
-
-
-SECRET = "hunter2-do-not-print"  # noqa: S105 - what the tests look for
-
-
-def test_config_show_masks_secrets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`config show` says that a secret is there, not which; nor does the value's own text."""
-    path = write(
-        tmp_path,
-        '[kafka]\nsecurity_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"\nsasl_username = "me"\n'
-        f'sasl_password = "{SECRET}"\n',
-    )
-    assert run(["config", "show", "--config", str(path)]) == 0
-    shown = capsys.readouterr().out
-    assert 'sasl_password = "********"' in shown
-    assert SECRET not in shown + repr(load_config(path, {}, {}))
 
 
 def test_config_show_can_be_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,30 +30,44 @@ def test_config_show_can_be_read_again(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(
-    ("flags", "lines"),
+    ("profile", "lines"),
     [
-        (
-            [],
-            [
-                f"# limit = {ARTICLE.limit} (the profile's)",
-                "# unspace = false; short text: true (the profile's)",
-                "# distance =",
-            ],
-        ),
-        (["--limit", "44"], ["limit = 44", "# probes = 768 (the profile's)"]),
-        (
-            ["--profile", "comment"],
-            ["# unspace = true (the profile's)", "# article_size = every text is short (the profile's)", "# kind ="],
-        ),
-        (["--profile", "simhash"], ["# distance = 3 (the profile's)", "# limit =", "# search = exact (the profile's)"]),
+        ("article", [f"# search.limit = {ARTICLE.limit}", "# text.unspace = false; short text: true"]),
+        ("comment", ["# text.unspace = true", "# text.article_size = every text is short"]),
+        ("simhash", ["# search.distance = 3", "# search.kind = exact", "# features.idf = jieba"]),
     ],
 )
-def test_config_show_tells_what_the_profile_makes_of_it(
-    flags: list[str], lines: list[str], capsys: pytest.CaptureFixture[str]
+def test_config_show_has_the_values_of_the_profile(
+    profile: str, lines: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is in force stands beside each key that the profile decides, and given keys stand over it."""
-    assert run(["config", "show", *flags]) == 0
-    assert set(lines) <= set(capsys.readouterr().out.splitlines())
+    """Those that it has a use for: no limit in exact search, no features of words where every text is short."""
+    assert run(["config", "show", "--profile", profile]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert {f'# profile "{profile}"', *lines} <= set(shown)
+    keys = {line.split(" ")[1] for line in shown if re.match(r"# (text|features|search)\.", line)}
+    assert ("search.limit" in keys, "search.distance" in keys, "features.idf" in keys) == (
+        profile != "simhash",
+        profile == "simhash",
+        profile != "comment",
+    )
+
+
+def test_config_show_says_which_values_are_those_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rest comes from the profile that the file starts from."""
+    write_profile(tmp_path, "comment", text={"urls": "drop", "emails": "drop"}, search={"limit": 44})
+    monkeypatch.chdir(tmp_path)
+    assert run(["config", "show", "--profile", "profile.toml"]) == 0
+    shown = capsys.readouterr().out
+    assert '# profile "profile.toml", from comment\n' in shown
+    assert [line for line in shown.splitlines() if line.endswith("(its own)")] == [
+        "# text.urls = drop (its own)",
+        "# text.emails = drop (its own)",
+        "# search.limit = 44 (its own)",
+        "# search.short_limit = 44 (its own)",
+    ]
+    assert tomllib.loads(shown)["match"]["profile"] == "profile.toml"
 
 
 def test_config_show_says_what_an_unset_key_means(capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,11 +79,13 @@ def test_config_show_says_what_an_unset_key_means(capsys: pytest.CaptureFixture[
     assert threads.endswith("default: one for each core of its affinity and CPU quota")
 
 
-def test_config_check_tells_all_and_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
-    """`config check` names every wrong flag and exits with 2."""
-    assert run(["config", "check", "--distance", "15", "--metrics", "x"]) == 2
+def test_config_check_tells_all_and_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`config check` names every wrong value, of the profile's file too, and exits with 2."""
+    profile = write_profile(tmp_path, search={"distance": 15, "probs": 4})
+    assert run(["config", "check", "--profile", profile, "--metrics", "x"]) == 2
     told = capsys.readouterr().err
-    assert "match.distance = '15'" in told
+    assert f"search.distance = 15 (file {profile})" in told
+    assert "search.probs" in told
     assert "metrics.address = 'x'" in told
 
 
@@ -91,11 +93,3 @@ def test_config_check_of_a_right_one_exits_0(capsys: pytest.CaptureFixture[str])
     """`config check` of what can be used names the log topic."""
     assert run(["config", "check", "--group", "crawl"]) == 0
     assert "crawl.fingerprints" in capsys.readouterr().out
-
-
-def test_a_distance_in_a_directed_profile_names_what_to_give(capsys: pytest.CaptureFixture[str]) -> None:
-    """`--distance` is about fingerprints; article and comment have `limit` and `probes`."""
-    for profile in ("article", "comment"):
-        assert run(["config", "check", "--profile", profile, "--distance", "5"]) == 2
-        told = capsys.readouterr().err
-        assert all(word in told for word in ("match.distance", "match.limit", "match.probes", "--limit", "--probes"))

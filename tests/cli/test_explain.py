@@ -8,6 +8,7 @@ import pytest
 
 from stream_dedup.cli import run
 from tests.calibrate.corpus import records, write
+from tests.profiles import write_profile
 
 CAT = ("the cat sat on the mat", "the cat sat on a mat", "we all scream for ice cream")
 MOTHER = ("你妈妈喊你回家吃饭哦，回家罗回家罗", "你妈妈叫你回家吃饭啦，回家罗回家罗")
@@ -62,11 +63,12 @@ def test_sums_signature_and_margins_hang_together(capsys: pytest.CaptureFixture[
     assert side["fingerprint"] == side["signature"][:16]
 
 
-@pytest.mark.parametrize("flags", [(), ("--probes", "1"), ("--limit", "20"), ("--profile", "simhash")])
+@pytest.mark.parametrize(("base", "search"), [("article", {"probes": 1}), ("article", {"limit": 20}), ("simhash", {})])
 def test_the_verdict_is_that_of_filter(
-    flags: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    base: str, search: dict[str, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """For pairs at many distances: what ``filter`` says of a file with these two texts."""
+    flags = ("--profile", write_profile(tmp_path, base, search=search))
     rows = list(records(9, 24))
     by_id = {row["id"]: row for row in rows}
     verdicts = set()
@@ -80,7 +82,7 @@ def test_the_verdict_is_that_of_filter(
         said = explained(capsys, *flags, *(one["text"] for one in two))
         assert said["verdict"] == dedup["verdict"]
         if dedup["verdict"] == "duplicate":
-            key = "fingerprint_distance" if "simhash" in flags else "distance"
+            key = "fingerprint_distance" if base == "simhash" else "distance"
             assert said[key] == dedup["match"]["distance"]
         verdicts.add(said["verdict"])
     assert verdicts == {"unique", "duplicate"}
@@ -151,7 +153,7 @@ def test_kinds_of_text_are_named(capsys: pytest.CaptureFixture[str]) -> None:
         (["@no-such-file", "text"], "no-such-file"),
         (["--words", "a b"], "texts and ids given: 1"),
         (["--records", "{}", "{}"], "text field text is missing"),
-        (["--distance", "3", "a", "b"], "distance"),
+        (["--profile", "simhas", "a", "b"], "match.profile"),
     ],
 )
 def test_what_is_wrong_is_told(args: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,9 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.config.effective import (
-    rules_of,
-)
 from stream_dedup.config.load import load_config
 from tests.config.files import problems_of, write
 
@@ -25,7 +22,7 @@ def test_sasl_needs_its_keys(tmp_path: Path) -> None:
     assert [line.partition(":")[0] for line in told] == [
         "kafka.sasl_mechanism",
         "kafka.sasl_username",
-        "kafka.sasl_password",
+        "kafka.sasl_password_file",
     ]
 
 
@@ -41,7 +38,7 @@ def test_a_token_takes_the_place_of_name_and_password(tmp_path: Path) -> None:
         "kafka.sasl_username, kafka.sasl_mechanism: OAUTHBEARER does not use it",
     ]
     told = problems_of(
-        tmp_path, f'{sasl}"PLAIN"\nsasl_username = "me"\nsasl_password = "x"\nsasl_token_file = "{token}"\n'
+        tmp_path, f'{sasl}"PLAIN"\nsasl_username = "me"\nsasl_password_file = "{token}"\nsasl_token_file = "{token}"\n'
     )
     assert told == ["kafka.sasl_token_file, kafka.sasl_mechanism: PLAIN does not use it; remove kafka.sasl_token_file"]
 
@@ -63,109 +60,11 @@ def test_articles_stay_in_their_groups_for_a_week_and_for_the_window(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "key",
-    [
-        "probes",
-        "limit",
-        "short_limit",
-        "min_equal",
-        "short_min_equal",
-        "certain",
-        "form_limit",
-        "far",
-        "far_min_equal",
-    ],
-)
-def test_limits_of_signatures_in_exact_search_name_the_distance(tmp_path: Path, key: str) -> None:
-    """And the other way round in profile simhash."""
-    (told,) = problems_of(tmp_path, f'[match]\nprofile = "simhash"\n{key} = 9\n')
-    assert told.startswith(f"match.{key}, ")
-    assert "match.distance (--distance)" in told
-
-
-def test_a_limit_of_forms_where_there_are_none(tmp_path: Path) -> None:
-    """Comments have no form; articles have one."""
-    text = '[match]\nprofile = "{}"\nform_limit = 9\n'
-    assert load_config(write(tmp_path, text.format("article"))).match.form_limit == 9
-    assert problems_of(tmp_path, text.format("comment")) == [
-        "match.form_limit, match.profile: articles of profile comment have no form; remove match.form_limit"
-    ]
-
-
-@pytest.mark.parametrize("key", ["min_equal", "short_min_equal"])
-def test_more_equal_values_than_a_sketch_has(tmp_path: Path, key: str) -> None:
-    """A profile without sketches takes 0 and nothing else."""
-    text = f'[match]\nprofile = "simhash"\nsearch = "directed"\nprobes = 8\nlimit = 9\nshort_limit = 9\n{key} ='
-    config = load_config(write(tmp_path, f"{text} 0\n"))
-    assert getattr(config.match, key) == 0
-    (told,) = problems_of(tmp_path, f"{text} 9\n")
-    assert told.startswith(f"match.{key}, ")
-    assert f"remove match.{key}" in told
-
-
-FAR = '[match]\nprofile = "comment"\nlimit = 70\nmin_equal = 20\n'
-
-
-@pytest.mark.parametrize(
-    "text", ["far = 70\n", "far_min_equal = 20\n", "far_min_equal = 0\n", "far = 0\nfar_min_equal = 48\n"]
-)
-def test_far_and_its_number_have_a_range(tmp_path: Path, text: str) -> None:
-    """Up to the limit, from the number that is asked for at any distance; 0 is none."""
-    assert rules_of(load_config(write(tmp_path, FAR + text))).problems() == []
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (
-            "far = 71\n",
-            (
-                "match.far, match.limit, match.short_limit: no entry beyond 70 bits is near; "
-                "set match.far to at most 70, or a greater match.limit"
-            ),
-        ),
-        (
-            "far_min_equal = 19\n",
-            (
-                "match.far_min_equal, match.min_equal, match.short_min_equal: 20 values must be equal at any distance "
-                "beyond match.certain; set at least 20, or 0 for no other number beyond match.far"
-            ),
-        ),
-        (
-            "far_min_equal = 49\n",
-            "match.far_min_equal, match.profile: a sketch of profile comment has 48 values; set at most 48",
-        ),
-    ],
-)
-def test_what_says_nothing_of_far_entries_is_refused(tmp_path: Path, text: str, told: str) -> None:
-    """With the limits as they are in force, and what to set."""
-    assert problems_of(tmp_path, FAR + text) == [told]
-
-
-@pytest.mark.parametrize(("given", "missing"), [("far", "far_min_equal"), ("far_min_equal", "far")])
-def test_far_and_its_number_take_each_other(tmp_path: Path, given: str, missing: str) -> None:
-    """Where the profile has neither."""
-    text = '[match]\nprofile = "simhash"\nsearch = "directed"\nprobes = 8\nlimit = 9\nshort_limit = 9\n'
-    (told,) = problems_of(tmp_path, f"{text}{given} = 0\n")
-    assert told.startswith("match.far, match.far_min_equal, match.profile: ")
-    assert told.endswith(f"set match.{missing} too")
-    assert rules_of(load_config(write(tmp_path, f"{text}far = 0\nfar_min_equal = 0\n"))).problems() == []
-
-
-@pytest.mark.parametrize(
     ("text", "keys", "word"),
     [
-        ('[match]\nprofile = "simhash"\n[features]\ntables = 8\n', "features.tables", "four tables"),
-        ("[match]\nprobes = 3000\n", "match.probes", "at most 2788"),
-        ('[match]\nsearch = "exact"\n', "match.distance", "profile article has no value"),
-        ("[text]\narticle_size = 50\nexact_size = 60\n", "text.exact_size", "smaller"),
         ('[input]\nhtml_fields = ["body"]\n', "input.html_fields", "'body' is not a field of the text"),
         ("[input]\nfields = { title = 2 }\ntext_field = 'body'\n", "input.text_field", "input.fields"),
         ('[input]\nformat = "text"\nscope_field = "site"\n', "input.scope_field", "plain text has no fields"),
-        ('[features]\nstop_words = "/no/such"\n', "features.stop_words", "not a readable file"),
-        ('[features]\nuser_dictionary = "/"\n', "features.user_dictionary", "not a readable file"),
-        (f'[features]\nkind = "chars"\nstop_words = "{__file__}"\n', "features.stop_words", "characters"),
-        ('[match]\nprofile = "comment"\n[features]\ntop_k = 5\n', "features.top_k", "every text is short"),
         ("[input]\nfields = { title = 99 }\n", "input.fields", "1 to 16"),
         (
             "[input]\nid_field = 'a..b'\n",
@@ -206,18 +105,6 @@ def test_far_and_its_number_take_each_other(tmp_path: Path, given: str, missing:
         ("[topics]\ninput = ['^(news|[a-z]+)+$']\n", "topics.input", "one name could take hours: a group is repeated"),
         ("[topics]\ninput = ['a*']\n", "topics.input", "not a topic name"),
         ("[topics]\nunique = '^a'\n", "topics.unique", "not a topic name"),
-        ("[features]\ntables = 5\n", "features.tables", "4, 8 or 16"),
-        ("[features]\nblock_bits = 18\n", "features.block_bits", "16, 20 or 24"),
-        (
-            '[match]\nprofile = "simhash"\ndistance = 7\n[features]\nblock_bits = 20\n',
-            "match.distance, features.block_bits",
-            "20 bits of block find every fingerprint within 6 at most",
-        ),
-        (
-            '[match]\nprofile = "simhash"\ndistance = 6\n[features]\nblock_bits = 24\n',
-            "match.distance, features.block_bits",
-            "set at most 5, or features.block_bits to 16",
-        ),
     ],
 )
 def test_what_is_wrong_between_keys_is_named(tmp_path: Path, text: str, keys: str, word: str) -> None:
@@ -225,12 +112,6 @@ def test_what_is_wrong_between_keys_is_named(tmp_path: Path, text: str, keys: st
     told = [line for line in problems_of(tmp_path, text) if line.startswith(keys)]
     assert told
     assert word in told[0]
-
-
-def test_an_exact_search_over_a_directed_profile_needs_a_distance_only(tmp_path: Path) -> None:
-    """A profile can be changed: its text and features, another search."""
-    config = load_config(write(tmp_path, '[match]\nsearch = "exact"\ndistance = 7\n'), {}, {})
-    assert (rules_of(config).search, rules_of(config).distance, rules_of(config).scheme.name) == ("exact", 7, "article")
 
 
 def test_a_registry_has_an_address_and_one_way_to_say_who_asks(tmp_path: Path) -> None:
@@ -248,9 +129,8 @@ def test_a_registry_has_an_address_and_one_way_to_say_who_asks(tmp_path: Path) -
     secret.write_text("x")
     told_of = {
         'username = "me"': "a user name and a password go together",
-        'password = "hidden"': "a user name and a password go together",
-        f'username = "me"\npassword = "hidden"\npassword_file = "{secret}"': "both are set",
-        f'username = "me"\npassword = "hidden"\ntoken_file = "{secret}"': "exclude each other",
+        f'password_file = "{secret}"': "a user name and a password go together",
+        f'username = "me"\npassword_file = "{secret}"\ntoken_file = "{secret}"': "exclude each other",
         f'ssl_cafile = "{secret}"': "the connection is not encrypted",
         'token_file = "/nope"': "/nope is not a readable file",
     }

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from stream_dedup.config.checks import MAX_TOPIC_CHARACTERS, parse_duration_ms, topic_or_pattern
 from stream_dedup.config.effective import (
-    NORMALISATION,
-    PROFILE_FEATURES,
     fingerprint_settings_of,
     groups_keep_ms,
     index_settings_of,
@@ -22,9 +20,9 @@ from stream_dedup.config.effective import (
 )
 from stream_dedup.config.load import load_config
 from stream_dedup.core.rules import Rules
-from stream_dedup.core.scheme import Features, Normalisation
 from stream_dedup.core.text.decode import InputFormat
 from stream_dedup.index import IndexSettings
+from tests.profiles import profile_with
 
 LONGEST_MATCH_S = 7.0
 """Seconds of processor time for a name; less than one is usual."""
@@ -45,34 +43,17 @@ def test_rules_of_the_profiles() -> None:
     assert (exact.window_ms, exact.featureless, exact.recrawl, exact.observe) == (None, "unique", "duplicate", False)
 
 
-def test_where_every_text_is_short_the_limit_is_theirs() -> None:
-    """In profile comment `limit` decides; in article short texts have their own."""
-    assert rules_with(profile="comment", limit=40).short_limit == 40
-    assert rules_with(profile="comment", limit=40, short_limit=30).short_limit == 30
-    assert rules_with(limit=40).short_limit == rules_with().short_limit
-
-
-def test_given_keys_stand_over_the_profile() -> None:
-    """Each of the rules can be set; those not given stay the profile's."""
-    rules = rules_with(probes=32, limit=40, window="2h", recrawl="update", observe=True, featureless="rejected")
-    assert (rules.probes, rules.limit, rules.short_limit) == (32, 40, rules_with().short_limit)
+def test_given_keys_are_rules() -> None:
+    """Beside those of the profile."""
+    rules = rules_with(copies=3, window="2h", recrawl="update", observe=True, featureless="rejected")
     assert (rules.window_ms, rules.recrawl, rules.observe, rules.featureless) == (7_200_000, "update", True, "rejected")
-    assert rules_with(profile="simhash", distance=7).distance == 7
-    far = rules_with(far=50, far_min_equal=40)
-    assert (far.far, far.far_min_equal) == (50, 40) != (rules.far, rules.far_min_equal)
-
-
-def test_which_texts_are_dominated_is_the_profile_s() -> None:
-    """No other key changes it but the search: exact search has no such rule."""
-    assert rules_with(limit=40, certain=0).dominated == rules_with(profile="comment").dominated == 18
-    assert rules_with(profile="simhash").dominated is None
-    assert rules_with(search="exact", distance=3).dominated is None
+    assert (rules.copies, rules.limit) == (3, rules_with().limit)
 
 
 @pytest.mark.parametrize(
     ("section", "keys"),
     [
-        ("match", {"limit": 40, "window": "1h", "recrawl": "update", "observe": True, "bucket_limit": 5}),
+        ("match", {"copies": 4, "window": "1h", "recrawl": "update", "observe": True}),
         ("worker", {"threads": 3}),
     ],
 )
@@ -89,23 +70,6 @@ def test_what_only_the_verdict_depends_on_is_not_in_the_scheme(section: str, key
         ("input", {"fields": {"title": 3, "text": 1}}),
         ("input", {"html_fields": ["text"]}),
         ("input", {"markup": "html"}),
-        ("text", {"numbers": "drop"}),
-        ("text", {"tags": False}),
-        ("text", {"join_numbers": False}),
-        ("text", {"unspace": True}),
-        ("text", {"article_size": 200}),
-        ("text", {"exact_size": 5}),
-        ("features", {"kind": "chars"}),
-        ("features", {"weights": "tf"}),
-        ("features", {"top_k": 50}),
-        ("features", {"damped": False}),
-        ("features", {"damping": 3}),
-        ("features", {"idf": "jieba"}),
-        ("features", {"root": False}),
-        ("features", {"key_sentences": 2}),
-        ("features", {"seed": 1}),
-        ("features", {"tables": 8}),
-        ("features", {"block_bits": 24}),
     ],
 )
 def test_what_an_entry_depends_on_is_in_the_scheme(section: str, keys: dict[str, object]) -> None:
@@ -113,16 +77,11 @@ def test_what_an_entry_depends_on_is_in_the_scheme(section: str, keys: dict[str,
     assert rules_of(load_config(None, {section: keys}, {})).scheme != rules_with().scheme
 
 
-def test_every_step_of_the_normalisation_is_a_key() -> None:
-    """But folding and quotes, how words are cut, and what pairs of characters weigh: the profile's own."""
-    assert {*NORMALISATION, "fold", "quotes"} == {field.name for field in fields(Normalisation)}
-    assert set(PROFILE_FEATURES) == {field.name for field in fields(Features)} - {"words", "gram_weights"}
-
-
 def test_what_the_core_is_given_is_what_the_sections_say() -> None:
     """Fields, HTML and scope reach both the reading of records and the making of entries."""
     given = {"id_field": "url", "fields": {"title": 3, "body": 1}, "html_fields": ["body"], "scope_field": "site"}
-    config = load_config(None, {"input": given, "features": {"top_k": 50}}, {})
+    profile = profile_with(features={"top_k": 50})
+    config = load_config(None, {"input": given, "match": {"profile": profile}}, {})
     fmt, settings = input_format_of(config), fingerprint_settings_of(config)
     assert (fmt.id_field, fmt.text_fields, fmt.scope_field) == ("url", ("title", "body"), "site")
     assert (settings.field_weights, settings.html, settings.scope_field) == ((3, 1), (False, True), "site")
@@ -166,11 +125,8 @@ def test_fields_may_be_paths_from_every_source(tmp_path: Path) -> None:
 
 def test_weights_of_fields_come_from_the_environment_too() -> None:
     """As names and weights with commas between them."""
-    config = load_config(
-        None, {}, {"STREAM_DEDUP_INPUT__FIELDS": "title=3, text=1", "STREAM_DEDUP_FEATURES__TABLES": "8"}
-    )
+    config = load_config(None, {}, {"STREAM_DEDUP_INPUT__FIELDS": "title=3, text=1"})
     assert config.input.fields == {"title": 3, "text": 1}
-    assert config.features.tables == 8
 
 
 @pytest.mark.parametrize(

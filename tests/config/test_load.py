@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import UnionType
+from typing import Any, get_args, get_origin
 
 import pytest
+from annotated_types import Ge, Le
+from pydantic import BaseModel
 
 from stream_dedup.config.checks import ConfigError, parse_duration_ms
+from stream_dedup.config.keys import all_keys
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
+from stream_dedup.config.profile_file import ProfileFile
 from tests.config.files import problems_of, write
+from tests.profiles import write_profile
 
+MOST_KEYS = 75
+"""What an operator can survey."""
 SECRET = "hunter2-do-not-print"  # noqa: S105 - what the tests look for
 
 
@@ -24,10 +33,10 @@ def test_nothing_given_is_a_configuration() -> None:
 
 def test_flags_stand_over_environment_over_file(tmp_path: Path) -> None:
     """Of three sources that give one key, the flag's value holds, then the environment's."""
-    path = write(tmp_path, '[kafka]\nbrokers = "file:1"\ngroup = "file"\n[match]\ndistance = 1\n')
-    environment = {"STREAM_DEDUP_KAFKA__GROUP": "env", "STREAM_DEDUP_MATCH__DISTANCE": "2"}
-    config = load_config(path, {"match": {"distance": "5", "window": None, "profile": "simhash"}}, environment)
-    assert (config.kafka.brokers, config.kafka.group, config.match.distance) == ("file:1", "env", 5)
+    path = write(tmp_path, '[kafka]\nbrokers = "file:1"\ngroup = "file"\n[match]\ncopies = 1\n')
+    environment = {"STREAM_DEDUP_KAFKA__GROUP": "env", "STREAM_DEDUP_MATCH__COPIES": "2"}
+    config = load_config(path, {"match": {"copies": "5", "window": None}}, environment)
+    assert (config.kafka.brokers, config.kafka.group, config.match.copies) == ("file:1", "env", 5)
 
 
 def test_environment_lists_have_commas() -> None:
@@ -44,14 +53,12 @@ def test_other_variables_of_the_project_are_no_keys() -> None:
 
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     """Wrong values, unknown keys, and what is wrong between keys, from all sources, in one error."""
-    text = (
-        'nonsense = 1\n[kafka]\nbrokers = "x"\n[match]\ndistance = 12\nwindow = "24"\n[topics]\nunique = "articles"\n'
-    )
+    text = 'nonsense = 1\n[kafka]\nbrokers = "x"\n[match]\ncopies = 33\nwindow = "24"\n[topics]\nunique = "articles"\n'
     told = problems_of(tmp_path, text, environment={"STREAM_DEDUP_WORKER__BATCH_RECORDS": "many"})
     named = [line.split(" ")[0].strip(",:") for line in told]
     assert sorted(named) == [
         "kafka.brokers",
-        "match.distance",
+        "match.copies",
         "match.window",
         "nonsense",
         "topics",
@@ -61,9 +68,9 @@ def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
 
 def test_a_problem_names_key_value_source_reason_and_remedy(tmp_path: Path) -> None:
     """One line says what is wrong and what to give instead."""
-    told = problems_of(tmp_path, "[match]\ndistance = 12\n")
+    told = problems_of(tmp_path, "[match]\ncopies = 33\n")
     assert told == [
-        f"match.distance = 12 (file {tmp_path / 'worker.toml'}): must be less than or equal to 11; give 0 to 11"
+        f"match.copies = 33 (file {tmp_path / 'worker.toml'}): must be less than or equal to 32; give 1 to 32"
     ]
 
 
@@ -86,7 +93,7 @@ def test_an_unknown_section_is_a_problem(tmp_path: Path) -> None:
         f'[kafka]\nsasl_pasword = "{SECRET}"\n',
         f'[kafak]\nsasl_password = "{SECRET}"\n',
         f'[kafka]\nsasl_password = "{SECRET}"\nsasl_password_file = "/nope"\nbrokers = "x"\n',
-        f'[kafka]\nssl_password = "{SECRET}"\n',
+        f'[registry]\npassword = "{SECRET}"\n',
         f'sasl_password = "{SECRET}"\n',
     ],
 )
@@ -98,7 +105,7 @@ def test_a_secret_is_in_no_problem(tmp_path: Path, text: str) -> None:
 def test_a_missing_file_does_not_hide_other_problems(tmp_path: Path) -> None:
     """With a file that cannot be read the flags' problems are told too."""
     with pytest.raises(ConfigError) as caught:
-        load_config(tmp_path / "no.toml", {"match": {"distance": "x"}}, {})
+        load_config(tmp_path / "no.toml", {"match": {"copies": "x"}}, {})
     assert len(caught.value.problems) == 2
 
 
@@ -144,32 +151,38 @@ def test_a_window_that_no_rules_can_hold_is_told(window: str) -> None:
         load_config(None, {"match": {"window": window}}, {})
 
 
-def numeric_keys() -> dict[str, tuple[float | None, float | None]]:
+def numeric_keys(model: type[BaseModel] = Config) -> dict[str, tuple[float | None, float | None]]:
     """Least and greatest value of every key that is a number."""
-    schema = Config.model_json_schema()
     found = {}
-    for part in (one for one in schema["properties"].values() if "$ref" in one or "default" in one):
-        section = part.get("$ref", "").rpartition("/")[2]
-        name = next((name for name, one in schema["properties"].items() if one is part), "")
-        for key, inner in schema["$defs"].get(section, {}).get("properties", {}).items():
-            for one in (inner, *inner.get("anyOf", ())):
-                if one.get("type") in {"integer", "number"} and "enum" not in inner:
-                    found[f"{name}.{key}"] = (one.get("minimum"), one.get("maximum"))
+    for name, field in all_keys(model):
+        union = get_args(field.annotation) if get_origin(field.annotation) is UnionType else (field.annotation,)
+        if {int, float} & set(union):
+            bounds: dict[type, Any] = {type(one): one for one in field.metadata}
+            found[name] = (bounds[Ge].ge if Ge in bounds else None, bounds[Le].le if Le in bounds else None)
     return found
 
 
-@pytest.mark.parametrize("name", numeric_keys())
-def test_every_number_has_two_ends(name: str) -> None:
+@pytest.mark.parametrize("name", [*numeric_keys(), *numeric_keys(ProfileFile)])
+def test_every_number_has_two_ends(name: str, tmp_path: Path) -> None:
     """Beyond them the message says so; a text of thousands of digits too."""
-    least, most = numeric_keys()[name]
+    section, _, key = name.partition(".")
+    least, most = (numeric_keys() | numeric_keys(ProfileFile))[name]
     assert least is not None
     assert most is not None
-    section, _, key = name.partition(".")
     for wrong in (least - 1, most + 1, "9" * 5000, "1e999"):
+        given = {section: {key: str(wrong)}}
+        if section in ProfileFile.model_fields:
+            given = {"match": {"profile": write_profile(tmp_path, "article", **given)}}
         with pytest.raises(ConfigError, match=f"{section}.{key} ="):
-            load_config(None, {section: {key: str(wrong)}}, {})
+            load_config(None, given, {})
 
 
 def test_the_numbers_are_found() -> None:
     """The check above is about all of them."""
-    assert {"kafka.session_timeout_s", "match.limit", "worker.threads", "features.seed"} <= set(numeric_keys())
+    assert {"kafka.session_timeout_s", "match.copies", "worker.threads"} <= set(numeric_keys())
+    assert {"text.exact_size", "search.limit", "features.seed"} <= set(numeric_keys(ProfileFile))
+
+
+def test_an_operator_has_few_keys() -> None:
+    """A value that belongs to a profile, or that nobody decides, is no key of the configuration."""
+    assert len(list(all_keys(Config))) <= MOST_KEYS

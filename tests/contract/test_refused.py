@@ -47,7 +47,7 @@ def admitted(secured: Secured) -> Iterator[KafkaAdminClient]:
 def world(request: pytest.FixtureRequest, secured: Secured) -> Iterator[World]:
     """Return a world whose members come in by password."""
     with ExitStack() as stack:
-        yield KafkaWorld(secured.plain, stack, brokers=secured.users, client=request.param, **login(MEMBERS))
+        yield KafkaWorld(secured.plain, stack, brokers=secured.users, client=request.param, **login(secured, MEMBERS))
 
 
 @pytest.fixture

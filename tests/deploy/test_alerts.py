@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.alert_stage import GROUP, GROUP_CONFIG, WORKER_CONFIG, quickened
+from benchmarks.alert_stage import GROUP, GROUP_CONFIG, SEARCH, WORKER_CONFIG, quickened
 from benchmarks.alerts import HARMED, NOT_DONE
 from stream_dedup.config.load import load_config
+from tests.profiles import write_profile
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "alerts.yml"
@@ -60,11 +61,16 @@ def test_every_alert_has_a_harm() -> None:
 def test_the_configuration_of_the_harmed_workers_is_valid(tmp_path: Path) -> None:
     """With what each worker adds to that of the group."""
     group = GROUP_CONFIG.format(
-        brokers="127.0.0.1:9092", group=GROUP, partitions=1, registry="http://127.0.0.1:1", transaction_s=5
+        brokers="127.0.0.1:9092",
+        group=GROUP,
+        partitions=1,
+        registry="http://127.0.0.1:1",
+        transaction_s=5,
+        profile=write_profile(tmp_path, search=SEARCH),
     )
     (tmp_path / "worker.toml").write_text(group + WORKER_CONFIG.format(index=tmp_path, port=1), "utf-8")
     config = load_config(tmp_path / "worker.toml", {}, {})
-    assert (config.kafka.group, config.index.path) == (GROUP, tmp_path)
+    assert (config.kafka.group, config.index.path, config.match.profile.candidates) == (GROUP, tmp_path, None)
 
 
 def test_the_harms_meet_quicker_rules() -> None:

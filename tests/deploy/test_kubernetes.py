@@ -162,7 +162,6 @@ def test_times_fit_the_program(config: Config) -> None:
 
 def test_secrets_are_files(config: Config) -> None:
     """No password stands in a manifest: the configuration names files."""
-    assert config.kafka.sasl_password is None
     assert config.kafka.sasl_secret() == "secret"
     assert "env" not in WORKER
 

@@ -14,6 +14,7 @@ import pytest
 
 from stream_dedup.config.keys import all_keys
 from stream_dedup.config.model import Config
+from stream_dedup.config.profile_file import ProfileFile
 from stream_dedup.core.headers import OUTPUT_HEADERS
 from stream_dedup.groups.group_metrics import GROUP_DECLARATIONS
 from stream_dedup.metrics.metrics import DECLARATIONS
@@ -35,7 +36,7 @@ _FILE_NAME = re.compile(r"\.(py|toml|md|yml|yaml|jsonl)$")
 _QUERY = re.compile(r"(sum|count|avg|max|min|rate|histogram_quantile)\b.*\(")
 _FOLDERS = "benchmarks|boards|deploy|docs|docs_site|stream_dedup|tests"
 
-KEYS = {name for name, _ in all_keys(Config)}
+KEYS = {name for model in (Config, ProfileFile) for name, _ in all_keys(model)}
 SECTIONS = {name.partition(".")[0] for name in KEYS if "." in name}
 METRICS = {declared.full_name for declared in (*DECLARATIONS, *SERVE_DECLARATIONS, *GROUP_DECLARATIONS)}
 NAMES = {header.name for header in OUTPUT_HEADERS}

@@ -11,6 +11,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ import yaml
 from stream_dedup.broker.client import make_admin
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
+from stream_dedup.config.profile_file import read_profile
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import UserError
 from tests.documentation.pages import WRITTEN_BY_BENCHMARKS, Block, all_pages, blocks_of
@@ -89,8 +91,9 @@ def test_a_configuration_is_accepted(block: Block, tmp_path: Path) -> None:
     """Each file of the configuration that a page shows is read without a problem."""
     file = tmp_path / "shown.toml"
     file.write_text(block.content, "utf-8")
+    read = read_profile if block.content.startswith("from =") else partial(load_config, environment={})
     try:
-        load_config(file, environment={})
+        read(file)
     except UserError as error:
         pytest.fail(f"{block}: {error}")
 

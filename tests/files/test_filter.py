@@ -174,10 +174,8 @@ def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path, piped: Piped) -> N
     [
         (["--window", "1h"], "--time-field"),
         (["--window", "soon", "--time-field", "at"], "match.window"),
-        (["--distance", "5"], "match.limit"),
-        (["--profile", "simhash", "--distance", "12"], "match.distance"),
-        (["--profile", "simhash", "--probes", "9"], "match.distance"),
         (["--profile", "none"], "match.profile"),
+        (["--profile", "none.toml"], "file none.toml: cannot be read"),
         (["no-such-file"], "no-such-file"),
         (["."], "folder"),
         (["--unique", "no/such/folder/u"], "no/such/folder/u"),

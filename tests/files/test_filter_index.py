@@ -17,6 +17,7 @@ from stream_dedup.files.inputs import LINE_BATCH_LINES
 from stream_dedup.index import LogIndex
 from tests.files.filtering import EDITED, OTHER, STORY, Filter, PipedFilter, record, write
 from tests.index.panics import SAID, planted_panic
+from tests.profiles import write_profile
 
 Piped = Callable[..., PipedFilter]
 
@@ -50,18 +51,19 @@ def test_rules_are_those_of_the_call(tmp_path: Path, call: Filter) -> None:
     index = tmp_path / "index"
     one, two = write(tmp_path / "1", record("a", STORY)), write(tmp_path / "2", record("b", EDITED))
     call("--index", index, one)
-    assert call.verdicts("--index", index, "--short-limit", 0, two) == ["unique"]
+    strict = write_profile(tmp_path, search={"short_limit": 0})
+    assert call.verdicts("--index", index, "--profile", strict, two) == ["unique"]
     three = write(tmp_path / "3", record("c", EDITED))
-    assert call("--index", index, "--short-limit", 100, three)[0]["dedup"]["match"]["id"] == "b"
+    loose = write_profile(tmp_path, search={"short_limit": 100})
+    assert call("--index", index, "--profile", loose, three)[0]["dedup"]["match"]["id"] == "b"
 
 
 def test_another_scheme_is_refused(tmp_path: Path, call: Filter) -> None:
     """An index made with other weights cannot be gone on with; it stays as it is."""
     source, index = write(tmp_path / "a", record("a", STORY)), tmp_path / "index"
     call("--index", index, source)
-    other = tmp_path / "other.toml"
-    other.write_text('[features]\nweights = "tf"\n')
-    assert call("--config", other, "--index", index, source) == []
+    other = write_profile(tmp_path, features={"weights": "tf"})
+    assert call("--profile", other, "--index", index, source) == []
     assert call.code == 2
     assert str(index) in call.err
     assert call.verdicts("--index", index, source) == ["duplicate"]

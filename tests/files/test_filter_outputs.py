@@ -287,15 +287,16 @@ def test_a_dash_is_standard_output(
 
 
 def test_an_output_that_destroys_what_is_read_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An input, a second name of it, the configuration, its word lists, and files of the index stay as they are."""
+    """An input, a second name of it, the configuration, profile, its word lists, and files of the index stay."""
     (tmp_path / "a").write_text('{"text":"the ferry runs"}\n')
     (tmp_path / "hard").hardlink_to(tmp_path / "a")
     (tmp_path / "words").write_text("ferry\n")
-    (tmp_path / "c.toml").write_text(f'[features]\nstop_words = "{tmp_path}/words"\n')
+    (tmp_path / "p.toml").write_text('from = "article"\n[features]\nstop_words = "words"\n')
+    (tmp_path / "c.toml").write_text(f'[match]\nprofile = "{tmp_path}/p.toml"\n')
     given = ["filter", "--config", str(tmp_path / "c.toml"), "--index", str(tmp_path / "index")]
     assert run([*given, str(tmp_path / "a")]) == 0
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    for name in ("a", "hard", "words", "c.toml", "index/current", "index/new"):
+    for name in ("a", "hard", "words", "p.toml", "c.toml", "index/current", "index/new"):
         assert run([*given, "--unique", str(tmp_path / name), str(tmp_path / "a")]) == 2
         assert f"output {tmp_path / name}: it is " in capsys.readouterr().err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

@@ -10,27 +10,32 @@ from pathlib import Path
 import pytest
 
 from tests.files.filtering import EDITED, OTHER, STORY, Filter, record, write
+from tests.profiles import write_profile
 
 
 def test_distance_is_a_limit_in_bits(tmp_path: Path, call: Filter) -> None:
     """In exact search, at the distance that a match has it is one, below it is none."""
     source = write(tmp_path / "a", record("a", STORY), record("b", EDITED))
-    exact = ("--profile", "simhash", "--distance")
-    distance = call(*exact, 11, source)[1]["dedup"]["match"]["distance"]
+
+    def within(distance: int) -> tuple[str, ...]:
+        return ("--profile", write_profile(tmp_path, "simhash", search={"distance": distance}))
+
+    distance = call(*within(11), source)[1]["dedup"]["match"]["distance"]
     assert 0 < distance <= 11
-    assert call.verdicts(*exact, distance, source) == ["unique", "duplicate"]
-    assert call.verdicts(*exact, distance - 1, source) == ["unique", "unique"]
+    assert call.verdicts(*within(distance), source) == ["unique", "duplicate"]
+    assert call.verdicts(*within(distance - 1), source) == ["unique", "unique"]
 
 
-@pytest.mark.parametrize(("copies", "flag"), [(1, "--short-limit"), (4, "--limit")])
-def test_limits_are_bits_of_the_signature(tmp_path: Path, call: Filter, copies: int, flag: str) -> None:
+@pytest.mark.parametrize(("copies", "key"), [(1, "short_limit"), (4, "limit")])
+def test_limits_are_bits_of_the_signature(tmp_path: Path, call: Filter, copies: int, key: str) -> None:
     """In directed search too, one limit for short texts and one for long ones; the similarity goes with it."""
     long, edited = STORY * copies, EDITED + STORY * (copies - 1)
     source = write(tmp_path / "a", record("a", long), record("b", edited))
     match = call(source)[1]["dedup"]["match"]
     assert match["similarity"] == round(math.cos(math.pi * match["distance"] / 256), 4)
-    assert call.verdicts(flag, match["distance"], source) == ["unique", "duplicate"]
-    assert call.verdicts(flag, match["distance"] - 1, source) == ["unique", "unique"]
+    for limit, verdict in ((match["distance"], "duplicate"), (match["distance"] - 1, "unique")):
+        profile = write_profile(tmp_path, search={key: limit})
+        assert call.verdicts("--profile", profile, source) == ["unique", verdict]
 
 
 def test_the_classic_on_demand(tmp_path: Path, call: Filter) -> None:

@@ -19,6 +19,7 @@ from pyarrow import parquet
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
 from stream_dedup.files import parquet_rows
 from tests.files.filtering import EDITED, OTHER, STORY, Filter, PipedFilter, record
+from tests.profiles import write_profile
 
 RECORDS = [record("a", STORY), record("b", EDITED), record("c", OTHER)]
 VERDICTS = ["unique", "duplicate", "unique"]
@@ -118,7 +119,8 @@ def test_calibrate_reads_the_texts_again(tmp_path: Path, capsys: pytest.CaptureF
     """Those of the pairs that it shows."""
     from stream_dedup.cli import run  # noqa: PLC0415 - beside the fixture that captures
 
-    assert run(["calibrate", "--json", "--limit", "20", str(articles(tmp_path / "a"))]) == EXIT_OK
+    profile = write_profile(tmp_path, search={"limit": 20})
+    assert run(["calibrate", "--json", "--profile", profile, str(articles(tmp_path / "a"))]) == EXIT_OK
     assert STORY in json.dumps(json.loads(capsys.readouterr().out)["pairs"], ensure_ascii=False)
 
 

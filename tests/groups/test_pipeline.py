@@ -140,7 +140,7 @@ def test_the_rights_of_a_follower(secured: Secured, tmp_path: Path) -> None:
         log_id, user, config = log_id_of(made), USERS["status"], made.config()
 
         def login_as(name: str) -> Config:
-            kafka = config.kafka.model_dump() | {"brokers": secured.users, **login(name)}
+            kafka = config.kafka.model_dump() | {"brokers": secured.users, **login(secured, name)}
             return config.model_copy(update={"kafka": KafkaConfig(**kafka)})
 
         group.allow(user, FOLLOW_GROUPS)

@@ -28,7 +28,8 @@ def test_basic_authentication(fake: FakeRegistry, tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("gehéim\n", "utf-8")
     assert client(fake.url, username="crawler", password_file=str(file)).schema(1).text == AVRO
-    for keys in ({}, {"username": "crawler", "password": "wrong-one"}):
+    (tmp_path / "wrong").write_text("wrong-one", "utf-8")
+    for keys in ({}, {"username": "crawler", "password_file": str(tmp_path / "wrong")}):
         with pytest.raises(UserError, match=r"refuses this client \(401\): check registry.username") as refused:
             client(fake.url, **keys).schema(1)
         assert "wrong-one" not in str(refused.value)

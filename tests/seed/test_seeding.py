@@ -22,6 +22,7 @@ from stream_dedup.seed import topic as seed_topic
 from stream_dedup.seed.run import archives_in
 from stream_dedup.seed.topic import TopicArchive
 from tests.memory.offsets import MemoryTopicReader
+from tests.profiles import profile_with
 from tests.seed.seeding import BreakingLog, SameLogAsLong, SeedWorld, line, offsets_of, write_lines
 
 BATCH_LINES = 4
@@ -215,7 +216,7 @@ def test_other_rules_and_other_schemes_are_refused(world: SeedWorld, tmp_path: P
     path = write_lines(tmp_path / "archive.jsonl", LINES)
     world.seed_files(path)
     with pytest.raises(RefusedError, match=r"limit: 7 here.*rules apply"):
-        world.seed_files(path, config=world.config(limit=7))
+        world.seed_files(path, config=world.config(profile=profile_with("comment", search={"limit": 7})))
     with pytest.raises(RefusedError, match="two schemes cannot be compared"):
         world.seed_files(path, config=world.config(profile="article"))
     assert offsets_of(world) == list(range(len(LINES)))

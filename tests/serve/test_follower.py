@@ -24,6 +24,7 @@ from stream_dedup.serve.schemes import SchemeFingerprinter
 from tests.index.panics import SAID, planted_panic
 from tests.memory.log_topic import MemoryLogTopic
 from tests.memory.runtime import Phase
+from tests.profiles import profile_with
 from tests.serve.served import MemoryService
 from tests.waiting import wait_until
 
@@ -198,7 +199,7 @@ def test_the_rules_are_those_of_the_log(tmp_path: Path) -> None:
     made = MemoryService(tmp_path, match={"profile": "comment"})
     made.begin_log()
     made.log_articles([value(0)])
-    other = MemoryService(tmp_path / "other", match={"profile": "article", "limit": 3, "window": "1m"})
+    other = MemoryService(tmp_path / "other", match={"profile": profile_with(search={"limit": 3}), "window": "1m"})
     other.cluster, other.config = made.cluster, other.config
     with other.serve():
         answer = other.call("POST", "/v1/check", {"text": STORIES[0]}).json
@@ -209,7 +210,7 @@ def test_the_rules_are_those_of_the_log(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_texts_of_another_scheme_cannot_be_checked(tmp_path: Path) -> None:
     """The answer names the difference; the rest of the service works."""
-    made = MemoryService(tmp_path, features={"seed": 7})
+    made = MemoryService(tmp_path, match={"profile": profile_with(features={"seed": 7})})
     made.begin_log()
     made.log_articles([value(0)])
     other = MemoryService(tmp_path / "other")

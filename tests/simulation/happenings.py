@@ -243,9 +243,8 @@ def _longer_window_at_trim(world: SimulatedWorld, event: Event) -> None:
 
 def change_rules(world: SimulatedWorld, change: dict[str, Any]) -> None:
     """Apply rules that differ from those of the plan in a change, and configure every worker with them."""
-    match = world.plan.rules | change
     config = world.slots[0].config
-    changed = config.model_copy(update={"match": config.match.model_validate(match)})
+    changed = config.model_copy(update={"match": config.match.model_validate(world.match(change))})
     if apply_rules(world, rules_of(changed)):
         for slot in world.slots:
             slot.config = slot.config.model_copy(update={"match": changed.match})

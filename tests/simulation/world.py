@@ -13,12 +13,14 @@ from typing import Any
 
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
+from stream_dedup.config.profile_file import SearchSection
 from stream_dedup.core.model import Coordinates
 from stream_dedup.ports import CommittedOffset, Partition, PortError
 from stream_dedup.worker.worker_id import write_worker_id
 from tests.memory.broker import Cluster, Timings, Topic
 from tests.memory.partition import Message, PartitionLog
 from tests.memory.transactions import Session
+from tests.profiles import profile_with
 from tests.simulation.plan import LENGTH_S, SESSION_S, TRANSACTION_S, Plan, Write
 from tests.simulation.registry import Registry
 from tests.simulation.scheduler import Scheduler
@@ -307,6 +309,12 @@ class SimulatedWorld:
         explained = "|".join([RESTARTED, *(mended.pattern for mended in self.mended)])
         return done and all(error is None or re.search(explained, str(error)) for error in errors)
 
+    def match(self, change: dict[str, Any]) -> dict[str, Any]:
+        """Return the keys of ``match`` of the plan with a change; keys of a profile's search are among both."""
+        given = self.plan.rules | change
+        search = {name: given.pop(name) for name in SearchSection.model_fields if name in given}
+        return given | {"profile": profile_with(given["profile"], features=self.plan.features, search=search)}
+
     def _config(self, number: int) -> Config:
         overrides: dict[str, Any] = {
             "kafka": {
@@ -316,8 +324,7 @@ class SimulatedWorld:
                 "broker_wait_s": 20,
             },
             "topics": {"input": ["^"] if self.plan.pattern else self.inputs},
-            "match": self.plan.rules,
-            "features": self.plan.features,
+            "match": self.match({}),
             "input": {
                 "deletes": "withdraw" if self.plan.deletes else "reject",
                 "format": "avro" if self.plan.schemas else "json",

@@ -127,7 +127,7 @@ def test_the_command_writes_text_and_json(capsys: pytest.CaptureFixture[str]) ->
     assert run(asked) == 0
     text = capsys.readouterr().out
     plan = cheapest_plan(7_000_000)
-    for said in (f"features.block_bits = {plan.block_bits}\n", f"match.probes = {plan.lookups}\n", "7,000,000 held"):
+    for said in (f"features.block_bits = {plan.block_bits}\n", f"search.probes = {plan.lookups}\n", "7,000,000 held"):
         assert said in text
     assert run([*asked, "--block-bits", "24", "--json"]) == 0
     values = json.loads(capsys.readouterr().out)

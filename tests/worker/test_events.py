@@ -6,6 +6,7 @@ import shutil
 import threading
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -22,6 +23,7 @@ from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict
 from stream_dedup.worker.steps import Step
 from tests.contract.kafka_world import CLIENTS
+from tests.profiles import write_profile
 from tests.waiting import wait_until
 from tests.worker.conftest import MakePipeline
 from tests.worker.mixture import records
@@ -145,14 +147,14 @@ def test_committed_offsets_lost(make_pipeline: MakePipeline) -> None:
     made.assert_sound(allow_repeats=True)
 
 
-def test_rules_changed_in_mid_stream(make_pipeline: MakePipeline) -> None:
+def test_rules_changed_in_mid_stream(make_pipeline: MakePipeline, tmp_path: Path) -> None:
     """The rules in force at an article's log position decide about it; running workers follow a change."""
     made = make_pipeline()
     made.produce(records(100, SEED))
     worker = made.start()
     made.wait_done()
     before = sum(made.ends().values())
-    made.set("match", limit=0, short_limit=0)
+    made.set("match", profile=write_profile(tmp_path, search={"limit": 0, "short_limit": 0}))
     done = made.run("rules", "apply")
     assert done.returncode == 0, done.stdout + done.stderr
     made.produce(records(200, SEED))
@@ -163,7 +165,7 @@ def test_rules_changed_in_mid_stream(make_pipeline: MakePipeline) -> None:
     ]
     assert set(after) == {0}
     made.assert_sound()
-    made.set("match", limit=5)
+    write_profile(tmp_path, search={"limit": 5, "short_limit": 0})
     refused = made.start()
     assert refused.wait(60) == 4
     assert "limit: 5 here, 0 in the log" in made.log()

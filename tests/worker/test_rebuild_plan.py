@@ -24,6 +24,7 @@ from tests.memory.broker import Cluster
 from tests.memory.log_topic import MemoryLogTopic
 from tests.memory.partition import Message
 from tests.memory.runtime import Connection
+from tests.profiles import profile_with
 from tests.simulation.scheduler import Scheduler
 
 
@@ -82,9 +83,9 @@ def test_a_plan_has_what_is_deleted_and_what_is_read(group: Group) -> None:
 def test_a_plan_is_refused_where_the_rules_differ(group: Group) -> None:
     """The rebuild itself would notice only after the index is emptied."""
     with pytest.raises(RefusedError, match=rf"limit: 5 here, {PROFILES['article'].limit} in the log"):
-        group.plan(match={"limit": 5})
+        group.plan(match={"profile": profile_with(search={"limit": 5})})
     with pytest.raises(RefusedError, match=r"^log .* has scheme .*\(seed 0\)\nthe configuration .*\(seed 7\)\n"):
-        group.plan(features={"seed": 7})
+        group.plan(match={"profile": profile_with(features={"seed": 7})})
 
 
 def test_a_plan_is_refused_where_the_log_lost_its_history(group: Group) -> None:

@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -270,15 +271,17 @@ def test_a_delete_whose_key_has_a_schema_withdraws_its_article(make_pipeline: Ma
     assert audited(made) == 3
 
 
-def test_wrong_credentials_end_the_worker(make_pipeline: MakePipeline, fake: FakeRegistry) -> None:
+def test_wrong_credentials_end_the_worker(make_pipeline: MakePipeline, fake: FakeRegistry, tmp_path: Path) -> None:
     """With exit code 2 and the keys to set; with the right ones the next worker goes on, and nothing was rejected."""
     known = fake.register("a", {"schema": AVRO})
     fake.authorization = "Basic bWU6cmlnaHQ="  # me:right
-    made = with_metrics(make_pipeline, fake.url, username="me", password="wrong")  # noqa: S106 - the test's own
+    password = tmp_path / "password"
+    password.write_text("wrong", "utf-8")
+    made = with_metrics(make_pipeline, fake.url, username="me", password_file=str(password))
     made.produce([(None, avro(known, 1))])
     assert made.start().wait(60) == EXIT_USER
     assert "refuses this client (401): check registry.username" in made.log()
-    made.set("registry", password="right")  # noqa: S106 - as above
+    password.write_text("right", "utf-8")
     worker = made.start()
     made.wait_done()
     made.stop(worker)

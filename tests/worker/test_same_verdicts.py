@@ -15,6 +15,7 @@ from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict
 from tests.amount import FULL
 from tests.forks import ForkedProcess
+from tests.profiles import write_profile
 from tests.worker.conftest import MakePipeline
 from tests.worker.mixture import records
 from tests.worker.pipeline import Pipeline, stop_all
@@ -24,7 +25,8 @@ SEED = 20261121
 PARTITIONS = 6
 FILTER_S = 200
 PLAIN: dict[str, Any] = {}
-BOUNDED: dict[str, Any] = {"window": "10m", "candidates": 3, "copies": 2}
+BOUNDED: dict[str, Any] = {"window": "10m", "copies": 2}
+SEARCH_BOUNDS = {"candidates": 3}
 """Few candidates, duplicates from the second copy on, and a window longer than any run: a trim would cut the log."""
 SCOPES = ("north", "south", None)
 
@@ -110,6 +112,8 @@ def test_worker_filter_and_plain_loop_agree(
 ) -> None:
     """Workers, ``filter`` on the log's order and the audit's plain loop give every article the same verdict."""
     stream = scoped(lines_only(records(ARTICLES, SEED)))
+    if match is BOUNDED:
+        match = match | {"profile": write_profile(tmp_path, search=SEARCH_BOUNDS)}
     made = make_pipeline(
         partitions=PARTITIONS, worker={"batch_records": 25}, input={"scope_field": "site"}, match=dict(match)
     )

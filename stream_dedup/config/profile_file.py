@@ -1,0 +1,520 @@
+"""A profile of one's own: a TOML file that starts from a built-in profile and says what is different.
+
+    from = "article"
+
+    [text]
+    numbers = "drop"
+
+    [search]
+    limit = 60
+
+``text`` and ``features`` have what the scheme depends on, ``search`` has rules. A key that is not given has the value
+of the profile named by ``from``. Paths in the file are relative to its folder. As for the configuration, every problem
+is reported at once, and an unknown key is a problem.
+
+A key is declared here once; the problems, the reference and ``config show`` are derived from the declaration.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
+
+from stream_dedup.config import checks
+from stream_dedup.config.checks import MAX_FIELD_WEIGHT, ConfigProblem, ManyProblemsError
+from stream_dedup.config.keys import Section, all_keys, key, toml_value
+from stream_dedup.core.model import (
+    BLOCK_WIDTHS,
+    FINGERPRINT_BITS,
+    SIGNATURE_BITS,
+    SKETCH_SIZES,
+    SKETCH_WORD_VALUES,
+    TABLE_COUNTS,
+    BlockBits,
+    TableCount,
+)
+from stream_dedup.core.profiles import PROFILES, Profile
+from stream_dedup.core.rules import (
+    EXACT,
+    MAX_BUCKET_LIMIT,
+    MAX_CANDIDATES,
+    MAX_EXACT_LOOKUPS,
+    SEARCH_RULES,
+    greatest_distance,
+    mask_bits,
+    most_probes,
+)
+from stream_dedup.core.scheme import FingerprintSettings, Normalisation
+
+SUFFIX = ".toml"
+"""Ends the path of a profile's file, and the name of no built-in profile."""
+MAX_TEXT_SIZE = 1_000_000
+"""Characters: no text that is fingerprinted as short is longer."""
+MAX_SKETCH_VALUES = SKETCH_SIZES[-1] * SKETCH_WORD_VALUES // 8
+EXACT_TABLES = 4
+"""Number of tables that cover the fingerprint."""
+EVERY_TEXT = "every text is short"
+"""Shown for an article size that no text reaches."""
+
+Value = str | int | bool | Path | None
+
+_Handling = Literal["keep", "drop", "token"] | None
+*_FIRST, _LAST = PROFILES
+BUILT_IN = f"{', '.join(_FIRST)} or {_LAST}"
+"""The names of the built-in profiles."""
+
+
+def _handling(subject: str) -> _Handling:
+    """Declare a key that says what normalisation does with one kind of character sequence."""
+    handling: _Handling = key(None, f"handling of {subject}", note="token: all of them count as one word")
+    return handling
+
+
+def _bits(meaning: str, note: str = "") -> int | None:
+    """Declare a key that is a number of bits of the signature."""
+    bits: int | None = key(None, f"directed search: {meaning}", note=note, ge=0, le=SIGNATURE_BITS)
+    return bits
+
+
+def _values(meaning: str, note: str = "") -> int | None:
+    """Declare a key that is a number of values of the sketch."""
+    values: int | None = key(None, f"directed search: {meaning}", note=note, ge=0, le=MAX_SKETCH_VALUES)
+    return values
+
+
+class TextSection(Section):
+    """The normalisation of a text before its features are taken: part of the scheme."""
+
+    urls: _Handling = _handling("URLs")
+    emails: _Handling = _handling("e-mail addresses")
+    users: _Handling = _handling("user names (@name)")
+    numbers: _Handling = _handling("numbers")
+    emoji: _Handling = _handling("emoji")
+    quotes: Literal["keep", "drop"] | None = key(None, "handling of what others wrote")
+    invisible: bool | None = key(None, "remove zero-width and control characters")
+    tags: bool | None = key(
+        None, "remove stray HTML tags, the targets of Markdown links and the times of subtitles from plain text"
+    )
+    entities: bool | None = key(None, "read entities of HTML (&lt;) in plain text as characters")
+    fold: bool | None = key(None, "read as equal what readers take for the same: optional marks, letters of two forms")
+    join_numbers: bool | None = key(None, "read 3.50 and 2024-05-01 as one number each")
+    rejoin: bool | None = key(None, "remove white space between two ideographs, as PDF and scans leave it")
+    simplify: bool | None = key(None, "read traditional Chinese as simplified Chinese")
+    unspace: bool | None = key(None, "remove spaces and symbols between single characters")
+    repeats: bool | None = key(None, "shorten a character that is repeated many times")
+    lookalikes: bool | None = key(None, "read look-alike letters and digits as the characters that they imitate")
+    article_size: int | None = key(
+        None,
+        "a text below this size is short; from half to four times of it its features are characters and words",
+        form="letters",
+        ge=0,
+        le=MAX_TEXT_SIZE,
+    )
+    exact_size: int | None = key(
+        None, "a text below this size is near equal texts only", form="characters", ge=0, le=MAX_TEXT_SIZE
+    )
+
+
+class FeaturesSection(Section):
+    """The features of a text and the tables of its signature: part of the scheme."""
+
+    kind: Literal["words", "chars"] | None = key(None, "features of a long text")
+    weights: Literal["tfidf", "tf", "level"] | None = key(None, "weighting of words")
+    top_k: int | None = key(None, "number of features that count, the heaviest first", note="0: all", ge=0, le=100_000)
+    damped: bool | None = key(None, "damp the count of a repeated word (1 + damping ln n)")
+    damping: int | None = key(None, "weight that a repeated word gains where counts are damped", ge=1, le=16)
+    idf: Literal["jieba", "languages"] | None = key(
+        None, "word frequencies: jieba's table alone, or other languages as well"
+    )
+    root: bool | None = key(None, "take the square root of a word's IDF")
+    key_sentences: int | None = key(
+        None,
+        "additional count of the longest sentence and of the first and last sentence of each paragraph",
+        ge=0,
+        le=MAX_FIELD_WEIGHT,
+    )
+    user_dictionary: Path | None = key(None, "words that are never split", form="a UTF-8 file, one word on each line")
+    stop_words: Path | None = key(None, "words that do not count", form="a UTF-8 file, one word on each line")
+    seed: int | None = key(None, "seed of the feature hash", ge=0, le=4_294_967_295)
+    tables: Annotated[TableCount, BeforeValidator(checks.whole)] | None = key(
+        None, "number of block tables: 4 cover the fingerprint, 8 or 16 cover more of the signature"
+    )
+    block_bits: Annotated[BlockBits, BeforeValidator(checks.whole)] | None = key(
+        None, "bits of a key of a block table: wider keys have shorter posting lists, which pays in large indexes"
+    )
+
+
+class SearchSection(Section):
+    """The search of the rules, which may change within a log."""
+
+    kind: Literal["exact", "directed"] | None = key(
+        None, "exact: every fingerprint within distance; directed: the look-ups most likely to find a match"
+    )
+    distance: int | None = key(
+        None,
+        "exact search: bits of 64 in which two fingerprints may differ",
+        ge=0,
+        le=greatest_distance(BLOCK_WIDTHS[0]),
+    )
+    probes: int | None = key(
+        None,
+        "directed search: posting lists looked up for one article",
+        ge=1,
+        le=most_probes(TABLE_COUNTS[-1], BLOCK_WIDTHS[-1]),
+    )
+    limit: int | None = _bits("bits of 256 in which two signatures may differ")
+    short_limit: int | None = _bits("the limit for short texts; where every text is short, limit applies")
+    min_equal: int | None = _values(
+        "values of the sketches of two articles that must at least be equal", "0: sketches are not compared"
+    )
+    short_min_equal: int | None = _values("the same for short texts; where every text is short, min_equal applies")
+    certain: int | None = _bits("bits within which the signatures decide alone, and sketches are not compared")
+    form_limit: int | None = _bits(
+        "the limit for texts of one form that differ in their numbers", "256: forms tell nothing"
+    )
+    far: int | None = _bits("bits beyond which far_min_equal values of the sketches must be equal")
+    far_min_equal: int | None = _values(
+        "values of the sketches that must at least be equal beyond far bits", "0: as many as within them"
+    )
+    dominated: int | None = key(
+        None,
+        "directed search: bits of the fingerprint with a small margin up to which one feature dominates a text, and "
+        "sketches are compared at every distance",
+        ge=0,
+        le=FINGERPRINT_BITS,
+    )
+    bucket_limit: int | None = key(
+        None, "newest entries of each posting list that are compared", ge=1, le=MAX_BUCKET_LIMIT
+    )
+    candidates: int | None = key(
+        None,
+        "entries that pass the sieve and are checked for one article: in the order of the look-ups, the newest first",
+        note="0: all of them; a flood then slows the search",
+        ge=0,
+        le=MAX_CANDIDATES,
+    )
+
+
+class ProfileFile(Section):
+    """What a file says beside ``from``."""
+
+    text: TextSection = TextSection()
+    features: FeaturesSection = FeaturesSection()
+    search: SearchSection = SearchSection()
+
+
+_STEPS = tuple(field.name for field in fields(Normalisation))
+"""Keys of ``text`` that are steps of the normalisation, of long and short text."""
+_LONG_FEATURES = ("kind", "weights", "top_k", "damped", "damping", "idf", "root")
+"""Keys of ``features`` that are features of a long text."""
+_SETTINGS = ("key_sentences", "user_dictionary", "stop_words", "seed", "tables", "block_bits")
+"""The other keys of ``features``: settings of fingerprinting."""
+
+
+def chosen_profile(value: object) -> Profile:
+    """Return the profile that ``match.profile`` names.
+
+    Raises:
+        ValueError: there is none of this name.
+        ManyProblemsError: it is a file with problems.
+    """
+    if isinstance(value, Profile):
+        return value
+    if isinstance(value, str) and value in PROFILES:
+        return PROFILES[value]
+    if isinstance(value, str) and value.endswith(SUFFIX):
+        return read_profile(Path(value))
+    msg = "unknown value" if isinstance(value, str) else "must be text"
+    raise ValueError(msg)
+
+
+def read_profile(path: Path) -> Profile:
+    """Read a profile's file.
+
+    Raises:
+        ManyProblemsError: it has problems.
+    """
+    problems: list[str] = []
+    source = f"file {path}"
+    values = checks.read_toml(path, "match.profile (--profile)", problems)
+    if not problems:
+        name = values.pop("from", None)
+        if not isinstance(name, str) or name not in PROFILES:
+            shown, reason = ("", "missing") if name is None else (f" = {name!r}", "unknown value")
+            problems.append(f"from{shown} ({source}): {reason}; give {BUILT_IN}")
+        base = PROFILES.get(name) if isinstance(name, str) else None
+        between = partial(_between, base, path.parent)
+        given = checks.validate(ProfileFile, [checks.Layer(source, values)], problems, between)
+        if base is not None and given is not None:
+            return replace(with_values(base, path.parent, given), path=path)
+    raise ManyProblemsError(problems)
+
+
+def with_values(base: Profile, folder: Path, given: ProfileFile) -> Profile:
+    """Return a built-in profile with the given values."""
+    text, features, search = given.text, given.features, given.search
+    settings = base.settings.with_normalisation(**{name: getattr(text, name) for name in _STEPS})
+    changed = {name: getattr(features, name) for name in _LONG_FEATURES} | {"top_k": features.top_k or None}
+    settings = settings.with_features(**changed)
+    own = {name: getattr(text, name) for name in ("article_size", "exact_size")}
+    own |= {name: getattr(features, name) for name in _SETTINGS}
+    own |= {name: folder / own[name] for name in ("user_dictionary", "stop_words") if own[name] is not None}
+    settings = replace(settings, **_without_none(own))
+    rules = {name: getattr(search, name) for name in SEARCH_RULES}
+    if not settings.has_long:
+        rules |= {f"short_{name}": _or(rules[f"short_{name}"], rules[name]) for name in ("limit", "min_equal")}
+    rules = {name: _or(value, getattr(base, name)) for name, value in rules.items()}
+    kind = search.kind or base.search
+    if kind == EXACT:
+        rules = dict.fromkeys(rules) | {"distance": rules["distance"]}
+    else:
+        rules["distance"] = None
+    return replace(
+        base,
+        settings=settings,
+        search=kind,
+        bucket_limit=search.bucket_limit or base.bucket_limit,
+        candidates=base.candidates if search.candidates is None else search.candidates or None,
+        **rules,
+    )
+
+
+def _or(given: int | None, else_this: int | None) -> int | None:
+    return else_this if given is None else given
+
+
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+# Problems between keys that are each valid alone.
+
+
+def _between(base: Profile | None, folder: Path, given: ProfileFile) -> list[ConfigProblem]:
+    """Return every problem between keys; none where the profile that the file starts from is not known."""
+    if base is None:
+        return []
+    profile = with_values(base, folder, given)
+    return [
+        *_file_problems(profile.settings),
+        *_size_problems(profile.settings),
+        *_feature_problems(base, profile.settings, given.features),
+        *_search_problems(base, profile, given.search),
+    ]
+
+
+def _file_problems(settings: FingerprintSettings) -> Iterator[ConfigProblem]:
+    for name in ("user_dictionary", "stop_words"):
+        path: Path | None = getattr(settings, name)
+        if path is not None and not (path.is_file() and os.access(path, os.R_OK)):
+            yield ConfigProblem((f"features.{name}",), f"{path} is not a readable file", "name a readable file")
+
+
+def _size_problems(settings: FingerprintSettings) -> Iterator[ConfigProblem]:
+    if settings.article_size and settings.exact_size > settings.article_size:
+        yield ConfigProblem(
+            ("text.exact_size", "text.article_size"),
+            f"no text is short: below {settings.exact_size} characters a text is compared whole, from "
+            f"{settings.article_size} letters on it is long",
+            "set text.exact_size to a smaller value",
+        )
+
+
+def _feature_problems(
+    base: Profile, settings: FingerprintSettings, features: FeaturesSection
+) -> Iterator[ConfigProblem]:
+    if not settings.has_long:
+        for name in _LONG_FEATURES:
+            if getattr(features, name) is not None:
+                yield ConfigProblem(
+                    (f"features.{name}", "from", "text.article_size"),
+                    f"it applies to long text, and in profile {base.name} every text is short",
+                    f"remove features.{name}, or set text.article_size",
+                )
+    if settings.has_long and settings.long.features.kind == "words":
+        return
+    for name in ("user_dictionary", "stop_words"):
+        if getattr(features, name) is not None:
+            yield ConfigProblem(
+                (f"features.{name}", "features.kind", "from"),
+                "it applies to words, and the features are characters",
+                f"remove features.{name}, or start from article",
+            )
+
+
+def _search_problems(base: Profile, profile: Profile, search: SearchSection) -> Iterator[ConfigProblem]:
+    exact = profile.search == EXACT
+    yield from _exact_problems(profile, search) if exact else _directed_problems(base, profile, search)
+    for name in ("distance",) if exact else ("probes", "limit", "short_limit"):
+        if getattr(profile, name) is None:
+            yield ConfigProblem(
+                (f"search.{name}", "search.kind", "from"),
+                f"required by {profile.search} search, and profile {base.name} has no value",
+                f"set search.{name}, or remove search.kind",
+            )
+
+
+def _exact_problems(profile: Profile, search: SearchSection) -> Iterator[ConfigProblem]:
+    for name in SEARCH_RULES:
+        if name != "distance" and getattr(search, name) is not None:
+            yield ConfigProblem(
+                (f"search.{name}", "from", "search.kind"),
+                "the search is exact: only the distance of the fingerprints decides",
+                "set search.distance instead, or start from article or comment",
+            )
+    if profile.settings.tables != EXACT_TABLES:
+        yield ConfigProblem(
+            ("features.tables", "from", "search.kind"),
+            "exact search uses the four tables over the fingerprint",
+            "set features.tables to 4, or use directed search (article or comment)",
+        )
+    width = profile.settings.block_bits
+    most = greatest_distance(width)
+    if (profile.distance or 0) > most:
+        yield ConfigProblem(
+            ("search.distance", "features.block_bits"),
+            f"{width} bits of block find every fingerprint within {most} at most: for more, each article takes over "
+            f"{MAX_EXACT_LOOKUPS:,} look-ups",
+            f"set at most {most}, or features.block_bits to 16",
+        )
+
+
+def _directed_problems(base: Profile, profile: Profile, search: SearchSection) -> Iterator[ConfigProblem]:
+    if search.distance is not None:
+        yield ConfigProblem(
+            ("search.distance", "from", "search.kind"),
+            "the search is directed: the fingerprint distance does not decide",
+            "set search.limit (bits of 256 between signatures) and search.probes (posting lists) instead, or start "
+            "from simhash",
+        )
+    settings = profile.settings
+    yield from _sketch_problems(base, search)
+    yield from _far_problems(base, profile, search)
+    if search.form_limit is not None and not settings.form:
+        yield ConfigProblem(
+            ("search.form_limit", "from"),
+            f"articles of profile {base.name} have no form",
+            "remove search.form_limit",
+        )
+    most, flips = most_probes(settings.tables, settings.block_bits), mask_bits(settings.block_bits)
+    if (search.probes or 0) > most:
+        yield ConfigProblem(
+            ("search.probes", "features.tables", "features.block_bits"),
+            f"{settings.tables} tables have at most {most} posting lists within {flips} bits of an article",
+            f"set at most {most}",
+        )
+
+
+def _sketch_problems(base: Profile, search: SearchSection) -> Iterator[ConfigProblem]:
+    """Yield each key that asks more of the sketches than they have."""
+    values = base.settings.sketch_values
+    for name in ("min_equal", "short_min_equal", "far_min_equal"):
+        if (getattr(search, name) or 0) > values:
+            yield ConfigProblem(
+                (f"search.{name}", "from"),
+                f"a sketch of profile {base.name} has {values} values",
+                f"set at most {values}" if values else f"remove search.{name}",
+            )
+    if search.dominated is not None and not values:
+        yield ConfigProblem(
+            ("search.dominated", "from"), f"profile {base.name} has no sketches", "remove search.dominated"
+        )
+
+
+def _far_problems(base: Profile, profile: Profile, search: SearchSection) -> Iterator[ConfigProblem]:
+    """Yield what the given keys say of far entries in vain: the limit is lower, or as many values are asked anyway."""
+    if (profile.far is None) is not (profile.far_min_equal is None):
+        missing = "far" if profile.far is None else "far_min_equal"
+        yield ConfigProblem(
+            ("search.far", "search.far_min_equal", "from"),
+            f"each needs the other, and profile {base.name} has no value",
+            f"set search.{missing} too",
+        )
+    most = max(profile.limit or 0, profile.short_limit or 0)
+    if search.far is not None and search.far > most:
+        yield ConfigProblem(
+            ("search.far", "search.limit", "search.short_limit"),
+            f"no entry beyond {most} bits is near",
+            f"set search.far to at most {most}, or a greater search.limit",
+        )
+    least = min(profile.min_equal or 0, profile.short_min_equal or 0)
+    if 0 < (search.far_min_equal or 0) < least:
+        yield ConfigProblem(
+            ("search.far_min_equal", "search.min_equal", "search.short_min_equal"),
+            f"{least} values must be equal at any distance beyond search.certain",
+            f"set at least {least}, or 0 for no other number beyond search.far",
+        )
+
+
+# The values of a profile, as they are read.
+
+
+def values_of(profile: Profile) -> dict[str, tuple[Value, Value]]:
+    """Return the value of each key for long and for short text, in the order of declaration."""
+    settings, long, short = profile.settings, profile.settings.long, profile.settings.short
+    values: dict[str, tuple[Value, Value]] = {}
+    for name, _ in all_keys(ProfileFile):
+        section, _, inner = name.partition(".")
+        if section == "text" and inner in _STEPS:
+            values[name] = getattr(long.normalisation, inner), getattr(short.normalisation, inner)
+            continue
+        owner: object = settings
+        if section == "search":
+            owner, inner = profile, "search" if inner == "kind" else inner
+        elif inner in _LONG_FEATURES:
+            owner = long.features
+        value: Value = getattr(owner, inner)
+        value = 0 if value is None and inner in {"top_k", "candidates"} else value
+        values[name] = value, value
+    return values
+
+
+def shown_values(profile: Profile) -> dict[str, str]:
+    """Return, as text, the value of each key that the profile has a use for."""
+    settings = profile.settings
+    hidden = set() if settings.has_long else {f"features.{name}" for name in _LONG_FEATURES}
+    shown = {name: _sides(settings, *value) for name, value in values_of(profile).items() if name not in hidden}
+    if settings.article_size is None:
+        shown["text.article_size"] = EVERY_TEXT
+    return {name: word for name, word in shown.items() if word}
+
+
+def own_keys(profile: Profile) -> dict[str, Value]:
+    """Return the keys in which a profile differs from the built-in one that it starts from."""
+    base = values_of(PROFILES[profile.settings.profile])
+    return {
+        name: long
+        for name, (long, short) in values_of(profile).items()
+        if long is not None and (long, short) != base[name]
+    }
+
+
+def file_text(profile: Profile) -> str:
+    """Return a profile as the content of a file. Paths are absolute, so that it may stand in any folder."""
+    lines, before = [f"from = {toml_value(profile.settings.profile)}"], ""
+    for name, value in own_keys(profile).items():
+        section, _, inner = name.partition(".")
+        lines += [] if section == before else ["", f"[{section}]"]
+        lines.append(f"{inner} = {toml_value(value.absolute() if isinstance(value, Path) else value)}")
+        before = section
+    return "\n".join(lines) + "\n"
+
+
+def _sides(settings: FingerprintSettings, long: Value, short: Value) -> str:
+    if long == short or not settings.has_short:
+        return _word(long)
+    return f"{_word(long)}; short text: {_word(short)}" if settings.has_long else _word(short)
+
+
+def _word(value: Value) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, Path):
+        return toml_value(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
