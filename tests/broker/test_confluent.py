@@ -416,8 +416,7 @@ def test_records_are_the_same_with_either_client(worlds: Worlds, writer: str, re
     sink = worlds[writer].ports(group, f"{group}-writer").sink
     sink.renew()
     sink.begin()
-    for output in outputs(topic, written_ms):
-        sink.send(output)
+    sink.send(outputs(topic, written_ms))
     sink.flush()
     sink.commit()
     source = worlds[reader].ports(group, f"{group}-reader").source
@@ -442,8 +441,7 @@ def test_a_key_goes_to_the_partition_that_the_other_client_chooses(worlds: World
         sink = world.ports(group, f"{group}-writer").sink
         sink.renew()
         sink.begin()
-        for key in keys:
-            sink.send(Output(topic, key, b"value", [], time.time_ns() // 1_000_000))
+        sink.send(Output(topic, key, b"value", [], time.time_ns() // 1_000_000) for key in keys)  # noqa: B023
         sink.flush()
         sink.commit()
         wait_until(lambda: len(world.committed_records(topic)) == len(keys), WAIT_LIMIT_S, "they are written")  # noqa: B023
@@ -464,8 +462,7 @@ def test_many_records_for_a_topic_of_small_batches(broker: DevBroker) -> None:
         sink = stack.enter_context(closing(ConfluentSink(config, f"{group}-writer", largest)))
         sink.renew()
         sink.begin()
-        for _ in range(100):
-            sink.send(Output(topic, None, b"x" * 900, [], time.time_ns() // 1_000_000))
+        sink.send([Output(topic, None, b"x" * 900, [], time.time_ns() // 1_000_000)] * 100)
         sink.flush()
         sink.commit()
 

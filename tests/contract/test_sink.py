@@ -47,8 +47,7 @@ def begun(sink: VerdictSink) -> VerdictSink:
 def sent(sink: VerdictSink, topic: str, *records: bytes) -> VerdictSink:
     """The sink, in a transaction whose records the broker has acknowledged."""
     begun(sink)
-    for value in records:
-        sink.send(output(topic, value))
+    sink.send(output(topic, value) for value in records)
     sink.flush()
     return sink
 
@@ -56,8 +55,7 @@ def sent(sink: VerdictSink, topic: str, *records: bytes) -> VerdictSink:
 def transact(sink: VerdictSink, topic: str, *records: bytes) -> None:
     """Commit one more transaction."""
     sink.begin()
-    for value in records:
-        sink.send(output(topic, value))
+    sink.send(output(topic, value) for value in records)
     sink.flush()
     sink.commit()
 
@@ -137,7 +135,7 @@ def test_offsets_of_a_membership_without_a_generation_are_refused(world: World, 
 
 def finish(ports: WorkerPorts, group: Group) -> None:
     """Send one more record, and commit the open transaction."""
-    ports.sink.send(output(group.output, b"more"))
+    ports.sink.send([output(group.output, b"more")])
     ports.sink.flush()
     ports.sink.commit()
 
@@ -199,7 +197,7 @@ def test_a_transaction_that_is_open_too_long_is_aborted_by_the_broker(world: Wor
 
 
 def send_and_flush(sink: VerdictSink, record: Output) -> None:
-    sink.send(record)
+    sink.send([record])
     sink.flush()
 
 
@@ -260,7 +258,7 @@ def test_the_offsets_of_the_last_of_many_transactions_are_kept(world: World, gro
     sink.renew()
     for number in range(IN_A_ROW):
         sink.begin()
-        sink.send(output(group.output, b"%d" % number))
+        sink.send([output(group.output, b"%d" % number)])
         sink.send_offsets(offsets_of(group, number + 1), membership)
         sink.flush()
         sink.commit()
@@ -273,7 +271,7 @@ def test_the_offsets_of_the_last_of_many_transactions_are_kept(world: World, gro
 def test_a_transaction_of_records_or_of_offsets_alone_is_committed(world: World, group: Group, step: str) -> None:
     ports = group.member()
     steps: dict[str, Callable[[], None]] = {
-        "records": lambda: ports.sink.send(output(group.output, b"0")),
+        "records": lambda: ports.sink.send([output(group.output, b"0")]),
         "offsets": lambda: ports.sink.send_offsets(offsets_of(group, 7), membership),
     }
     membership = join(world, ports.source, [group.partition])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -59,9 +59,10 @@ class Sink:
         self._open, self._offsets = [], {}
         self._call("begin")
 
-    def send(self, output: Output) -> None:
-        self._call("send")
-        self._open.append(output)
+    def send(self, outputs: Iterable[Output]) -> None:
+        for output in outputs:
+            self._call("send")
+            self._open.append(output)
 
     def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
         assert membership.generation >= 0
