@@ -157,6 +157,25 @@ def test_a_sink_is_made_for_any_time_of_a_transaction(seconds: float) -> None:
         sink.renew()
 
 
+def test_a_record_waits_for_room_in_the_client() -> None:
+    """Each is taken once, in order; where no room comes, the transaction fails with an error that passes."""
+    has_room, taken = iter([True, False, False, True]), []
+
+    def produce(_topic: str, value: bytes, *_: object, **__: object) -> None:
+        if not next(has_room, False):
+            raise BufferError
+        taken.append(value)
+
+    producer: Any = SimpleNamespace(produce=produce, purge=lambda: None, poll=lambda _wait_s: None)
+    with closing(ConfluentSink(config_of(), "id")) as sink:
+        sink._producer = producer
+        sink.send(outputs("unique", 0)[:2])
+        sink._delivery_s = 0.01
+        with pytest.raises(PassingError, match=r"no room for another record within 0.01 s"):
+            sink.send(outputs("unique", 0)[2:])
+    assert taken == [b"value", b""]
+
+
 def test_offsets_that_the_client_does_not_give_up_in_time() -> None:
     """A coordinator that goes away keeps it waiting beyond its time-out, which would hold the worker's partitions.
 
