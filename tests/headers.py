@@ -6,7 +6,7 @@ from stream_dedup.core.headers import Headers, OmittedValue, OutputHeaders
 from stream_dedup.core.model import Coordinates, Judgement
 
 
-def output_headers(  # noqa: PLR0913, PLR0917 - one argument for each part of the headers
+def output_headers(  # noqa: PLR0917 - one argument for each part of the headers
     judgement: Judgement,
     fingerprint: int,
     scheme_id: str,

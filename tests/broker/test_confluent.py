@@ -460,7 +460,7 @@ def test_a_key_goes_to_the_partition_that_the_other_client_chooses(worlds: World
         sink = world.ports(group, f"{group}-writer").sink
         sink.renew()
         sink.begin()
-        sink.send(Output(topic, key, b"value", [], time.time_ns() // 1_000_000) for key in keys)  # noqa: B023
+        sink.send(Output(topic, key, b"value", [], time.time_ns() // 1_000_000) for key in keys)
         sink.flush()
         sink.commit()
         wait_until(lambda: len(world.committed_records(topic)) == len(keys), WAIT_LIMIT_S, "they are written")  # noqa: B023
