@@ -51,7 +51,7 @@ from stream_dedup.ports import (
 from stream_dedup.worker.steps import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from stream_dedup.config.model import Config
@@ -201,9 +201,9 @@ class Committer:
     def _send(self, batch: JudgedBatch) -> None:
         self._parts.sink.send(self._outputs(batch))
 
-    def _outputs(self, batch: JudgedBatch) -> list[Output]:
-        """Return the outputs of a batch: a delete has none."""
-        polled, now_ms, outputs = batch.polled, self._parts.clock.time_ms(), []
+    def _outputs(self, batch: JudgedBatch) -> Iterator[Output]:
+        """Yield the outputs of a batch: a delete has none."""
+        polled, now_ms = batch.polled, self._parts.clock.time_ms()
         headers_of = OutputHeaders(self._parts.scheme_id, *polled.partition, polled.topic_id).of
         delete, unique = Verdict.DELETE, Verdict.UNIQUE  # once a batch: Python looks a member up by a function
         rows = zip(polled.records, batch.judgements, batch.fingerprints, batch.observed, strict=True)
@@ -218,16 +218,13 @@ class Committer:
                 omitted = OmittedValue(len(value or b""), checksum(value))
                 key, value, own = None, b"", ()
             headers = headers_of(judgement, fingerprint, record.offset, record.timestamp, omitted)
-            outputs.append(
-                Output(
-                    self._topics[unique if observed else verdict],
-                    key,
-                    b"" if value is None and key is None else value,
-                    without_ours(own) + headers if own else headers,
-                    now_ms,
-                )
+            yield Output(
+                self._topics[unique if observed else verdict],
+                key,
+                b"" if value is None and key is None else value,
+                without_ours(own) + headers if own else headers,
+                now_ms,
             )
-        return outputs
 
     # outcomes
 
