@@ -202,6 +202,15 @@ def test_a_judged_text_is_never_left_out(world: World) -> None:
     assert world.sink.calls.count("commit") == 1
 
 
+def test_the_headers_of_a_record_leave_before_ours(world: World) -> None:
+    """In order, an empty value in place of none; those that have names of ours do not leave."""
+    polled = world.polled(b"one")
+    vars(polled.records[0])["headers"] = [("a", None), ("dedup.verdict", b"x"), ("a", b"2")]
+    world.hand_in(polled)
+    world.committer.step()
+    assert world.sink._open[0].headers[:3] == [("a", b""), ("a", b"2"), ("dedup.verdict", b"unique")]
+
+
 def test_batches_that_arrive_in_a_transaction_leave_in_the_next_one_together(world: World) -> None:
     """The first leaves without them: nothing waits for what may come."""
     others = [world.polled(b"two"), world.polled(b"three")]
