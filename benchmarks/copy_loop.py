@@ -102,9 +102,11 @@ def copy_for_ever(config: Config, partitions: int) -> Generator[int, None, None]
             for partition, polled in ports.source.poll(POLL_S).items():
                 ports.sink.begin()
                 now = time.time_ns() // 1_000_000
+                outputs = []
                 for record in polled:
                     headers = [*HEADERS, (SOURCE_TIMESTAMP, str(record.timestamp).encode())]
-                    ports.sink.send(Output(target, record.key, record.value, headers, now))
+                    outputs.append(Output(target, record.key, record.value, headers, now))
+                ports.sink.send(outputs)
                 end = SourceOffset(polled[-1].offset + 1)
                 ports.sink.send_offsets({partition: CommittedOffset(end, None)}, membership)
                 ports.sink.flush()

@@ -27,12 +27,11 @@ STAGES = {
     "threads: pass on": ("threads", "FingerprintThreads._end"),
     "log tail: poll, decode": ("worker.log_tail", "LogTail._poll"),
     "topic watch: look up": ("worker.topic_watch", "TopicWatch._look_up"),
-    "committer: make outputs": ("worker.committer", "Committer._output"),
     "committer: count": ("worker.committer", "Committer._done"),
 }
 """Stages by name: module and attribute of the call."""
 SINK_STAGES = {
-    "committer: send": "send",
+    "committer: make outputs, send": "send",
     "committer: send offsets": "send_offsets",
     "committer: flush": "flush",
     "committer: commit": "commit",

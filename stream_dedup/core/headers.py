@@ -10,7 +10,7 @@ If a source record has ``dedup.*`` headers itself, they are dropped.
 The metadata of a committed offset is ``format=1;topic_id=UUID``: the topic that the offset belongs to. An offset that
 was set by hand has none, or what the tool wrote that set it. A topic id in any other form is refused.
 
-``parse_headers`` reads what ``output_headers`` writes, and refuses everything else.
+``parse_headers`` reads what ``OutputHeaders`` writes, and refuses everything else.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ _SHOWN = 40
 """Characters of a malformed header that an error shows."""
 _MOST_TOPICS = 1_024
 """Topic ids whose text is kept."""
-_VERDICT_TEXTS = {verdict: verdict.value.encode() for verdict in OUTPUT_VERDICTS}
+_VERDICT_HEADERS = {verdict: (VERDICT, verdict.value.encode()) for verdict in OUTPUT_VERDICTS}
 _VERDICTS = {verdict.value: verdict for verdict in OUTPUT_VERDICTS}
 _REJECTION = Verdict.REJECTED
 """Python looks a member up by a function."""
@@ -163,39 +163,43 @@ class Stamp:
         return self.verdict is Verdict.UNIQUE and self.match is not None
 
 
-def output_headers(  # noqa: PLR0913, PLR0917 - one argument for each part of the headers
-    judgement: Judgement,
-    fingerprint: int,
-    scheme_id: str,
-    topic: str,
-    coordinates: Coordinates,
-    timestamp: int,
-    omitted: OmittedValue | None = None,
-) -> Headers:
-    """Return the headers that an output record gets in addition to those of its source record."""
-    verdict, match = judgement.verdict, judgement.match
-    headers = [(VERDICT, _VERDICT_TEXTS[verdict]), (SCHEME, scheme_id.encode())]
-    if verdict is not _REJECTION:
-        headers.append((FINGERPRINT, b"%016x" % fingerprint))
-    headers += [
-        (SOURCE, source_text(topic, coordinates).encode()),
-        (SOURCE_TOPIC_ID, _uuid_text(coordinates.topic_id)),
-        (SOURCE_TIMESTAMP, b"%d" % timestamp),
-    ]
-    if match is not None:
-        headers += _match_headers(match)
-    if judgement.copies:
-        headers.append((COPIES, b"%d" % judgement.copies))
-    if judgement.reason is not None:
-        headers += [(REASON, judgement.reason.encode()), (REASON_CODE, code_of(judgement.reason).encode())]
-    if omitted is not None:
-        headers += [(VALUE_LENGTH, b"%d" % omitted.length), (VALUE_XXH3, b"%016x" % omitted.xxh3)]
-    return headers
+class OutputHeaders:
+    """Makes the headers that outputs get in addition to those of their source records, of one source partition."""
+
+    def __init__(self, scheme_id: str, topic: str, partition: int, topic_id: bytes) -> None:
+        self._scheme = (SCHEME, scheme_id.encode())
+        self._before_offset = f"{topic}-{partition}-".encode()
+        self._topic_id = (SOURCE_TOPIC_ID, _uuid_text(topic_id))
+
+    def of(
+        self,
+        judgement: Judgement,
+        fingerprint: int,
+        offset: int,
+        timestamp: int,
+        omitted: OmittedValue | None = None,
+    ) -> Headers:
+        """Return those of one output."""
+        verdict, match = judgement.verdict, judgement.match
+        headers = [_VERDICT_HEADERS[verdict], self._scheme]
+        if verdict is not _REJECTION:
+            headers.append((FINGERPRINT, b"%016x" % fingerprint))
+        source = self._before_offset + b"%d" % offset
+        headers += ((SOURCE, source), self._topic_id, (SOURCE_TIMESTAMP, b"%d" % timestamp))
+        if match is not None:
+            headers += _match_headers(match)
+        if judgement.copies:
+            headers.append((COPIES, b"%d" % judgement.copies))
+        if judgement.reason is not None:
+            headers += [(REASON, judgement.reason.encode()), (REASON_CODE, code_of(judgement.reason).encode())]
+        if omitted is not None:
+            headers += [(VALUE_LENGTH, b"%d" % omitted.length), (VALUE_XXH3, b"%016x" % omitted.xxh3)]
+        return headers
 
 
-def without_ours(headers: Iterable[tuple[str, bytes]]) -> Headers:
-    """Return the headers whose names do not begin with ``dedup.``."""
-    return [(name, value) for name, value in headers if not name.startswith(PREFIX)]
+def without_ours(headers: Iterable[tuple[str, bytes | None]]) -> Headers:
+    """Return the headers whose names do not begin with ``dedup.``, with empty values for those that are None."""
+    return [(name, value or b"") for name, value in headers if not name.startswith(PREFIX)]
 
 
 def parse_headers(headers: Iterable[tuple[str, bytes | None]]) -> Stamp:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from stream_dedup.core.headers import Headers
@@ -35,8 +35,8 @@ class VerdictSink(Protocol):
     def begin(self) -> None:
         """Begin a transaction."""
 
-    def send(self, output: Output) -> None:
-        """Send one record; its failure shows in ``flush``. May block where too much is unsent.
+    def send(self, outputs: Iterable[Output]) -> None:
+        """Send records, in order; their failure shows in ``flush``. May block where too much is unsent.
 
         Raises:
             RecordTooLargeError, PassingError, RefusedByBrokerError: at once, where it is known at once.

@@ -81,17 +81,8 @@ class PendingBatch:
     spans: list[UnloggedSpan]
     seen_to: LogOffset | None = None
     """The log offset that the index was applied to when the batch was looked for in it."""
-    logged: LoggedBatch | None = None
-    """The batch as it was found there, None where a record of it was not in the log."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LoggedBatch:
-    """A batch of which every record is in the log."""
-
-    polled: PolledBatch
-    positions: I64
-    """Log position of each record, shape (n,)."""
+    positions: I64 | None = None
+    """Log position of each record as of then, None where a record of it was not in the log."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -35,8 +35,8 @@ from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES, call_limit_s
 from stream_dedup.broker.record import MESSAGE_FRAME_BYTES, record_bytes
 from stream_dedup.broker.replication import MESSAGE_BYTES
 from stream_dedup.core.fingerprint.entry_maker import checksum
-from stream_dedup.core.headers import OmittedValue, output_headers, without_ours
-from stream_dedup.core.model import Coordinates, Judgement, SourceOffset, Verdict
+from stream_dedup.core.headers import OmittedValue, OutputHeaders, without_ours
+from stream_dedup.core.model import Verdict
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.ports import (
     CommittedOffset,
@@ -51,7 +51,7 @@ from stream_dedup.ports import (
 from stream_dedup.worker.steps import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from stream_dedup.config.model import Config
@@ -199,37 +199,32 @@ class Committer:
             raise _EndedError
 
     def _send(self, batch: JudgedBatch) -> None:
-        now_ms = self._parts.clock.time_ms()
-        delete = Verdict.DELETE  # once a batch: Python looks a member up by a function
-        for row, judgement in enumerate(batch.judgements):
-            if judgement.verdict is not delete:
-                self._parts.sink.send(self._output(batch, row, judgement, now_ms))
+        self._parts.sink.send(self._outputs(batch))
 
-    def _output(self, batch: JudgedBatch, row: int, judgement: Judgement, now_ms: int) -> Output:
-        polled = batch.polled
-        record = polled.records[row]
-        fits = record_bytes(record) <= self._parts.record_bytes
-        if not fits and judgement.verdict is not Verdict.REJECTED:
-            raise _no_room(polled, record, judgement.verdict)
-        empty = record.value is None and record.key is None
-        omitted = None if fits else OmittedValue(len(record.value or b""), checksum(record.value))
-        headers = output_headers(
-            judgement,
-            batch.fingerprints[row],
-            self._parts.scheme_id,
-            polled.partition.topic,
-            Coordinates(polled.topic_id, polled.partition.number, SourceOffset(record.offset)),
-            record.timestamp,
-            omitted,
-        )
-        own = [(name, value or b"") for name, value in record.headers] if fits else []
-        return Output(
-            topic=self._topics[Verdict.UNIQUE if batch.observed[row] else judgement.verdict],
-            value=record.value if fits and not empty else b"",
-            key=record.key if fits else None,
-            headers=without_ours(own) + headers,
-            timestamp_ms=now_ms,
-        )
+    def _outputs(self, batch: JudgedBatch) -> Iterator[Output]:
+        """Yield the outputs of a batch: a delete has none."""
+        polled, now_ms = batch.polled, self._parts.clock.time_ms()
+        headers_of = OutputHeaders(self._parts.scheme_id, *polled.partition, polled.topic_id).of
+        delete, unique = Verdict.DELETE, Verdict.UNIQUE  # once a batch: Python looks a member up by a function
+        rows = zip(polled.records, batch.judgements, batch.fingerprints, batch.observed, strict=True)
+        for record, judgement, fingerprint, observed in rows:
+            verdict = judgement.verdict
+            if verdict is delete:
+                continue
+            key, value, own, omitted = record.key, record.value, record.headers, None
+            if record_bytes(record) > self._parts.record_bytes:
+                if verdict is not Verdict.REJECTED:
+                    raise _no_room(polled, record, verdict)
+                omitted = OmittedValue(len(value or b""), checksum(value))
+                key, value, own = None, b"", ()
+            headers = headers_of(judgement, fingerprint, record.offset, record.timestamp, omitted)
+            yield Output(
+                self._topics[unique if observed else verdict],
+                key,
+                b"" if value is None and key is None else value,
+                without_ours(own) + headers if own else headers,
+                now_ms,
+            )
 
     # outcomes
 

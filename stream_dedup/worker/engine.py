@@ -37,14 +37,7 @@ from stream_dedup.index import FORGOTTEN, UNLOGGED
 from stream_dedup.registry.values import other_format
 from stream_dedup.worker.append_failures import AppendFailures, are_logged, first_failure
 from stream_dedup.worker.applied_records import note_applied
-from stream_dedup.worker.batches import (
-    JudgedBatch,
-    LoggedBatch,
-    PendingBatch,
-    PolledBatch,
-    UnloggedSpan,
-    spans_of,
-)
+from stream_dedup.worker.batches import JudgedBatch, PendingBatch, PolledBatch, UnloggedSpan, spans_of
 from stream_dedup.worker.gathering import Gathering
 from stream_dedup.worker.holding import HeldBatches
 from stream_dedup.worker.steps import Step
@@ -353,32 +346,31 @@ class Engine:
         for pending, _ in ready:
             for span in pending.spans:
                 self._observe_stage("log_read", span)
-        batches = [batch for _, batch in ready]
-        fingerprints = [self._check_values(batch) for batch in batches]
-        judgements = iter(self._judge(np.concatenate([batch.positions for batch in batches])))
+        fingerprints = [self._check_values(pending.polled, positions) for pending, positions in ready]
+        judgements = iter(self._judge(np.concatenate([positions for _, positions in ready])))
         judged = []
-        for (pending, batch), found in zip(ready, fingerprints, strict=True):
-            own = list(islice(judgements, len(batch.polled.records)))
-            judged.append(JudgedBatch(batch.polled, own, found, self._observed(batch.positions)))
+        for (pending, positions), found in zip(ready, fingerprints, strict=True):
+            own = list(islice(judgements, len(positions)))
+            judged.append(JudgedBatch(pending.polled, own, found, self._observed(positions)))
             self._parts.on_step(Step.JUDGED)
             self._pending.remove(pending)
         return judged
 
-    def _logged_batches(self) -> list[tuple[PendingBatch, LoggedBatch]]:
-        """Return the batches that can be judged: of each partition the oldest ones."""
+    def _logged_batches(self) -> list[tuple[PendingBatch, I64]]:
+        """Return the batches that can be judged, of each partition the oldest ones, with their log positions."""
         ready = []
         waiting: set[Partition] = set()
         for pending in self._pending:
             at = pending.polled.partition
-            logged = None if at in waiting else self._logged(pending)
-            if logged is None or not self._is_of_its_topic(pending.polled):
+            positions = None if at in waiting else self._logged(pending)
+            if positions is None or not self._is_of_its_topic(pending.polled):
                 waiting.add(at)
             else:
-                ready.append((pending, logged))
+                ready.append((pending, positions))
         return ready
 
-    def _logged(self, pending: PendingBatch) -> LoggedBatch | None:
-        """Return the batch with its log positions, or None while a record of it is not in the log.
+    def _logged(self, pending: PendingBatch) -> I64 | None:
+        """Return the log positions of a batch, or None while a record of it is not in the log.
 
         Looked for again whenever the log was read further: a trim may have forgotten a batch that waits for its topic
         to be looked up.
@@ -386,9 +378,9 @@ class Engine:
         read_to = self._parts.index.next_offset
         if pending.seen_to != read_to:
             positions = self._positions(pending.polled)
-            pending.logged = LoggedBatch(pending.polled, positions) if (positions >= 0).all() else None
+            pending.positions = positions if (positions >= 0).all() else None
             pending.seen_to = read_to
-        return pending.logged
+        return pending.positions
 
     def _judge(self, positions: I64) -> list[Judgement]:
         counters = self._parts.index.counters
@@ -405,18 +397,17 @@ class Engine:
         rules = {offset: self._parts.index.rules_at(offset) for offset in set(offsets)}
         return [rules[offset].observe for offset in offsets]
 
-    def _check_values(self, batch: LoggedBatch) -> list[int]:
+    def _check_values(self, batch: PolledBatch, positions: I64) -> list[int]:
         """Compare every value with the logged checksum; return the logged fingerprints.
 
         Raises:
             RefusedError: the source has another article where one was logged.
         """
-        checksums, fingerprints = self._parts.index.logged(batch.positions)
-        records = batch.polled.records
-        for record, position, logged in zip(records, batch.positions.tolist(), checksums.tolist(), strict=True):
+        checksums, fingerprints = self._parts.index.logged(positions)
+        for record, position, logged in zip(batch.records, positions.tolist(), checksums.tolist(), strict=True):
             if checksum(record.value) != logged:
                 msg = (
-                    f"{batch.polled.partition}-{record.offset}: not the article that was logged there "
+                    f"{batch.partition}-{record.offset}: not the article that was logged there "
                     f"(log offset {log_offset_of(position)}): the topic lost records and got others in their place, "
                     "under the same id. "
                     "Nothing was judged. Restore the topic, or begin a new group (a new log) with --group"

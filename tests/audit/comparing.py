@@ -13,8 +13,9 @@ from stream_dedup.audit.audit import Audit, Scope, audited, to_recompute
 from stream_dedup.audit.reference import PlainLog
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.core.entry import Batch
-from stream_dedup.core.headers import OmittedValue, output_headers
+from stream_dedup.core.headers import OmittedValue
 from stream_dedup.core.model import Coordinates, Verdict
+from tests.headers import output_headers
 from tests.logs import REJECTED, SCHEME, TOPIC, LogOfTest, batch, rules
 
 A = 0xFFFF_0000_FFFF_0000

@@ -17,9 +17,9 @@ from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.entry import Batch, LogRecord, Payload, decode, encode
-from stream_dedup.core.headers import output_headers
 from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.ports import AuditPorts, CommittedOffset, Partition
+from tests.headers import output_headers
 from tests.logs import batch
 from tests.memory.broker import Cluster
 from tests.memory.log import MemoryLog

@@ -10,7 +10,7 @@ import pytest
 import xxhash
 
 from stream_dedup.audit.reference import PlainLog
-from stream_dedup.core.headers import MATCH_DISTANCE, SOURCE, OmittedValue, output_headers
+from stream_dedup.core.headers import MATCH_DISTANCE, SOURCE, OmittedValue
 from stream_dedup.core.model import Judgement, LogPosition, Match, Verdict
 from tests.audit.comparing import (
     FAR,
@@ -27,6 +27,7 @@ from tests.audit.comparing import (
     with_values,
     without_header,
 )
+from tests.headers import output_headers
 from tests.logs import REJECTED, SCHEME, TOPIC, Entry, LogOfTest, at, batch, delete_of, entries_batch, rules
 
 

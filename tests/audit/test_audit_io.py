@@ -24,11 +24,12 @@ from stream_dedup.cli import run
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.entry import Batch
-from stream_dedup.core.headers import Headers, offset_metadata, output_headers
+from stream_dedup.core.headers import Headers, offset_metadata
 from stream_dedup.core.model import Verdict
 from stream_dedup.core.text_column import Texts
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
 from tests.broker.deleting import delete_topic
+from tests.headers import output_headers
 from tests.logs import REJECTED, batch
 
 A = 0xFFFF_0000_FFFF_0000

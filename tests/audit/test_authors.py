@@ -5,9 +5,9 @@ from __future__ import annotations
 from stream_dedup.audit.authors import author_faults
 from stream_dedup.audit.reference import PlainLog
 from stream_dedup.core.entry import Basis, Batch, Forgotten, Payload, Trim, make_batch
-from stream_dedup.core.headers import output_headers
 from stream_dedup.core.model import Judgement, LogOffset, SourceOffset, Verdict
 from tests.audit.comparing import FAR, SOURCE_0, A, counts, outputs_of, report, scope, with_values
+from tests.headers import output_headers
 from tests.logs import SCHEME, TOPIC, LogOfTest, at, batch, rules
 
 

@@ -13,13 +13,13 @@ from stream_dedup.core.headers import (
     OmittedValue,
     StampedMatch,
     offset_metadata,
-    output_headers,
     parse_headers,
     topic_id_of_metadata,
     without_ours,
 )
 from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
 from stream_dedup.errors import CorruptError
+from tests.headers import output_headers
 
 TOPIC_ID = uuid.UUID("6a9e1b4e-8c1d-4d6f-9a55-6d3a0f0c1b2d")
 HERE = Coordinates(TOPIC_ID.bytes, 2, SourceOffset(17))

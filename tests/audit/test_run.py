@@ -12,7 +12,6 @@ from stream_dedup.config.effective import fingerprint_settings_of, input_format_
 from stream_dedup.config.load import load_config
 from stream_dedup.core.entry import Basis, Forgotten, Trim, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.core.headers import output_headers
 from stream_dedup.core.model import Coordinates, Judgement, LogOffset, SourceOffset, Verdict
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError
@@ -26,6 +25,7 @@ from stream_dedup.ports import (
 )
 from tests.audit.comparing import FAR, A, counts
 from tests.audit.run_world import KEYS, REJECTED_TOPIC, SOURCE, UNIQUE, World
+from tests.headers import output_headers
 from tests.logs import REJECTED, trim_of
 from tests.memory.partition import Message
 from tests.memory.runtime import Phase

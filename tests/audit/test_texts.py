@@ -15,13 +15,14 @@ from stream_dedup.audit.texts import compare_texts
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker, rejected_columns
-from stream_dedup.core.headers import OmittedValue, output_headers
+from stream_dedup.core.headers import OmittedValue
 from stream_dedup.core.model import Judgement, Status, Verdict, Widths
 from stream_dedup.core.reasons import DEFECT
 from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.core.text_column import Texts
 from stream_dedup.threads import FingerprintThreads
 from tests.audit.comparing import SOURCE_0, TOPICS, OutputRecord, counts, scope
+from tests.headers import output_headers
 from tests.logs import TOPIC, LogOfTest, at, directed_rules
 
 TIME_MS = 1234

@@ -53,7 +53,7 @@ def transact(sink: AlternatingSink, end: str = "commit") -> None:
     """One whole transaction."""
     membership: Any = None
     sink.begin()
-    sink.send(OUTPUT)
+    sink.send([OUTPUT])
     sink.send_offsets({}, membership)
     sink.flush()
     getattr(sink, end)()

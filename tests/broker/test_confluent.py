@@ -158,6 +158,25 @@ def test_a_sink_is_made_for_any_time_of_a_transaction(seconds: float) -> None:
         sink.renew()
 
 
+def test_a_record_waits_for_room_in_the_client() -> None:
+    """Each is taken once, in order; where no room comes, the transaction fails with an error that passes."""
+    has_room, taken = iter([True, False, False, True]), []
+
+    def produce(_topic: str, value: bytes, *_: object, **__: object) -> None:
+        if not next(has_room, False):
+            raise BufferError
+        taken.append(value)
+
+    producer: Any = SimpleNamespace(produce=produce, purge=lambda: None, poll=lambda _wait_s: None)
+    with closing(ConfluentSink(config_of(), "id")) as sink:
+        sink._producer = producer
+        sink.send(outputs("unique", 0)[:2])
+        sink._delivery_s = 0.01
+        with pytest.raises(PassingError, match=r"no room for another record within 0.01 s"):
+            sink.send(outputs("unique", 0)[2:])
+    assert taken == [b"value", b""]
+
+
 def test_offsets_that_the_client_does_not_give_up_in_time() -> None:
     """A coordinator that goes away keeps it waiting beyond its time-out, which would hold the worker's partitions.
 
@@ -417,8 +436,7 @@ def test_records_are_the_same_with_either_client(worlds: Worlds, writer: str, re
     sink = worlds[writer].ports(group, f"{group}-writer").sink
     sink.renew()
     sink.begin()
-    for output in outputs(topic, written_ms):
-        sink.send(output)
+    sink.send(outputs(topic, written_ms))
     sink.flush()
     sink.commit()
     source = worlds[reader].ports(group, f"{group}-reader").source
@@ -443,8 +461,7 @@ def test_a_key_goes_to_the_partition_that_the_other_client_chooses(worlds: World
         sink = world.ports(group, f"{group}-writer").sink
         sink.renew()
         sink.begin()
-        for key in keys:
-            sink.send(Output(topic, key, b"value", [], time.time_ns() // 1_000_000))
+        sink.send(Output(topic, key, b"value", [], time.time_ns() // 1_000_000) for key in keys)
         sink.flush()
         sink.commit()
         wait_until(lambda: len(world.committed_records(topic)) == len(keys), WAIT_LIMIT_S, "they are written")  # noqa: B023
@@ -465,8 +482,7 @@ def test_many_records_for_a_topic_of_small_batches(broker: DevBroker) -> None:
         sink = stack.enter_context(closing(ConfluentSink(config, f"{group}-writer", largest)))
         sink.renew()
         sink.begin()
-        for _ in range(100):
-            sink.send(Output(topic, None, b"x" * 900, [], time.time_ns() // 1_000_000))
+        sink.send([Output(topic, None, b"x" * 900, [], time.time_ns() // 1_000_000)] * 100)
         sink.flush()
         sink.commit()
 

@@ -90,8 +90,8 @@ def test_records_of_a_transaction_lie_together(broker: DevBroker, tmp_path: Path
         sink.renew()
         for number in range(1, 4):
             sink.begin()
-            for record in range(RECORDS):
-                sink.send(Output(topics[record % len(topics)], None, b"article", [], time.time_ns() // 1_000_000))
+            now_ms = time.time_ns() // 1_000_000
+            sink.send(Output(topics[at % len(topics)], None, b"article", [], now_ms) for at in range(RECORDS))
             sink.flush()
             sink.commit()
             _wait_for(config, topics, number * (RECORDS + len(topics)))

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core.headers import Headers, OmittedValue, output_headers, parse_headers
+from stream_dedup.core.headers import Headers, OmittedValue, parse_headers
 from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
 from stream_dedup.errors import CorruptError
+from tests.headers import output_headers
 
 ID = uuid.UUID(int=7).bytes
 MAX = (1 << 63) - 1

@@ -71,7 +71,7 @@ class GroupWorld:
         for article in articles:
             topic = self.topic(Verdict.UNIQUE if observed else article.verdict)
             value = orjson.dumps({"id": article.id, "text": "ferry"})
-            sink.send(Output(topic, article.id.encode(), value, headers_of(article), article.written_ms))
+            sink.send([Output(topic, article.id.encode(), value, headers_of(article), article.written_ms)])
         sink.flush()
         sink.commit()
 
@@ -79,8 +79,8 @@ class GroupWorld:
         """Write records that are no outputs."""
         sink = self._worker.sink
         sink.begin()
-        for key, value in values.items():
-            sink.send(Output(topic, key.encode(), value, [], self.world.time_ms()))
+        now_ms = self.world.time_ms()
+        sink.send(Output(topic, key.encode(), value, [], now_ms) for key, value in values.items())
         sink.flush()
         sink.commit()
 

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stream_dedup.config.model import Config
-from stream_dedup.core.headers import Headers, output_headers
+from stream_dedup.core.headers import Headers
 from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
 from stream_dedup.core.reasons import EMPTY_TEXT
 from stream_dedup.core.text.decode import InputFormat
 from stream_dedup.groups.outputs import JudgedOutput, OutputReading
 from stream_dedup.ports import Partition
 from stream_dedup.registry.values import RecordReader
+from tests.headers import output_headers
 
 LOG_ID = b"the id of a log!"
 OTHER_LOG_ID = b"of another log.."

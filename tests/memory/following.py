@@ -98,8 +98,7 @@ class MemoryMarkedSink:
 
     def publish(self, outputs: Iterable[Output], mark: PublishedMark) -> None:
         self._sink.begin()
-        for output in outputs:
-            self._sink.send(output)
+        self._sink.send(outputs)
         self._sink.send_mark({self._partition: CommittedOffset(SourceOffset(mark.sequence), mark.store_id)})
         self._sink.flush()
         self._sink.commit()

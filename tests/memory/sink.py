@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from stream_dedup.broker.adapter import AlternatingSink
 from stream_dedup.broker.hanging_transactions import transactional_ids
@@ -63,14 +63,15 @@ class MemorySink:
         self._is_open = True
         self._failed = None
 
-    def send(self, output: Output) -> None:
+    def send(self, outputs: Iterable[Output]) -> None:
         session = self._open_session()
-        if self._failed is not None:
-            return
-        try:
-            self._produce(session, output)
-        except PortError as error:
-            self._failed = error  # the client sends in the background: it shows in ``flush``
+        for output in outputs:
+            if self._failed is not None:
+                return
+            try:
+                self._produce(session, output)
+            except PortError as error:
+                self._failed = error  # the client sends in the background: it shows in ``flush``
 
     @hooked("sink.send")
     def _produce(self, session: Session, output: Output) -> None:

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from stream_dedup.core.entry import Batch
-from stream_dedup.core.headers import output_headers
 from stream_dedup.core.model import Coordinates, SourceOffset, log_position
 from stream_dedup.index import LogIndex
 from stream_dedup.ports import Partition, PassingError
 from stream_dedup.serve.position import Position
 from stream_dedup.serve.run import RunningService
+from tests.headers import output_headers
 from tests.memory.partition import Message
 from tests.memory.runtime import Phase
 from tests.serve.served import TOPIC, MemoryService

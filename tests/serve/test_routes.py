@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core.headers import output_headers
 from stream_dedup.core.model import Coordinates, Judgement, SourceOffset
 from stream_dedup.ports import Partition
 from tests.amount import examples
+from tests.headers import output_headers
 from tests.memory.partition import Message
 from tests.serve.clients import Client
 from tests.serve.served import TOPIC, MemoryService

@@ -15,7 +15,7 @@ for some 5 to 20 ms. With another id it is taken at once. Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ class AlternatingSink:
         self._number = 1 - self._number
         self.now.begin()
 
-    def send(self, output: Output) -> None:
-        """Send one record."""
-        self.now.send(output)
+    def send(self, outputs: Iterable[Output]) -> None:
+        """Send records, in order."""
+        self.now.send(outputs)
 
     def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
         """Add source offsets."""

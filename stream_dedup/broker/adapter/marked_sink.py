@@ -51,8 +51,7 @@ class KafkaMarkedSink:
     def publish(self, outputs: Iterable[Output], mark: PublishedMark) -> None:
         """Commit one transaction of records and a mark."""
         self._sink.begin()
-        for output in outputs:
-            self._sink.send(output)
+        self._sink.send(outputs)
         metadata = f"{_STORE_ID}{uuid.UUID(bytes=mark.store_id)}"
         self._sink.send_client_offsets(
             {self._partition: OffsetAndMetadata(mark.sequence, metadata, -1)}, ConsumerGroupMetadata(self._group)

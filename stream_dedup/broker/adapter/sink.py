@@ -13,7 +13,7 @@ What the client leaves to its caller:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -121,13 +121,12 @@ class KafkaSink:
         with self._failures():
             self._connected().begin_transaction()
 
-    def send(self, output: Output) -> None:
-        """Send one record."""
+    def send(self, outputs: Iterable[Output]) -> None:
+        """Send records, in order."""
         with self._failures():
-            sent = self._connected().send(
-                output.topic, output.value, output.key, output.headers, timestamp_ms=output.timestamp_ms
-            )
-            self._sent.append(sent)
+            producer = self._connected()
+            for topic, key, value, headers, timestamp_ms in outputs:
+                self._sent.append(producer.send(topic, value, key, headers, timestamp_ms=timestamp_ms))
 
     def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
         """Add source offsets."""

@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -75,27 +75,22 @@ class ConfluentSink:
         with self._failures():
             self._connected().begin_transaction()
 
-    def send(self, output: Output) -> None:
-        """Send one record."""
+    def send(self, outputs: Iterable[Output]) -> None:
+        """Send records, in order."""
         producer = self._connected()
-        deadline = time.monotonic() + self._delivery_s
         with self._failures():
-            while True:
-                try:
-                    producer.produce(
-                        output.topic,
-                        output.value,
-                        output.key,
-                        headers=output.headers,  # type: ignore[arg-type] # it takes values that are None
-                        timestamp=output.timestamp_ms,
-                    )
-                except BufferError as error:
-                    if time.monotonic() > deadline:
-                        msg = f"no room for another record within {self._delivery_s:g} s"
-                        raise PassingError(msg) from error
-                    producer.poll(FULL_WAIT_S)
-                else:
-                    return
+            for topic, key, value, headers, timestamp_ms in outputs:
+                deadline = time.monotonic() + self._delivery_s
+                while True:
+                    try:
+                        producer.produce(topic, value, key, headers=headers, timestamp=timestamp_ms)  # type: ignore[arg-type] # it takes values that are None
+                    except BufferError as error:
+                        if time.monotonic() > deadline:
+                            msg = f"no room for another record within {self._delivery_s:g} s"
+                            raise PassingError(msg) from error
+                        producer.poll(FULL_WAIT_S)
+                    else:
+                        break
 
     def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
         """Add source offsets."""
