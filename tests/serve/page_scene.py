@@ -16,7 +16,7 @@ from stream_dedup.core.headers import output_headers
 from stream_dedup.core.model import Coordinates, SourceOffset, log_position
 from stream_dedup.index import LogIndex
 from stream_dedup.ports import Partition, PassingError
-from stream_dedup.serve.position import Position
+from stream_dedup.serve.follower import Position
 from stream_dedup.serve.run import RunningService
 from tests.memory.partition import Message
 from tests.memory.runtime import Phase

@@ -17,9 +17,8 @@ from stream_dedup.core.entry import LogRecord, Payload, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.ports import FollowPorts, Partition
-from stream_dedup.serve.run import RunningService
-from stream_dedup.serve.serve_ports import ServePorts
-from stream_dedup.serve.texts import TextPorts
+from stream_dedup.serve.reading import TextPorts
+from stream_dedup.serve.run import RunningService, ServePorts
 from tests.memory.broker import Cluster
 from tests.memory.following import MemoryTopicFollower
 from tests.memory.log import MemoryLog

@@ -10,11 +10,9 @@ import pytest
 
 from stream_dedup.config.load import load_config
 from stream_dedup.groups import VerdictCounts
-from stream_dedup.serve.pages.backend import GroupsState, StatusView
-from stream_dedup.serve.pages.connecting import RECENT_S, ServicePages
+from stream_dedup.serve.pages.backend import RECENT_S, ErrorKind, GroupsState, ServicePages, ShownError, StatusView
 from stream_dedup.serve.pages.live_page import RateMeter, VerdictRates, live_page
-from stream_dedup.serve.pages.shown_error import ErrorKind, ShownError
-from stream_dedup.serve.pages.strings import LANGUAGES, said
+from stream_dedup.serve.pages.rendering import LANGUAGES, said
 from stream_dedup.serve.problems import not_ready
 from tests.serve.page_app import READY, ChosenBackend, PageApp, text_of
 from tests.serve.screenshots import status_values

@@ -17,14 +17,21 @@ from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, Us
 from stream_dedup.groups import GroupedArticle, MissingOutputs, VerdictCounts, group_id_of
 from stream_dedup.groups.follow import FollowerState
 from stream_dedup.ports import Partition
-from stream_dedup.serve.pages.backend import ArticleText, FormFields, GroupsState, StatusView
+from stream_dedup.serve.follower import OPENING, SILENT, Activity, Phase, Position
+from stream_dedup.serve.pages.backend import (
+    ArticleText,
+    ErrorKind,
+    FormFields,
+    GroupsState,
+    ShownError,
+    StatusView,
+    characters_of,
+    shown_error,
+)
 from stream_dedup.serve.pages.check_page import CheckForm
-from stream_dedup.serve.pages.connecting import characters_of
-from stream_dedup.serve.pages.shown_error import ErrorKind, ShownError, shown_error
-from stream_dedup.serve.pages.strings import LANGUAGES, said
-from stream_dedup.serve.position import OPENING, SILENT, Activity, Phase, Position
+from stream_dedup.serve.pages.rendering import LANGUAGES, said
 from stream_dedup.serve.problems import ProblemError, busy, not_ready
-from stream_dedup.serve.texts import TextAbsence
+from stream_dedup.serve.reading import TextAbsence
 from stream_dedup.status.finding_texts import FINDING_SENTENCES, FindingCode
 from tests.serve.page_app import READY, TOPIC_ID, ChosenBackend, PageApp, check_answer, nearest_value, text_of
 from tests.serve.screenshots import status_values

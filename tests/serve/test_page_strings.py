@@ -10,13 +10,13 @@ import pytest
 
 from stream_dedup.core.reasons import CODES
 from stream_dedup.groups.model import BucketWidth
+from stream_dedup.serve.follower import Phase
 from stream_dedup.serve.pages import rendering
-from stream_dedup.serve.pages.shown_error import ErrorKind
-from stream_dedup.serve.pages.strings import LANGUAGES, language_of
+from stream_dedup.serve.pages.backend import ErrorKind
+from stream_dedup.serve.pages.rendering import LANGUAGES, language_of
 from stream_dedup.serve.pages.strings_en import ENGLISH
 from stream_dedup.serve.pages.system_page import GROUP_STATES, VALUE_KEYS
-from stream_dedup.serve.position import Phase
-from stream_dedup.serve.texts import TextAbsence
+from stream_dedup.serve.reading import TextAbsence
 from stream_dedup.status.finding_texts import FindingCode
 
 PAGES = Path(rendering.__file__).parent

@@ -9,8 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.serve.pages.charts import bar_chart, bit_drawing
-from stream_dedup.serve.pages.passages import ComparedTexts, compared, differing_excerpt
-from stream_dedup.serve.pages.shown_text import DRAWN_MARKS, EXCERPT, MAX_SHOWN, Piece, excerpt, is_hidden, pieces
+from stream_dedup.serve.pages.shown_text import (
+    DRAWN_MARKS,
+    EXCERPT,
+    MAX_SHOWN,
+    ComparedTexts,
+    Piece,
+    compared,
+    differing_excerpt,
+    excerpt,
+    is_hidden,
+    pieces,
+)
 
 TEXTS = st.text(st.sampled_from("ab 文字，。\n\u202e\u200b\u0301é１🙂"), max_size=60)
 

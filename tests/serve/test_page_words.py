@@ -12,12 +12,12 @@ import pytest
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.core.rules import Rules
+from stream_dedup.serve.follower import Activity, Phase
 from stream_dedup.serve.pages.backend import StatusView
-from stream_dedup.serve.pages.strings import said
+from stream_dedup.serve.pages.rendering import said
 from stream_dedup.serve.pages.strings_en import ENGLISH
 from stream_dedup.serve.pages.strings_zh import CHINESE
 from stream_dedup.serve.pages.system_page import GROUP_STATES
-from stream_dedup.serve.position import Activity, Phase
 from tests.serve.page_app import READY, ChosenBackend, PageApp, text_of
 from tests.serve.screenshots import status_values
 

@@ -11,7 +11,7 @@ from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome
 
 from stream_dedup.dev.broker import DevBroker
-from stream_dedup.serve.pages.strings import said
+from stream_dedup.serve.pages.rendering import said
 from tests.browser import NO_BROWSER, can_run_browser, console, shown, wait_loaded
 from tests.serve.comparing import served
 from tests.serve.test_pages import EDITED, FIRST

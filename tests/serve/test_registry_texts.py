@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from stream_dedup.core.model import Coordinates, SourceOffset
-from stream_dedup.serve.texts import SourceTexts, TextAbsence, TextPorts
+from stream_dedup.serve.reading import SourceTexts, TextAbsence, TextPorts
 from tests.registry.fake import FakeRegistry
 from tests.registry.records import AVRO, avro_data, frame, registry_config
 

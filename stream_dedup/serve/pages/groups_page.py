@@ -10,12 +10,25 @@ from typing import TYPE_CHECKING, TypeVar
 from stream_dedup.core.model import Coordinates
 from stream_dedup.errors import StreamDedupError, UserError
 from stream_dedup.groups import ArticleGroup, GroupedArticle, Window
-from stream_dedup.serve.pages.backend import ArticleText, GroupReading, GroupsState, ShownSource
+from stream_dedup.serve.pages.backend import (
+    ArticleText,
+    GroupReading,
+    GroupsState,
+    ShownError,
+    ShownSource,
+    shown_error,
+)
 from stream_dedup.serve.pages.charts import BarChart, bar_chart
-from stream_dedup.serve.pages.passages import Passage, compared, differing_excerpt
-from stream_dedup.serve.pages.shown_error import ShownError, shown_error
-from stream_dedup.serve.pages.shown_text import Piece, ShownArticle, excerpt, pieces
-from stream_dedup.serve.texts import TextAbsence
+from stream_dedup.serve.pages.shown_text import (
+    Passage,
+    Piece,
+    ShownArticle,
+    compared,
+    differing_excerpt,
+    excerpt,
+    pieces,
+)
+from stream_dedup.serve.reading import TextAbsence
 
 if TYPE_CHECKING:
     from stream_dedup.serve.pages.backend import PageBackend

@@ -7,7 +7,7 @@ Safety:
 * A form is taken from the service's own pages only (``_refuse_strangers``): by ``Sec-Fetch-Site``, or ``Origin`` where
   a browser does not send it. So no session or token of a form is needed. A check changes nothing; a preference changes
   a cookie that has no other use.
-* A browser that needs the service's token asks for it and sends it as the password of ``Basic`` (``limits.Gate``): no
+* A browser that needs the service's token asks for it and sends it as the password of ``Basic`` (``server.Gate``): no
   cookie says who somebody is.
 """
 
@@ -26,12 +26,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import UserError
 from stream_dedup.groups import Window
-from stream_dedup.serve.bodies import require_type
+from stream_dedup.serve.api import require_type
 from stream_dedup.serve.pages.check_page import CheckForm, CheckView, checked, prefilled
 from stream_dedup.serve.pages.groups_page import GroupView, group_list, group_page, stored_groups
 from stream_dedup.serve.pages.live_page import LATENCY_OF, RateMeter, live_page
-from stream_dedup.serve.pages.rendering import THEMES, PageReader, Renderer, read_assets
-from stream_dedup.serve.pages.strings import LANGUAGES, language_of, said
+from stream_dedup.serve.pages.rendering import LANGUAGES, THEMES, PageReader, Renderer, language_of, read_assets, said
 from stream_dedup.serve.pages.system_page import system_page
 from stream_dedup.serve.problems import ProblemError, invalid, not_found
 

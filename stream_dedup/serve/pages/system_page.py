@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from stream_dedup.core.rules import DIRECTED, DUPLICATE, EXACT, REJECTED, UNIQUE, UPDATE
 from stream_dedup.core.rules_text import FOR_EVER, NONE, rule_values, value_text
+from stream_dedup.serve.follower import Phase
 from stream_dedup.serve.pages.backend import GroupsState, StatusView
-from stream_dedup.serve.position import Phase
 
 if TYPE_CHECKING:
     from stream_dedup.core.rules import Rules
+    from stream_dedup.serve.follower import Position
     from stream_dedup.serve.pages.backend import PageBackend
-    from stream_dedup.serve.position import Position
 
 
 VALUE_KEYS = {

@@ -1,6 +1,6 @@
-"""What a client may use: the outermost layer of the application.
+"""The HTTP server, and what a client may use of it: token and certificate, limits of requests and connections.
 
-In this order, for every request:
+``Gate`` is the outermost layer of the application. In this order, for every request:
 
 1. The head: at most ``MAX_HEAD`` bytes.
    The token. Without it the answer is 401, except for the open pages. A service without a token answers only requests
@@ -11,28 +11,125 @@ In this order, for every request:
 3. The application. Whatever it raises becomes a problem, and the log has the traceback.
 
 Every answer gets ``HEADERS``, unless the application has set them. HEAD is answered as GET, without the body.
+
+``HttpServer`` is uvicorn on one listening socket, in a thread of its own with its own event loop. ``serve.connections``
+connections may be open; while there are more, requests are answered 503. A connection that is kept open is closed where
+no request follows within ``serve.client_s``. A client that never finishes the head of its first request, or does not
+read its answer, keeps its connection: where clients are not trusted, a reverse proxy stands before the service.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import hmac
 import logging
+import ssl
+import stat
+import threading
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import uvicorn
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from stream_dedup.config.serve_section import ServeConfig
+from stream_dedup.errors import UserError
+from stream_dedup.metrics.server import BACKLOG, address_of, listen
 from stream_dedup.serve.problems import FAILED, ProblemError, busy, problem_response, unsupported
+from stream_dedup.serve.serve_metrics import ServeMetrics
 
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+log = logging.getLogger(__name__)
 
-    from stream_dedup.config.serve_section import ServeConfig
-    from stream_dedup.serve.secrets import Token
-    from stream_dedup.serve.serve_metrics import ServeMetrics
+
+MIN_TOKEN = 16
+"""Characters of the shortest token: one that can be guessed protects nothing."""
+_HOW = "make one with: (umask 077; openssl rand -hex 32 > FILE)"
+
+
+class Token:
+    """The token that requests must have; compared in constant time."""
+
+    def __init__(self, text: str) -> None:
+        """Take the token itself."""
+        self._bytes = text.encode()
+
+    def allows(self, authorization: bytes | None) -> bool:
+        """Return whether a header ``Authorization`` has the token.
+
+        Either as ``Bearer TOKEN`` or, for browsers, as the password of ``Basic`` with any user name.
+        """
+        scheme, _, given = (authorization or b"").strip().partition(b" ")
+        given = given.strip()
+        if scheme.lower() == b"basic":
+            given = _password(given)
+        elif scheme.lower() != b"bearer":
+            given = b""
+        return hmac.compare_digest(given, self._bytes)
+
+
+def _password(basic: bytes) -> bytes:
+    try:
+        return base64.b64decode(basic, validate=True).partition(b":")[2]
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def read_token(path: Path | None) -> Token | None:
+    """Return the token of a file, None without a file.
+
+    Raises:
+        UserError: the file cannot be read, everybody may read it, or it contains no token.
+    """
+    if path is None:
+        return None
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        msg = f"serve.token_file {path}: cannot be read ({reason}); {_HOW}"
+        raise UserError(msg) from error
+    if mode & stat.S_IROTH:
+        msg = f"serve.token_file {path}: everybody on this machine may read it; chmod o-r {path}"
+        raise UserError(msg)
+    if len(text) < MIN_TOKEN or not text.isascii() or not text.isprintable() or " " in text:
+        msg = f"serve.token_file {path}: must contain one token of at least {MIN_TOKEN} ASCII characters; {_HOW}"
+        raise UserError(msg)
+    return Token(text)
+
+
+def tls_context(serve: ServeConfig) -> ssl.SSLContext | None:
+    """Return the TLS settings of the service, None without a certificate.
+
+    Raises:
+        UserError: certificate or key cannot be read, or do not belong together.
+    """
+    if serve.tls_cert is None or serve.tls_key is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(serve.tls_cert, serve.tls_key, password=_no_password)
+    except (OSError, ssl.SSLError) as error:
+        reason = error.strerror if not isinstance(error, ssl.SSLError) else error.reason or "no PEM files"
+        msg = (
+            f"serve.tls_cert {serve.tls_cert}, serve.tls_key {serve.tls_key}: cannot be used ({reason}); name a "
+            "certificate chain and its private key without a password, as PEM files"
+        )
+        raise UserError(msg) from error
+    return context
+
+
+def _no_password() -> str:
+    """Refuse a key with a password, which would be asked for on the terminal."""
+    return ""
+
 
 BODIES = 8
 """Bodies of the largest size that fit into memory at once."""
@@ -50,8 +147,6 @@ HEADERS = {
 }
 OTHER_ROUTE = "other"
 """Label of requests that took no route."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -204,7 +299,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def _check_head(scope: Scope) -> None:
-    """Refuse a head that is too large; one that arrives in parts is refused before it is whole (``connections``).
+    """Refuse a head that is too large; one that arrives in parts is refused before it is whole (``HttpServer``).
 
     A body with a length and in chunks is refused, too: a proxy may take the other of the two for its end, and what
     follows for the request of somebody else (RFC 9112, 6.3).
@@ -238,3 +333,60 @@ def _check_host(host: str, hosts: Collection[str]) -> None:
     if name not in hosts and not (before in hosts and port.isdecimal()):
         detail = "without serve.token_file this service answers requests for a loopback address only"
         raise ProblemError(HTTPStatus.MISDIRECTED_REQUEST, "wrong-host", detail)
+
+
+DRAIN_S = 5
+"""Seconds that requests under way have when the service ends."""
+
+
+class HttpServer:
+    """Serves an ASGI application until it is closed. ``url`` has the port that was bound."""
+
+    def __init__(self, app: ASGIApp, serve: ServeConfig, context: ssl.SSLContext | None) -> None:
+        """Bind the address and start to serve.
+
+        Raises:
+            UserError: the address cannot be bound.
+        """
+        remedy = "set another address with --address or serve.address (port 0: any free port)"
+        self._socket = listen("serve", serve.address, remedy)
+        address, self.port = address_of(self._socket)
+        self.url = f"{'http' if context is None else 'https'}://{address}"
+        config = uvicorn.Config(
+            app,
+            loop="asyncio",
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            backlog=BACKLOG,
+            limit_concurrency=serve.connections,
+            h11_max_incomplete_event_size=MAX_HEAD,
+            timeout_keep_alive=max(1, int(serve.client_s)),
+            timeout_graceful_shutdown=DRAIN_S,
+            ssl_context_factory=None if context is None else lambda *_: context,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
+        self.failure: BaseException | None = None
+        self._thread.start()
+
+    @property
+    def connections(self) -> int:
+        """Connections that are open."""
+        return len(self._server.server_state.connections)
+
+    def close(self) -> None:
+        """Accept nothing more, finish the requests under way within ``DRAIN_S``, and release the port."""
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+
+    def _run(self) -> None:
+        try:
+            self._server.run([self._socket])
+        except BaseException as error:  # noqa: BLE001 - the owner looks at it
+            self.failure = error
