@@ -30,7 +30,6 @@ from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.core.text_column import as_stored
 from stream_dedup.cores import thread_count
 from stream_dedup.errors import UserError
-from stream_dedup.files.form import InputForm
 from stream_dedup.files.inputs import (
     Copies,
     LineBatch,
@@ -41,6 +40,7 @@ from stream_dedup.files.inputs import (
     total_bytes,
 )
 from stream_dedup.files.lines import MAX_LINE_BYTES
+from stream_dedup.files.recognition import InputForm
 from stream_dedup.threads import FingerprintThreads
 
 MAX_ARTICLES = 2_000_000

@@ -20,7 +20,7 @@ from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 if TYPE_CHECKING:
     from stream_dedup.core.text.paths import FieldPath
     from stream_dedup.files.filter import Tally
-    from stream_dedup.files.form import InputForm
+    from stream_dedup.files.recognition import InputForm
 
 
 @click.command()

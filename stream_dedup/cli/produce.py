@@ -10,9 +10,8 @@ from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config.model import Config
 from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.errors import UserError
-from stream_dedup.files.form import InputForm
-from stream_dedup.files.output_file import STDOUT
-from stream_dedup.files.same_file import STREAM, refuse_inputs_as_outputs
+from stream_dedup.files.output_file import STDOUT, STREAM, refuse_inputs_as_outputs
+from stream_dedup.files.recognition import InputForm
 
 
 @click.command()

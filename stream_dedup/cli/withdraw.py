@@ -14,8 +14,7 @@ from stream_dedup.cli.progress import ProgressLine
 from stream_dedup.config.model import Config
 from stream_dedup.errors import UserError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
-from stream_dedup.files.output_file import STDOUT
-from stream_dedup.files.same_file import refuse_inputs_as_outputs
+from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
     from stream_dedup.broker.withdrawals import WithdrawnEntry, WithdrawnId

@@ -19,7 +19,6 @@ import orjson
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UserError
-from stream_dedup.files.form import InputForm
 from stream_dedup.files.inputs import (
     STDIN,
     LineBatch,
@@ -27,7 +26,7 @@ from stream_dedup.files.inputs import (
     printable,
     read_batches,
 )
-from stream_dedup.files.recognition import STDIN_NAME
+from stream_dedup.files.recognition import STDIN_NAME, InputForm
 from stream_dedup.seed.articles import RawBatch, SeedSource, identity_of, replaced
 from stream_dedup.seed.parquet import ENTRY_COLUMNS
 

@@ -17,8 +17,8 @@ from stream_dedup.config.effective import fingerprint_settings_of, input_format_
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.cores import thread_count
 from stream_dedup.errors import RefusedError, UserError
-from stream_dedup.files.form import InputForm
 from stream_dedup.files.inputs import AS_RECOGNISED, Progress, check_inputs, printable, total_bytes
+from stream_dedup.files.recognition import InputForm
 from stream_dedup.registry.values import RecordReader
 from stream_dedup.seed.files import LinesArchive, lines_archive
 from stream_dedup.seed.parquet import ParquetArchive, has_entries, parquet_archive

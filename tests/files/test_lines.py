@@ -17,9 +17,9 @@ from stream_dedup import _native
 from stream_dedup.core.model import UNIQUE_JUDGEMENT, Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
 from stream_dedup.core.text.decode import InputFormat, has_text
 from stream_dedup.files import lines
+from stream_dedup.files.filter import rejected_line, said_of
 from stream_dedup.files.inputs import LINE_BATCH_LINES, LineBatch, Progress, read_batches
 from stream_dedup.files.lines import MAX_LINE_BYTES, UnreadLine, stripped
-from stream_dedup.files.outputs import rejected_line, said_of
 
 AT = Coordinates(bytes(16), 0, SourceOffset(1))
 DUPLICATE = Judgement(Verdict.DUPLICATE, Match(LogPosition(7), 'first "one"', "a.jsonl", AT, 0, 2, 0.987654))
