@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from stream_dedup.audit.audit import Audit, Scope, to_recompute
-from stream_dedup.audit.authors import author_faults
+from stream_dedup.audit.log_faults import author_faults
 from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.audit.report import AuditReport
-from stream_dedup.audit.sources import AuditedSource, Since, lost_records
-from stream_dedup.audit.texts import Compared, compare_texts, records_of
+from stream_dedup.audit.sources import AuditedSource, Compared, Since, compare_texts, lost_records, records_of
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of, with_input_topics
 from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_dedup.audit.authors import author_faults
+from stream_dedup.audit.log_faults import author_faults
 from stream_dedup.audit.reference import PlainLog
 from stream_dedup.core.entry import Basis, Batch, Forgotten, Payload, Trim, make_batch
 from stream_dedup.core.headers import output_headers

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.audit.authors import author_faults
+from stream_dedup.audit.log_faults import author_faults
 from stream_dedup.audit.reference import PlainLog
 from stream_dedup.broker.client import DEFAULT_RECORD_BYTES
 from stream_dedup.core.entry import Batch
