@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from stream_dedup.config.model import Config
-    from stream_dedup.groups.group_metrics import GroupMetrics
+    from stream_dedup.groups.follow import GroupMetrics
     from stream_dedup.ports import FollowPorts
 
 log = logging.getLogger(__name__)

@@ -34,7 +34,7 @@ from stream_dedup.config.effective import input_format_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.groups.group_metrics import GroupMetrics
+from stream_dedup.groups.follow import GroupMetrics
 from stream_dedup.ports import Clock, FollowPorts, GroupOffsets
 from stream_dedup.serve.api import JsonRoute, Service, add_api
 from stream_dedup.serve.checking import Checker, name_paths
