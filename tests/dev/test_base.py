@@ -1,6 +1,9 @@
-"""The folder of the caller's for a broker's data, without any broker."""
+"""What every development broker has: a check of its start, ports, and a folder of the caller for its data."""
+
+from __future__ import annotations
 
 import os
+import socket
 import stat
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,10 +12,42 @@ from typing import Any
 import docker
 import pytest
 
-from stream_dedup.dev.broker import BrokerSettings, container
-from stream_dedup.dev.broker.folder import usable_folder
+from stream_dedup.dev.broker import BrokerSettings, base, container
+from stream_dedup.dev.broker.base import DevBroker, usable_folder, wait_until_ready
 from stream_dedup.dev.broker.jvm import JvmBroker
 from stream_dedup.errors import UserError
+
+
+def test_one_that_answers(broker: DevBroker) -> None:
+    """A started broker is ready at once."""
+    assert wait_until_ready(broker.bootstrap, lambda: True, limit_s=10)
+
+
+def test_one_that_ended() -> None:
+    """There is no wait for a broker that has ended."""
+    assert not wait_until_ready("127.0.0.1:1", lambda: False, limit_s=3600)
+
+
+def test_one_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port that takes connections and never answers is not ready, and the wait ends in its time."""
+    monkeypatch.setattr(base, "PROBE_LIMIT_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert not wait_until_ready(f"127.0.0.1:{silent.getsockname()[1]}", lambda: True, limit_s=0.3)
+
+
+def test_ports_are_free_and_different() -> None:
+    """Ports are handed out that can be listened on, below the range of outgoing connections."""
+    first, second = base.free_ports(2)
+    assert first != second
+    for port in (first, second):
+        assert port < 32_768
+        socket.create_server(("127.0.0.1", port)).close()
+
+
+def test_a_taken_port_is_not_free() -> None:
+    """A port that somebody listens on is not handed out."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert not base._is_free(taken.getsockname()[1])
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o750, 0o755])
