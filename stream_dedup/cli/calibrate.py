@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from stream_dedup.cli.options import SEARCH, OneField, WholeNumber, config_options, input_options, settings_files
-from stream_dedup.cli.output import report_columns, write_json, write_lines
-from stream_dedup.cli.progress import ProgressLine
-from stream_dedup.cli.signals import terminable
+from stream_dedup.cli.output import ProgressLine, report_columns, write_json, write_lines
+from stream_dedup.cli.process import terminable
 from stream_dedup.config.model import Config
 from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.errors import UserError

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from stream_dedup.cli.options import SEARCH, OneField, config_options, input_options, settings_files
-from stream_dedup.cli.output import say
-from stream_dedup.cli.progress import ProgressLine
-from stream_dedup.cli.signals import terminable
+from stream_dedup.cli.output import ProgressLine, say
+from stream_dedup.cli.process import terminable
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import OUTPUT_VERDICTS, Verdict
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.cli import COMMANDS, run
-from stream_dedup.cli.completion import COMPLETION_VARIABLE, SHELLS
+from stream_dedup.cli import COMMANDS, COMPLETION_VARIABLE, SHELLS, run
 from stream_dedup.exit_codes import EXIT_OK, EXIT_USER
 
 

@@ -1,19 +1,24 @@
-"""The standard streams of the program.
+"""The process of the program: its standard streams, and the signals that end it.
 
-Replaces ``sys.stdout`` by a text stream over a buffer over descriptor 1 whose writes are complete or an error. Python's
-own stream loses data where it is unbuffered (``PYTHONUNBUFFERED``, ``python -u``: it ignores a short write) or where
-its descriptor is non-blocking (it drops data that finds no room). Every command writes through this stream.
+``sys.stdout`` is replaced by a text stream over a buffer over descriptor 1 whose writes are complete or an error.
+Python's own stream loses data where it is unbuffered (``PYTHONUNBUFFERED``, ``python -u``: it ignores a short write) or
+where its descriptor is non-blocking (it drops data that finds no room). Every command writes through this stream.
+
+Signals end a command after it has removed its temporary files.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
 from stream_dedup.errors import UnavailableError
+from stream_dedup.exit_codes import EXIT_HUNG_UP, EXIT_TERMINATED
 from stream_dedup.files.output_file import BUFFER_BYTES, STANDARD_OUTPUT, CompleteWriter, unwritten
 
 if TYPE_CHECKING:
@@ -81,3 +86,34 @@ def _occupy(number: int, flags: int) -> None:
     if descriptor != number:
         os.dup2(descriptor, number)
         os.close(descriptor)
+
+
+_EXIT_CODES = {signal.SIGTERM: EXIT_TERMINATED, signal.SIGHUP: EXIT_HUNG_UP}
+
+
+@contextmanager
+def terminable() -> Iterator[Callable[[], None]]:
+    """Let SIGTERM and SIGHUP end the command by an exception, ``SystemExit``, as Ctrl-C does.
+
+    A signal that the caller ignores (``nohup``) stays ignored. Yield ``hold``, to be called where the command can no
+    longer be undone.
+    """
+    before = {number: signal.getsignal(number) for number in (*_EXIT_CODES, signal.SIGINT)}
+    for number in _EXIT_CODES:
+        if before[number] is not signal.SIG_IGN:
+            signal.signal(number, _stop)
+    try:
+        yield hold
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def hold() -> None:
+    """Ignore the signals: an exit code of 128 and more would deny a command that has succeeded."""
+    for number in (*_EXIT_CODES, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _stop(number: int, _frame: object) -> None:
+    raise SystemExit(_EXIT_CODES[signal.Signals(number)])
