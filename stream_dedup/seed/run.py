@@ -20,10 +20,15 @@ from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.files.inputs import AS_RECOGNISED, Progress, check_inputs, printable, total_bytes
 from stream_dedup.files.recognition import InputForm
 from stream_dedup.registry.values import RecordReader
-from stream_dedup.seed.files import LinesArchive, lines_archive
-from stream_dedup.seed.parquet import ParquetArchive, has_entries, parquet_archive
+from stream_dedup.seed.archives import (
+    LinesArchive,
+    ParquetArchive,
+    TopicArchive,
+    has_entries,
+    lines_archive,
+    parquet_archive,
+)
 from stream_dedup.seed.seeding import ReadLog, Seeding, SeedTally, begin, read_log
-from stream_dedup.seed.topic import TopicArchive
 from stream_dedup.threads import FingerprintThreads
 
 if TYPE_CHECKING:
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
 
     from stream_dedup.config.model import Config
     from stream_dedup.core.progress import ReportStage
-    from stream_dedup.seed.articles import Archive
+    from stream_dedup.seed.archives import Archive
 
 SUBMITTED_PER_THREAD = 2
 """Batches submitted for each thread: one that is fingerprinted, one that waits."""

@@ -7,7 +7,7 @@ import numpy as np
 from stream_dedup.core.entry import Basis, Forgotten, Payload, Trim
 from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.core.rules import Rules
-from stream_dedup.seed.logged import LoggedArticles
+from stream_dedup.seed.seeding import LoggedArticles
 from tests.logs import OTHER_TOPIC, SCHEME, TOPIC, batch
 
 

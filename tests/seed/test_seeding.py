@@ -18,9 +18,9 @@ from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, Us
 from stream_dedup.files import inputs
 from stream_dedup.files.inputs import Progress
 from stream_dedup.ports import GroupOffsets, Partition, UnreadableError
-from stream_dedup.seed import topic as seed_topic
+from stream_dedup.seed import archives
+from stream_dedup.seed.archives import TopicArchive
 from stream_dedup.seed.run import archives_in
-from stream_dedup.seed.topic import TopicArchive
 from tests.memory.offsets import MemoryTopicReader
 from tests.seed.seeding import BreakingLog, SameLogAsLong, SeedWorld, line, offsets_of, write_lines
 
@@ -251,7 +251,7 @@ def test_a_topic_keeps_its_coordinates(world: SeedWorld) -> None:
 
 def test_large_records_are_not_held_until_a_batch_is_full(world: SeedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """What all partitions hold is bounded in bytes; each record is entered once."""
-    monkeypatch.setattr(seed_topic, "TOPIC_HELD_BYTES", 3 * len(LINES[0]))
+    monkeypatch.setattr(archives, "TOPIC_HELD_BYTES", 3 * len(LINES[0]))
     topic = world.world.name("articles")
     world.world.make_topic(topic, partitions=2)
     for number, one in enumerate(LINES):
