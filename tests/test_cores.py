@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.cores import thread_count, usable_cores
+from stream_dedup.threads import thread_count, usable_cores
 
 PERIOD_US = 100_000
 

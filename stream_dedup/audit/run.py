@@ -34,7 +34,6 @@ from stream_dedup.core.model import LogOffset, SourceOffset, Verdict
 from stream_dedup.core.progress import ReportStage
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.core.text.decode import RawRecord
-from stream_dedup.cores import thread_count
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.ports import (
     AuditPorts,
@@ -47,7 +46,7 @@ from stream_dedup.ports import (
     TopicReader,
 )
 from stream_dedup.registry.values import RecordReader
-from stream_dedup.threads import FingerprintThreads
+from stream_dedup.threads import FingerprintThreads, thread_count
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config

@@ -150,7 +150,7 @@ def _sides(config: Config, arguments: _Arguments, maker: Fingerprinter, rules: R
 
 def _held(config: Config, arguments: _Arguments, rules: Rules) -> list[Side]:
     """Return the articles of the index."""
-    from stream_dedup.explain.entry import side_of_id  # noqa: PLC0415 - loads RocksDB
+    from stream_dedup.explain.side import side_of_id  # noqa: PLC0415 - as below
     from stream_dedup.index import LogIndex  # noqa: PLC0415 - loads RocksDB
 
     path = arguments.index

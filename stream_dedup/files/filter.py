@@ -64,7 +64,6 @@ from stream_dedup.core.model import (
 from stream_dedup.core.reasons import NOT_UTF8
 from stream_dedup.core.text.decode import has_text
 from stream_dedup.core.text.paths import FieldPath
-from stream_dedup.cores import thread_count
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import AS_RECOGNISED, STDIN, LineBatch, Progress, check_inputs, read_batches, total_bytes
 from stream_dedup.files.lines import KEPT_BYTES, MAX_LINE_BYTES, AnyLine, LineBlock, UnreadLine
@@ -80,8 +79,7 @@ from stream_dedup.files.recognition import InputForm
 from stream_dedup.files.times import time_at
 from stream_dedup.folders import TemporaryFolder
 from stream_dedup.index import LogIndex
-from stream_dedup.interpreter import short_pauses
-from stream_dedup.threads import FingerprintThreads
+from stream_dedup.threads import FingerprintThreads, short_pauses, thread_count
 
 LOOK_AHEAD = 2
 """Batches submitted for each thread: one that is fingerprinted, one that waits. More would only use memory."""

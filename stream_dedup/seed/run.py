@@ -15,7 +15,6 @@ from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, refuse_wrong_topics, topic_ids
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.cores import thread_count
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.files.inputs import AS_RECOGNISED, Progress, check_inputs, printable, total_bytes
 from stream_dedup.files.recognition import InputForm
@@ -29,7 +28,7 @@ from stream_dedup.seed.archives import (
     parquet_archive,
 )
 from stream_dedup.seed.seeding import ReadLog, Seeding, SeedTally, begin, read_log
-from stream_dedup.threads import FingerprintThreads
+from stream_dedup.threads import FingerprintThreads, thread_count
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -18,9 +18,8 @@ from pydantic import ConfigDict, Field, model_validator
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.core.model import Coordinates, LogPosition, SourceOffset
 from stream_dedup.core.text.decode import Rejection, decode
-from stream_dedup.explain.entry import side_at
 from stream_dedup.explain.explain import as_json, explain
-from stream_dedup.explain.side import Side, side_of_texts
+from stream_dedup.explain.side import Side, side_at, side_of_texts
 from stream_dedup.serve.checking import GivenArticle, GivenObject, raw_of, refuse_unused
 from stream_dedup.serve.follower import LogFollower, NotReadyError
 from stream_dedup.serve.problems import in_body, invalid, not_found, not_ready

@@ -17,9 +17,8 @@ from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.core.scheme import scheme_of
-from stream_dedup.cores import thread_count
 from stream_dedup.serve.problems import ProblemError, not_ready
-from stream_dedup.threads import FingerprintThreads
+from stream_dedup.threads import FingerprintThreads, thread_count
 from stream_dedup.worker.fingerprinting import SourceEntryMaker
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from stream_dedup.serve.pages.check_page import CheckForm
 from stream_dedup.serve.pages.rendering import LANGUAGES, said
 from stream_dedup.serve.problems import ProblemError, busy, not_ready
 from stream_dedup.serve.reading import TextAbsence
-from stream_dedup.status.finding_texts import FINDING_SENTENCES, FindingCode
+from stream_dedup.status.findings import FINDING_SENTENCES, FindingCode
 from tests.serve.page_app import READY, TOPIC_ID, ChosenBackend, PageApp, check_answer, nearest_value, text_of
 from tests.serve.screenshots import status_values
 

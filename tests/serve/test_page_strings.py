@@ -17,7 +17,7 @@ from stream_dedup.serve.pages.rendering import LANGUAGES, language_of
 from stream_dedup.serve.pages.strings_en import ENGLISH
 from stream_dedup.serve.pages.system_page import GROUP_STATES, VALUE_KEYS
 from stream_dedup.serve.reading import TextAbsence
-from stream_dedup.status.finding_texts import FindingCode
+from stream_dedup.status.findings import FindingCode
 
 PAGES = Path(rendering.__file__).parent
 SOURCES = [*PAGES.rglob("*.html"), PAGES / "rendering.py", PAGES / "routes.py"]
