@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.serve.limited import BODY, CLIENT_S, CUT_S, HOST, MARKUP, assert_answers, limited_service
-from tests.serve.served import MemoryService
+from tests.serve.served import BODY, CLIENT_S, CUT_S, HOST, MARKUP, MemoryService, assert_answers, limited_service
 
 PROBLEM = "application/problem+json"
 SENT_WHOLE = 100_000
