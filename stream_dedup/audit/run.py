@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.audit.sources import AuditedSource, Compared, Since, compare_texts, lost_records, records_of
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of, with_input_topics
+from stream_dedup.config.model import Config
 from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import LogOffset, SourceOffset, Verdict
@@ -47,9 +48,6 @@ from stream_dedup.ports import (
 )
 from stream_dedup.registry.values import RecordReader
 from stream_dedup.threads import FingerprintThreads, thread_count
-
-if TYPE_CHECKING:
-    from stream_dedup.config.model import Config
 
 T = TypeVar("T")
 

@@ -20,11 +20,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import orjson
 
+from stream_dedup.config.model import Config
 from stream_dedup.core import reasons
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker, checksum
@@ -36,9 +37,6 @@ from stream_dedup.extras import need_packages
 from stream_dedup.json_values import json_of
 from stream_dedup.registry.client import RegisteredSchema, RegistryAwayError, RegistryClient, UnknownSchemaError
 from stream_dedup.registry.decoders import Decode, SchemaProblemError, avro_decoder, protobuf_decoder
-
-if TYPE_CHECKING:
-    from stream_dedup.config.model import Config
 
 MAGIC: Final = b"\0"
 FRAME_BYTES: Final = 5

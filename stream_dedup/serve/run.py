@@ -41,8 +41,8 @@ from stream_dedup.serve.checking import Checker, name_paths
 from stream_dedup.serve.explaining import Explainer
 from stream_dedup.serve.follower import LogFollower
 from stream_dedup.serve.kept_groups import KeptGroups
-from stream_dedup.serve.pages import add_pages
 from stream_dedup.serve.pages.backend import ServicePages
+from stream_dedup.serve.pages.routes import add_pages
 from stream_dedup.serve.problems import (
     ProblemError,
     on_failure,

@@ -13,7 +13,3 @@
 The pages are HTML made by templates, which escape everything. They work without the script; the script draws charts and
 fetches the page again, to replace the parts of it that change.
 """
-
-from stream_dedup.serve.pages.routes import add_pages
-
-__all__ = ["add_pages"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from stream_dedup.core.model import Coordinates
 from stream_dedup.errors import StreamDedupError, UserError
@@ -14,6 +14,7 @@ from stream_dedup.serve.pages.backend import (
     ArticleText,
     GroupReading,
     GroupsState,
+    PageBackend,
     ShownError,
     ShownSource,
     shown_error,
@@ -30,8 +31,8 @@ from stream_dedup.serve.pages.shown_text import (
 )
 from stream_dedup.serve.reading import TextAbsence
 
-if TYPE_CHECKING:
-    from stream_dedup.serve.pages.backend import PageBackend
+_T = TypeVar("_T")
+_D = TypeVar("_D")
 
 SHOWN_GROUPS = 20
 SHOWN_MEMBERS = 20
@@ -40,9 +41,6 @@ EXCERPTS_WITHIN_S = 1.5
 SPARK_HEIGHT = 18
 GROWTH_HEIGHT = 96
 _LATE_TEXT = ArticleText(None, TextAbsence.NO_BROKER)
-
-_T = TypeVar("_T")
-_D = TypeVar("_D")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -27,17 +28,13 @@ from stream_dedup.core.model import Verdict
 from stream_dedup.errors import UserError
 from stream_dedup.groups import Window
 from stream_dedup.serve.api import require_type
+from stream_dedup.serve.pages.backend import PageBackend
 from stream_dedup.serve.pages.check_page import CheckForm, CheckView, checked, prefilled
 from stream_dedup.serve.pages.groups_page import GroupView, group_list, group_page, stored_groups
 from stream_dedup.serve.pages.live_page import LATENCY_OF, RateMeter, live_page
 from stream_dedup.serve.pages.rendering import LANGUAGES, THEMES, PageReader, Renderer, language_of, read_assets, said
 from stream_dedup.serve.pages.system_page import system_page
 from stream_dedup.serve.problems import ProblemError, invalid, not_found
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI
-
-    from stream_dedup.serve.pages.backend import PageBackend
 
 PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
