@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import xxhash
@@ -53,34 +52,6 @@ Rows = list[tuple[str, object, object]]
 """What is compared: its name, what the output says, and what it should say."""
 
 
-class _Logged(NamedTuple):
-    """A logged article: its index in the log, and its verdict if it was recomputed."""
-
-    log: PlainLog
-    article: int
-    expected: Judgement | None
-
-
-def _differences(logged: _Logged, topics: Mapping[Verdict, str], output: SourceRecord, stamp: Stamp) -> list[str]:
-    """Return the differences of an output from the log, each as text; ``topics`` are those of the verdicts."""
-    log, article, expected = logged
-    checksum = int(log.entries.checksums[article])
-    rows: Rows = [
-        ("topic", output.topic, topics[Verdict.UNIQUE if log.observed(article) else stamp.verdict]),
-        ("scheme", stamp.scheme, log.scheme_id()),
-        ("source topic", stamp.topic, log.topic(article)),
-        ("checksum of the value", _checksum(output, stamp, checksum), checksum),
-    ]
-    if stamp.omitted is not None:
-        rows += [("key", output.key, None), ("headers of its own", without_ours(_headers(output)), [])]
-    if log.deletes[article]:
-        rows.append(("status", "one with an output", "a delete, which has none"))
-    elif expected is not None:
-        rows += _judged_rows(stamp, expected, int(log.entries.fingerprints[article]))
-    found = [f"{name} {said!s}, should be {should!s}" for name, said, should in rows if said != should]
-    return found + _judged_too_early(logged, stamp)
-
-
 def _digest_of(output: SourceRecord) -> int:
     """Return a hash of an output's topic, key, value and headers, without its time."""
     own = _headers(output)
@@ -98,20 +69,6 @@ def _judged_rows(stamp: Stamp, expected: Judgement, fingerprint: int) -> Rows:
         ("code of the reason", stamp.reason_code, None if expected.reason is None else code_of(expected.reason)),
         ("copies", stamp.copies, expected.copies or None),
     ]
-
-
-def _judged_too_early(logged: _Logged, stamp: Stamp) -> list[str]:
-    """Return a remark on a wrong match, where the right one is an entry that the batch's author had not read."""
-    match = None if logged.expected is None else logged.expected.match
-    reached = logged.log.batch_of(logged.article).read_to
-    if match is None or reached is None or stamp.match == _stamped(match):
-        return []
-    matched, at = log_offset_of(match.position), logged.log.entries.log_offsets[logged.article]
-    text = (
-        f"the match is in the log at offset {matched}, and the article was logged at {at} by a worker that had read "
-        f"up to {reached}: it may have been judged before the log was read"
-    )
-    return [text] if matched >= reached else []
 
 
 def _stamped(match: Match) -> StampedMatch:
@@ -340,7 +297,36 @@ class Audit:
             self._report.add("twice", f"{_where(output)}: {_article(stamp)} has another output")
 
     def _differences(self, index: int, output: SourceRecord, stamp: Stamp) -> list[str]:
-        return _differences(_Logged(self._log, index, self._expected.get(index)), self._scope.topics, output, stamp)
+        """Return the differences of an output from the log, each as text."""
+        log, expected = self._log, self._expected.get(index)
+        checksum = int(log.entries.checksums[index])
+        rows: Rows = [
+            ("topic", output.topic, self._scope.topics[Verdict.UNIQUE if log.observed(index) else stamp.verdict]),
+            ("scheme", stamp.scheme, log.scheme_id()),
+            ("source topic", stamp.topic, log.topic(index)),
+            ("checksum of the value", _checksum(output, stamp, checksum), checksum),
+        ]
+        if stamp.omitted is not None:
+            rows += [("key", output.key, None), ("headers of its own", without_ours(_headers(output)), [])]
+        if log.deletes[index]:
+            rows.append(("status", "one with an output", "a delete, which has none"))
+        elif expected is not None:
+            rows += _judged_rows(stamp, expected, int(log.entries.fingerprints[index]))
+        found = [f"{name} {said!s}, should be {should!s}" for name, said, should in rows if said != should]
+        return found + self._judged_too_early(index, expected, stamp)
+
+    def _judged_too_early(self, index: int, expected: Judgement | None, stamp: Stamp) -> list[str]:
+        """Return a remark on a wrong match, where the right one is an entry that the batch's author had not read."""
+        match = None if expected is None else expected.match
+        reached = self._log.batch_of(index).read_to
+        if match is None or reached is None or stamp.match == _stamped(match):
+            return []
+        matched, at = log_offset_of(match.position), self._log.entries.log_offsets[index]
+        text = (
+            f"the match is in the log at offset {matched}, and the article was logged at {at} by a worker that had "
+            f"read up to {reached}: it may have been judged before the log was read"
+        )
+        return [text] if matched >= reached else []
 
     # articles without an output
 

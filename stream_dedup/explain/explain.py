@@ -17,6 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -110,19 +111,58 @@ def _cost(mask: int, costs: I64) -> int:
     return sum(int(cost) for bit, cost in enumerate(reversed(costs.tolist())) if mask >> bit & 1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _PairJudge:
-    """The input of the verdict. The account decides, and which look-up finds A; the rules are named in the reason."""
+def _bits(count: int) -> str:
+    return "1 bit" if count == 1 else f"{count} bits"
 
+
+_SHOWN_RULES = ("search", *SEARCH_KEYS, "dominated", "copies")
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """The verdict on B, and everything that decides it.
+
+    ``account`` has the distances, compares the sketches, and decides where a look-up has found A. ``finder`` is the
+    block whose look-up comes first of those that the sieve passes, whether the plan reaches so far or not. ``probes``
+    is the length of the plan.
+    """
+
+    rules: Rules
     a: Side
     b: Side
-    rules: Rules
     account: Account
+    blocks: tuple[Block, ...]
     finder: Block | None
-    planned: int
+    probes: int
 
-    def verdict(self) -> tuple[Verdict, str]:
-        """Return the verdict on B and the reason in one sentence."""
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on B."""
+        return self._judged[0]
+
+    @property
+    def reason(self) -> str:
+        """Why, in one sentence."""
+        return self._judged[1]
+
+    @property
+    def similarity(self) -> float:
+        """The cosine that is estimated from the distance of the signatures."""
+        return simhash.similarity(self.account.signature_distance)
+
+    @cached_property
+    def cosine(self) -> float | None:
+        """The cosine of the weights; None where features are not known."""
+        return _cosine(self.a.features, self.b.features)
+
+    @property
+    def found(self) -> bool:
+        """Whether one of the look-ups in the plan meets A."""
+        return self.finder is not None and self.finder.rank <= self.probes
+
+    @cached_property
+    def _judged(self) -> tuple[Verdict, str]:
+        """The verdict and the reason, with the rules in force named in it."""
         verdict, reason = self._if_one_is_enough()
         least = self.rules.copies
         if verdict is Verdict.DUPLICATE and least > 1:
@@ -170,13 +210,13 @@ class _PairJudge:
             return Verdict.UNIQUE, f"{said} at most"
         if self.finder is None:
             return Verdict.UNIQUE, f"{said}, but no look-up meets {self.a.name}: {self._obstacle()}"
-        if self.finder.rank > self.planned:
-            wanted = f"that is look-up {self.finder.rank:,} of the plan, which ends at {self.planned:,}"
+        if self.finder.rank > self.probes:
+            wanted = f"that is look-up {self.finder.rank:,} of the plan, which ends at {self.probes:,}"
             return (
                 Verdict.UNIQUE,
                 f"{said}, but no look-up meets {self.a.name}: the first that does is too late, {wanted}",
             )
-        where = f"look-up {self.finder.rank:,} of {self.planned:,} meets {self.a.name} in table {self.finder.table}"
+        where = f"look-up {self.finder.rank:,} of {self.probes:,} meets {self.a.name} in table {self.finder.table}"
         return self._near(), self._sketches(f"{said}; {where}")
 
     def _sketches(self, said: str) -> str:
@@ -215,41 +255,6 @@ class _PairJudge:
         return f"in every table more than {most} bits of the block differ, or {sieve}"
 
 
-def _bits(count: int) -> str:
-    return "1 bit" if count == 1 else f"{count} bits"
-
-
-_SHOWN_RULES = ("search", *SEARCH_KEYS, "dominated", "copies")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Explanation:
-    """The verdict on B, and everything that decides it.
-
-    ``account`` has the distances, and compares the sketches; ``similarity`` is the cosine estimated from the distance
-    of the signatures. ``cosine`` is that of the weights, None where features are not known.
-    ``finder`` is the block whose look-up comes first of those that the sieve passes, whether the plan reaches so far or
-    not. ``probes`` is the length of the plan.
-    """
-
-    rules: Rules
-    a: Side
-    b: Side
-    account: Account
-    similarity: float
-    cosine: float | None
-    blocks: tuple[Block, ...]
-    finder: Block | None
-    probes: int
-    verdict: Verdict
-    reason: str
-
-    @property
-    def found(self) -> bool:
-        """Whether one of the look-ups in the plan meets A."""
-        return self.finder is not None and self.finder.rank <= self.probes
-
-
 def pushes(feature: Feature, bits: int) -> tuple[int, ...]:
     """Return what a feature adds to each of the first ``bits`` sums: its weight, or minus its weight."""
     ones = np.unpackbits(np.frombuffer(feature.hash, np.uint8))[:bits]
@@ -262,21 +267,7 @@ def explain(a: Side, b: Side, rules: Rules) -> Explanation:
     blocks = _blocks_of(a, b, rules)
     reached = [block for block in blocks if block.rank != NO_LOOKUP and block.sieve is not Sieve.HELD]
     finder = min(reached, key=lambda block: block.rank, default=None)
-    planned = _planned(rules)
-    verdict, reason = _PairJudge(a, b, rules, account, finder, planned).verdict()
-    return Explanation(
-        rules=rules,
-        a=a,
-        b=b,
-        account=account,
-        similarity=simhash.similarity(account.signature_distance),
-        cosine=_cosine(a.features, b.features),
-        blocks=blocks,
-        finder=finder,
-        probes=planned,
-        verdict=verdict,
-        reason=reason,
-    )
+    return Explanation(rules, a, b, account, blocks, finder, _planned(rules))
 
 
 def _planned(rules: Rules) -> int:
