@@ -21,7 +21,7 @@ from tests.worker.pipeline import pipeline
 pytestmark = [
     pytest.mark.skipif(not can_run_browser(), reason=NO_BROWSER),
     # Half of the time of all tests in the browser. test_pages_browser shows the same with a broker in memory that does
-    # not answer, and test_old_values the marks of old values.
+    # not answer, and test_page_states the marks of old values.
     pytest.mark.full,
     pytest.mark.slow,
     pytest.mark.timeout(400),
