@@ -51,7 +51,7 @@ _SourceId = tuple[bytes, int]
 """Topic id and partition."""
 
 
-class FoundOffsets(NamedTuple):
+class _FoundOffsets(NamedTuple):
     """For each of some offsets: whether the log has it or has forgotten it, whether with another checksum."""
 
     logged: NDArray[np.bool_]
@@ -71,16 +71,16 @@ class _LoggedPartition:
     forgotten_before: SourceOffset
     """Everything at a lower offset was logged and is forgotten: its checksum is not known."""
 
-    def find(self, offsets: I64, checksums: U64) -> FoundOffsets:
+    def find(self, offsets: I64, checksums: U64) -> _FoundOffsets:
         """Look up articles by their offsets."""
         forgotten = offsets < self.forgotten_before
         if not len(self.offsets):
-            return FoundOffsets(forgotten, np.zeros(len(offsets), np.bool_), forgotten)
+            return _FoundOffsets(forgotten, np.zeros(len(offsets), np.bool_), forgotten)
         at = np.minimum(np.searchsorted(self.offsets, offsets), len(self.offsets) - 1)
         known = self.offsets[at] == offsets
         came_later = ~known & ~forgotten & self._in_gap(offsets)
         changed = came_later | (known & (self.checksums[at] != checksums))
-        return FoundOffsets(known | forgotten, changed, forgotten & ~known)
+        return _FoundOffsets(known | forgotten, changed, forgotten & ~known)
 
     def _in_gap(self, offsets: I64) -> NDArray[np.bool_]:
         if not len(self.gaps):

@@ -128,7 +128,7 @@ class CheckRequest(GivenArticle):
 
 
 @dataclass(frozen=True, slots=True)
-class GivenRecord:
+class _GivenRecord:
     """An article as the source record that it would be; implements ``ports.SourceRecord``."""
 
     key: bytes | None
@@ -159,22 +159,22 @@ def refuse_unused(article: GivenArticle, at: JsonPath, fmt: InputFormat) -> None
 
 def raw_of(article: GivenArticle, fmt: InputFormat) -> RawRecord:
     """Return what the decoder gets of an article."""
-    record = record_of(article, fmt)
+    record = _record_of(article, fmt)
     return RawRecord(record.key, record.value, record.topic)
 
 
-def record_of(article: GivenArticle, fmt: InputFormat) -> GivenRecord:
+def _record_of(article: GivenArticle, fmt: InputFormat) -> _GivenRecord:
     """Return the source record of an article."""
     if fmt.kind == "text":
         text = article.text if isinstance(article.text, str) else None
         key = None if article.id is None else str(article.id).encode("utf-8", "backslashreplace")
-        return GivenRecord(key, None if text is None else text.encode("utf-8", "surrogatepass"))
+        return _GivenRecord(key, None if text is None else text.encode("utf-8", "surrogatepass"))
     values: object = article.fields or {}
     fields = {"text": fmt.text_field, "id": fmt.id_field, "scope": fmt.scope_field}
     for name, field in fields.items():
         if name in article.model_fields_set and field is not None:
             values = with_value(values, parse_path(field).steps, getattr(article, name))
-    return GivenRecord(None, _as_json(values))
+    return _GivenRecord(None, _as_json(values))
 
 
 def fields_of(texts: Mapping[str, str]) -> dict[str, Any]:
@@ -256,16 +256,16 @@ class Checker:
         for one in checked.articles:
             self._metrics.serve_checked.labels(str(one.judgement.verdict)).inc()
         groups = await self._groups_of(checked)
-        return check_values(columns, checked, groups)
+        return _check_values(columns, checked, groups)
 
     async def _groups_of(self, checked: Checked) -> dict[Coordinates, str | None]:
         """Return the groups of all entries of the answer, as far as their outputs were read and can be looked up."""
         store = self._groups.store
-        found = {match.coordinates for one in checked.articles for match in matches_of(one)}
+        found = {match.coordinates for one in checked.articles for match in _matches_of(one)}
         if store is None or not found:
             return {}
         try:
-            return await asyncio.to_thread(group_ids, store, found)
+            return await asyncio.to_thread(_group_ids, store, found)
         except StreamDedupError as error:  # the verdicts need no groups
             log.warning("an answer is without groups: %s", error)
             return {}
@@ -279,7 +279,7 @@ class Checker:
         """
         for at, article in articles.items():
             refuse_unused(article, at, self._format)
-        records = [record_of(article, self._format) for article in articles.values()]
+        records = [_record_of(article, self._format) for article in articles.values()]
         started = self._fingerprinter.get()
         try:
             # A lane of its own: no request waits for another one's large articles.
@@ -313,7 +313,7 @@ Groups = Mapping[Coordinates, str | None]
 """Id of the group of each article, None where its output was not read yet."""
 
 
-def check_values(columns: Columns, checked: Checked, groups: Groups) -> Json:
+def _check_values(columns: Columns, checked: Checked, groups: Groups) -> Json:
     """Return the answer to a check."""
     return {
         "log": {"id": checked.log_id, "offset": checked.offset, "time_ms": checked.time_ms},
@@ -327,12 +327,12 @@ def rules_values(rules: Rules) -> Json:
     return {"revision": rules.revision, "scheme": rules.scheme.id, "observe": rules.observe}
 
 
-def matches_of(one: CheckedArticle) -> Iterable[Match]:
+def _matches_of(one: CheckedArticle) -> Iterable[Match]:
     """Return the entries that the result of one article names."""
     return one.nearest if one.judgement.match is None else (one.judgement.match, *one.nearest)
 
 
-def group_ids(store: GroupStore, articles: Iterable[Coordinates]) -> dict[Coordinates, str | None]:
+def _group_ids(store: GroupStore, articles: Iterable[Coordinates]) -> dict[Coordinates, str | None]:
     """Return the ids of the groups of articles. Blocks."""
     found = {at: store.article(at) for at in articles}
     return {at: None if article is None else article.group_id for at, article in found.items()}

@@ -317,7 +317,7 @@ def test_an_error_of_the_service_is_a_problem(service: MemoryService, monkeypatc
         msg = "secret words"
         raise RuntimeError(msg)
 
-    monkeypatch.setattr("stream_dedup.serve.checking.check_values", fail)
+    monkeypatch.setattr("stream_dedup.serve.checking._check_values", fail)
     answer = service.call("POST", "/v1/check", {"text": "a"})
     assert (answer.status, answer.headers["content-type"]) == (500, PROBLEM)
     assert "secret" not in answer.body.decode()
