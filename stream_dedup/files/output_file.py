@@ -41,7 +41,6 @@ from stream_dedup.errors import UnavailableError, UserError
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-
 STDOUT = "-"
 """The name of standard output as an argument."""
 STANDARD_OUTPUT = "standard output"

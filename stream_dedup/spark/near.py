@@ -3,7 +3,9 @@
 ``audit.plain_near`` defines near; here are the steps of the join that follows it:
 
 1. The order is checked: no two articles have the same position in it, because then neither would be earlier.
-2. Each article is an event in every posting list that holds it, and in every one that it looks up.
+2. Each article is an event in every posting list that holds it, and in every one that it looks up. The core computes
+   both (``core.probes``), in the Python processes of Spark. A posting list is the number
+   ``table << block_bits | value of the block``, of which ``block_bits`` the scheme says.
 3. In each list the events are counted in order. An article in a list has the number of those before it; a look-up has
    the number of articles that the list holds at the position of the look-up.
 4. A look-up is joined with the newest N of these (N is the bucket limit), found by their numbers. Lists are cut into
