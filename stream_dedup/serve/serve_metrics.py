@@ -98,7 +98,7 @@ class ServeMetrics:
         Gauge,
         "connections",
         "connections that are open",
-        "Beyond serve.connections requests are answered with 503.",
+        "At serve.connections: idle connections are closed for new ones, and busy ones refuse them.",
     )
 
     def __init__(self, registry: CollectorRegistry) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -72,6 +73,21 @@ def test_another_format_names_the_remedy(tmp_path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {GROUPS_FORMAT_VERSION + 1}")
     with pytest.raises(UserError, match="has format 4, and this program reads format 3; delete the folder"):
         GroupStore.open(tmp_path, LOG_ID)
+
+
+def test_a_store_of_another_format_that_was_killed_stays_as_it_is(tmp_path: Path) -> None:
+    """What it had committed is in its write-ahead log, which is not merged into the file and deleted."""
+    made(tmp_path / "made")
+    with closing(sqlite3.connect(tmp_path / "made" / GROUPS_FILE)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA user_version = {GROUPS_FORMAT_VERSION + 1}")
+        connection.commit()
+        shutil.copytree(tmp_path / "made", tmp_path / "killed")
+    files = [tmp_path / "killed" / name for name in (GROUPS_FILE, f"{GROUPS_FILE}-wal")]
+    before = [file.read_bytes() for file in files]
+    with pytest.raises(UserError, match="has format 4, and this program reads format 3"):
+        GroupStore.open(tmp_path / "killed", LOG_ID)
+    assert [file.read_bytes() for file in files] == before
 
 
 def test_a_file_that_is_no_database_is_damage(tmp_path: Path) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import random
 import shutil
+import uuid
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from kafka import OffsetAndMetadata
 
+from stream_dedup.broker.adapter.marked_sink import _mark_of
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import RefusedError
 from stream_dedup.groups import parse_group_id
-from stream_dedup.ports import CommittedOffset, FencedError, Output, Partition, PassingError
+from stream_dedup.ports import CommittedOffset, FencedError, Output, Partition, PassingError, PublishedMark
 from tests.contract.world import World
 from tests.groups.checking import refuse_other_groups
 from tests.groups.crashes import (
@@ -146,6 +149,13 @@ def test_a_mark_that_the_broker_forgot_repeats_nothing(group: GroupWorld, world:
         process.run()
     refuse_other_values(group, log)
     refuse_repeated(group.published())
+
+
+def test_a_mark_of_another_format_is_none() -> None:
+    """The publisher begins anew: it publishes every group, and takes back what is none."""
+    metadata = f"store_id={uuid.UUID(int=7)}"
+    marks = [_mark_of(OffsetAndMetadata(7, f"{before}{metadata}", -1)) for before in ("", "format=2;", "format=1;")]
+    assert marks == [None, None, PublishedMark(uuid.UUID(int=7).bytes, 7)]
 
 
 def test_what_others_wrote_on_the_topic_is_left_alone(group: GroupWorld, world: World) -> None:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from stream_dedup.core.model import log_position
 from stream_dedup.errors import CorruptError, UserError
 from stream_dedup.index import LogIndex, folder, mark_corrupt
 from tests.index.checks import build
+from tests.index.trees import tree
 from tests.logs import SCHEME, START_TIME, batch_record, rules_record
 
 RECORDS = [rules_record(0), batch_record(1, START_TIME, [3, 3], [0, 1])]
@@ -138,13 +140,15 @@ def test_a_leftover_that_cannot_be_removed_keeps_nobody_from_the_index(
 
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
-    """The message says what to do."""
+    """Also where another index is to replace it; the message says what to do, and its files stay as they are."""
     build(LogIndex.open(tmp_path, scheme=SCHEME), RECORDS).close()
     pointer = json.loads((tmp_path / "current").read_text())
     (tmp_path / "current").write_text(json.dumps(pointer | {"format": 99}))
-    for opening in (LogIndex.open, LogIndex.read):
+    before = tree(tmp_path)
+    for opening in (LogIndex.open, LogIndex.read, partial(LogIndex.open, emptied=True)):
         with pytest.raises(UserError, match=r"has format 99, and this program reads format 8: name a folder that is"):
             opening(tmp_path, scheme=SCHEME)
+    assert tree(tmp_path) == before
     (tmp_path / "current").write_text("{")
     with pytest.raises(CorruptError, match="`current` cannot be read"):
         LogIndex.open(tmp_path, scheme=SCHEME)

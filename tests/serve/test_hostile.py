@@ -10,13 +10,14 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.serve.clients import trickle
 from tests.serve.served import BODY, CLIENT_S, CUT_S, HOST, MARKUP, MemoryService, assert_answers, limited_service
+from tests.waiting import wait_until
 
 PROBLEM = "application/problem+json"
 SENT_WHOLE = 100_000
@@ -49,15 +50,14 @@ def everything(connection: socket.socket) -> bytes:
 
 def raw(service: MemoryService, sent: bytes) -> tuple[int, str, bytes]:
     """Status, type and body of the first answer to these bytes; status 0 if there is none."""
-    with closing(service.connect()) as connection:
-        with suppress(OSError):  # the server has closed it before everything was sent
-            connection.sendall(sent)
-        answer = HTTPResponse(connection)
-        try:
-            answer.begin()
-            return answer.status, answer.headers["content-type"], answer.read()
-        except ConnectionError:
-            return 0, "", b""
+    connection = service.connect()
+    with suppress(OSError):  # the server has closed it before everything was sent
+        connection.sendall(sent)
+        connection.shutdown(socket.SHUT_WR)
+    head, _, body = everything(connection).partition(b"\r\n\r\n")
+    lines = head.decode("latin-1").split("\r\n")
+    kind = next((line.partition(": ")[2] for line in lines if line.lower().startswith("content-type:")), "")
+    return (int(lines[0].split(" ")[1]) if lines[0] else 0), kind, body
 
 
 JSON_TYPE = b"Content-Type: application/json\r\n"
@@ -109,15 +109,14 @@ MALFORMED: dict[str, tuple[bytes, int]] = {
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_a_malformed_request_is_refused(service: MemoryService, name: str) -> None:
-    """With a problem, in words of the server where it is no HTTP, or by the end of the connection."""
+    """With a problem, or by the end of the connection."""
     sent, expected = MALFORMED[name]
     status, kind, body = raw(service, sent)
     is_cut = len(sent) > SENT_WHOLE and not status
     assert is_cut or status == expected, body
-    if kind == PROBLEM:
+    if status:
+        assert kind == PROBLEM
         assert json.loads(body)["status"] == status
-    else:
-        assert is_cut or (status, body) == (400, b"Invalid HTTP request received.")
 
 
 TEXT = b'{"text":"a"}'
@@ -169,6 +168,14 @@ def test_a_client_that_waits_is_told_to_go_on_or_not(service: MemoryService, mor
             assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
         else:
             assert b"\r\nconnection: close\r\n" in got.lower()
+
+
+def test_a_malformed_body_of_head_is_refused(service: MemoryService) -> None:
+    """The answer to HEAD has no body, a problem too."""
+    status, kind, body = raw(
+        service, b"HEAD /v1/status HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"
+    )
+    assert (status, kind, body) == (400, PROBLEM, b"")
 
 
 PATHS = (
@@ -237,6 +244,14 @@ def test_loopback_hosts_are_answered(service: MemoryService, host: str) -> None:
     assert service.call("GET", "/v1/openapi.json", headers={"Host": host}).status == 200
 
 
+def test_a_client_that_has_sent_everything_gets_its_answer(service: MemoryService) -> None:
+    """It has closed its half of the connection; what it gets is the whole answer, and then the end."""
+    body = b'{"text": "a text that takes its time"}'
+    head = b"POST /v1/check HTTP/1.1\r\n" + HOST + JSON_TYPE + f"Content-Length: {len(body)}\r\n\r\n".encode()
+    status, kind, answer = raw(service, head + body)
+    assert (status, kind, json.loads(answer)["results"][0]["verdict"]) == (200, "application/json", "unique")
+
+
 # Oversized.
 
 
@@ -290,13 +305,22 @@ def test_a_number_without_an_end_is_refused(service: MemoryService) -> None:
 # Slow.
 
 
-def test_a_connection_that_is_not_used_again_is_closed(service: MemoryService) -> None:
-    """Some time after the answer."""
-    began = time.monotonic()
-    connection = service.connect()
-    connection.sendall(b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n")
-    assert everything(connection).startswith(b"HTTP/1.1 200")
-    assert CLIENT_S * 0.9 < time.monotonic() - began < CUT_S
+def test_a_head_that_trickles_in_is_cut_off(service: MemoryService) -> None:
+    """Each byte restarts nothing: the whole head has ``serve.client_s``."""
+    with closing(service.connect()) as connection:
+        took = trickle(connection, b"GET /healthz HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 1000, 0.05)
+    assert CLIENT_S * 0.9 < took < CUT_S
+
+
+def test_a_connection_without_a_request_is_cut_off(service: MemoryService) -> None:
+    """The first one, and the next one on a connection that is kept open."""
+    for first in (b"", b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n"):
+        began = time.monotonic()
+        connection = service.connect()
+        connection.sendall(first)
+        got = everything(connection)
+        assert got.startswith(b"HTTP/1.1 200") is bool(first)
+        assert CLIENT_S * 0.9 < time.monotonic() - began < CUT_S
 
 
 def test_a_body_that_trickles_in_is_cut_off(service: MemoryService) -> None:
@@ -306,6 +330,21 @@ def test_a_body_that_trickles_in_is_cut_off(service: MemoryService) -> None:
     got = everything(connection)
     assert got.startswith(b"HTTP/1.1 408 ")
     assert b'"type":"urn:stream-dedup:problem:timeout"' in got
+
+
+def test_a_client_that_does_not_read_is_cut_off(service: MemoryService) -> None:
+    """It sends requests and takes no answer: its connection does not stay open."""
+    assert service.running is not None
+    server = service.running._server
+    before = server.connections
+    with closing(service.connect()) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(0.2)
+        request = b"GET /v1/openapi.json HTTP/1.1\r\n" + HOST + b"\r\n"
+        with suppress(TimeoutError, ConnectionError):
+            for _ in range(2000):
+                connection.sendall(request)
+        wait_until(lambda: server.connections <= before, CUT_S, "the connection is closed")
 
 
 @pytest.mark.expect_log("a request for /v1/check failed")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.text.decode import RawRecord
-from tests.serve.served import CONNECTIONS, CUT_S, MARKUP, THREADS, MemoryService, assert_answers, limited_service
+from tests.serve.served import CONNECTIONS, CUT_S, HOST, MARKUP, THREADS, MemoryService, assert_answers, limited_service
 from tests.waiting import wait_until
 
 LARGE = 20_000
@@ -34,13 +35,31 @@ def answers_after_many(service: MemoryService) -> Iterator[None]:
     assert_answers(service)
 
 
-def test_connections_beyond_the_limit_are_refused(service: MemoryService) -> None:
-    """With 503; when some have ended, the next one is answered."""
+def test_a_thousand_connections_shut_nobody_out(service: MemoryService) -> None:
+    """Idle ones are closed for new ones: a client with a request is answered at once, and few connections are open."""
+    assert service.running is not None
     with ExitStack() as stack:
-        for _ in range(CONNECTIONS):
+        for _ in range(1000):
             stack.enter_context(closing(service.connect()))
-        wait_until(lambda: service.call("GET", "/healthz").status == 503, CUT_S, "the limit is reached")
-    wait_until(lambda: service.call("GET", "/healthz").status == 200, CUT_S, "they have ended")
+        began = time.monotonic()
+        assert service.call("GET", "/healthz").status == 200
+        assert service.call("POST", "/v1/check", {"text": MARKUP}).status == 200
+        assert time.monotonic() - began < CUT_S
+        assert service.running._server.connections <= CONNECTIONS
+
+
+def test_slow_bodies_shut_nobody_out(service: MemoryService) -> None:
+    """Of more clients than there are connections each has sent a part of a body: others are answered meanwhile."""
+    assert service.running is not None
+    begun = b"POST /v1/check HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+    with ExitStack() as stack:
+        for _ in range(2 * CONNECTIONS):
+            slow = stack.enter_context(closing(service.connect()))
+            with suppress(ConnectionError):
+                slow.sendall(begun)
+        for _ in range(CONNECTIONS):
+            assert service.call("POST", "/v1/check", {"text": MARKUP}).status == 200
+        assert service.running._server.connections <= CONNECTIONS
 
 
 def test_large_texts_shut_nobody_out(service: MemoryService, monkeypatch: pytest.MonkeyPatch) -> None:
