@@ -49,10 +49,8 @@ from stream_dedup.core.model import Coordinates, Verdict
 from stream_dedup.core.text.decode import InputFormat
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.groups import GroupStore, Window, group_id_of
-from stream_dedup.groups.follow import COUNT_S, GroupFollower
-from stream_dedup.groups.group_metrics import GroupMetrics
-from stream_dedup.groups.model import HOUR_MS
-from stream_dedup.groups.outputs import OutputReading
+from stream_dedup.groups.follow import COUNT_S, GroupFollower, GroupMetrics
+from stream_dedup.groups.model import HOUR_MS, OutputReading
 from stream_dedup.registry.values import RecordReader
 from tests.groups.outputs import LOG_ID, TIME_MS, LoggedArticle, at, output_record
 

@@ -47,7 +47,7 @@ from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.core.text.decode import RawRecord
-from stream_dedup.dev.broker.jars import find_java
+from stream_dedup.dev.broker.jvm import find_java
 from stream_dedup.extras import not_installed
 from stream_dedup.seed.entry_rows import columns_of
 from stream_dedup.spark import fingerprint, near_duplicates

@@ -21,23 +21,40 @@ Rules:
   record needs one thread. Threads wait in Python, so signals reach the main thread at any time.
 
 The queue has no limit of its own: callers limit what they have under way.
+
+As many threads fingerprint as this process may use cores, where the configuration does not say. That is not what the
+machine has, but the cores of its affinity (``taskset``, cpusets), and no more than the quota of its control groups
+(``docker run --cpus``, a limit of Kubernetes) pays for.
+
+* A quota holds for a group and everything below it, so the smallest one from the process's group up to the root counts.
+  A container sees its own group as the root.
+* A fraction is rounded down: with 1.5 cores one thread fingerprints, and the half is for the others. One more would use
+  up the quota in the middle of each period, and the kernel would then stop them all, heartbeats included.
+* Shares and weights (a request of Kubernetes) are no limit and do not count.
 """
 
 from __future__ import annotations
 
+import gc
+import os
+import sys
 import threading
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import accumulate, count
+from pathlib import Path, PurePosixPath
 from typing import Generic, Protocol, Self, TypeVar
 
 from stream_dedup.core.columns import Columns
 from stream_dedup.errors import UnavailableError
+
+_R = TypeVar("_R")
+
 
 CHUNK_RECORDS = 256
 """Most records of a task: short texts of some 5 ms, so that no thread waits long for the last task of a request."""
@@ -53,9 +70,6 @@ class Record(Protocol):
     @property
     def value(self) -> bytes | None:
         """The value; None of a tombstone."""
-
-
-_R = TypeVar("_R")
 
 
 def _size_of(record: Record) -> int:
@@ -278,3 +292,107 @@ def chunks(sizes: Sequence[int], most: int = CHUNK_RECORDS) -> Iterator[slice]:
         stop = min(bisect_right(ends, taken + CHUNK_BYTES, start + 1), start + most)
         yield slice(start, stop)
         start, taken = stop, ends[stop - 1]
+
+
+SWITCH_S = 0.0005
+"""After so many seconds a thread lets another one go on. A worker's batch passes some twenty times from one thread to
+the next, and each may wait so long for the thread that judges: with 5 ms, the default of Python, a batch took a fifth
+longer at a sixth of full load."""
+YOUNG_OBJECTS = 10_000
+"""New objects after which they are searched for garbage. Python's 700 are those of a few records: a worker at half load
+made thirty searches a second, of half a millisecond each."""
+
+
+@contextmanager
+def short_turns() -> Iterator[None]:
+    """Let no thread wait longer than ``SWITCH_S`` for one that is not in native code."""
+    former = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(former)
+
+
+@contextmanager
+def short_pauses(*, collects: bool = True) -> Iterator[None]:
+    """Keep the interpreter's own pauses short while a worker or a filter runs.
+
+    What is loaded by now (modules, a user's words, clients) stays as long as it runs, and is left out of garbage
+    collections: with it, a full one stops every thread for some 50 to 200 ms.
+
+    ``collects``: first free what is loaded in vain; a process that ends soon is done before that pays.
+    """
+    if collects:
+        gc.collect()
+    was_frozen = gc.get_freeze_count() > 0
+    gc.freeze()
+    thresholds = gc.get_threshold()
+    if 0 < thresholds[0] < YOUNG_OBJECTS:  # a caller may want fewer searches, or none
+        gc.set_threshold(YOUNG_OBJECTS, *thresholds[1:])
+    try:
+        with short_turns():
+            yield
+    finally:
+        gc.set_threshold(*thresholds)
+        if not was_frozen:  # else what a caller has left out stays out, and this with it
+            gc.unfreeze()
+
+
+OWN_GROUPS = Path("/proc/self/cgroup")
+GROUPS = Path("/sys/fs/cgroup")
+_CONTROLLER = "cpu"
+_NO_QUOTA = ("max", "-1")
+"""In place of a quota, in version 2 and in version 1 of control groups."""
+
+
+def thread_count(configured: int | None) -> int:
+    """Return the configured number of fingerprinting threads, or one for each core that may be used."""
+    return usable_cores(len(os.sched_getaffinity(0))) if configured is None else configured
+
+
+def usable_cores(affinity: int, own_groups: Path = OWN_GROUPS, groups: Path = GROUPS) -> int:
+    """Return the whole cores that affinity and quota leave, at least 1.
+
+    Args:
+        affinity: cores that the process may run on.
+        own_groups: the file in which the kernel names the control groups of the process.
+        groups: where they are mounted.
+    """
+    quotas = (quota for folder in _group_folders(own_groups, groups) for quota in _quota(folder))
+    return max(1, min([affinity, *quotas]))
+
+
+def _group_folders(own_groups: Path, groups: Path) -> Iterator[Path]:
+    """Yield the folders of the groups that can have a quota, from the process's own to the root."""
+    for line in _setting(own_groups).splitlines():
+        _, controllers, path = line.split(":", 2)
+        for root in _roots(controllers, groups):
+            inner = PurePosixPath(path).relative_to("/")
+            for folder in (inner, *inner.parents):
+                yield root / folder
+
+
+def _roots(controllers: str, groups: Path) -> list[Path]:
+    """Return where the hierarchy with these controllers is mounted, if it has ours. Version 2 names none."""
+    if not controllers:
+        return [groups]
+    return [groups / controllers, groups / _CONTROLLER] if _CONTROLLER in controllers.split(",") else []
+
+
+def _quota(folder: Path) -> Iterator[int]:
+    """Yield the quota of one group, if it has one: microseconds of each period, in cores."""
+    words = _setting(folder / "cpu.max").split()
+    if not words:
+        words = [*_setting(folder / "cpu.cfs_quota_us").split(), *_setting(folder / "cpu.cfs_period_us").split()]
+    if words and words[0] not in _NO_QUOTA:
+        quota, period = words
+        yield int(quota) // int(period)
+
+
+def _setting(path: Path) -> str:
+    """Return the text of a file, or nothing where there is none: not every group and machine has a limit."""
+    try:
+        return path.read_text("ascii", "surrogateescape")
+    except OSError:
+        return ""

@@ -12,8 +12,7 @@ from fastapi import FastAPI
 
 import stream_dedup
 from stream_dedup import Index
-from stream_dedup.serve.api import add_api
-from stream_dedup.serve.service import Service
+from stream_dedup.serve.api import Service, add_api
 from tests.markdown import table
 
 Schema = Mapping[str, Any]

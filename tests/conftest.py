@@ -39,8 +39,8 @@ from stream_dedup.dev.broker import (
     find_broker,
     prepare_broker,
 )
+from stream_dedup.dev.broker.base import BROKERS_VARIABLE, HEAP_MIB, SMALL_HEAP_MIB
 from stream_dedup.dev.broker.jvm import JvmBroker
-from stream_dedup.dev.broker.settings import BROKERS_VARIABLE, HEAP_MIB, SMALL_HEAP_MIB
 from stream_dedup.errors import StreamDedupError
 from tests.amount import FULL, examples
 from tests.browser import NO_BROWSER, can_run_browser

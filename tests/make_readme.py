@@ -27,11 +27,11 @@ from stream_dedup.core import columns, entry, headers, reasons, rules
 from stream_dedup.core.model import MAX_ROWS
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.exit_codes import MEANINGS
-from stream_dedup.groups.group_metrics import GROUP_DECLARATIONS
+from stream_dedup.groups.follow import GROUP_DECLARATIONS
 from stream_dedup.metrics.metrics import DECLARATIONS
 from stream_dedup.serve.serve_metrics import SERVE_DECLARATIONS
 from stream_dedup.sizing.measured import COSTS_MEASURED
-from stream_dedup.sizing.text import width_rows
+from stream_dedup.sizing.size import width_rows
 from tests.broker.rights import acls_part
 from tests.code_reference import http_part, python_part
 from tests.markdown import table

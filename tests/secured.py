@@ -18,9 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from stream_dedup.dev.broker import BrokerSettings
-from stream_dedup.dev.broker.jars import find_java, install_jars
-from stream_dedup.dev.broker.jvm import JvmBroker
-from stream_dedup.dev.broker.ports import free_ports
+from stream_dedup.dev.broker.base import free_ports
+from stream_dedup.dev.broker.jvm import JvmBroker, find_java, install_jars
 from tests.broker.rights import RIGHTS
 
 SECURED_VARIABLE = "STREAM_DEDUP_TEST_SECURED"

@@ -14,7 +14,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import ProfileFile
 from stream_dedup.core import headers
 from stream_dedup.exit_codes import MEANINGS
-from stream_dedup.groups.group_metrics import GROUP_DECLARATIONS
+from stream_dedup.groups.follow import GROUP_DECLARATIONS
 from stream_dedup.metrics.metrics import DECLARATIONS
 from stream_dedup.serve.serve_metrics import SERVE_DECLARATIONS
 from tests.make_readme import EVERYWHERE, PARTS, README, all_commands, flags_of, written

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_dedup.api import PORTION, open_library, records_of
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
 from stream_dedup.core.model import TABLE_MARGIN_BYTES, Status, group_of, signed
 from stream_dedup.core.profiles import PROFILES
@@ -16,7 +17,6 @@ from stream_dedup.core.rules import EXACT, Rules
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
 from stream_dedup.folders import TemporaryFolder
 from stream_dedup.index import LogIndex
-from stream_dedup.library import PORTION, open_library, records_of
 
 Tables = Literal[4, 8, 16]
 MOST_TABLES: Tables = 16

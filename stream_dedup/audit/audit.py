@@ -2,7 +2,7 @@
 
 Owns the comparison. Pure: the caller hands in the log, then the recomputed verdicts, then the output records, those of
 one partition in offset order. ``report`` declares the kinds of findings, ``retention`` decides which outputs may have
-been deleted, ``early_trims`` which trims dropped too much. The verdicts come from ``reference``, which shares no code
+been deleted, ``log_faults`` which trims dropped too much. The verdicts come from ``reference``, which shares no code
 with the index.
 
 An article that was seeded is owed no output. Where its source topic is consumed later, it may have one, which is
@@ -23,20 +23,83 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
-from stream_dedup.audit.early_trims import Owed, early_trims
-from stream_dedup.audit.outputs import Logged, differences, digest_of
+from stream_dedup.audit.log_faults import Owed, early_trims
 from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.audit.retention import Choice, Retention, most_deleted
-from stream_dedup.audit.texts import Compared, CopiedParts
+from stream_dedup.audit.sources import Compared, CopiedParts
 from stream_dedup.core.arrays import I64, U64
-from stream_dedup.core.headers import Stamp, parse_headers, source_text
-from stream_dedup.core.model import Coordinates, Judgement, LogOffset, SourceOffset, Status, Verdict
+from stream_dedup.core.headers import PREFIX, Headers, Stamp, StampedMatch, parse_headers, source_text, without_ours
+from stream_dedup.core.model import (
+    Coordinates,
+    Judgement,
+    LogOffset,
+    Match,
+    SourceOffset,
+    Status,
+    Verdict,
+    log_offset_of,
+)
+from stream_dedup.core.reasons import code_of
 from stream_dedup.core.rules import REJECTED
 from stream_dedup.errors import CorruptError
 from stream_dedup.ports import Partition, SourceRecord
+
+Rows = list[tuple[str, object, object]]
+"""What is compared: its name, what the output says, and what it should say."""
+
+
+def _digest_of(output: SourceRecord) -> int:
+    """Return a hash of an output's topic, key, value and headers, without its time."""
+    own = _headers(output)
+    ours = sorted(pair for pair in own if pair[0].startswith(PREFIX))
+    return xxhash.xxh3_64_intdigest(repr((output.topic, output.key, output.value, without_ours(own), ours)).encode())
+
+
+def _judged_rows(stamp: Stamp, expected: Judgement, fingerprint: int) -> Rows:
+    rejected = expected.verdict is Verdict.REJECTED
+    return [
+        ("verdict", stamp.verdict, expected.verdict),
+        ("fingerprint", _hex(stamp.fingerprint), None if rejected else _hex(fingerprint)),
+        ("match", stamp.match, None if expected.match is None else _stamped(expected.match)),
+        ("reason", stamp.reason, expected.reason),
+        ("code of the reason", stamp.reason_code, None if expected.reason is None else code_of(expected.reason)),
+        ("copies", stamp.copies, expected.copies or None),
+    ]
+
+
+def _stamped(match: Match) -> StampedMatch:
+    return StampedMatch(
+        id=match.id,
+        distance=match.distance,
+        similarity=f"{match.similarity:.4f}",
+        topic=match.topic,
+        coordinates=match.coordinates,
+        time=match.time,
+    )
+
+
+def _hex(fingerprint: int | None) -> str | None:
+    return None if fingerprint is None else f"{fingerprint:016x}"
+
+
+def _checksum(output: SourceRecord, stamp: Stamp, logged: int) -> int:
+    """Return the checksum of the source record's value: of its bytes, or from the header where they were omitted.
+
+    A tombstone without a key is written with an empty value, because the client sends no record without both.
+    """
+    if stamp.omitted is not None and not output.value:
+        return stamp.omitted.xxh3
+    tombstone = output.value is None or (not output.value and output.key is None and logged == 0)
+    return 0 if tombstone else xxhash.xxh3_64_intdigest(output.value or b"")
+
+
+def _headers(record: SourceRecord) -> Headers:
+    return [(name, value or b"") for name, value in record.headers]
+
 
 NO_OUTPUT = -1
 """Time of an output that does not exist."""
@@ -220,7 +283,7 @@ class Audit:
         found = self._differences(index, output, stamp)
         if found:
             self._report.add("wrong", f"{_where(output)}: {_article(stamp)}: {'; '.join(found)}")
-        digest = digest_of(output)
+        digest = _digest_of(output)
         if self._written[index] == NO_OUTPUT:
             self._written[index] = max(output.timestamp, 0)
             if stamp.update and not found:
@@ -234,7 +297,36 @@ class Audit:
             self._report.add("twice", f"{_where(output)}: {_article(stamp)} has another output")
 
     def _differences(self, index: int, output: SourceRecord, stamp: Stamp) -> list[str]:
-        return differences(Logged(self._log, index, self._expected.get(index)), self._scope.topics, output, stamp)
+        """Return the differences of an output from the log, each as text."""
+        log, expected = self._log, self._expected.get(index)
+        checksum = int(log.entries.checksums[index])
+        rows: Rows = [
+            ("topic", output.topic, self._scope.topics[Verdict.UNIQUE if log.observed(index) else stamp.verdict]),
+            ("scheme", stamp.scheme, log.scheme_id()),
+            ("source topic", stamp.topic, log.topic(index)),
+            ("checksum of the value", _checksum(output, stamp, checksum), checksum),
+        ]
+        if stamp.omitted is not None:
+            rows += [("key", output.key, None), ("headers of its own", without_ours(_headers(output)), [])]
+        if log.deletes[index]:
+            rows.append(("status", "one with an output", "a delete, which has none"))
+        elif expected is not None:
+            rows += _judged_rows(stamp, expected, int(log.entries.fingerprints[index]))
+        found = [f"{name} {said!s}, should be {should!s}" for name, said, should in rows if said != should]
+        return found + self._judged_too_early(index, expected, stamp)
+
+    def _judged_too_early(self, index: int, expected: Judgement | None, stamp: Stamp) -> list[str]:
+        """Return a remark on a wrong match, where the right one is an entry that the batch's author had not read."""
+        match = None if expected is None else expected.match
+        reached = self._log.batch_of(index).read_to
+        if match is None or reached is None or stamp.match == _stamped(match):
+            return []
+        matched, at = log_offset_of(match.position), self._log.entries.log_offsets[index]
+        text = (
+            f"the match is in the log at offset {matched}, and the article was logged at {at} by a worker that had "
+            f"read up to {reached}: it may have been judged before the log was read"
+        )
+        return [text] if matched >= reached else []
 
     # articles without an output
 

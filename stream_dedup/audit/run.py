@@ -18,24 +18,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from stream_dedup.audit.audit import Audit, Scope, to_recompute
-from stream_dedup.audit.authors import author_faults
+from stream_dedup.audit.log_faults import author_faults
 from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.audit.report import AuditReport
-from stream_dedup.audit.sources import AuditedSource, Since, lost_records
-from stream_dedup.audit.texts import Compared, compare_texts, records_of
+from stream_dedup.audit.sources import AuditedSource, Compared, Since, compare_texts, lost_records, records_of
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of, with_input_topics
+from stream_dedup.config.model import Config
 from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.model import LogOffset, SourceOffset, Verdict
 from stream_dedup.core.progress import ReportStage
 from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.core.text.decode import RawRecord
-from stream_dedup.cores import thread_count
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.ports import (
     AuditPorts,
@@ -48,10 +47,7 @@ from stream_dedup.ports import (
     TopicReader,
 )
 from stream_dedup.registry.values import RecordReader
-from stream_dedup.threads import FingerprintThreads
-
-if TYPE_CHECKING:
-    from stream_dedup.config.model import Config
+from stream_dedup.threads import FingerprintThreads, thread_count
 
 T = TypeVar("T")
 

@@ -1,19 +1,37 @@
-"""Reads again what the source topics still have: records that should have been logged.
+"""Reads again what the source topics still have: records that should have been logged, and those that were.
 
 A record should have been logged if its offset is below the committed one, or inside the span of a logged batch. Most
 offsets without an entry hold no record for consumers, but a transaction marker or an aborted record; so the source is
 read at these offsets, and what is there is lost. Ranges that lie close together are read in one go.
+
+A source record whose article was logged is fingerprinted again, and its entry is compared with the logged one. Its key,
+headers and time are compared with those of its output; ``audit`` has compared the value already, by its checksum.
+
+A rejection by a limit (its size, a defect of the core) depends on more than the record, and is not compared; nor is one
+whose schema the registry did not know, or does not know any more.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from itertools import islice
 from typing import NamedTuple
 
+import numpy as np
+import xxhash
+
 from stream_dedup.audit.reference import PlainLog, SourcePartition
-from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset
+from stream_dedup.core.arrays import I64, U64
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.headers import Stamp, without_ours
+from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Status
+from stream_dedup.core.reasons import DEFECT, RECORD_TOO_LARGE, UNKNOWN_SCHEMA
+from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.ports import OffsetGoneError, Partition, SourceRecord, TopicReader
+from stream_dedup.threads import FingerprintThreads
 
 JOIN_OFFSETS = 500
 """Ranges of source offsets with at most so many others between them are read together: a new read costs more."""
@@ -145,3 +163,145 @@ def _kept(reader: TopicReader, ranges: Mapping[Partition, Range]) -> dict[Partit
         if max(begin, first) < min(end, stop):
             kept[at] = max(begin, first), min(end, stop)
     return kept
+
+
+CHUNK = 64
+"""Records that are given to the threads at once."""
+CHUNKS_AHEAD = 16
+"""Chunks that are given to them before the oldest is waited for: bounds the records in memory."""
+LIMIT_REASONS = tuple(reason.partition("{")[0] for reason in (RECORD_TOO_LARGE, DEFECT, UNKNOWN_SCHEMA))
+"""How the reasons begin that depend on more than the record."""
+
+
+class CopiedParts:
+    """Hashes of what each output copies from its source record: key, headers and time."""
+
+    NAMES = ("key", "headers", "dedup.source.timestamp")
+
+    def __init__(self, articles: int) -> None:
+        """Start without an output; 0 stands for a part that is not compared."""
+        self._hashes: U64 = np.zeros((articles, len(self.NAMES)), np.uint64)
+
+    def add(self, index: int, output: SourceRecord, stamp: Stamp) -> None:
+        """Take the output of an article."""
+        key, headers, time = _hashes(output, stamp.timestamp)
+        self._hashes[index] = (0, 0, time) if stamp.omitted is not None else (key, headers, time)
+
+    def differing(self, index: int, record: SourceRecord) -> list[str]:
+        """Return the names of the parts in which the output of an article differs from its source record."""
+        pairs = zip(self.NAMES, self._hashes[index].tolist(), _hashes(record, record.timestamp), strict=True)
+        return [name for name, copied, should in pairs if copied not in {0, should}]
+
+
+class Compared(NamedTuple):
+    """An article that was compared with its source record, and the differences."""
+
+    article: int
+    """Its index in the log."""
+    entry: list[str]
+    """Differences of the log entry."""
+    output: list[str]
+    """Parts of the output that differ."""
+
+
+def compare_texts(
+    log: PlainLog,
+    wanted: I64,
+    source_records: Iterable[tuple[Coordinates, SourceRecord]],
+    fingerprinter: FingerprintThreads[RawRecord],
+    copied: CopiedParts,
+) -> Iterator[Compared]:
+    """Yield what the comparison of these articles with their source records shows; those without one are left out."""
+    chosen = np.zeros(len(log.entries), bool)
+    chosen[wanted] = True
+    comparable = (
+        (index, record)
+        for coordinates, record in source_records
+        for index in log.find(coordinates)
+        if chosen[index] and not _limited(log, index)
+    )
+    for (index, record), columns, row in _fingerprinted(comparable, fingerprinter):
+        if not columns.reasons[row].startswith(LIMIT_REASONS):
+            yield Compared(index, _entry_differences(log, index, columns, row), copied.differing(index, record))
+
+
+def records_of(
+    log: PlainLog, wanted: I64, sources: Mapping[Partition, AuditedSource], reader: TopicReader
+) -> Iterator[tuple[Coordinates, SourceRecord]]:
+    """Yield the source records of these articles that are still there, with their coordinates."""
+    ranges = {partition: list(_offsets(log, wanted, partition, source)) for partition, source in sources.items()}
+    for record in read_ranges(reader, ranges):
+        topic_id = sources[Partition(record.topic, record.partition)].topic_id
+        yield Coordinates(topic_id, record.partition, SourceOffset(record.offset)), record
+
+
+def _offsets(log: PlainLog, wanted: I64, partition: Partition, source: AuditedSource) -> Iterator[Range]:
+    """Yield the ranges of adjacent offsets that these articles have in a source partition."""
+    known = (source.topic_id, partition.number)
+    if known not in log.sources:
+        return
+    offsets = log.entries.offsets[wanted][log.entries.sources[wanted] == log.sources.index(known)]
+    offsets = np.unique(offsets[(offsets >= source.begin) & (offsets < source.end)])
+    for run in np.split(offsets, np.flatnonzero(np.diff(offsets) > 1) + 1):
+        if len(run):
+            yield SourceOffset(int(run[0])), SourceOffset(int(run[-1]) + 1)
+
+
+def _fingerprinted(
+    records: Iterable[tuple[int, SourceRecord]], fingerprinter: FingerprintThreads[RawRecord]
+) -> Iterator[tuple[tuple[int, SourceRecord], Columns, int]]:
+    """Yield each record with columns that hold its entry, and the row of it."""
+    under_way: deque[tuple[Sequence[tuple[int, SourceRecord]], Future[Columns]]] = deque()
+    remaining = iter(records)
+    while chunk := list(islice(remaining, CHUNK)):
+        under_way.append((chunk, fingerprinter.submit([_raw(record) for _, record in chunk])))
+        if len(under_way) >= CHUNKS_AHEAD:
+            yield from _rows(*under_way.popleft())
+    while under_way:
+        yield from _rows(*under_way.popleft())
+
+
+def _rows(
+    chunk: Sequence[tuple[int, SourceRecord]], future: Future[Columns]
+) -> Iterator[tuple[tuple[int, SourceRecord], Columns, int]]:
+    columns = future.result()
+    for row, one in enumerate(chunk):
+        yield one, columns, row
+
+
+def _raw(record: SourceRecord) -> RawRecord:
+    return RawRecord(record.key, record.value, f"{record.topic}-{record.partition}-{record.offset}")
+
+
+def _limited(log: PlainLog, index: int) -> bool:
+    batch = log.batch_of(index)
+    return batch.reason(log.entries.row(index)).startswith(LIMIT_REASONS)
+
+
+def _entry_differences(log: PlainLog, index: int, columns: Columns, row: int) -> list[str]:
+    """Return the differences of a logged entry from the entry that its source record gives, each as text."""
+    entries, batch, logged_row = log.entries, log.batch_of(index), log.entries.row(index)
+    signature = int.from_bytes(columns.signatures[row].tobytes(), "big")
+    rows: list[tuple[str, object, object]] = [
+        ("status", Status(int(entries.statuses[index])).name, Status(int(columns.statuses[row])).name),
+        ("checksum", int(entries.checksums[index]), int(columns.checksums[row])),
+        ("group", int(entries.groups[index]), int(columns.groups[row])),
+        ("signature", f"{_signature(log, index):064x}", f"{signature:064x}"),
+        ("sketch", entries.sketches[:, index].tobytes().hex(), columns.sketches[row].tobytes().hex()),
+        ("article id", batch.id(logged_row), columns.ids[row]),
+        ("reason", batch.reason(logged_row), columns.reasons[row]),
+    ]
+    if len(batch.margins):
+        rows.append(("margins", batch.margins[logged_row].tobytes().hex(), columns.margins[row].tobytes().hex()))
+    return [f"{name} {said!s}, should be {should!s}" for name, said, should in rows if said != should]
+
+
+def _signature(log: PlainLog, index: int) -> int:
+    return int.from_bytes(log.entries.words[:, index].astype(">u8").tobytes(), "big")
+
+
+def _hashes(record: SourceRecord, time: int) -> tuple[int, int, int]:
+    headers = without_ours((name, value or b"") for name, value in record.headers)
+    parts = (repr(record.key).encode(), repr(headers).encode(), repr(time).encode())
+    key, own, stamped = (xxhash.xxh3_64_intdigest(part) or 1 for part in parts)
+    return key, own, stamped

@@ -28,9 +28,7 @@ from stream_dedup.core.model import Status, signed
 from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, decode, id_at
 from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.core.text_column import as_stored
-from stream_dedup.cores import thread_count
 from stream_dedup.errors import UserError
-from stream_dedup.files.form import InputForm
 from stream_dedup.files.inputs import (
     Copies,
     LineBatch,
@@ -41,7 +39,8 @@ from stream_dedup.files.inputs import (
     total_bytes,
 )
 from stream_dedup.files.lines import MAX_LINE_BYTES
-from stream_dedup.threads import FingerprintThreads
+from stream_dedup.files.recognition import InputForm
+from stream_dedup.threads import FingerprintThreads, thread_count
 
 MAX_ARTICLES = 2_000_000
 """Lines read: 400 MB of memory. More articles change no figure noticeably."""

@@ -35,9 +35,9 @@ from stream_dedup.core.profiles import PROFILES, Profile
 from stream_dedup.core.rules import EXACT, most_probes
 from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.errors import UserError
-from stream_dedup.files.form import InputForm
 from stream_dedup.files.inputs import AS_RECOGNISED, Copies, Progress, printable
 from stream_dedup.files.lines import MAX_LINE_BYTES
+from stream_dedup.files.recognition import InputForm
 
 COMPARISONS = 2_000_000_000
 """Most comparisons of signatures: all of 63,000 articles, or 4,000 of a million."""

@@ -9,7 +9,7 @@ from stream_dedup.calibrate.edge import ONLY_IF_ANY, TITLES, ShownPair
 from stream_dedup.calibrate.figures import Cell, Figures
 from stream_dedup.calibrate.labels import Score
 from stream_dedup.calibrate.report import CalibrationReport
-from stream_dedup.sizing.text import width_advice
+from stream_dedup.sizing.size import width_advice
 from stream_dedup.terminal import pad, shorten, table
 
 BAR = 40

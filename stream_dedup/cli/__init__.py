@@ -17,13 +17,11 @@ import traceback
 from typing import NamedTuple
 
 import click
-from click.shell_completion import shell_complete
+from click.shell_completion import get_completion_class, shell_complete
 
 from stream_dedup import __version__
-from stream_dedup.cli.completion import COMPLETION_VARIABLE
 from stream_dedup.cli.output import say, write_lines
-from stream_dedup.cli.signals import hold
-from stream_dedup.cli.streams import close_standard_streams, give_up, open_standard_streams
+from stream_dedup.cli.process import close_standard_streams, give_up, hold, open_standard_streams
 from stream_dedup.errors import (
     CorruptError,
     DefectError,
@@ -58,14 +56,16 @@ EXIT_CODES: dict[type[StreamDedupError], int] = {
 
 
 class _Entry(NamedTuple):
-    """The module and the help line of a command."""
+    """The place of a command, ``MODULE:NAME`` or a module in which it is ``command``, and its help line."""
 
-    module: str
+    place: str
     help: str
 
 
 COMMANDS = {
-    "run": _Entry("stream_dedup.cli.worker", "Run a worker: read articles from Kafka, write verdicts to Kafka."),
+    "run": _Entry(
+        "stream_dedup.cli.services:run_command", "Run a worker: read articles from Kafka, write verdicts to Kafka."
+    ),
     "filter": _Entry("stream_dedup.cli.filter", "Add verdicts to JSON Lines from files or standard input."),
     "fingerprint": _Entry("stream_dedup.cli.fingerprint", "Write the fingerprints of texts."),
     "explain": _Entry("stream_dedup.cli.explain", "Explain why two texts match or do not."),
@@ -73,19 +73,21 @@ COMMANDS = {
         "stream_dedup.cli.calibrate", "Show what each limit and number of probes decides about your articles."
     ),
     "size": _Entry("stream_dedup.cli.size", "Compute what a number of articles a day takes."),
-    "serve": _Entry("stream_dedup.cli.serve", "Answer over HTTP what an article would be, as of now, and why."),
+    "serve": _Entry(
+        "stream_dedup.cli.services:serve_command", "Answer over HTTP what an article would be, as of now, and why."
+    ),
     "status": _Entry("stream_dedup.cli.status", "Show workers, lag, log and rules of a group, and what is wrong."),
     "audit": _Entry("stream_dedup.cli.audit", "Recompute every verdict from the log, and compare."),
     "index": _Entry("stream_dedup.cli.index", "Inspect, verify or rebuild an index."),
     "seed": _Entry("stream_dedup.cli.seed", "Enter published articles into the log, without output."),
-    "withdraw": _Entry("stream_dedup.cli.withdraw", "Withdraw articles: from now on they match nobody."),
-    "reject": _Entry("stream_dedup.cli.reject", "Reject records whose schema the registry does not know."),
-    "rules": _Entry("stream_dedup.cli.rules", "Show or change the rules of a log."),
-    "topics": _Entry("stream_dedup.cli.topics", "Create or check the topics."),
-    "offsets": _Entry("stream_dedup.cli.offsets", "Show or set the committed offsets of a group."),
+    "withdraw": _Entry("stream_dedup.cli.log:withdraw_command", "Withdraw articles: from now on they match nobody."),
+    "reject": _Entry("stream_dedup.cli.log:reject_command", "Reject records whose schema the registry does not know."),
+    "rules": _Entry("stream_dedup.cli.log:rules_command", "Show or change the rules of a log."),
+    "topics": _Entry("stream_dedup.cli.topics:topics_command", "Create or check the topics."),
+    "offsets": _Entry("stream_dedup.cli.topics:offsets_command", "Show or set the committed offsets of a group."),
     "config": _Entry("stream_dedup.cli.config", "Check or show the configuration."),
-    "produce": _Entry("stream_dedup.cli.produce", "Send JSON Lines to a topic."),
-    "completion": _Entry("stream_dedup.cli.completion", "Write the script that completes commands in a shell."),
+    "produce": _Entry("stream_dedup.cli.topics:produce_command", "Send JSON Lines to a topic."),
+    "completion": _Entry("stream_dedup.cli:completion_command", "Write the script that completes commands in a shell."),
     "broker": _Entry("stream_dedup.dev.command", "Start a Kafka broker for development."),
 }
 
@@ -102,7 +104,8 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        command: click.Command = importlib.import_module(entry.module).command
+        module, _, name = entry.place.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name or "command")
         command.name = cmd_name
         return command
 
@@ -194,3 +197,28 @@ def exit_code_of(error: StreamDedupError | OSError) -> int:
         if isinstance(error, kind):
             return code
     return EXIT_UNEXPECTED
+
+
+SHELLS = ("bash", "zsh", "fish")
+COMPLETION_VARIABLE = "_STREAM_DEDUP_COMPLETE"
+"""Environment variable by which the script requests completions from the program."""
+
+
+@click.command()
+@click.argument("shell", metavar="SHELL", type=click.Choice(SHELLS))
+def completion_command(shell: str) -> None:
+    """Write the script that completes commands and flags in a SHELL: bash, zsh or fish.
+
+    \b
+    Examples:
+      stream-dedup completion bash > ~/.local/share/bash-completion/completions/stream-dedup
+      stream-dedup completion zsh > ~/.zfunc/_stream-dedup
+      stream-dedup completion fish > ~/.config/fish/completions/stream-dedup.fish
+    """  # noqa: D301 - \b keeps click from folding the examples
+    root = click.get_current_context().find_root()
+    kind = get_completion_class(shell)
+    if kind is None:
+        msg = f"click has no completion for {shell}"
+        raise click.UsageError(msg)
+    script = kind(root.command, {}, root.info_name or "stream-dedup", COMPLETION_VARIABLE).source()
+    write_lines(*script.strip("\n").split("\n"))

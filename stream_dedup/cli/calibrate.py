@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING
 import click
 
 from stream_dedup.cli.options import OneField, WholeNumber, config_options, input_options, settings_files
-from stream_dedup.cli.output import report_columns, write_json, write_lines
-from stream_dedup.cli.progress import ProgressLine
-from stream_dedup.cli.signals import terminable
+from stream_dedup.cli.output import ProgressLine, report_columns, write_json, write_lines
+from stream_dedup.cli.process import terminable
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import SUFFIX
 from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.errors import UserError
-from stream_dedup.files.output_file import STDOUT, is_standard_output, whole_output
-from stream_dedup.files.same_file import refuse_inputs_as_outputs
+from stream_dedup.files.output_file import STDOUT, is_standard_output, refuse_inputs_as_outputs, whole_output
 
 if TYPE_CHECKING:
     from stream_dedup.calibrate.report import CalibrationReport
-    from stream_dedup.files.form import InputForm
     from stream_dedup.files.inputs import Progress
+    from stream_dedup.files.recognition import InputForm
 
 
 @click.command()

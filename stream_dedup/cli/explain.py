@@ -15,10 +15,9 @@ from stream_dedup.cli.output import report_columns, write_json, write_lines
 from stream_dedup.config.effective import fingerprint_settings_of, index_settings_of, input_format_of, rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.errors import UserError
-from stream_dedup.files.form import InputForm
 from stream_dedup.files.inputs import printable, read_text
-from stream_dedup.files.output_file import STDOUT
-from stream_dedup.files.same_file import refuse_inputs_as_outputs
+from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
+from stream_dedup.files.recognition import InputForm
 
 if TYPE_CHECKING:
     from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
@@ -151,7 +150,7 @@ def _sides(config: Config, arguments: _Arguments, maker: Fingerprinter, rules: R
 
 def _held(config: Config, arguments: _Arguments, rules: Rules) -> list[Side]:
     """Return the articles of the index."""
-    from stream_dedup.explain.entry import side_of_id  # noqa: PLC0415 - loads RocksDB
+    from stream_dedup.explain.side import side_of_id  # noqa: PLC0415 - as below
     from stream_dedup.index import LogIndex  # noqa: PLC0415 - loads RocksDB
 
     path = arguments.index

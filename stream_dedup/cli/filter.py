@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from stream_dedup.cli.options import OneField, config_options, input_options, settings_files
-from stream_dedup.cli.output import say
-from stream_dedup.cli.progress import ProgressLine
-from stream_dedup.cli.signals import terminable
+from stream_dedup.cli.output import ProgressLine, say
+from stream_dedup.cli.process import terminable
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import OUTPUT_VERDICTS, Verdict
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
@@ -20,7 +19,7 @@ from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 if TYPE_CHECKING:
     from stream_dedup.core.text.paths import FieldPath
     from stream_dedup.files.filter import Tally
-    from stream_dedup.files.form import InputForm
+    from stream_dedup.files.recognition import InputForm
 
 
 @click.command()

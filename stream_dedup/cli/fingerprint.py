@@ -14,10 +14,9 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.fingerprint.reader import Readings, SchemeReader
 from stream_dedup.core.model import FINGERPRINT_BITS, Status
 from stream_dedup.core.text.decode import is_blank
-from stream_dedup.files.form import InputForm
 from stream_dedup.files.inputs import printable, read_text, shown_name
-from stream_dedup.files.output_file import STDOUT
-from stream_dedup.files.same_file import refuse_inputs_as_outputs
+from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
+from stream_dedup.files.recognition import InputForm
 
 SHOWN_CHARACTERS = 40
 """Characters of a text shown beside its fingerprint."""

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stream_dedup.cli.options import JUDGING, config_options
-from stream_dedup.cli.output import write_json, write_lines
-from stream_dedup.cli.progress import ProgressLine
+from stream_dedup.cli.output import ProgressLine, write_json, write_lines
 from stream_dedup.config.model import Config
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 

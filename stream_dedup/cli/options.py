@@ -27,8 +27,8 @@ from stream_dedup.config.keys import all_keys, flag_help, value_flag_help
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.text.paths import FieldPath, PathError, parse_path
-from stream_dedup.files.form import FORMATS, Format, InputForm, checked_encoding
-from stream_dedup.files.same_file import STREAM, refuse_inputs_as_outputs
+from stream_dedup.files.output_file import STREAM, refuse_inputs_as_outputs
+from stream_dedup.files.recognition import FORMATS, Format, InputForm, checked_encoding
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

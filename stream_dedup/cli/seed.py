@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from stream_dedup.cli.options import JUDGING, config_options, input_options
-from stream_dedup.cli.output import say, write_lines
-from stream_dedup.cli.progress import ProgressLine
-from stream_dedup.cli.signals import terminable
+from stream_dedup.cli.output import ProgressLine, say, write_lines
+from stream_dedup.cli.process import terminable
 from stream_dedup.config.model import Config
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
-from stream_dedup.files.output_file import STDOUT
-from stream_dedup.files.same_file import refuse_inputs_as_outputs
+from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
-    from stream_dedup.files.form import InputForm
+    from stream_dedup.files.recognition import InputForm
     from stream_dedup.seed.run import SeedProgress
 
 _TOPICS = ("input", "unique", "duplicate", "rejected")

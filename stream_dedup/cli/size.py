@@ -10,8 +10,7 @@ from stream_dedup.config.checks import parse_duration_ms
 from stream_dedup.core.model import BLOCK_WIDTHS
 from stream_dedup.errors import UserError
 from stream_dedup.sizing.measured import PLANS
-from stream_dedup.sizing.size import Demand, cheapest_plan, size_of
-from stream_dedup.sizing.text import size_lines
+from stream_dedup.sizing.size import Demand, cheapest_plan, size_lines, size_of
 
 MOST_ARTICLES, MOST_CHARACTERS = 10**12, 10**7
 _DAY_MS = 86_400_000

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stream_dedup.cli.options import JUDGING, Seconds, config_options
-from stream_dedup.cli.output import say, write_json, write_lines
-from stream_dedup.cli.progress import ProgressLine, Screen
+from stream_dedup.cli.output import ProgressLine, Screen, say, write_json, write_lines
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.errors import RefusedError, UnavailableError

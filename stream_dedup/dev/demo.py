@@ -32,7 +32,7 @@ from stream_dedup.cli.output import write_lines
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import OUTPUT_VERDICTS, Verdict
-from stream_dedup.dev.process import PROGRAM, DevProcess
+from stream_dedup.dev.showing import PROGRAM, DevProcess
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.exit_codes import EXIT_OK, EXIT_UNAVAILABLE
 from stream_dedup.terminal import shorten, visible

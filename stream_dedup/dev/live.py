@@ -26,8 +26,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.sections import ServeConfig
 from stream_dedup.core.model import OUTPUT_VERDICTS
 from stream_dedup.dev.broker import NoMachineryError, find_broker
-from stream_dedup.dev.process import DevProcess
-from stream_dedup.dev.showing import Showing
+from stream_dedup.dev.showing import DevProcess, Showing
 from stream_dedup.dev.stream import SampleStream
 from stream_dedup.errors import StreamDedupError, UnavailableError
 from stream_dedup.exit_codes import EXIT_OK

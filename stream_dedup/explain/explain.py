@@ -7,56 +7,251 @@ for a terminal, ``as_json`` for programs.
 The verdict follows the definition of near: one group, reached by one of *B*'s look-ups, within the sieve, within the
 limit (another one for texts of one form with other numbers), with enough equal values in the sketches. A test compares
 it with the reference over a log of the two.
+
+In each table the blocks of the two articles are compared, and the look-ups of *B* that meet *A* there.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from stream_dedup.core import probes
+from stream_dedup.core.arrays import I64, U8, U32
+from stream_dedup.core.costs import COSTS
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.fingerprinter import Feature
-from stream_dedup.core.model import FINGERPRINT_BITS, Verdict
-from stream_dedup.core.near import Account, PairCheck
-from stream_dedup.core.rules import SEARCH_RULES, Rules
-from stream_dedup.explain.blocks import NO_LOOKUP, Block, Sieve, blocks_of
-from stream_dedup.explain.reason import PairJudge
-from stream_dedup.explain.side import Side
+from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, Status, Verdict, signed
+from stream_dedup.core.near import NO_PLACE, Account, PairCheck
+from stream_dedup.core.rules import SEARCH_RULES, Rules, mask_bits, most_probes
+from stream_dedup.explain.side import Side, kind
+
+NO_LOOKUP = -1
+
+
+class Sieve(StrEnum):
+    """Whether the sieve of a table passes the pair."""
+
+    PASSED = "passed"
+    HELD = "held"
+    NONE = "none"
+    """Exact search has no sieve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The blocks of A and B in one table, of so many ``bits``, and the look-up of B that reaches A there.
+
+    ``mask`` has the differing bits. ``rank`` is the position of that look-up in B's plan, from 1, whatever the plan's
+    length, and ``cost`` its cost; both are ``NO_LOOKUP`` if no look-up flips these bits. ``word`` is the distance of
+    the 64 bits around the block, ``counted`` what the sieve counts of it: the same, or the differing bits among B's
+    surest.
+    """
+
+    table: int
+    bits: int
+    a: int
+    b: int
+    mask: int
+    word: int
+    counted: int
+    sieve: Sieve
+    rank: int
+    cost: int
+
+    def digits(self, value: int) -> str:
+        """Return a value or mask of the block in hexadecimal digits."""
+        return f"{value:0{self.bits // 4}x}"
+
+    @property
+    def differing(self) -> int:
+        """Bits in which the two blocks differ."""
+        return self.mask.bit_count()
+
+
+def _blocks_of(a: Side, b: Side, rules: Rules) -> tuple[Block, ...]:
+    """Return the blocks of A and B in each table."""
+    tables, block_bits = rules.scheme.tables, rules.scheme.block_bits
+    words = probes.words(np.frombuffer(a.signature + b.signature, np.uint8).reshape(2, -1))
+    words = words[:, : tables // BLOCKS_PER_WORD]
+    cut = probes.blocks(words.reshape(-1), block_bits).reshape(2, -1).tolist()
+    far = np.bitwise_count(words[0] ^ words[1]).tolist()
+    margins = b.margins[np.newaxis]
+    met = PairCheck(rules).meetings(
+        np.array([b.status], np.uint8), words[1:], words[:1], probes.sieve_masks(rules, margins), _plan(rules, margins)
+    )
+    costs = COSTS[simhash.unpack_margins(b.margins)].ravel()[probes.bits_of_blocks(tables, block_bits)]
+    blocks = []
+    for table in range(tables):
+        one, other = cut[0][table], cut[1][table]
+        word, place = table // BLOCKS_PER_WORD, int(met.places[0, table])
+        rank = NO_LOOKUP if place == NO_PLACE else place + 1
+        cost = _cost(one ^ other, costs[table]) if rank != NO_LOOKUP and rules.directed else NO_LOOKUP
+        passed = Sieve.PASSED if met.passed[0, word] else Sieve.HELD
+        sieve, counted = passed if rules.directed else Sieve.NONE, int(met.counts[0, word])
+        blocks.append(Block(table, block_bits, one, other, one ^ other, far[word], counted, sieve, rank, cost))
+    return tuple(blocks)
+
+
+def _plan(rules: Rules, margins: U8) -> U32:
+    """Return B's longest plan, or the plan of exact search."""
+    if rules.directed:
+        rules = replace(rules, probes=most_probes(rules.scheme.tables, rules.scheme.block_bits))
+    return probes.plan_of(rules, margins)
+
+
+def _cost(mask: int, costs: I64) -> int:
+    return sum(int(cost) for bit, cost in enumerate(reversed(costs.tolist())) if mask >> bit & 1)
+
+
+def _bits(count: int) -> str:
+    return "1 bit" if count == 1 else f"{count} bits"
+
 
 _SHOWN_RULES = ("search", *SEARCH_RULES, "copies")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Explanation:
     """The verdict on B, and everything that decides it.
 
-    ``account`` has the distances, and compares the sketches; ``similarity`` is the cosine estimated from the distance
-    of the signatures. ``cosine`` is that of the weights, None where features are not known.
-    ``finder`` is the block whose look-up comes first of those that the sieve passes, whether the plan reaches so far or
-    not. ``probes`` is the length of the plan.
+    ``account`` has the distances, compares the sketches, and decides where a look-up has found A. ``finder`` is the
+    block whose look-up comes first of those that the sieve passes, whether the plan reaches so far or not. ``probes``
+    is the length of the plan.
     """
 
     rules: Rules
     a: Side
     b: Side
     account: Account
-    similarity: float
-    cosine: float | None
     blocks: tuple[Block, ...]
     finder: Block | None
     probes: int
-    verdict: Verdict
-    reason: str
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on B."""
+        return self._judged[0]
+
+    @property
+    def reason(self) -> str:
+        """Why, in one sentence."""
+        return self._judged[1]
+
+    @property
+    def similarity(self) -> float:
+        """The cosine that is estimated from the distance of the signatures."""
+        return simhash.similarity(self.account.signature_distance)
+
+    @cached_property
+    def cosine(self) -> float | None:
+        """The cosine of the weights; None where features are not known."""
+        return _cosine(self.a.features, self.b.features)
 
     @property
     def found(self) -> bool:
         """Whether one of the look-ups in the plan meets A."""
         return self.finder is not None and self.finder.rank <= self.probes
+
+    @cached_property
+    def _judged(self) -> tuple[Verdict, str]:
+        """The verdict and the reason, with the rules in force named in it."""
+        verdict, reason = self._if_one_is_enough()
+        least = self.rules.copies
+        if verdict is Verdict.DUPLICATE and least > 1:
+            return Verdict.UNIQUE, f"{reason}; {least} near earlier articles make a duplicate, and {self.a.name} is one"
+        return verdict, reason
+
+    def _if_one_is_enough(self) -> tuple[Verdict, str]:
+        """Return the verdict under rules by which one near article makes a duplicate."""
+        apart = self._apart()
+        if apart:
+            return Verdict.UNIQUE, apart
+        if self.b.status is Status.EXACT:
+            return self._by_equality()
+        return self._by_limit() if self.rules.directed else self._by_distance()
+
+    def _apart(self) -> str:
+        """Return why the two never match, whatever their distance; empty if they may."""
+        if self.a.withdrawn_at is not None:
+            return f"{self.a.name} was withdrawn at log offset {self.a.withdrawn_at}, and no later article matches it"
+        for side in (self.a, self.b):
+            if not signed(np.array([side.status], np.uint8))[0]:
+                return f"{side.name} has no words, and such a text is near nothing"
+        if self.a.group == self.b.group:
+            return ""
+        if self.a.status is not self.b.status:
+            return f"{self.a.name} is {kind(self.a)} and {self.b.name} is {kind(self.b)}: these kinds never match"
+        return "they are of different scopes, and articles match only within theirs"
+
+    def _near(self) -> Verdict:
+        """Return the verdict of the check, where a look-up has found A."""
+        return Verdict.DUPLICATE if self.account.near else Verdict.UNIQUE
+
+    def _by_equality(self) -> tuple[Verdict, str]:
+        said = "they are so short that only an equal text matches, and they are"
+        return self._near(), f"{said} {'equal' if self.account.within else 'not equal'}"
+
+    def _by_distance(self) -> tuple[Verdict, str]:
+        said = f"the fingerprints differ in {_bits(self.account.distance)} of 64, and {self.rules.distance} may differ"
+        return self._near(), said if self.account.within else f"{said} at most"
+
+    def _by_limit(self) -> tuple[Verdict, str]:
+        limit = self.rules.reach(self.b.status)
+        said = f"the signatures differ in {_bits(self.account.distance)} of 256, and {limit} may differ"
+        if not self.account.within:
+            return Verdict.UNIQUE, f"{said} at most"
+        if self.finder is None:
+            return Verdict.UNIQUE, f"{said}, but no look-up meets {self.a.name}: {self._obstacle()}"
+        if self.finder.rank > self.probes:
+            wanted = f"that is look-up {self.finder.rank:,} of the plan, which ends at {self.probes:,}"
+            return (
+                Verdict.UNIQUE,
+                f"{said}, but no look-up meets {self.a.name}: the first that does is too late, {wanted}",
+            )
+        where = f"look-up {self.finder.rank:,} of {self.probes:,} meets {self.a.name} in table {self.finder.table}"
+        return self._near(), self._sketches(f"{said}; {where}")
+
+    def _sketches(self, said: str) -> str:
+        """Return the reason of the verdict on texts that are near by their signatures."""
+        account, rules = self.account, self.rules
+        if not account.form_holds:
+            limit = f"{_bits(rules.form_bits)} may differ at most"
+            return f"{said}; but the texts have the same form with other numbers: of these {limit}"
+        if not account.least_equal or account.certain:
+            return said
+        least = account.least_equal
+        counted = f"of the {rules.scheme.sketch_values} values of their sketches {account.equal} are equal"
+        where = self._where()
+        if not account.enough:
+            return f"{said}; but {counted}, and at least {least} must be{where}"
+        return f"{said}; {counted}, {least} are enough{where}"
+
+    def _where(self) -> str:
+        """Return why so many values must be equal, where other texts or other distances need fewer or none."""
+        account, rules = self.account, self.rules
+        more = account.least_equal > rules.least_equal(self.b.status)
+        if more and account.distance > rules.far_bits:
+            return f" beyond {_bits(rules.far_bits)}"
+        if more or account.distance <= rules.certain_bits:
+            return f", as one feature decides most bits of {self.b.name}"
+        return ""
+
+    def _obstacle(self) -> str:
+        sieve = f"more than {probes.WORD_SIEVE_BITS} of the 64 around it"
+        if self.rules.sieves_sure_bits:
+            sieve = (
+                f"of the {probes.SURE_BITS} surest around it more than {probes.SURE_SIEVE_BITS}, "
+                f"the {probes.SUREST_BITS} surest counted twice"
+            )
+        most = mask_bits(self.rules.scheme.block_bits)
+        return f"in every table more than {most} bits of the block differ, or {sieve}"
 
 
 def pushes(feature: Feature, bits: int) -> tuple[int, ...]:
@@ -68,24 +263,10 @@ def pushes(feature: Feature, bits: int) -> tuple[int, ...]:
 def explain(a: Side, b: Side, rules: Rules) -> Explanation:
     """Say whether B, coming after A, is a duplicate of it, and why."""
     account = PairCheck(rules).account(b.status, b.margins, (b.signature, b.sketch), (a.signature, a.sketch))
-    blocks = blocks_of(a, b, rules)
+    blocks = _blocks_of(a, b, rules)
     reached = [block for block in blocks if block.rank != NO_LOOKUP and block.sieve is not Sieve.HELD]
     finder = min(reached, key=lambda block: block.rank, default=None)
-    planned = _planned(rules)
-    verdict, reason = PairJudge(a, b, rules, account, finder, planned).verdict()
-    return Explanation(
-        rules=rules,
-        a=a,
-        b=b,
-        account=account,
-        similarity=simhash.similarity(account.signature_distance),
-        cosine=_cosine(a.features, b.features),
-        blocks=blocks,
-        finder=finder,
-        probes=planned,
-        verdict=verdict,
-        reason=reason,
-    )
+    return Explanation(rules, a, b, account, blocks, finder, _planned(rules))
 
 
 def _planned(rules: Rules) -> int:

@@ -12,8 +12,7 @@ from stream_dedup.core.fingerprint.fingerprinter import Feature
 from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status
 from stream_dedup.core.near import Forms
 from stream_dedup.core.probes import sieve_limit
-from stream_dedup.explain.blocks import NO_LOOKUP, Block, Sieve
-from stream_dedup.explain.explain import Explanation, pushes
+from stream_dedup.explain.explain import NO_LOOKUP, Block, Explanation, Sieve, pushes
 from stream_dedup.explain.side import Side, kind
 from stream_dedup.terminal import pad, shorten, table, width_of
 

@@ -4,7 +4,7 @@ Rules:
 
 * Each input is opened once and read once, from beginning to end, so that a named pipe works like a file.
 * The content of an input shows what it is (``recognition``): it may be compressed (``compressed``), in another encoding
-  (``encodings``), lines (``lines``), JSON over several lines (``json_documents``), CSV (``delimited``) or Parquet
+  than UTF-8, lines (``lines``), JSON over several lines (``json_documents``), CSV (``delimited``) or Parquet
   (``parquet_rows``). Whatever it is, a record becomes one line of JSON, as if it had been JSON Lines.
 * Progress counts the bytes that are read, not the unpacked ones.
 * A batch has lines of one input only, and respects its limits.
@@ -12,36 +12,38 @@ Rules:
   however small, so that a slow input is answered at once.
 * The bytes of a line of JSON Lines are unchanged, except that the white space around them is removed, and byte order
   marks before them; ``whole_lines`` removes these only.
+* What cannot be decoded is ``UNDECODED``, which UTF-8 has no bytes for otherwise, so that its line is rejected and the
+  others are read.
 * A blank line (empty, or ASCII white space only) is skipped; it counts in the numbers of the lines after it.
 """
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import select
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import IO
 
+from stream_dedup.core.reasons import NOT_ENCODED
 from stream_dedup.core.text.decode import BYTE_ORDER_MARK, RawLines
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.files.compressed import unpacked
 from stream_dedup.files.delimited import rows
-from stream_dedup.files.encodings import rejecting_undecoded, transcoded
-from stream_dedup.files.form import Format, InputForm
 from stream_dedup.files.json_documents import divided, documents
 from stream_dedup.files.lines import LineBlock, Numbered, UnreadLine, in_blocks, lines
 from stream_dedup.files.lines import whole_lines as undivided_lines
 from stream_dedup.files.output_file import SIGNAL_S, write_all
 from stream_dedup.files.parquet_rows import rows as parquet_rows
-from stream_dedup.files.recognition import PARQUET_MAGIC, STDIN_NAME, recognised, screened
+from stream_dedup.files.recognition import PARQUET_MAGIC, STDIN_NAME, Format, InputForm, recognised, screened
 
 STDIN = "-"
 READ_BYTES = 1 << 18
@@ -304,7 +306,7 @@ class _Input:
             chunks = _copied(chunks, *self._copies)
         chunks = screened(unpacked(chunks, self.name), self.name, self._form)
         encoding = self._form.encoding
-        return chunks if encoding is None else transcoded(chunks, encoding)
+        return chunks if encoding is None else _transcoded(chunks, encoding)
 
     def records(self, progress: Progress, *, of_records: bool = True) -> Iterator[LineBlock | None]:
         """Yield the records, each as a line of JSON; ``None`` where there is no data at present."""
@@ -331,7 +333,7 @@ class _Input:
         self.unit = _UNITS.get(found, "line")
         records = self._read(found, chain((head,), chunks), of_records=of_records)
         encoding = self._form.encoding
-        yield from records if encoding is None else rejecting_undecoded(records, encoding)
+        yield from records if encoding is None else _rejecting_undecoded(records, encoding)
 
     def _can_seek(self) -> bool:
         """Whether this is a file of Parquet, which need not be copied."""
@@ -426,3 +428,43 @@ def _copied(chunks: Iterator[bytes | None], copies: Copies, source: int) -> Iter
         if chunk is not None:
             copies.append(source, chunk)
         yield chunk
+
+
+UNDECODED = "\udcff".encode("utf-8", "surrogatepass")
+"""Stands for what cannot be decoded: a lone surrogate."""
+_UNKNOWN = "\N{REPLACEMENT CHARACTER}".encode()
+_ERRORS = "stream_dedup.undecoded"
+codecs.register_error(_ERRORS, lambda error: ("\udcff", getattr(error, "end", 0)))
+
+
+def _transcoded(chunks: Iterable[bytes | None], encoding: str) -> Iterator[bytes | None]:
+    """Yield the content in UTF-8; pass ``None`` on.
+
+    Raises:
+        UserError: UTF-16 or UTF-32 without a byte order mark.
+    """
+    decoder = codecs.getincrementaldecoder(encoding)(_ERRORS)
+    for chunk in chunks:
+        try:
+            yield None if chunk is None else decoder.decode(chunk).encode("utf-8", "surrogatepass")
+        except UnicodeError as error:  # of a byte that cannot be decoded there is none
+            msg = f"--encoding {encoding}: the input has no byte order mark; name its byte order, such as {encoding}-le"
+            raise UserError(msg) from error
+    yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
+
+
+def _rejecting_undecoded(blocks: Iterable[LineBlock | None], encoding: str) -> Iterator[LineBlock | None]:
+    """Reject each record in which something could not be decoded; pass the others and ``None`` on."""
+    for block in blocks:
+        if block is not None and UNDECODED in b"\n".join(block.lines):
+            for row, head in enumerate(block.lines):
+                if UNDECODED in head:
+                    length = block.unread[row].length if row in block.unread else len(head)
+                    block.unread[row] = _rejected(head, length, encoding)
+                    block.lines[row] = block.unread[row].head
+        yield block
+
+
+def _rejected(head: bytes, length: int, encoding: str) -> UnreadLine:
+    at = len(head[: head.index(UNDECODED)].decode("utf-8", "surrogatepass"))
+    return UnreadLine(head.replace(UNDECODED, _UNKNOWN), length, NOT_ENCODED.format(encoding=encoding, at=at))

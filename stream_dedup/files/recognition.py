@@ -1,7 +1,8 @@
-"""Recognises inputs by their first bytes: what each is read as, or why it is refused before its first record.
+"""What each input is read as: as the caller says it (``--format`` and ``--encoding``), or by its first bytes.
 
-``form.FORMATS`` are read. Everything else that is recognised here is refused with one line: the input, its format, and
-a command that makes it readable. What nothing here describes is read as lines, each of which has a verdict of its own.
+``FORMATS`` are read. Everything else that is recognised here is refused before its first record with one line: the
+input, its format, and a command that makes it readable. What nothing here describes is read as lines, each of which has
+a verdict of its own.
 
 CSV and TSV have no first bytes of their own: the name of the file says so, or ``--format``. Every other format is
 recognised by its content, whatever the name.
@@ -13,12 +14,47 @@ import codecs
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, NoReturn
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, NoReturn, get_args
 from unicodedata import category
 
 from stream_dedup.core.text.decode import BYTE_ORDER_MARK
 from stream_dedup.errors import UserError
-from stream_dedup.files.form import Format, InputForm
+
+Format = Literal["jsonl", "json", "csv", "tsv", "parquet"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+"""What is read: JSON Lines, JSON over several lines, tables with a header, Parquet."""
+_NO_TEXT = frozenset({"charmap", "idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
+"""Codecs for parts of a text, which no file is written in."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputForm:
+    """The format of the inputs (None: as recognised), and their encoding (None: UTF-8)."""
+
+    format: Format | None = None
+    encoding: str | None = None
+
+
+def checked_encoding(name: str) -> str | None:
+    """Return the name of an encoding as Python has it; None for UTF-8, which needs no decoding.
+
+    Raises:
+        UserError: it is no encoding of text.
+    """
+    try:
+        known = codecs.lookup(name).name
+        b"a".decode(known, "replace")  # refuses codecs that decode no text
+    except (LookupError, ValueError) as error:
+        raise _unknown(name) from error
+    if known in _NO_TEXT:
+        raise _unknown(name)
+    return None if known in {"utf-8", "utf-8-sig"} else known
+
+
+def _unknown(name: str) -> UserError:
+    return UserError(f"--encoding {name}: not an encoding of text; name one that Python has, such as gb18030 or utf-16")
+
 
 STDIN_NAME = "stdin"
 """The name of standard input in ids and messages."""

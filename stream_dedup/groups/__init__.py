@@ -1,7 +1,6 @@
 """Groups of articles: followed from the output topics, kept in a store on disk, published on a topic.
 
-    model      groups, their articles, windows, and the ids of groups
-    outputs    an output record as the groups need it
+    model      groups, their articles, windows, the ids of groups, and output records
     schema     the stored format of a store, opened and checked
     union      the groups of one batch of outputs, in memory
     store      applies batches, forgets old articles; answers from any thread by ``queries``

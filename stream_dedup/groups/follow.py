@@ -21,14 +21,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from stream_dedup.config.effective import groups_keep_ms, input_format_of
+from stream_dedup.config.model import Config
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import RefusedError, StreamDedupError, UnavailableError, UserError
-from stream_dedup.groups.model import MissingOutputs
-from stream_dedup.groups.outputs import JudgedOutput, OutputReading
+from stream_dedup.groups.model import JudgedOutput, MissingOutputs, OutputReading
 from stream_dedup.groups.publish import PUBLISHED_AT_ONCE, GroupPublisher
+from stream_dedup.groups.store import GroupStore
+from stream_dedup.metrics.declaration import Declaration
 from stream_dedup.ports import (
     CommittedOffset,
     FencedError,
@@ -42,11 +45,6 @@ from stream_dedup.ports import (
     UnreadableError,
 )
 from stream_dedup.registry.values import RecordReader, Schemas, asks_registry
-
-if TYPE_CHECKING:
-    from stream_dedup.config.model import Config
-    from stream_dedup.groups.group_metrics import GroupMetrics
-    from stream_dedup.groups.store import GroupStore
 
 log = logging.getLogger(__name__)
 
@@ -346,3 +344,62 @@ class GroupFollower:
         else:
             self._is_waiting = False
             self._metrics.groups_following.set(1)
+
+
+class GroupMetrics:
+    """The metrics of one follower of outputs, in the given registry. A follower that replaces it counts on."""
+
+    groups = Declaration(
+        Gauge,
+        "groups",
+        "groups of two or more articles in the store, counted once a minute",
+        "Grows with the stream; groups.keep and match.window bound it.",
+    )
+    groups_following = Declaration(
+        Gauge,
+        "0 or 1",
+        "1 while the output topics are followed",
+        "0: no broker answers, or an error has ended the follower; its log says which. Groups stay as they were.",
+    )
+    groups_outputs = Declaration(
+        Counter,
+        "records",
+        "records of the output topics that were read into the store",
+        "Follows the articles of all workers. Constant while they commit: see groups_following.",
+    )
+    groups_lag = Declaration(
+        Gauge,
+        "records",
+        "records of the output topics that are not in the store yet, markers of transactions among them",
+        "Large after a start. Later, growing: outputs come faster than they are stored; give the store a faster disk.",
+    )
+    groups_published = Declaration(
+        Counter,
+        "records",
+        "records committed to topics.groups, tombstones among them",
+        "Constant 0 without topics.groups. Constant while groups_unpublished grows: its topic cannot be written.",
+    )
+    groups_unpublished = Declaration(
+        Gauge,
+        "groups",
+        "groups that changed and are not published yet; 0 without topics.groups",
+        "Large after the store was made again. Growing: groups change faster than they are published.",
+    )
+    groups_failures = Declaration(
+        Counter,
+        "failures",
+        "failed steps of the follower; all but the one that ends it are tried again",
+        "A few while a broker is away. Rising steadily: read the log of the service.",
+    )
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Create every declared metric."""
+        self.registry = registry
+        for declaration in GROUP_DECLARATIONS:
+            self.__dict__[declaration.name] = declaration.make(registry)
+
+
+GROUP_DECLARATIONS: tuple[Declaration[Counter] | Declaration[Gauge], ...] = tuple(
+    declared for declared in vars(GroupMetrics).values() if isinstance(declared, Declaration)
+)
+"""Every metric of a follower, in the order of declaration."""

@@ -39,7 +39,7 @@ import logging
 import uuid
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -48,10 +48,8 @@ from stream_dedup.core.model import Coordinates
 from stream_dedup.groups.model import ArticleGroup, parse_group_id
 from stream_dedup.groups.queries import GroupQueries
 from stream_dedup.groups.schema import store_errors, transaction
+from stream_dedup.groups.store import GroupStore
 from stream_dedup.ports import FollowPorts, MarkedSink, Output, PublishedMark, TopicReader
-
-if TYPE_CHECKING:
-    from stream_dedup.groups.store import GroupStore
 
 log = logging.getLogger(__name__)
 

@@ -5,13 +5,15 @@ Memory is bounded by one batch and the page caches, whatever the number of artic
 
 Old articles: with ``keep_ms`` an article is forgotten when its output is older than that by this machine's clock. The
 first article of a group stays as long as the group has a younger one, since it names the group. Without ``keep_ms``
-every article is kept, as the log without a window keeps every entry. Buckets go when no window shows them any more.
+every article is kept, as the log without a window keeps every entry. Buckets go when no window shows them any more. It
+takes several short transactions (``_Forgetting``).
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,21 +21,19 @@ from pathlib import Path
 from stream_dedup.core.model import Coordinates, SourceOffset
 from stream_dedup.errors import UnavailableError
 from stream_dedup.folders import Owner
-from stream_dedup.groups.counting import count_windows
-from stream_dedup.groups.forgetting import Forgetting
 from stream_dedup.groups.model import (
     ArticleGroup,
+    BucketWidth,
     GroupedArticle,
+    JudgedOutput,
     MemberPage,
     MissingOutputs,
     VerdictCounts,
     Window,
 )
-from stream_dedup.groups.outputs import JudgedOutput
-from stream_dedup.groups.queries import GroupQueries
+from stream_dedup.groups.queries import GroupQueries, count_windows, counted_begins
 from stream_dedup.groups.schema import make_folder, open_reader, open_writer, store_errors, transaction
-from stream_dedup.groups.union import Grouping, Row, StoredAt, StoredRows, UnionBatch
-from stream_dedup.groups.writing import write_batch
+from stream_dedup.groups.union import Grouping, NewRow, Row, StoredAt, StoredRows, UnionBatch
 from stream_dedup.ports import CommittedOffset, Partition
 
 IDLE_READERS = 4
@@ -136,7 +136,7 @@ class GroupStore:
         Several transactions; a kill between two leaves the rest for the next call.
         """
         with store_errors(self._path):
-            return Forgetting(self._connection, notes_changes=self._publishes).run(now_ms, keep_ms)
+            return _Forgetting(self._connection, notes_changes=self._publishes).run(now_ms, keep_ms)
 
     def count_windows(self, now_ms: int) -> None:
         """Take from the counts of each window what has left it, so that ``largest`` is answered fast."""
@@ -235,7 +235,7 @@ class GroupStore:
         write.executemany("INSERT INTO source_topic VALUES (?, ?, ?)", self._new_topics)
         write.execute("UPDATE state SET next_number = ?", (batch.next_number,))
         topic_ids = {number: topic_id for topic_id, number in self._topics.items()} if self._publishes else None
-        write_batch(write, batch, topic_ids)
+        _write_batch(write, batch, topic_ids)
 
     def _article_row(self, at: StoredAt) -> Row | None:
         row = self._connection.execute(
@@ -297,3 +297,224 @@ class GroupStore:
                 self._readers.append(reader)
                 return
         reader.close()
+
+
+def _write_batch(connection: sqlite3.Connection, batch: UnionBatch, topic_ids: Mapping[int, bytes] | None) -> None:
+    """Write a batch whose outputs were all added.
+
+    ``topic_ids``: the ids of the source topics by their numbers in the store, to note which groups have changed; None:
+    nothing is published.
+    """
+    changed = batch.groups()
+    _merge_stored(connection, batch)
+    buckets = _write_groups(connection, changed)
+    if topic_ids is not None:
+        firsts = [*batch.lost_ids, *(group.first for group in changed)]
+        connection.executemany(
+            "INSERT OR REPLACE INTO changed (topic_id, partition, offset) VALUES (?, ?, ?)",
+            [(topic_ids[topic], partition, offset) for topic, partition, offset in firsts],
+        )
+    connection.executemany(_INSERT_ARTICLE, [_inserted(batch, row) for row in batch.new_rows])
+    connection.executemany(_FILL_ARTICLE, [(*_columns(row), row.number) for row in batch.filled])
+    connection.executemany(
+        "INSERT INTO bucket VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (width, grp, start) DO UPDATE SET count = count + excluded.count",
+        [(int(width), number, start, count) for (width, number, start), count in buckets.items()],
+    )
+    connection.executemany(
+        "INSERT INTO total VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (width, start, kind) DO UPDATE SET count = count + excluded.count",
+        [(int(width), start, kind, count) for (width, start, kind), count in batch.totals.items()],
+    )
+
+
+def _merge_stored(connection: sqlite3.Connection, batch: UnionBatch) -> None:
+    """Give the articles and buckets of stored groups that became part of others to these."""
+    for lost, number in batch.merged():
+        if lost.is_stored:
+            connection.execute("UPDATE article SET grp = ? WHERE grp = ?", (number, lost.number))
+            for width in BucketWidth if lost.has_buckets else ():
+                connection.execute(_MOVE_BUCKETS, (number, int(width), lost.number))
+                connection.execute("DELETE FROM bucket WHERE width = ? AND grp = ?", (int(width), lost.number))
+            connection.execute("DELETE FROM grp WHERE number = ?", (lost.number,))
+
+
+def _write_groups(connection: sqlite3.Connection, changed: list[Grouping]) -> Counter[tuple[BucketWidth, int, int]]:
+    """Write the groups that have changed; return what is to be added to buckets."""
+    buckets: Counter[tuple[BucketWidth, int, int]] = Counter()
+    begins = counted_begins(connection)
+    for group in changed:
+        if group.size > 1:
+            for time_ms in group.times:
+                for width in BucketWidth:
+                    buckets[width, group.number, width.start(time_ms)] += 1
+                for at, (window, begin) in enumerate(begins.items()):
+                    group.counted[at] += window.width.start(time_ms) >= begin
+    connection.executemany(
+        "INSERT OR REPLACE INTO grp VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(_group_columns, changed)
+    )
+    return buckets
+
+
+_INSERT_ARTICLE = """
+INSERT INTO article (
+    id, verdict, written_ms, source_ms, output, output_partition, output_offset, match_topic, match_partition,
+    match_offset, match_id, match_distance, match_similarity, match_ms, copies, reason_code,
+    number, topic, partition, offset, grp
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_FILL_ARTICLE = """
+UPDATE article SET
+    id = ?, verdict = ?, written_ms = ?, source_ms = ?, output = ?, output_partition = ?, output_offset = ?,
+    match_topic = ?, match_partition = ?, match_offset = ?, match_id = ?, match_distance = ?, match_similarity = ?,
+    match_ms = ?, copies = ?, reason_code = ?
+WHERE number = ?
+"""
+_MOVE_BUCKETS = """
+INSERT INTO bucket SELECT width, ?1, start, count FROM bucket WHERE width = ?2 AND grp = ?3
+ON CONFLICT (width, grp, start) DO UPDATE SET count = count + excluded.count
+"""
+
+
+def _columns(row: NewRow) -> tuple[object, ...]:
+    """Return the columns of an article that its output sets."""
+    if row.output is None:
+        return (row.article_id, *(None,) * 15)
+    output, stamp = row.output, row.output.stamp
+    match = (
+        (None,) * 7
+        if stamp.match is None or row.match_at is None
+        else (
+            *row.match_at,
+            stamp.match.id,
+            stamp.match.distance,
+            stamp.match.similarity,
+            stamp.match.time,
+        )
+    )
+    return (
+        row.article_id,
+        str(stamp.verdict),
+        output.written_ms,
+        stamp.timestamp,
+        output.partition.topic,
+        output.partition.number,
+        output.offset,
+        *match,
+        stamp.copies,
+        stamp.reason_code,
+    )
+
+
+def _inserted(batch: UnionBatch, row: NewRow) -> tuple[object, ...]:
+    group = None if row.group is None else batch.group_number(row.group)
+    return (*_columns(row), row.number, *row.at, group)
+
+
+def _group_columns(group: Grouping) -> tuple[object, ...]:
+    lone_ms = group.times[0] if group.size == 1 else None
+    return (group.number, *group.first, group.size, group.weight, lone_ms, group.published, *group.counted)
+
+
+FORGOTTEN_AT_ONCE = 5_000
+"""Articles that one transaction looks at: the outputs wait for it."""
+
+_SHOWN = {
+    width: max(window.buckets or 0 for window in Window if window.width is width) * width for width in BucketWidth
+}
+"""Time that the windows of each width show, ms; 0: everything."""
+
+
+class _Forgetting:
+    """One run; on the thread that writes."""
+
+    def __init__(self, connection: sqlite3.Connection, *, notes_changes: bool) -> None:
+        """Use a connection that is in no transaction. ``notes_changes``: groups that change are to be published."""
+        self._connection = connection
+        self._notes_changes = notes_changes
+
+    def run(self, now_ms: int, keep_ms: int | None) -> int:
+        """Forget what is too old; return the number of articles."""
+        count_windows(self._connection, now_ms)
+        self._forget_buckets(now_ms, keep_ms)
+        if keep_ms is None:
+            return 0
+        forgotten, after = 0, (-(1 << 62), 0)
+        while True:
+            with transaction(self._connection):
+                old = self._old(now_ms - keep_ms, after)
+                forgotten += self._forget(old, now_ms - keep_ms)
+            if len(old) < FORGOTTEN_AT_ONCE:
+                return forgotten
+            after = (old[-1][1], old[-1][0])
+
+    def _forget_buckets(self, now_ms: int, keep_ms: int | None) -> None:
+        for width in BucketWidth:
+            shown = _SHOWN[width] or keep_ms
+            if shown is not None:
+                # One bucket more than is shown now: who asks may have an earlier time.
+                before = width.start(now_ms - shown)
+                with transaction(self._connection):
+                    for table in ("bucket", "total"):
+                        sql = f"DELETE FROM {table} WHERE width = ? AND start < ?"  # noqa: S608 - our own names
+                        self._connection.execute(sql, (int(width), before))
+
+    def _old(self, horizon: int, after: tuple[int, int]) -> list[tuple[int, int, int | None, int]]:
+        """Return number, time, group of the next old articles, and whether each is the first of its group."""
+        return self._connection.execute(
+            "SELECT a.number, a.written_ms, a.grp, "
+            "g.topic IS a.topic AND g.partition IS a.partition AND g.offset IS a.offset "
+            "FROM article a LEFT JOIN grp g ON g.number = a.grp "
+            "WHERE a.written_ms < ? AND (a.written_ms, a.number) > (?, ?) "
+            "ORDER BY a.written_ms, a.number LIMIT ?",
+            (horizon, *after, FORGOTTEN_AT_ONCE),
+        ).fetchall()
+
+    def _forget(self, old: list[tuple[int, int, int | None, int]], horizon: int) -> int:
+        """Forget old articles, and the groups that have no younger one."""
+        write = self._connection
+        ended = {group for _, _, group, _ in old if group is not None and not self._has_younger(group, horizon)}
+        left = [(number, group) for number, _, group, first in old if not first and group not in ended]
+        write.executemany("DELETE FROM article WHERE number = ?", [(number,) for number, _ in left])
+        for group, count in Counter(group for _, group in left if group is not None).items():
+            self._shrink(group, count)
+        return len(left) + sum(map(self._end, ended))
+
+    def _has_younger(self, group: int, horizon: int) -> bool:
+        sql = "SELECT 1 FROM article WHERE grp = ? AND written_ms >= ? LIMIT 1"
+        return self._connection.execute(sql, (group, horizon)).fetchone() is not None
+
+    def _shrink(self, group: int, count: int) -> None:
+        """Count a group's articles anew; one that has a single article left has no buckets."""
+        write = self._connection
+        write.execute("UPDATE grp SET size = size - ?1, weight = weight - ?1 WHERE number = ?2", (count, group))
+        if write.execute("SELECT size FROM grp WHERE number = ?", (group,)).fetchone()[0] == 1:
+            write.execute(
+                "UPDATE grp SET lone_ms = (SELECT MAX(written_ms) FROM article WHERE grp = ?1), hour = 0, day = 0, "
+                "week = 0 WHERE number = ?1",
+                (group,),
+            )
+            write.executemany(
+                "DELETE FROM bucket WHERE width = ? AND grp = ?", [(int(width), group) for width in BucketWidth]
+            )
+        self._note_change(group)
+
+    def _end(self, group: int) -> int:
+        """Remove a group and all its articles; return their number."""
+        write = self._connection
+        self._note_change(group)  # whether or not this store has published it: another one may have
+        count = write.execute("DELETE FROM article WHERE grp = ? AND written_ms IS NOT NULL", (group,)).rowcount
+        write.execute("DELETE FROM article WHERE grp = ?", (group,))
+        write.execute("DELETE FROM grp WHERE number = ?", (group,))
+        write.executemany(
+            "DELETE FROM bucket WHERE width = ? AND grp = ?", [(int(width), group) for width in BucketWidth]
+        )
+        return count
+
+    def _note_change(self, group: int) -> None:
+        if self._notes_changes:
+            self._connection.execute(
+                "INSERT OR REPLACE INTO changed (topic_id, partition, offset) SELECT s.topic_id, g.partition, g.offset "
+                "FROM grp g JOIN source_topic s ON s.number = g.topic WHERE g.number = ?",
+                (group,),
+            )

@@ -21,8 +21,7 @@ from typing import NamedTuple
 from stream_dedup.core.headers import StampedMatch
 from stream_dedup.core.model import Verdict
 from stream_dedup.core.text_column import as_stored
-from stream_dedup.groups.model import COUNTED_WINDOWS, BucketWidth
-from stream_dedup.groups.outputs import JudgedOutput
+from stream_dedup.groups.model import COUNTED_WINDOWS, BucketWidth, JudgedOutput
 
 log = logging.getLogger(__name__)
 

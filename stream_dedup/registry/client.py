@@ -15,13 +15,11 @@ import ssl
 from collections.abc import Iterator
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote, urlsplit
 
+from stream_dedup.config.sections import RegistryConfig
 from stream_dedup.errors import UserError
-
-if TYPE_CHECKING:
-    from stream_dedup.config.sections import RegistryConfig
 
 REGISTRY_ANSWER_S = 5.0
 """Longest wait for a connection, and for each part of an answer."""

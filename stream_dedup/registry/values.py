@@ -2,7 +2,7 @@
 
     byte 0        0
     4 bytes       id of the schema, big-endian
-    the data      Avro: binary; Protobuf: the path of the message, then binary (``protobuf``); JSON Schema: JSON
+    the data      Avro: binary; Protobuf: the path of the message, then binary (``decoders``); JSON Schema: JSON
 
 Data are decoded by the schema that they were written with, which never changes under its id. So what a value becomes
 depends on the value and the registered schema alone. JSON names its fields itself: no schema is asked for.
@@ -20,11 +20,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import orjson
 
+from stream_dedup.config.model import Config
 from stream_dedup.core import reasons
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker, checksum
@@ -34,11 +35,8 @@ from stream_dedup.core.text.paths import parse_path, with_value
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.extras import need_packages
 from stream_dedup.json_values import json_of
-from stream_dedup.registry import avro, protobuf
 from stream_dedup.registry.client import RegisteredSchema, RegistryAwayError, RegistryClient, UnknownSchemaError
-
-if TYPE_CHECKING:
-    from stream_dedup.config.model import Config
+from stream_dedup.registry.decoders import Decode, SchemaProblemError, avro_decoder, protobuf_decoder
 
 MAGIC: Final = b"\0"
 FRAME_BYTES: Final = 5
@@ -110,17 +108,17 @@ class Schemas:
         fmt = config.input.format
         need_packages(f"input.format = {fmt!r}", "registry", *_PACKAGES[fmt])
         self._fmt = fmt
-        self._make = avro.decoder_of if fmt == "avro" else protobuf.decoder_of
+        self._make = avro_decoder if fmt == "avro" else protobuf_decoder
         self._client = RegistryClient(config.registry)
         self._wait_s = config.kafka.broker_wait_s if wait_s is None else wait_s
         self._lock = threading.Lock()
-        self._decoders: dict[int, avro.Decode | Reason] = {}
+        self._decoders: dict[int, Decode | Reason] = {}
 
     def __contains__(self, schema_id: int) -> bool:
         """Whether a schema is there."""
         return schema_id in self._decoders
 
-    def load(self, schema_id: int) -> avro.Decode | Reason:
+    def load(self, schema_id: int) -> Decode | Reason:
         """Return the decoder of a schema, or why it cannot be used; raises as ``RegistryClient.schema``."""
         found = self._decoders.get(schema_id)
         if found is not None:
@@ -129,7 +127,7 @@ class Schemas:
         with self._lock:
             return self._decoders.setdefault(schema_id, self._decoder(schema_id, schema))
 
-    def wait_for(self, schema_id: int) -> avro.Decode | Reason | None:
+    def wait_for(self, schema_id: int) -> Decode | Reason | None:
         """Do as ``load``, again while the registry does not answer; return None where it does not know the id.
 
         Raises:
@@ -148,12 +146,12 @@ class Schemas:
                     raise UnavailableError(msg) from error
             time.sleep(LOAD_RETRY_S)
 
-    def _decoder(self, schema_id: int, schema: RegisteredSchema) -> avro.Decode | Reason:
+    def _decoder(self, schema_id: int, schema: RegisteredSchema) -> Decode | Reason:
         if schema.kind != _KINDS[self._fmt]:
             return Reason(reasons.OTHER_SCHEMA.format(id=schema_id, kind=_word(schema.kind), format=self._fmt))
         try:
             return self._make(schema.text, schema.references)
-        except avro.SchemaProblemError as error:
+        except SchemaProblemError as error:
             return Reason(reasons.UNUSABLE_SCHEMA.format(id=schema_id, problem=error))
 
 

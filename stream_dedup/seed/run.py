@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from stream_dedup.broker.adapter import KafkaOffsets, KafkaTopicReader, connect_log
 from stream_dedup.broker.client import make_admin, unavailable_on_kafka_error
@@ -14,24 +13,24 @@ from stream_dedup.broker.lost_log import refuse_lost_log
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, refuse_wrong_topics, topic_ids
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
+from stream_dedup.config.model import Config
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.cores import thread_count
+from stream_dedup.core.progress import ReportStage
 from stream_dedup.errors import RefusedError, UserError
-from stream_dedup.files.form import InputForm
 from stream_dedup.files.inputs import AS_RECOGNISED, Progress, check_inputs, printable, total_bytes
+from stream_dedup.files.recognition import InputForm
 from stream_dedup.registry.values import RecordReader
-from stream_dedup.seed.files import LinesArchive, lines_archive
-from stream_dedup.seed.parquet import ParquetArchive, has_entries, parquet_archive
+from stream_dedup.seed.archives import (
+    Archive,
+    LinesArchive,
+    ParquetArchive,
+    TopicArchive,
+    has_entries,
+    lines_archive,
+    parquet_archive,
+)
 from stream_dedup.seed.seeding import ReadLog, Seeding, SeedTally, begin, read_log
-from stream_dedup.seed.topic import TopicArchive
-from stream_dedup.threads import FingerprintThreads
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from stream_dedup.config.model import Config
-    from stream_dedup.core.progress import ReportStage
-    from stream_dedup.seed.articles import Archive
+from stream_dedup.threads import FingerprintThreads, thread_count
 
 SUBMITTED_PER_THREAD = 2
 """Batches submitted for each thread: one that is fingerprinted, one that waits."""
@@ -76,7 +75,7 @@ def seed_files(
         report(progress)
 
     sources = [archive.source[:2] for archive in archives]
-    _seed(_SeedCall(config, archives, sources), progress.tally, report_bytes, stage)
+    _seed(config, archives, sources, progress.tally, report_bytes, stage)
     return progress.tally
 
 
@@ -126,17 +125,8 @@ def seed_topic(config: Config, topic: str, report: Report, stage: ReportStage) -
             report(progress)
 
         sources = [source[:2] for source in archive.sources.values()]
-        _seed(_SeedCall(config, [archive], sources), progress.tally, report_offsets, stage)
+        _seed(config, [archive], sources, progress.tally, report_offsets, stage)
     return progress.tally
-
-
-@dataclass(frozen=True, slots=True)
-class _SeedCall:
-    """What one call enters."""
-
-    config: Config
-    archives: Sequence[Archive]
-    sources: Collection[tuple[bytes, int]]
 
 
 class SameLogTopic:
@@ -168,7 +158,14 @@ class SameLogTopic:
         return patiently(self._config.kafka, self._config.log_topic, self._read_id)
 
 
-def _seed(call: _SeedCall, tally: SeedTally, report: Callable[[], None], stage: ReportStage) -> None:
+def _seed(
+    config: Config,
+    archives: Sequence[Archive],
+    sources: Collection[tuple[bytes, int]],
+    tally: SeedTally,
+    report: Callable[[], None],
+    stage: ReportStage,
+) -> None:
     """Enter the archives.
 
     In order:
@@ -179,7 +176,7 @@ def _seed(call: _SeedCall, tally: SeedTally, report: Callable[[], None], stage: 
     4  begin an empty log with the configuration's rules
     5  enter the archives
     """
-    config, topic = call.config, call.config.log_topic
+    topic = config.log_topic
     with ExitStack() as stack:
         stack.enter_context(unavailable_on_kafka_error(config.kafka))
         admin = stack.enter_context(closing(make_admin(config.kafka)))
@@ -193,7 +190,7 @@ def _seed(call: _SeedCall, tally: SeedTally, report: Callable[[], None], stage: 
         def read_it() -> tuple[SameLogTopic, ReadLog]:
             same_log = SameLogTopic(config, lambda: topic_ids(admin, [topic]).get(topic))
             log = stack.enter_context(closing(connect_log(config)))
-            return same_log, read_log(config, log, call.sources, stage)
+            return same_log, read_log(config, log, sources, stage)
 
         # 2
         found = read_it() if is_there else None
@@ -206,4 +203,4 @@ def _seed(call: _SeedCall, tally: SeedTally, report: Callable[[], None], stage: 
         threads = thread_count(config.worker.threads)
         fingerprinter = stack.enter_context(FingerprintThreads(threads, records.entries(maker)))
         seeding = Seeding(read, same_log, fingerprinter, SUBMITTED_PER_THREAD * threads, tally)
-        seeding.enter(call.archives, report)
+        seeding.enter(archives, report)

@@ -14,36 +14,122 @@ two calls at the same time: of the same coordinates logged twice, the first entr
 
 A log that was made anew meanwhile has other articles, and no rules before these batches. Kafka would append to it all
 the same. So step 4 checks now and then, too, that the log is still the one that was read.
+
+What the log has of a source partition are offsets and checksums (``LoggedArticles``). A batch covers every offset from
+its first to its last. An offset between them without an entry, a blank line for example, had no article when the batch
+was logged, and an article that came there later would never be one: it counts as changed, as does an article with
+another checksum.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from stream_dedup.broker.forgotten import ForgottenOffsets
+from stream_dedup.broker.log import WaitingLog
 from stream_dedup.broker.rules_log import RulesHistory, begin_with_rules, refuse_other_rules
-from stream_dedup.core.entry import make_batch
+from stream_dedup.config.model import Config
+from stream_dedup.core.arrays import I64, U64
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.entry import Batch, Payload, make_batch
 from stream_dedup.core.model import LogOffset, SourceOffset, Status
+from stream_dedup.core.progress import ReportStage
 from stream_dedup.core.rules import Rules
+from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError
-from stream_dedup.seed.logged import LoggedArticles, LoggedPartition
+from stream_dedup.seed.archives import Archive, SeedBatch, SeedSource
+from stream_dedup.threads import FingerprintThreads
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
+_SourceId = tuple[bytes, int]
+"""Topic id and partition."""
 
-    from stream_dedup.broker.log import WaitingLog
-    from stream_dedup.config.model import Config
-    from stream_dedup.core.arrays import I64
-    from stream_dedup.core.columns import Columns
-    from stream_dedup.core.progress import ReportStage
-    from stream_dedup.core.text.decode import RawRecord
-    from stream_dedup.seed.articles import Archive, SeedBatch, SeedSource
-    from stream_dedup.threads import FingerprintThreads
+
+class _FoundOffsets(NamedTuple):
+    """For each of some offsets: whether the log has it or has forgotten it, whether with another checksum."""
+
+    logged: NDArray[np.bool_]
+    changed: NDArray[np.bool_]
+    unchecked: NDArray[np.bool_]
+    """Forgotten: it was logged, but its checksum is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LoggedPartition:
+    """What is logged of one source partition, by rising offset; of several copies the first."""
+
+    offsets: I64
+    checksums: U64
+    gaps: I64
+    """Offsets without an entry inside a batch, as rows of the first one and the one after the last."""
+    forgotten_before: SourceOffset
+    """Everything at a lower offset was logged and is forgotten: its checksum is not known."""
+
+    def find(self, offsets: I64, checksums: U64) -> _FoundOffsets:
+        """Look up articles by their offsets."""
+        forgotten = offsets < self.forgotten_before
+        if not len(self.offsets):
+            return _FoundOffsets(forgotten, np.zeros(len(offsets), np.bool_), forgotten)
+        at = np.minimum(np.searchsorted(self.offsets, offsets), len(self.offsets) - 1)
+        known = self.offsets[at] == offsets
+        came_later = ~known & ~forgotten & self._in_gap(offsets)
+        changed = came_later | (known & (self.checksums[at] != checksums))
+        return _FoundOffsets(known | forgotten, changed, forgotten & ~known)
+
+    def _in_gap(self, offsets: I64) -> NDArray[np.bool_]:
+        if not len(self.gaps):
+            return np.zeros(len(offsets), np.bool_)
+        # Gaps may overlap: an offset is in one if one of those that begin at or before it ends behind it.
+        ends = np.maximum.accumulate(self.gaps[:, 1])
+        before = np.searchsorted(self.gaps[:, 0], offsets, "right") - 1
+        return np.asarray((before >= 0) & (ends[before] > offsets), np.bool_)
+
+
+class LoggedArticles:
+    """Follows a log from its first record on, and then what is appended to it; 16 bytes for each article."""
+
+    def __init__(self, wanted: Collection[_SourceId]) -> None:
+        """Keep what is logged of these source partitions."""
+        self._wanted = frozenset(wanted)
+        self._parts: dict[_SourceId, list[tuple[I64, U64]]] = defaultdict(list)
+        self._gaps: dict[_SourceId, list[I64]] = defaultdict(list)
+        self._forgotten = ForgottenOffsets()
+
+    def follow(self, payload: Payload) -> None:
+        """Take note of the next record of the log."""
+        self._forgotten.follow(payload)
+        if isinstance(payload, Batch) and (payload.topic_id, payload.partition) in self._wanted:
+            source = (payload.topic_id, payload.partition)
+            self.add(source, payload.offsets, payload.checksums)
+            if payload.offsets[-1] - payload.offsets[0] >= len(payload):
+                self._gaps[source].append(_gaps_of(payload.offsets))
+
+    def add(self, source: _SourceId, offsets: I64, checksums: U64) -> None:
+        """Take note of articles that are being appended."""
+        self._parts[source].append((offsets, checksums))
+
+    def of(self, source: _SourceId) -> _LoggedPartition:
+        """Return what is known of a source partition now."""
+        parts = self._parts[source] or [(np.zeros(0, np.int64), np.zeros(0, np.uint64))]
+        offsets, first = np.unique(np.concatenate([part[0] for part in parts]), return_index=True)
+        checksums = np.concatenate([part[1] for part in parts])[first]
+        self._parts[source] = [(offsets, checksums)]
+        gaps = np.concatenate([np.zeros((0, 2), np.int64), *self._gaps[source]])
+        gaps = gaps[np.argsort(gaps[:, 0])]
+        return _LoggedPartition(offsets, checksums, gaps, self._forgotten.below(*source))
+
+
+def _gaps_of(offsets: I64) -> I64:
+    """Return the gaps between these offsets."""
+    at = np.flatnonzero(np.diff(offsets) > 1)
+    return np.stack((offsets[at] + 1, offsets[at + 1]), axis=1)
+
 
 SHOWN_REJECTED = 5
 """Rejected articles that are named with their reason; all of them are counted."""
@@ -164,7 +250,7 @@ class Seeding:
         self._same_log.check_now()
 
     def _enter_one(self, archive: Archive, report: Callable[[], None]) -> None:
-        known: dict[SeedSource, LoggedPartition] = {}
+        known: dict[SeedSource, _LoggedPartition] = {}
         for batch in archive.batches():
             if batch is not None:
                 source = batch.source
@@ -174,7 +260,7 @@ class Seeding:
             self._append_submitted(0 if batch is None else self._most_submitted)
             report()
 
-    def _submit(self, archive: Archive, batch: SeedBatch, known: LoggedPartition) -> None:
+    def _submit(self, archive: Archive, batch: SeedBatch, known: _LoggedPartition) -> None:
         """Fingerprint what the log does not have (steps 2 and 3)."""
         checksums = batch.checksums
         found = known.find(batch.offsets, checksums)

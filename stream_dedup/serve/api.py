@@ -1,39 +1,213 @@
-"""The routes for programs."""
+"""The routes for programs: their requests, and the JSON of their answers. Times are ms since 1970.
+
+JSON is read and written as the program does, in place of the framework (``JsonRoute``). This file and ``checking`` own
+the form of the answers.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import json
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from fastapi import Path, Query
+import orjson
+from fastapi import FastAPI, Path, Query
+from fastapi.routing import APIRoute
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.convertors import PathConvertor, register_url_convertor
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from stream_dedup.config.model import Config
+from stream_dedup.core.headers import StampedMatch
+from stream_dedup.core.model import Coordinates
+from stream_dedup.core.text.decode import parse_object
 from stream_dedup.errors import UserError
-from stream_dedup.groups import GroupedArticle, GroupStore, Window
-from stream_dedup.serve.bodies import json_answer
-from stream_dedup.serve.explaining import ExplainRequest
-from stream_dedup.serve.given import CheckRequest
-from stream_dedup.serve.problems import PROBLEM_JSON, in_parameter, invalid, not_found
-from stream_dedup.serve.texts import MOST_TEXTS
-from stream_dedup.serve.values import (
-    Json,
-    article_values,
-    buckets_values,
-    counts_values,
-    group_values,
-    position_values,
-)
+from stream_dedup.groups import ArticleGroup, GroupedArticle, GroupStore, VerdictCounts, Window
+from stream_dedup.ports import Clock
+from stream_dedup.serve.checking import Checker, CheckRequest, Json, rules_values, source_values
+from stream_dedup.serve.explaining import Explainer, ExplainRequest
+from stream_dedup.serve.follower import LogFollower, Position
+from stream_dedup.serve.kept_groups import KeptGroups
+from stream_dedup.serve.problems import PROBLEM_JSON, in_body, in_parameter, invalid, not_found, unsupported
+from stream_dedup.serve.reading import MOST_TEXTS, GroupStatus, SourcedText, SourceTexts
+from stream_dedup.serve.schemes import SchemeFingerprinter
+from stream_dedup.serve.serve_metrics import ServeMetrics
 
-if TYPE_CHECKING:
-    from fastapi import FastAPI
 
-    from stream_dedup.core.model import Coordinates
-    from stream_dedup.serve.service import Service
-    from stream_dedup.serve.texts import SourcedText
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The parts of a running service."""
+
+    config: Config
+    clock: Clock
+    follower: LogFollower
+    fingerprinter: SchemeFingerprinter
+    checker: Checker
+    explainer: Explainer
+    groups: KeptGroups
+    texts: SourceTexts
+    group_status: GroupStatus
+    metrics: ServeMetrics
+
+
+SMALL_BODY = 64 << 10
+"""Bytes that are parsed at once: 10 ms at most. The largest body takes more than a second where it is all brackets."""
+JSON = "application/json"
+UTF8_NAMES = frozenset({"utf-8", "utf8"})
+
+
+class JsonRoute(APIRoute):
+    """A route whose body is read as source records are: a JSON object, of limited depth, half surrogates included."""
+
+    def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override] # a coroutine is one
+        """Return the handler of requests."""
+        handle = super().get_route_handler()
+        if self.body_field is None:
+            return handle
+
+        async def handle_json(request: Request) -> Response:
+            read = _JsonRequest(request.scope, request.receive)
+            read.parsed = await _parsed(read)
+            return await handle(read)
+
+        return handle_json
+
+
+class _JsonRequest(Request):
+    """A request whose body was parsed already: the framework lets no error of its own parsing pass."""
+
+    parsed: dict[str, Any]
+
+    async def json(self) -> Any:  # noqa: ANN401 - as the framework declares it
+        """Return the object of the body."""
+        return self.parsed
+
+
+async def _parsed(request: Request) -> dict[str, Any]:
+    """Return the object of a body.
+
+    Raises:
+        ProblemError: the body is of another type, or no JSON object.
+    """
+    body = await request.body()
+    if not body:
+        msg = "the request has no body; send a JSON object"
+        raise invalid(msg)
+    require_type(request, JSON)
+    if len(body) > SMALL_BODY:  # other clients are answered meanwhile
+        parsed = await asyncio.to_thread(parse_object, body, request.app.state.name_paths)
+    else:
+        parsed = parse_object(body, request.app.state.name_paths)
+    if isinstance(parsed, str):
+        msg = "the body is not a JSON object that can be read"
+        raise invalid(msg, in_body((), parsed))
+    return parsed
+
+
+def require_type(request: Request, media_type: str) -> None:
+    """Refuse a body of another media type, or of another character set than UTF-8.
+
+    Raises:
+        ProblemError: the answer is 415 and names the type that is read.
+    """
+    # Python's parser of headers of mail takes half a second for one of 30 KB, and has errors of its own for others.
+    named, *parameters = ", ".join(request.headers.getlist("content-type")).lower().split(";")
+    pairs = (one.partition("=") for one in parameters)
+    charsets = [value.strip(' \t"') for name, _, value in pairs if name.strip() == "charset"]
+    if named.strip() != media_type:
+        detail = f"the header Content-Type is missing or names another type; send Content-Type: {media_type}"
+    elif not set(charsets) <= UTF8_NAMES:
+        detail = "the header Content-Type names another charset than UTF-8; send the body in UTF-8"
+    else:
+        return
+    raise unsupported(detail, {"Accept": media_type})
+
+
+def _json_answer(values: Any, status: int = 200) -> Response:  # noqa: ANN401 - JSON values
+    """Return an answer of JSON values; half surrogates, which texts may have, are escapes as in their records."""
+    try:
+        body = orjson.dumps(values)
+    except TypeError:  # orjson.JSONEncodeError
+        body = json.dumps(values).encode()
+    return Response(body, status, media_type=JSON)
+
+
+def _position_values(position: Position) -> Json:
+    """Return how far the service is."""
+    return {
+        "ready": position.ready,
+        "up_to_date": position.up_to_date,
+        "detail": position.detail,
+        "log_id": position.log_id,
+        "offset": position.offset,
+        "lag": position.lag,
+        "rules": None if position.rules is None else rules_values(position.rules),
+    }
+
+
+def _article_values(article: GroupedArticle, text: SourcedText | None = None) -> Json:
+    """Return an article whose output was read, with its text where it was asked for."""
+    values = {
+        "id": article.id,
+        "source": source_values(article.topic, article.coordinates),
+        "verdict": str(article.verdict),
+        "update": article.update,
+        "group": article.group_id,
+        "copies": article.copies or 0,
+        "reason_code": article.reason_code,
+        "match": None if article.match is None else _stamped_values(article.match),
+        "source_time_ms": article.source_ms,
+        "written_ms": article.written_ms,
+        "output": {
+            "topic": article.output.topic,
+            "partition": article.output.number,
+            "offset": article.output_offset,
+        },
+    }
+    return values if text is None else values | {"text": text.text, "text_missing": text.reason}
+
+
+def _group_values(group: ArticleGroup) -> Json:
+    """Return a group."""
+    return {
+        "id": group.id,
+        "first": {"id": group.first_article_id, "source": source_values(group.first_topic, group.first)},
+        "size": group.size,
+        "first_ms": group.first_ms,
+        "last_ms": group.last_ms,
+        "counts": {str(window): count for window, count in group.counts.items()},
+    }
+
+
+def _counts_values(counts: VerdictCounts) -> Json:
+    """Return how many articles have which verdict."""
+    return {
+        "articles": counts.articles,
+        "unique": counts.unique,
+        "updates": counts.updates,
+        "duplicates": counts.duplicates,
+        "rejected": dict(counts.rejected or {}),
+    }
+
+
+def _buckets_values(buckets: Sequence[tuple[int, int]]) -> list[Json]:
+    """Return a curve of growth."""
+    return [{"begin_ms": begin, "articles": articles} for begin, articles in buckets]
+
+
+def _stamped_values(match: StampedMatch) -> Json:
+    return {
+        "id": match.id,
+        "source": source_values(match.topic, match.coordinates),
+        "time_ms": match.time,
+        "distance": match.distance,
+        "similarity": float(match.similarity),
+    }
+
 
 MOST_LISTED = 200
 """Articles or groups of one answer."""
@@ -126,14 +300,14 @@ class _Routes:
         Nothing is logged. The answer holds for the log offset that it names: a worker that logs the article there
         gives the same verdict. Articles of one request are not compared with each other.
         """
-        return json_answer(await self._service.checker.check(request.given, request.top))
+        return _json_answer(await self._service.checker.check(request.given, request.top))
 
     async def explain(self, request: ExplainRequest) -> Response:
         """Return whether B, coming after A, is a duplicate of A, and every value that decides it.
 
         The answer is for these two alone, under the rules in force; it ignores the window and the limits on candidates.
         """
-        return json_answer(await self._service.explainer.explain(request))
+        return _json_answer(await self._service.explainer.explain(request))
 
     async def articles(
         self,
@@ -147,14 +321,14 @@ class _Routes:
         if not found:
             msg = "no output has an article with this id"
             raise not_found(msg)
-        return json_answer({"articles": await self._shown(found, texts=texts)})
+        return _json_answer({"articles": await self._shown(found, texts=texts)})
 
     async def groups(self, window: _WindowOf = Window.DAY, limit: _Limit = 20) -> Response:
         """Return the groups of more than one article with most articles in the window, largest first."""
         store, now = self._service.groups.needed(), self._service.clock.time_ms()
         found, totals = await asyncio.to_thread(lambda: (store.largest(window, limit, now), store.totals(window, now)))
-        values = {"window": str(window), "time_ms": now, "totals": counts_values(totals)}
-        return json_answer(values | self._following(store) | {"groups": [group_values(one) for one in found]})
+        values = {"window": str(window), "time_ms": now, "totals": _counts_values(totals)}
+        return _json_answer(values | self._following(store) | {"groups": [_group_values(one) for one in found]})
 
     async def group(
         self,
@@ -177,22 +351,27 @@ class _Routes:
         except UserError as error:
             detail = "after: no answer named this place"
             raise invalid(detail, in_parameter("after", detail)) from error
-        values = {"window": str(window), "time_ms": now, "group": group_values(found), "growth": buckets_values(growth)}
+        values = {
+            "window": str(window),
+            "time_ms": now,
+            "group": _group_values(found),
+            "growth": _buckets_values(growth),
+        }
         shown = await self._shown(page.members, texts=texts)
-        return json_answer(values | {"members": shown, "after": page.after})
+        return _json_answer(values | {"members": shown, "after": page.after})
 
     async def verdicts(self, window: _WindowOf = Window.HOUR, limit: _Limit = 20) -> Response:
         """Return the verdicts written last, newest first, and the articles of each bucket of the window, by verdict."""
         store, now = self._service.groups.needed(), self._service.clock.time_ms()
         latest, history = await asyncio.to_thread(lambda: (store.latest(limit), store.history(window, now)))
-        buckets = [{"begin_ms": begin, **counts_values(counts)} for begin, counts in history]
+        buckets = [{"begin_ms": begin, **_counts_values(counts)} for begin, counts in history]
         values = {"window": str(window), "time_ms": now, "history": buckets} | self._following(store)
-        return json_answer(values | {"latest": [article_values(one) for one in latest]})
+        return _json_answer(values | {"latest": [_article_values(one) for one in latest]})
 
     async def status(self) -> Response:
         """Return what `stream-dedup status --json` writes, and how far this service is."""
-        position = position_values(self._service.follower.position)
-        return json_answer({**await self._service.group_status.read(), "service": position})
+        position = _position_values(self._service.follower.position)
+        return _json_answer({**await self._service.group_status.read(), "service": position})
 
     async def metrics(self) -> Response:
         """Return the metrics of this service; those of the workers are at the workers."""
@@ -214,7 +393,7 @@ class _Routes:
         found: dict[Coordinates, SourcedText] = {}
         if texts:
             found = await self._service.texts.read((one.topic, one.coordinates) for one in listed[:MOST_TEXTS])
-        return [article_values(one, found.get(one.coordinates)) for one in listed]
+        return [_article_values(one, found.get(one.coordinates)) for one in listed]
 
     def _following(self, store: GroupStore) -> Json:
         """Return how far the outputs are read, and what is missing."""

@@ -10,30 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 
 from stream_dedup.config.effective import input_format_of
+from stream_dedup.config.model import Config
+from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.model import Coordinates, LogPosition, SourceOffset
-from stream_dedup.core.text.decode import Rejection, decode
-from stream_dedup.explain.entry import side_at
+from stream_dedup.core.text.decode import Article, Rejection, decode
 from stream_dedup.explain.explain import as_json, explain
-from stream_dedup.explain.side import Side, side_of_texts
+from stream_dedup.explain.side import Side, side_at, side_of_texts
+from stream_dedup.serve.checking import GivenArticle, GivenObject, raw_of, refuse_unused
 from stream_dedup.serve.follower import LogFollower, NotReadyError
-from stream_dedup.serve.given import GivenArticle, GivenObject, raw_of, refuse_unused
-from stream_dedup.serve.lanes import Lane
-from stream_dedup.serve.problems import in_body, invalid, not_found, not_ready
-
-if TYPE_CHECKING:
-    from stream_dedup.config.model import Config
-    from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-    from stream_dedup.core.text.decode import Article
-    from stream_dedup.serve.kept_groups import KeptGroups
-    from stream_dedup.serve.problems import ProblemError
-    from stream_dedup.serve.schemes import SchemeFingerprinter
-    from stream_dedup.serve.texts import SourceTexts
+from stream_dedup.serve.kept_groups import KeptGroups
+from stream_dedup.serve.problems import ProblemError, in_body, invalid, not_found, not_ready
+from stream_dedup.serve.reading import Lane, SourceTexts
+from stream_dedup.serve.schemes import SchemeFingerprinter
 
 EXPLAIN_S = 30.0
 """Longest wait for an explanation."""

@@ -1,8 +1,8 @@
 """The follower: the thread that owns the index of the service, follows the log and answers from the index.
 
     log-tail  reads the log (``worker.log_tail``)
-    log-watch looks whether it is still the same log (``log_watch``)
-    follower  applies each record; between two records it does the work that other threads ask for
+    log-watch looks whether it is still the same log (``_LogWatch``)
+    follower  opens log and index, applies each record; between two records it does the work that other threads ask for
 
 Rules:
 
@@ -13,6 +13,17 @@ Rules:
 * A log that was cut or replaced, or an index that is damaged or stopped at a defect of the native core, is opened
   again, and the index built again where it must be. If that does not help within ``REOPEN_S``, or anything else fails,
   the error ends the service.
+
+Log and index are opened together (``opened_log``). Nothing is written to Kafka. In order:
+
+    1  look for the log until it is there and has records
+    2  open the index, and connect to the log
+    3  empty an index that is damaged or of another log; keep one aside that is, or may be, the last copy of a history
+    4  read the log to its end
+
+It is what a worker does when it starts (``worker.opening``), except that no log is begun, no topic is made, the rules
+of the configuration do not count, and a log that lost its history is no reason to stop: the service promises no
+verdict, and follows what the workers follow.
 """
 
 from __future__ import annotations
@@ -20,34 +31,257 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
+from stream_dedup.broker.log import WaitingLog
+from stream_dedup.config.effective import index_settings_of
+from stream_dedup.config.model import Config
+from stream_dedup.config.sections import SERVED_INDEX
 from stream_dedup.core.columns import Columns
+from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import LogOffset
-from stream_dedup.errors import CorruptError, DefectError, RefusedError, StreamDedupError, UnavailableError
-from stream_dedup.serve.log_watch import LogWatch
-from stream_dedup.serve.opening import ServedLog, opened_log
-from stream_dedup.serve.position import FOLLOWING, LOADING, SILENT, Activity, Phase, Position
+from stream_dedup.core.rules import Rules
+from stream_dedup.errors import CorruptError, DefectError, RefusedError, StreamDedupError, UnavailableError, UserError
+from stream_dedup.index import LogIndex, is_unknown, keep_aside, only_copy_in
+from stream_dedup.index.judge import CheckedArticle
+from stream_dedup.ports import Clock, FingerprintLog, GroupOffsets, PassingError, RefusedByBrokerError
+from stream_dedup.serve.serve_metrics import ServeMetrics
+from stream_dedup.worker.agreement import Disagreement, disagreement_of
 from stream_dedup.worker.log_tail import LogTail
-
-if TYPE_CHECKING:
-    from stream_dedup.config.model import Config
-    from stream_dedup.core.logged_scheme import Scheme
-    from stream_dedup.core.rules import Rules
-    from stream_dedup.index import LogIndex
-    from stream_dedup.index.judge import CheckedArticle
-    from stream_dedup.ports import Clock
-    from stream_dedup.serve.serve_metrics import ServeMetrics
-    from stream_dedup.serve.serve_ports import ServePorts
+from stream_dedup.worker.log_topic import LogTopic
 
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 _R = TypeVar("_R", bound="_CheckRequest | _Work")
+
+
+class Phase(StrEnum):
+    """What the follower is doing."""
+
+    STARTING = "starting"
+    NO_LOG = "no_log"
+    """It waits for a log."""
+    OPENING = "opening"
+    READING = "reading"
+    """It reads the log to its end, after the index was opened."""
+    LOADING = "loading"
+    FOLLOWING = "following"
+    SILENT = "silent"
+    """The log was read to its end, and no broker answers now."""
+    FAILED = "failed"
+    """The log cannot be followed; it is opened again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What is being done, in codes and in words."""
+
+    phase: Phase
+    detail: str
+    """In English, for ``/readyz``, the log and problems."""
+    progress: tuple[int, int] | None = None
+    """While the log is read: the records that are read, and all."""
+
+    @classmethod
+    def reading(cls, done: int, total: int) -> Activity:
+        """Return the activity of reading a log of ``total`` records."""
+        return cls(Phase.READING, f"reading the log: {done} of {total} records", (done, total))
+
+
+STARTING = Activity(Phase.STARTING, "starting")
+OPENING = Activity(Phase.OPENING, "opening the index")
+LOADING = Activity(Phase.LOADING, "loading the dictionaries")
+FOLLOWING = Activity(Phase.FOLLOWING, "following the log")
+SILENT = Activity(Phase.SILENT, "no broker answers")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far the follower is. Any thread may read it."""
+
+    ready: bool = False
+    """Whether the index is open and was once read to the end of the log."""
+    up_to_date: bool = False
+    """Whether, besides, a broker answers and the index is at the end that it named."""
+    activity: Activity = STARTING
+    log_id: str | None = None
+    offset: LogOffset = LogOffset(0)
+    """Log offset before which every record is applied."""
+    end: LogOffset = LogOffset(0)
+    """Offset after the log's last record, as of the last answer of a broker."""
+    rules: Rules | None = None
+    """The rules in force at the end of what is applied."""
+
+    @property
+    def detail(self) -> str:
+        """What the follower is doing, in English."""
+        return self.activity.detail
+
+    @property
+    def lag(self) -> int:
+        """Records that are not applied yet: of those that there were at the opening, while they are read."""
+        if self.activity.progress is not None:
+            done, total = self.activity.progress
+            return total - done
+        return max(0, self.end - self.offset)
+
+
+LOG_LOOK_S = 2.0
+"""Seconds between two looks: answers may be of both logs for so long."""
+
+
+class _LogWatch:
+    """Watches whether the log is still the one that was opened. ``run`` is the thread; ``stop`` may be called from any.
+
+    A topic that is deleted and made again has another id. A reader goes by its name: it would go on in the other log at
+    its own offset as soon as that log is long enough, and the index would hold the beginning of one log and the end of
+    another.
+    """
+
+    def __init__(self, topic: str, log_id: bytes, offsets: GroupOffsets, clock: Clock) -> None:
+        """Watch the log of this name and id through ``offsets``, which ``run`` closes."""
+        self._topic = topic
+        self._log_id = log_id
+        self._offsets = offsets
+        self._stopped = clock.event()
+
+    def stop(self) -> None:
+        """Let ``run`` return."""
+        self._stopped.set()
+
+    def run(self) -> None:
+        """Look until ``stop``. A broker that is away, and a log that is gone, are waited for.
+
+        Raises:
+            RefusedError: the log was made again.
+            UserError: this client may not describe it.
+        """
+        try:
+            while not self._stopped.is_set():
+                self._look()
+                self._stopped.wait(LOG_LOOK_S)
+        finally:
+            self._offsets.close()
+
+    def _look(self) -> None:
+        try:
+            found = self._offsets.topic_ids([self._topic]).get(self._topic)
+        except PassingError as error:
+            log.debug("id of topic %s: %r", self._topic, error)
+            return
+        except RefusedByBrokerError as error:
+            msg = f"topic {self._topic}: this client may not describe it: {error}"
+            raise UserError(msg) from error
+        if found not in {self._log_id, None}:
+            msg = f"topic {self._topic} was deleted and made again"
+            raise RefusedError(msg)
+
+
+Say = Callable[[Activity], None]
+"""Takes what is being done, for those who wait. May raise, to end the opening."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ServedLog:
+    """A log that was read to its end, with the index of the service."""
+
+    index: LogIndex
+    log: FingerprintLog
+    log_id: str
+
+
+@contextmanager
+def opened_log(config: Config, topic: LogTopic, log_id: bytes, say: Say) -> Iterator[_ServedLog]:
+    """Do steps 2 to 4, and close both at the end.
+
+    Raises:
+        UserError: the index belongs to another process, or its folder holds other things.
+        RefusedError: the log was cut while it was read.
+        UnavailableError: the broker did not answer in time.
+        CorruptError: a log record cannot be read.
+    """
+    with ExitStack() as stack:
+        # 2
+        say(OPENING)
+        folder = _ServedIndex(config.serve.data_dir / SERVED_INDEX, config)
+        stack.callback(folder.close)
+        folder.open()
+        port = topic.connect()
+        stack.callback(port.close)
+        waiting = WaitingLog(port, config)
+        # 3
+        folder.agree(lambda index: disagreement_of(index, log_id, waiting, topic, config.log_topic))
+        index = folder.index
+        if index.log_id is None:
+            index.begin(str(uuid.UUID(bytes=log_id)))
+        # 4
+        first, end = waiting.bounds()
+        start = max(index.next_offset, first)
+        for records in waiting.read(start, end):
+            for record in records:
+                index.apply([record])
+                say(Activity.reading(record.offset + 1 - start, end - start))
+        port.seek(max(index.next_offset, first))
+        yield _ServedLog(index, port, str(index.log_id))
+
+
+class _ServedIndex:
+    """The index folder of the service, and the index that is open in it."""
+
+    def __init__(self, path: Path, config: Config) -> None:
+        self._path = path
+        self._settings = index_settings_of(config)
+        self._index: LogIndex | None = None
+        self._damage: str | None = None
+
+    @property
+    def index(self) -> LogIndex:
+        """The open index."""
+        assert self._index is not None  # noqa: S101 - an order of our own, for the type checker
+        return self._index
+
+    def open(self) -> None:
+        """Open the index, or keep the reason why it is damaged."""
+        if only_copy_in(self._path):
+            msg = (
+                f"serve.data_dir: {self._path} was made by `stream-dedup filter` or stream_dedup.Index and is the only "
+                "place of what it holds; name another folder with --data-dir"
+            )
+            raise UserError(msg)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._index = LogIndex.open(self._path, scheme=None, settings=self._settings)
+        except CorruptError as error:
+            self._damage = str(error)
+
+    def agree(self, disagreement: Callable[[LogIndex], Disagreement | None]) -> None:
+        """Make the index one of the log: an empty one, if it is damaged or does not agree with it."""
+        found = None if self._damage is not None else disagreement(self.index)
+        reason = self._damage if found is None else f"index {self._path}: {found.reason}"
+        if reason is None:
+            return
+        self.close()
+        where = ""
+        may_be_last = is_unknown(self._path) if found is None else found.lost
+        if may_be_last and (kept := keep_aside(self._path)) is not None:
+            where = f"; what it had is kept in {kept}"
+        log.warning("%s; it is built from the log again%s", reason, where)
+        self._index = LogIndex.open(self._path, scheme=None, settings=self._settings, emptied=True)
+
+    def close(self) -> None:
+        """Close the index, if it is open."""
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+
 
 FOLLOWER_WAIT_S = 0.1
 """Longest wait for work; log records and requests wake the follower at once."""
@@ -114,19 +348,19 @@ class LogFollower:
     def __init__(
         self,
         config: Config,
-        ports: ServePorts,
+        topic: LogTopic,
+        connect_offsets: Callable[[], GroupOffsets],
+        clock: Clock,
         metrics: ServeMetrics,
-        on_open: Callable[[str, Rules], None] = lambda log_id, rules: None,  # noqa: ARG005
     ) -> None:
-        """``on_open`` is called with the log's id and rules each time it was opened, before anything is answered."""
+        """``connect_offsets`` is for the id of the log."""
         self._config = config
-        self._topic = ports.topic
-        self._clock = ports.clock
-        self._connect_offsets = ports.connect_offsets
+        self._topic = topic
+        self._connect_offsets = connect_offsets
+        self._clock = clock
         self._metrics = metrics
-        self._on_open = on_open
-        self._wake = ports.clock.event()
-        self._stopped = ports.clock.event()
+        self._wake = clock.event()
+        self._stopped = clock.event()
         self._checks: deque[_CheckRequest] = deque()
         self._works: deque[_Work] = deque()
         self.position = Position()
@@ -157,8 +391,10 @@ class LogFollower:
         self._stopped.set()
         self._wake.set()
 
-    def run(self) -> None:
+    def run(self, on_open: Callable[[str, Rules], None]) -> None:
         """Follow the log until ``stop``.
+
+        ``on_open`` is called with the log's id and rules each time it was opened, before anything is answered.
 
         Raises:
             StreamDedupError: the error that ends the service; ``UnavailableError`` only before the log was opened once.
@@ -168,7 +404,7 @@ class LogFollower:
         try:
             while not self._stopped.is_set():
                 try:
-                    self._follow()
+                    self._follow(on_open)
                 except UnavailableError as error:
                     if not (opened_once or self.position.ready):
                         raise
@@ -190,13 +426,13 @@ class LogFollower:
 
     # opening
 
-    def _follow(self) -> None:
+    def _follow(self, on_open: Callable[[str, Rules], None]) -> None:
         log_id = self._found_log()
         with opened_log(self._config, self._topic, log_id, self._say) as opened:
             if opened.index.rules is None:
                 return
             self._say(LOADING)
-            self._on_open(opened.log_id, opened.index.rules)
+            on_open(opened.log_id, opened.index.rules)
             self._follow_opened(opened)
 
     def _found_log(self) -> bytes:
@@ -230,10 +466,10 @@ class LogFollower:
 
     # following
 
-    def _follow_opened(self, opened: ServedLog) -> None:
+    def _follow_opened(self, opened: _ServedLog) -> None:
         topic = self._config.log_topic
         tail = LogTail(opened.log, self._clock, self._wake.set, topic)
-        watch = LogWatch(topic, uuid.UUID(opened.log_id).bytes, self._connect_offsets(), self._clock)
+        watch = _LogWatch(topic, uuid.UUID(opened.log_id).bytes, self._connect_offsets(), self._clock)
         failures: list[BaseException] = []
         threads = [
             self._clock.spawn(name, partial(_guarded, run, failures, self._wake.set))
@@ -354,7 +590,7 @@ class LogFollower:
 class _Following:
     """An open log that is followed, and when its broker last answered."""
 
-    def __init__(self, opened: ServedLog, tail: LogTail, clock: Clock) -> None:
+    def __init__(self, opened: _ServedLog, tail: LogTail, clock: Clock) -> None:
         self.index = opened.index
         self.log_id = opened.log_id
         self.tail = tail

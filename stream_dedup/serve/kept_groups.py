@@ -8,21 +8,15 @@ from __future__ import annotations
 
 import logging
 import uuid
-from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 
+from stream_dedup.config.model import Config
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.groups import GroupStore
-from stream_dedup.groups.follow import FollowerState, GroupFollower
+from stream_dedup.groups.follow import FollowerState, GroupFollower, GroupMetrics
+from stream_dedup.ports import FollowPorts
 from stream_dedup.serve.problems import not_ready
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from stream_dedup.config.model import Config
-    from stream_dedup.groups.group_metrics import GroupMetrics
-    from stream_dedup.ports import FollowPorts
 
 log = logging.getLogger(__name__)
 

@@ -152,7 +152,7 @@ async def on_program_error(_: Request, error: Exception) -> Response:
 
 
 async def on_failure(_: Request, __: Exception) -> Response:
-    """Answer where the service failed; ``limits`` logs the error."""
+    """Answer where the service failed; ``server.Gate`` logs the error."""
     return problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", FAILED)
 
 
@@ -166,7 +166,7 @@ def _methods(request: Request) -> Iterable[str]:
     """Return the methods of a resource; the framework names those of the first of its routes."""
     routes = (one for one in request.app.routes if one.matches(request.scope)[0] is not Match.NONE)
     methods = {method for route in routes for method in route.methods}
-    return sorted(methods | {"HEAD"} if "GET" in methods else methods)  # ``limits`` answers HEAD by GET
+    return sorted(methods | {"HEAD"} if "GET" in methods else methods)  # ``server.Gate`` answers HEAD by GET
 
 
 def _fault(error: Mapping[str, Any], body: Any) -> Fault:  # noqa: ANN401 - JSON values

@@ -2,6 +2,13 @@
 
 In this order: secrets, address, broker; then the follower opens the log, and what fingerprints is loaded
 when its scheme is known. The service answers from the beginning: with 503 and the reason while the log is read.
+
+``_make_app`` makes an ASGI application from a ``Service``. Beside the routes for programs (``api``) it has the pages
+(``pages``). ``server.Gate`` is around both: the token (a browser asks for it, and sends it as the password of
+``Basic``), the host, the size of bodies, problems for errors. It sets ``Content-Security-Policy: default-src 'none'``
+where the answer has none; pages set their own.
+
+An endpoint that blocks (SQLite, Kafka) does so off the event loop.
 """
 
 from __future__ import annotations
@@ -9,36 +16,62 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry
+from starlette.exceptions import HTTPException
 
+from stream_dedup import __version__
 from stream_dedup.broker.adapter import KafkaOffsets, KafkaTopicReader, SystemClock, kafka_follow_ports
 from stream_dedup.broker.client import unavailable_on_kafka_error, wait_for_broker
-from stream_dedup.groups.group_metrics import GroupMetrics
-from stream_dedup.serve.app import make_app
-from stream_dedup.serve.checking import Checker
-from stream_dedup.serve.connections import HttpServer
+from stream_dedup.config.effective import input_format_of
+from stream_dedup.config.model import Config
+from stream_dedup.core.rules import Rules
+from stream_dedup.errors import StreamDedupError
+from stream_dedup.groups.follow import GroupMetrics
+from stream_dedup.ports import Clock, FollowPorts, GroupOffsets
+from stream_dedup.serve.api import JsonRoute, Service, add_api
+from stream_dedup.serve.checking import Checker, name_paths
 from stream_dedup.serve.explaining import Explainer
 from stream_dedup.serve.follower import LogFollower
-from stream_dedup.serve.group_status import GroupStatus
 from stream_dedup.serve.kept_groups import KeptGroups
+from stream_dedup.serve.pages.backend import ServicePages
+from stream_dedup.serve.pages.routes import add_pages
+from stream_dedup.serve.problems import (
+    ProblemError,
+    on_failure,
+    on_http_error,
+    on_invalid,
+    on_problem,
+    on_program_error,
+)
+from stream_dedup.serve.reading import GroupStatus, SourceTexts, TextPorts
 from stream_dedup.serve.schemes import SchemeFingerprinter
-from stream_dedup.serve.secrets import read_token, tls_context
 from stream_dedup.serve.serve_metrics import ServeMetrics
-from stream_dedup.serve.serve_ports import ServePorts
-from stream_dedup.serve.service import Service
-from stream_dedup.serve.texts import SourceTexts, TextPorts
+from stream_dedup.serve.server import Gate, HttpServer, Token, read_token, tls_context
 from stream_dedup.worker.app import stopping_signals
-from stream_dedup.worker.log_topic import KafkaLogTopic
-
-if TYPE_CHECKING:
-    from stream_dedup.config.model import Config
-    from stream_dedup.core.rules import Rules
+from stream_dedup.worker.log_topic import KafkaLogTopic, LogTopic
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ServePorts:
+    """What the service reads of Kafka, and its clock."""
+
+    topic: LogTopic
+    clock: Clock
+    connect_offsets: Callable[[], GroupOffsets]
+    """For the id of the log."""
+    connect_texts: Callable[[], TextPorts]
+    connect_outputs: Callable[[], AbstractContextManager[FollowPorts]]
+
 
 FAILURE_LOOK_S = 0.2
 """Seconds between two looks whether a thread has failed."""
@@ -50,7 +83,7 @@ def run_service(config: Config) -> int:
     Raises:
         StreamDedupError: the error that ended the service.
     """
-    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # faults of clients are logged by ``connections``
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # faults of clients are logged by ``server``
     stop = threading.Event()
     with ExitStack() as stack:
         running = stack.enter_context(stopping_signals(stop))
@@ -90,7 +123,7 @@ class RunningService:
         metrics = ServeMetrics(CollectorRegistry())
         metrics.watch_disk(config.serve.data_dir)
         self._fingerprinter = SchemeFingerprinter(config)
-        self.follower = LogFollower(config, ports, metrics, self._on_open)
+        self.follower = LogFollower(config, ports.topic, ports.connect_offsets, ports.clock, metrics)
         self._groups = KeptGroups(config, ports.connect_outputs, GroupMetrics(metrics.registry))
         texts = SourceTexts(config, ports.connect_texts)
         follower, fingerprinter, groups = self.follower, self._fingerprinter, self._groups
@@ -107,7 +140,7 @@ class RunningService:
             metrics=metrics,
         )
         self._closing = (service.explainer, service.texts, service.group_status, self._fingerprinter, self._groups)
-        app = make_app(service, token)
+        app = _make_app(service, token)
         self._server = HttpServer(app, config.serve, context)
         self.url, self.port = self._server.url, self._server.port
         metrics.watch_connections(lambda: self._server.connections)
@@ -142,7 +175,7 @@ class RunningService:
 
     def _follow(self) -> None:
         try:
-            self.follower.run()
+            self.follower.run(self._on_open)
         except BaseException as error:  # noqa: BLE001 - raised by ``raise_failure``
             self._failures.append(error)
 
@@ -150,3 +183,29 @@ class RunningService:
         """Load what the log needs."""
         self._groups.open(log_id)
         self._fingerprinter.use(rules.scheme)
+
+
+OPENAPI = "/v1/openapi.json"
+
+
+def _make_app(service: Service, token: Token | None) -> Gate:
+    """Return the application; with a token, every request but those for health needs it."""
+    app = FastAPI(
+        title="stream-dedup",
+        summary="Near-duplicate articles of a stream: what an article would be, as of now, and why.",
+        version=__version__,
+        openapi_url=OPENAPI,
+        docs_url=None,  # its page loads scripts from a stranger's server
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.router.route_class = JsonRoute
+    app.state.name_paths = name_paths(input_format_of(service.config))
+    app.add_exception_handler(ProblemError, on_problem)
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(StreamDedupError, on_program_error)
+    app.add_exception_handler(Exception, on_failure)
+    add_api(app, service)
+    add_pages(app, ServicePages(service))
+    return Gate(app, service.config.serve, token, service.metrics)

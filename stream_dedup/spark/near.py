@@ -3,15 +3,17 @@
 ``audit.plain_near`` defines near; here are the steps of the join that follows it:
 
 1. The order is checked: no two articles have the same position in it, because then neither would be earlier.
-2. Each article is an event in every posting list that holds it, and in every one that it looks up (``postings``).
+2. Each article is an event in every posting list that holds it, and in every one that it looks up. The core computes
+   both (``core.probes``), in the Python processes of Spark. A posting list is the number
+   ``table << block_bits | value of the block``, of which ``block_bits`` the scheme says.
 3. In each list the events are counted in order. An article in a list has the number of those before it; a look-up has
    the number of articles that the list holds at the position of the look-up.
 4. A look-up is joined with the newest N of these (N is the bucket limit), found by their numbers. Lists are cut into
    chunks of N, of which the newest N lie in two: a look-up meets at most 2 N articles, however long the list is.
-5. Of a pair the groups must be equal, the earlier one inside the window, and the sieve must pass the key words
-   (``pairs``). Where the rules bound the candidates, the first of these pairs are left: by look-up, in one look-up the
-   newest first.
-6. The pairs are checked by the functions of the index (``pairs``). Of each article's near pairs the nearest is the
+5. Of a pair the groups must be equal, the earlier one inside the window, and the sieve must pass the key
+   words. Where the rules bound the candidates, the first of these pairs are left: by look-up, in one look-up the newest
+   first.
+6. The pairs are checked by the functions of the index. Of each article's near pairs the nearest is the
    match, the earliest of several; where the rules make a re-crawl an update, one of its own id first. An article with
    fewer near pairs than the rules ask for is no duplicate.
 
@@ -22,10 +24,13 @@ more. The entries are read more than once: write them to Parquet first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -33,15 +38,147 @@ from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
+from stream_dedup.core import probes
+from stream_dedup.core.arrays import I64, U8, U64
+from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.simhash import similarity
-from stream_dedup.core.model import BLOCKS_PER_WORD, SIGNATURE_BITS, Status, Verdict
+from stream_dedup.core.model import BLOCKS_PER_WORD, SIGNATURE_BITS, SIGNATURE_BYTES, Status, Verdict, signed
+from stream_dedup.core.near import PairCheck, PairTexts, dominated
 from stream_dedup.core.reasons import FEATURELESS_REASON
 from stream_dedup.core.rules import REJECTED, UPDATE, Rules
 from stream_dedup.errors import UserError
-from stream_dedup.seed.entry_rows import ROWS_SCHEMA
+from stream_dedup.seed.entry_rows import ROWS_SCHEMA, columns_of
 from stream_dedup.spark.fingerprinting import config_of
-from stream_dedup.spark.pairs import DISTANCE_FIELDS, PairsOfBatches
-from stream_dedup.spark.postings import LISTS_SCHEMA, ListsOfBatches
+
+SIEVE_COLUMNS = ("status", "key", "once", "twice", "other_key")
+"""What the sieve takes of a pair: of the article the status, the key word of the list, its two masks; the other key."""
+CHECK_COLUMNS = ("status", "dominated", "words", "sketch", "other_words", "other_sketch")
+"""What the check takes of a pair: of the article the status, how far it is dominated, words of signature and sketch;
+the other's words."""
+DISTANCE_FIELDS = (pa.field("distance", pa.int32()), pa.field("whole", pa.int32()))
+"""What the check adds to a near pair: the distance that is limited, and that of the signatures."""
+
+
+class PairsOfBatches(NamedTuple):
+    """Takes the pairs that count from Arrow batches; Spark calls it once for each partition."""
+
+    rules: Rules
+    keep: tuple[str, ...]
+
+    def sieved(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the columns ``keep`` of the pairs that pass the sieve; each batch has ``SIEVE_COLUMNS``, too."""
+        check = PairCheck(self.rules)
+        for batch in batches:
+            statuses, *words = (_numbers(batch, name) for name in SIEVE_COLUMNS)
+            key, once, twice, other = (_unsigned(word, (batch.num_rows, 1)) for word in words)
+            met = check.meetings(_statuses(statuses), key, other, np.stack([once, twice], axis=2))
+            yield batch.select(self.keep).filter(pa.array(met.passed[:, 0]))
+
+    def near(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the columns ``keep`` of the near pairs, and their distances; each has ``CHECK_COLUMNS``, too."""
+        check = PairCheck(self.rules)
+        for batch in batches:
+            statuses, dominated = (_numbers(batch, name).astype(np.uint8) for name in CHECK_COLUMNS[:2])
+            article, entry = (self._texts(batch, *names) for names in (CHECK_COLUMNS[2:4], CHECK_COLUMNS[4:]))
+            accounts = check.accounts(statuses, dominated, article, entry)
+            found = batch.select(self.keep)
+            for field, bits in zip(DISTANCE_FIELDS, (accounts.distances, accounts.signature_distances), strict=True):
+                found = found.append_column(field, pa.array(bits.astype(np.int32)))
+            yield found.filter(pa.array(accounts.near))
+
+    def _texts(self, batch: pa.RecordBatch, words: str, sketch: str) -> PairTexts:
+        sketch_words = self.rules.scheme.sketch_bytes // 8
+        return PairTexts(_lists(batch, words, SIGNATURE_BYTES // 8), _lists(batch, sketch, sketch_words))
+
+
+def _numbers(batch: pa.RecordBatch, name: str) -> I64:
+    numbers: I64 = batch.column(name).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _lists(batch: pa.RecordBatch, name: str, each: int) -> U64:
+    """Return the words of lists that have so many each, a row for each list."""
+    return _unsigned(batch.column(name).flatten().to_numpy(zero_copy_only=False), (batch.num_rows, each))
+
+
+def _unsigned(numbers: I64, shape: tuple[int, int]) -> U64:
+    return numbers.view(np.uint64).reshape(shape)
+
+
+def _statuses(numbers: I64) -> U8:
+    return numbers.astype(np.uint8)
+
+
+LISTS_SCHEMA = pa.schema(
+    [
+        pa.field("words", pa.list_(pa.int64())),
+        pa.field("sketch", pa.list_(pa.int64())),
+        pa.field("keys", pa.list_(pa.int64())),
+        pa.field("dominated", pa.int32()),
+        pa.field("sure", pa.list_(pa.int64())),
+        pa.field("lists", pa.list_(pa.int32())),
+        pa.field("lookups", pa.list_(pa.int32())),
+    ]
+)
+"""Words of the signature and of the sketch, the keys of the tables, how far the article is dominated, the two masks of
+each key for the sieve of directed search, the posting lists of the article, and its look-ups in the order of the plan.
+An article without a signature has no list and looks none up."""
+PART_ENTRIES = 2_000
+"""Entries whose plans are made at once: 548 look-ups of each are 4 MB."""
+
+
+class _ListsOfBatches(NamedTuple):
+    """Adds the columns of ``LISTS_SCHEMA`` to Arrow batches of entries; Spark calls it once for each partition."""
+
+    rules: Rules
+    keep: tuple[str, ...]
+
+    def lists(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the columns ``keep`` and the lists of each batch, in parts of ``PART_ENTRIES``."""
+        for batch in batches:
+            for start in range(0, batch.num_rows, PART_ENTRIES):
+                yield self._made(batch.slice(start, PART_ENTRIES))
+
+    def _made(self, entries: pa.RecordBatch) -> pa.RecordBatch:
+        made = lists_of(columns_of(entries, self.rules.scheme), self.rules)
+        kept = [entries.column(name) for name in self.keep]
+        return pa.record_batch([*kept, *made], names=[*self.keep, *LISTS_SCHEMA.names])
+
+
+def lists_of(columns: Columns, rules: Rules) -> list[pa.Array]:
+    """Return the columns of ``LISTS_SCHEMA`` for these entries."""
+    words = probes.words(columns.signatures)
+    keys = probes.keys(columns.signatures, columns.groups)[:, : columns.widths.tables // BLOCKS_PER_WORD]
+    block_bits = rules.scheme.block_bits
+    values = np.concatenate([probes.blocks(key, block_bits) for key in keys.T], axis=1).astype(np.int64)
+    lists = np.arange(columns.widths.tables) << block_bits | values
+    which = signed(columns.statuses)
+    return [
+        _arrays(words.view(np.int64)),
+        _arrays(probes.sketch_words(columns.sketches).view(np.int64)),
+        _arrays(np.ascontiguousarray(keys).view(np.int64)),
+        pa.array(dominated(rules.dominated, columns.statuses, columns.margins).astype(np.int32)),
+        _arrays(probes.sieve_masks(rules, columns.margins).reshape(len(columns), -1).view(np.int64)),
+        _arrays(lists.astype(np.int32), which),
+        _arrays(_lookups(columns, values, rules).astype(np.int32), which),
+    ]
+
+
+def _lookups(columns: Columns, values: I64, rules: Rules) -> I64:
+    """Return the posting lists that each entry looks up, one row each."""
+    plan = probes.plan_of(rules, columns.margins)
+    plan = np.broadcast_to(plan, (len(columns), plan.shape[1])).astype(np.int64)
+    # A look-up has its table above its mask, and the mask flips bits of the article's own block.
+    return plan ^ np.take_along_axis(values, plan >> rules.scheme.block_bits, axis=1)
+
+
+def _arrays(rows: NDArray[np.int64] | NDArray[np.int32], which: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return one list for each row; an empty one where the row is not chosen."""
+    chosen = rows if which is None else rows[which]
+    lengths = np.full(len(rows), rows.shape[1]) if which is None else which * rows.shape[1]
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(ends), pa.array(chosen.reshape(-1)))
+
 
 _CHECKED = ("order", "id", "status", "dominated", "words", "sketch")
 """What the check needs of an article."""
@@ -127,7 +264,7 @@ def _with_lists(ordered: DataFrame, rules: Rules) -> DataFrame:
     """Add the posting lists and look-ups of each article."""
     kept = ("order", "time", *_KEPT)
     fields = [*(ordered.schema[name] for name in kept), *from_arrow_schema(LISTS_SCHEMA).fields]
-    return ordered.mapInArrow(ListsOfBatches(rules, kept).lists, StructType(fields))
+    return ordered.mapInArrow(_ListsOfBatches(rules, kept).lists, StructType(fields))
 
 
 def _events(articles: DataFrame, block_bits: int) -> DataFrame:

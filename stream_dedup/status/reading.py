@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from stream_dedup.broker.adapter import connect_log
 from stream_dedup.broker.client import make_admin
@@ -27,10 +27,12 @@ from stream_dedup.broker.hanging_transactions import (
     holding_transactions,
     open_transactions,
 )
+from stream_dedup.broker.log import WaitingLog
 from stream_dedup.broker.lost_log import FoundLog, find_log, offsets_without_log
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.rules_log import RulesHistory
 from stream_dedup.broker.topics import check_topics, topic_ids, with_matching_topics
+from stream_dedup.config.model import Config
 from stream_dedup.core.entry import LogRecord, Trim
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportProgress
@@ -38,10 +40,6 @@ from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError
 from stream_dedup.ports import Partition
 from stream_dedup.status.snapshot import LogState, PartitionState, Snapshot
-
-if TYPE_CHECKING:
-    from stream_dedup.broker.log import WaitingLog
-    from stream_dedup.config.model import Config
 
 
 class StatusReader:

@@ -17,12 +17,10 @@ from stream_dedup.broker.client import unavailable_on_kafka_error, wait_for_brok
 from stream_dedup.broker.clients import check_client, worker_ports
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.cores import thread_count
-from stream_dedup.interpreter import short_pauses
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
 from stream_dedup.registry.values import RecordReader, Schemas, asks_registry
-from stream_dedup.threads import FingerprintThreads
+from stream_dedup.threads import FingerprintThreads, short_pauses, thread_count
 from stream_dedup.worker.fingerprinting import SourceEntryMaker
 from stream_dedup.worker.log_topic import KafkaLogTopic
 from stream_dedup.worker.opening import RebuildPlan, open_log, plan_rebuild

@@ -9,10 +9,22 @@ import numpy as np
 import pytest
 
 from stream_dedup.core.entry import Trim
-from stream_dedup.core.model import SourceOffset, Verdict
+from stream_dedup.core.model import SourceOffset, Verdict, Widths
 from stream_dedup.core.reasons import FEATURELESS_REASON
 from stream_dedup.errors import CorruptError, RefusedError
-from tests.logs import OTHER_TOPIC, REJECTED, Entry, LogOfTest, at, batch, judged, rules, said
+from tests.logs import (
+    OTHER_TOPIC,
+    REJECTED,
+    Entry,
+    LogOfTest,
+    at,
+    batch,
+    directed_rules,
+    judged,
+    rules,
+    said,
+    scheme_of,
+)
 
 A = 0xFFFF_0000_FFFF_0000
 """A fingerprint; its near ones are written as A ^ bits."""
@@ -280,3 +292,15 @@ def test_only_those_wanted() -> None:
     found = list(log.plain().judgements(np.array([1, 3])))
     assert [index for index, _ in found] == [1, 3]
     assert [judgement.verdict for _, judgement in found] == [Verdict.DUPLICATE, Verdict.DUPLICATE]
+
+
+@pytest.mark.parametrize(
+    ("widths", "scheme_has"), [(Widths(8), "8 tables and no sketches"), (Widths(4, 16), "4 tables and sketches of 16")]
+)
+def test_batch_of_other_widths(widths: Widths, scheme_has: str) -> None:
+    """Margins of other tables than the scheme's, or other sketches, are no log of it."""
+    log = LogOfTest()
+    log.add(directed_rules(scheme=scheme_of(*widths)))
+    log.add(batch([0], [1]))
+    with pytest.raises(CorruptError, match=f"entries of 4 tables and no sketches, the log's scheme has {scheme_has}"):
+        log.plain()

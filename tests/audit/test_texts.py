@@ -11,7 +11,7 @@ import pytest
 
 from stream_dedup.audit.audit import Audit
 from stream_dedup.audit.report import AuditReport
-from stream_dedup.audit.texts import compare_texts
+from stream_dedup.audit.sources import compare_texts
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import Batch, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker, rejected_columns

@@ -76,7 +76,7 @@ from stream_dedup.broker.record import record_bytes
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
 from stream_dedup.config.model import Config, KafkaConfig
-from stream_dedup.dev.broker.ports import free_ports
+from stream_dedup.dev.broker.base import free_ports
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.ports import RefusedByBrokerError
 

@@ -20,7 +20,8 @@ from kafka import TopicPartition
 from stream_dedup import cli as cli_package
 from stream_dedup.audit.report import COUNT_KINDS, FAULT_KINDS
 from stream_dedup.broker.offsets import PartitionOffsets
-from stream_dedup.cli import progress, run
+from stream_dedup.cli import output as cli_output
+from stream_dedup.cli import run
 from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.core.model import SourceOffset, Verdict
 from stream_dedup.dev.demo import ShownVerdict
@@ -235,8 +236,8 @@ def test_progress_line(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(progress, "EVERY_S", 0.0)
-    progress.ProgressLine().show(lambda _: HOSTILE)
+    monkeypatch.setattr(cli_output, "EVERY_S", 0.0)
+    cli_output.ProgressLine().show(lambda _: HOSTILE)
     said = terminal.getvalue()
     assert said.startswith("\r")
     assert said.endswith("\x1b[K")

@@ -12,7 +12,7 @@ from kafka.net import selector
 from kafka.producer import sender
 
 from stream_dedup.cli.logs import QUIET_S, ClientThinned, set_up_logging
-from stream_dedup.dev.broker.ports import free_ports
+from stream_dedup.dev.broker.base import free_ports
 from stream_dedup.exit_codes import EXIT_UNAVAILABLE
 
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 import pytest
 
 from stream_dedup.cli import run
-from stream_dedup.cli.progress import Screen
+from stream_dedup.cli.output import Screen
 from stream_dedup.errors import RefusedError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_REFUSED
 from stream_dedup.status import reading

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.dev.broker import BrokerSettings, DevBroker
-from stream_dedup.dev.broker.settings import SMALL_HEAP_MIB
+from stream_dedup.dev.broker.base import SMALL_HEAP_MIB
 from stream_dedup.ports import Partition, WorkerPorts
 from tests.conftest import found_broker
 from tests.contract.kafka_world import KafkaWorld

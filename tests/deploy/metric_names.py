@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from stream_dedup.groups.group_metrics import GROUP_DECLARATIONS
+from stream_dedup.groups.follow import GROUP_DECLARATIONS
 from stream_dedup.metrics.metrics import DECLARATIONS, PROCESS_METRICS
 from stream_dedup.serve.serve_metrics import SERVE_DECLARATIONS
 

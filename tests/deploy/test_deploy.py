@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from stream_dedup.config.model import Config
-from stream_dedup.dev.broker.settings import DEFAULT_IMAGE
+from stream_dedup.dev.broker.base import DEFAULT_IMAGE
 from tests.deploy.metric_names import unknown_labels, unknown_metrics
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -14,7 +14,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.errors import UserError
 from stream_dedup.serve.checking import CHECKED_S
 from stream_dedup.serve.kept_groups import END_S
-from stream_dedup.serve.limits import BODIES, OPEN_PAGES
+from stream_dedup.serve.server import BODIES, OPEN_PAGES
 from stream_dedup.sizing.measured import THREAD_MEMORY, WORKER_MEMORY
 from tests.deploy.manifests import (
     DEPLOY,

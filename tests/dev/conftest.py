@@ -5,10 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from stream_dedup.dev.broker import BrokerSettings, DevBroker
+from stream_dedup.dev.broker.base import SMALL_HEAP_MIB
 from stream_dedup.dev.broker.container import ContainerBroker, engine_answers, missing_image
-from stream_dedup.dev.broker.jars import find_java, install_jars
-from stream_dedup.dev.broker.jvm import JvmBroker
-from stream_dedup.dev.broker.settings import SMALL_HEAP_MIB
+from stream_dedup.dev.broker.jvm import JvmBroker, find_java, install_jars
 from stream_dedup.dev.broker.ways import can_run_broker, image_name
 
 LOCAL_IMAGE = "stream-dedup/kafka:4.3.1"

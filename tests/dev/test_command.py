@@ -13,8 +13,7 @@ import pytest
 
 from stream_dedup.dev import command as command_module
 from stream_dedup.dev.broker import DevBroker
-from stream_dedup.dev.broker.ports import free_ports
-from stream_dedup.dev.broker.ready import wait_until_ready
+from stream_dedup.dev.broker.base import free_ports, wait_until_ready
 from stream_dedup.errors import UnavailableError
 
 END_S = 60.0

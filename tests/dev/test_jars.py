@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.dev.broker import jars
+from stream_dedup.dev.broker import jvm
 from stream_dedup.errors import UnavailableError
 
 COPIES = """#!/bin/sh
@@ -34,32 +34,32 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_fetched_once(programs: Path) -> None:
     """The jars that Maven copied are in the cache, and are not fetched again."""
     fake(programs, "mvn", COPIES)
-    folder = jars.install_jars()
+    folder = jvm.install_jars()
     assert [jar.name for jar in folder.iterdir()] == ["kafka.jar"]
     fake(programs, "mvn", FAILS_HALF_WAY)
-    assert jars.install_jars() == folder
+    assert jvm.install_jars() == folder
 
 
 def test_a_half_copy_is_not_kept(programs: Path) -> None:
     """A Maven that fails after some jars leaves an empty cache, and its words are in the error."""
     fake(programs, "mvn", FAILS_HALF_WAY)
     with pytest.raises(UnavailableError, match="no route to the repository"):
-        jars.install_jars()
-    assert list(jars.cached_jars().parent.iterdir()) == []
+        jvm.install_jars()
+    assert list(jvm.cached_jars().parent.iterdir()) == []
 
 
 def test_the_first_of_two_wins(programs: Path) -> None:
     """Where another process installed the jars meanwhile, its folder stays and ours goes."""
-    fake(programs, "mvn", COPIES + f'mkdir -p "{jars.cached_jars()}"; touch "{jars.cached_jars()}/first.jar"\n')
-    assert [jar.name for jar in jars.install_jars().iterdir()] == ["first.jar"]
-    assert len(list(jars.cached_jars().parent.iterdir())) == 1
+    fake(programs, "mvn", COPIES + f'mkdir -p "{jvm.cached_jars()}"; touch "{jvm.cached_jars()}/first.jar"\n')
+    assert [jar.name for jar in jvm.install_jars().iterdir()] == ["first.jar"]
+    assert len(list(jvm.cached_jars().parent.iterdir())) == 1
 
 
 def test_no_maven(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Maven and without jars the error says what to install."""
     monkeypatch.setattr("shutil.which", lambda _: None)
     with pytest.raises(UnavailableError, match="apt install maven"):
-        jars.install_jars()
+        jvm.install_jars()
     assert not programs.exists()
 
 
@@ -76,7 +76,7 @@ def test_no_maven(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_java_new_enough(programs: Path, said: str, *, usable: bool) -> None:
     """Java 17 and later can run the broker."""
     java = fake(programs, "java", f"#!/bin/sh\necho '{said}' >&2\n")
-    found = jars._java_version(str(java)) >= jars.JAVA_NEEDED
+    found = jvm._java_version(str(java)) >= jvm.JAVA_NEEDED
     assert found is usable
 
 
@@ -86,7 +86,7 @@ def test_java_home_comes_first(programs: Path, tmp_path: Path, monkeypatch: pyte
     (tmp_path / "home").mkdir()
     ours = fake(tmp_path / "home" / "bin", "java", "#!/bin/sh\necho 'version \"17\"' >&2\n")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
-    assert jars.find_java() == str(ours)
+    assert jvm.find_java() == str(ours)
 
 
 @pytest.mark.parametrize("cache", ["", ".", "cache"])
@@ -94,4 +94,4 @@ def test_jars_of_the_current_folder_are_not_run(cache: str, tmp_path: Path, monk
     """A cache that is not named by an absolute path is not used: jars are run."""
     monkeypatch.setenv("XDG_CACHE_HOME", cache)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert jars.cached_jars().parent == tmp_path / ".cache" / "stream-dedup"
+    assert jvm.cached_jars().parent == tmp_path / ".cache" / "stream-dedup"

@@ -15,7 +15,7 @@ from pathlib import Path
 from kafka import KafkaAdminClient
 
 from stream_dedup.dev.broker import DevBroker
-from stream_dedup.dev.broker.settings import BROKERS_VARIABLE
+from stream_dedup.dev.broker.base import BROKERS_VARIABLE
 from stream_dedup.dev.stream import SampleStream
 from tests.waiting import wait_until
 

@@ -12,8 +12,7 @@ import pytest
 
 import stream_dedup
 from stream_dedup.broker.replication import FAULT_SENTENCES, TopicFault, TopicProblem
-from stream_dedup.status.finding_texts import FINDING_SENTENCES, FindingCode
-from stream_dedup.status.findings import GroupFinding
+from stream_dedup.status.findings import FINDING_SENTENCES, FindingCode, GroupFinding
 
 PACKAGE = Path(stream_dedup.__file__).parent
 BROKEN = re.compile(r"\b(?:or|and|but)(?:[;:.]|$)|[;:,]\s*[;:,]|[;:,]\s*\.(?!\.)|\.\s*;|\w  \w.*[.;:]|\w [;,:](?: |$)")

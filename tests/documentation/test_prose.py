@@ -16,7 +16,7 @@ from stream_dedup.config.keys import all_keys
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import ProfileFile
 from stream_dedup.core.headers import OUTPUT_HEADERS
-from stream_dedup.groups.group_metrics import GROUP_DECLARATIONS
+from stream_dedup.groups.follow import GROUP_DECLARATIONS
 from stream_dedup.metrics.metrics import DECLARATIONS
 from stream_dedup.serve.serve_metrics import SERVE_DECLARATIONS
 from tests.documentation.pages import WRITTEN_BY_BENCHMARKS, all_pages

@@ -11,8 +11,7 @@ from stream_dedup.core.costs import COSTS
 from stream_dedup.core.fingerprint.fingerprinter import Feature
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import Status, Verdict
-from stream_dedup.explain.blocks import NO_LOOKUP, Sieve
-from stream_dedup.explain.explain import as_json, explain, pushes
+from stream_dedup.explain.explain import NO_LOOKUP, Sieve, as_json, explain, pushes
 from stream_dedup.explain.side import Side
 from stream_dedup.explain.text import bit_row, lines
 from tests.amount import FULL

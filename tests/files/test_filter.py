@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
+import sys
+import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
-from tests.files.filtering import OTHER, STORY, Filter, PipedFilter, record, write
+from stream_dedup.config.load import load_config
+from stream_dedup.core.model import Verdict
+from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
+from stream_dedup.files import lines
+from stream_dedup.files.filter import FilterOptions, filter_files
+from stream_dedup.files.inputs import LINE_BATCH_LINES
+from tests.files.filtering import EDITED, OTHER, STORY, Filter, PipedFilter, record, write
 from tests.waiting import wait_until
 
 Piped = Callable[..., PipedFilter]
@@ -194,3 +205,101 @@ def test_an_input_that_is_missing_ends_it_before_any_work(tmp_path: Path, call: 
     source = write(tmp_path / "a", record("a", STORY))
     assert call(source, tmp_path / "none") == []
     assert call.code == 2
+
+
+BAD = b'{"id": "x", "text": 7}'
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A story, an edited copy with a member ``dedup``, another text, and a line without a text."""
+    lines = (record("a", STORY), record("b", EDITED, dedup={"verdict": "?"}), record("c", OTHER), BAD)
+    return Path(write(tmp_path / "source", *lines))
+
+
+def test_unique_records_go_to_standard_output_as_they_came(source: Path, call: Filter) -> None:
+    """Duplicates and rejected lines are in no output; that lines were rejected is told, and is the exit code."""
+    lines = source.read_bytes().splitlines(keepends=True)
+    call("--plain", source)
+    assert (call.raw, call.code) == (lines[0] + lines[2], EXIT_FOUND)
+    assert "1 rejected lines were written nowhere; name a file for them with --rejected" in call.err
+
+
+def test_each_verdict_has_its_file(source: Path, call: Filter, tmp_path: Path) -> None:
+    """Together the outputs have every line, unchanged byte for byte."""
+    lines = source.read_bytes().splitlines(keepends=True)
+    again, bad = tmp_path / "again", tmp_path / "bad"
+    call("--plain", "--duplicate", again, "--rejected", bad, source)
+    assert (call.raw, again.read_bytes(), bad.read_bytes()) == (lines[0] + lines[2], lines[1], lines[3])
+    assert call.err == ""
+    call("--plain", "--unique", tmp_path / "once", "--duplicate", "-", source)
+    assert (call.raw, (tmp_path / "once").read_bytes()) == (lines[1], lines[0] + lines[2])
+
+
+def test_the_output_of_a_plain_call_can_be_filtered_again(source: Path, call: Filter, tmp_path: Path) -> None:
+    """Nothing is left to remove."""
+    once = tmp_path / "once"
+    call("--plain", "--unique", once, source)
+    assert call.verdicts(once) == ["unique", "unique"]
+    call("--plain", once)
+    assert (call.raw, call.code) == (once.read_bytes(), EXIT_OK)
+
+
+def test_a_line_that_was_cut_is_rejected_with_its_beginning(
+    tmp_path: Path, call: Filter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not in memory as a whole, so that it cannot be written as it came."""
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 100)
+    monkeypatch.setattr(lines, "KEPT_BYTES", 10)
+    (tmp_path / "source").write_bytes(b"x" * 101 + b"\n")
+    bad = tmp_path / "bad"
+    call("--plain", "--rejected", bad, tmp_path / "source")
+    assert (call.raw, call.code) == (b"", EXIT_FOUND)
+    assert json.loads(bad.read_bytes())["dedup"]["reason"] == "line too long: 101 bytes, the fixed limit is 100"
+
+
+def test_flags_name_the_fields(tmp_path: Path, call: Filter) -> None:
+    """`--text-field`, `--id-field` and `--html` set the keys of the configuration."""
+    lines = [{"nr": 1, "body": f"<p>{STORY}</p>", "text": OTHER}, {"nr": 2, "body": f"<div><b>{STORY}</b></div>"}]
+    source = write(tmp_path / "source", *lines)
+    first, second = call("--text-field", "body", "--id-field", "nr", "--html", source)
+    assert (first["dedup"]["verdict"], second["dedup"]["match"]["id"]) == ("unique", "1")
+    assert second["dedup"]["match"]["distance"] == 0
+
+
+FEW, MANY = LINE_BATCH_LINES // 8, LINE_BATCH_LINES
+MOST_MORE_CALLS = (MANY - FEW) // 2
+"""Fewer than one for each further line; a batch of more tasks takes some."""
+
+
+def _text(number: int) -> str:
+    draw = random.Random(number)
+    return " ".join(f"{draw.getrandbits(40):x}" for _ in range(20))
+
+
+def calls(folder: Path, lines: int) -> Counter[str]:
+    """Functions of Python that are called for so many unique lines of one batch."""
+    source = write(folder / f"{lines}.jsonl", *(record(number, _text(number)) for number in range(lines)))
+    config = load_config(overrides={"worker": {"threads": 1}}, environment={})
+    options = FilterOptions((source,), outputs=dict.fromkeys(Verdict, folder / f"{lines}.out"))
+    counted: Counter[str] = Counter()
+
+    def count(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call":
+            counted[frame.f_code.co_qualname] += 1
+
+    threading.setprofile(count)
+    sys.setprofile(count)
+    try:
+        tally = filter_files(config, options, lambda: 0, lambda _tally: None)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    assert tally.verdicts == {Verdict.UNIQUE: lines}
+    return counted
+
+
+def test_a_line_costs_no_call(tmp_path: Path) -> None:
+    calls(tmp_path, 1)  # what is loaded once
+    few, many = calls(tmp_path, FEW), calls(tmp_path, MANY)
+    assert many.total() - few.total() < MOST_MORE_CALLS, (many - few).most_common(10)

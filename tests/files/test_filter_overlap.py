@@ -22,9 +22,8 @@ from stream_dedup.core.model import Verdict
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.files import filter as filter_module
 from stream_dedup.files import inputs
-from stream_dedup.files.filter import LOOK_AHEAD, FilterOptions, filter_files
+from stream_dedup.files.filter import LOOK_AHEAD, FilterOptions, Outputs, filter_files
 from stream_dedup.files.inputs import LineBatch, read_batches
-from stream_dedup.files.outputs import Outputs
 from stream_dedup.index import LogIndex
 from stream_dedup.threads import FingerprintThreads
 from tests.files.filtering import record, write

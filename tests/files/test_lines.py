@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
 import numpy as np
 import pytest
+import zstandard
 
 from stream_dedup import _native
 from stream_dedup.core.model import UNIQUE_JUDGEMENT, Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
 from stream_dedup.core.text.decode import InputFormat, has_text
-from stream_dedup.files import lines
-from stream_dedup.files.inputs import LINE_BATCH_LINES, LineBatch, Progress, read_batches
+from stream_dedup.errors import UserError
+from stream_dedup.files import inputs, lines
+from stream_dedup.files.filter import rejected_line, said_of
+from stream_dedup.files.inputs import LINE_BATCH_LINES, LineBatch, Progress, read_batches, whole_lines
 from stream_dedup.files.lines import MAX_LINE_BYTES, UnreadLine, stripped
-from stream_dedup.files.outputs import rejected_line, said_of
 
 AT = Coordinates(bytes(16), 0, SourceOffset(1))
 DUPLICATE = Judgement(Verdict.DUPLICATE, Match(LogPosition(7), 'first "one"', "a.jsonl", AT, 0, 2, 0.987654))
@@ -282,3 +286,33 @@ def test_a_verdict_replaces_an_earlier_one(name: bytes) -> None:
     """Whether the name of the earlier one is escaped or not."""
     line = with_verdict(b'{"%b":1,"text":"x"}' % name, UNIQUE_JUDGEMENT, 0xAB)
     assert line == b'{"text":"x","dedup":{"verdict":"unique","fingerprint":"00000000000000ab"}}\n'
+
+
+LINES = [b" first ", b"", b"\xff\r", b'{"id": 1}', *(b"%d" % number for number in range(2_000)), b"last"]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.ZstdCompressor().compress])
+@pytest.mark.parametrize("read_bytes", [1, 7, 1 << 18])
+def test_lines_are_unchanged(
+    pack: Callable[[bytes], bytes], read_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """White space, blank lines and a last line without a line feed are kept, however bytes arrive."""
+    monkeypatch.setattr(inputs, "READ_BYTES", read_bytes)
+    path = tmp_path / "lines"
+    path.write_bytes(pack(b"\n".join(LINES)))
+    assert list(whole_lines([str(path), str(path)])) == LINES * 2
+
+
+@pytest.mark.parametrize("read_bytes", [3, 1 << 18])
+def test_a_line_that_no_topic_takes_is_an_error(
+    read_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error has input and line. Lines before it are yielded, and one of the greatest length is, too."""
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 10)
+    monkeypatch.setattr(inputs, "READ_BYTES", read_bytes)
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\n" + b"y" * 10 + b"\n" + b"z" * 11)
+    read = whole_lines([str(path)])
+    assert [next(read), next(read)] == [b"one", b"y" * 10]
+    with pytest.raises(UserError, match="lines, line 3: line too long: 11 bytes, the fixed limit is 10"):
+        next(read)

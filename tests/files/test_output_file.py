@@ -20,9 +20,15 @@ import pytest
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.files import output_file
-from stream_dedup.files.output_file import ReplacedFile, output_to, whole_output, write_all
-from stream_dedup.files.outputs import MarkedLines, Outputs
-from stream_dedup.files.same_file import refuse_inputs_as_outputs, refuse_outputs_inside
+from stream_dedup.files.filter import MarkedLines, Outputs
+from stream_dedup.files.output_file import (
+    ReplacedFile,
+    output_to,
+    refuse_inputs_as_outputs,
+    refuse_outputs_inside,
+    whole_output,
+    write_all,
+)
 
 
 def write_whole(path: Path, content: bytes) -> None:

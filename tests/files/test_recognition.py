@@ -24,9 +24,8 @@ from stream_dedup.cli import run
 from stream_dedup.errors import UserError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
 from stream_dedup.files import inputs
-from stream_dedup.files.form import Format, InputForm
 from stream_dedup.files.inputs import Progress, read_batches, whole_lines
-from stream_dedup.files.recognition import recognised, screened
+from stream_dedup.files.recognition import Format, InputForm, recognised, screened
 from tests.files.filtering import EDITED, OTHER, STORY, Filter, PipedFilter, record, write
 
 RECORD = json.dumps(record("a", STORY), ensure_ascii=False)

@@ -12,8 +12,7 @@ from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.groups import GroupStore, follow
-from stream_dedup.groups.follow import GroupFollower
-from stream_dedup.groups.group_metrics import GroupMetrics
+from stream_dedup.groups.follow import GroupFollower, GroupMetrics
 
 STOP_S = 30.0
 FOR_EVER_S = 600.0

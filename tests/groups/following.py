@@ -15,8 +15,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import Verdict
 from stream_dedup.groups import GroupStore, group_id_of
-from stream_dedup.groups.follow import GroupFollower
-from stream_dedup.groups.group_metrics import GroupMetrics
+from stream_dedup.groups.follow import GroupFollower, GroupMetrics
 from stream_dedup.ports import FollowPorts, Output, PassingError, SourceRecord, WorkerPorts
 from tests.contract.world import World
 from tests.groups.outputs import TIME_MS, LoggedArticle, groups_in_one_pass, headers_of, members_of, random_log

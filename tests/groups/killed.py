@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.groups import GroupStore
-from stream_dedup.groups.outputs import JudgedOutput
+from stream_dedup.groups.model import JudgedOutput
 from stream_dedup.ports import CommittedOffset, Partition
 from tests.groups.outputs import LOG_ID, LoggedArticle, outputs_of, random_log
 

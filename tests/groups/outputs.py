@@ -11,7 +11,7 @@ from stream_dedup.core.headers import Headers
 from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
 from stream_dedup.core.reasons import EMPTY_TEXT
 from stream_dedup.core.text.decode import InputFormat
-from stream_dedup.groups.outputs import JudgedOutput, OutputReading
+from stream_dedup.groups.model import JudgedOutput, OutputReading
 from stream_dedup.ports import Partition
 from stream_dedup.registry.values import RecordReader
 from tests.headers import output_headers

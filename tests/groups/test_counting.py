@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from stream_dedup.core.model import Verdict
-from stream_dedup.groups import GroupStore, Window, counting, group_id_of
+from stream_dedup.groups import GroupStore, Window, group_id_of, queries
 from stream_dedup.groups.model import COUNTED_WINDOWS, DAY_MS, HOUR_MS, MINUTE_MS
 from tests.groups.checking import refuse_wrong_counts
 from tests.groups.outputs import TIME_MS, LoggedArticle, at, groups_in_one_pass, outputs_of, random_log
@@ -64,7 +64,7 @@ def test_the_largest_groups_while_time_goes_on(store: GroupStore, seed: int, win
         refuse_wrong_counts(store)
         found = store.largest(window, 7, now_ms)
         arrived = [one for one in log if one in set(read[:end])]
-        assert counting.largest(store.writer, window, 7, now_ms) == largest_of_all(store, window, now_ms)[:7]
+        assert queries.largest(store.writer, window, 7, now_ms) == largest_of_all(store, window, now_ms)[:7]
         assert [group.counts[window] for group in found] == counted_all(arrived, window, now_ms)[:7]
 
 
@@ -94,7 +94,7 @@ def test_counting_that_ends_between_two_buckets_goes_on(
     steps = [TIME_MS, TIME_MS + 2 * HOUR_MS]
     before, after = steps if forward else steps[::-1]
     store.count_windows(before)
-    own, left = counting._add, [2]
+    own, left = queries._add, [2]
 
     def ends(*given: Any) -> None:  # noqa: ANN401 - the arguments of ``_add``
         if not left[0]:
@@ -102,7 +102,7 @@ def test_counting_that_ends_between_two_buckets_goes_on(
         left[0] -= 1
         own(*given)
 
-    monkeypatch.setattr("stream_dedup.groups.counting._add", ends)
+    monkeypatch.setattr("stream_dedup.groups.queries._add", ends)
     with pytest.raises(Exception, match="cannot be read or written"):
         store.count_windows(after)
     refuse_wrong_counts(store)

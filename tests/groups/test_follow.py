@@ -13,10 +13,9 @@ import pytest
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import RefusedError, UnavailableError
 from stream_dedup.groups import GroupStore, MissingOutputs, Window
-from stream_dedup.groups.counting import counted_begins
-from stream_dedup.groups.model import COUNTED_WINDOWS
-from stream_dedup.groups.outputs import JudgedOutput, OutputReading
+from stream_dedup.groups.model import COUNTED_WINDOWS, JudgedOutput, OutputReading
 from stream_dedup.groups.publish import PUBLISHED_AT_ONCE
+from stream_dedup.groups.queries import counted_begins
 from stream_dedup.ports import Partition, PassingError, SourceRecord, UnreadableError
 from tests.contract.world import World
 from tests.groups.checking import refuse_other_groups, totals_of

@@ -43,7 +43,7 @@ def test_old_articles_are_forgotten(
     store: GroupStore, monkeypatch: pytest.MonkeyPatch, seed: int, at_once: int
 ) -> None:
     """In one run or in several: what stays is what the definition keeps, and what changed is to be published."""
-    monkeypatch.setattr("stream_dedup.groups.forgetting.FORGOTTEN_AT_ONCE", at_once)
+    monkeypatch.setattr("stream_dedup.groups.store.FORGOTTEN_AT_ONCE", at_once)
     rng = random.Random(seed)
     log = random_log(rng, 200, unique=rng.choice([0.05, 0.3, 0.8]), rejected=0.1)
     store.apply(outputs_of(rng.sample(log, len(log))), {})

@@ -130,7 +130,7 @@ def test_a_kill_within_apply_leaves_all_of_it_or_nothing(tmp_path: Path, monkeyp
 
 def test_a_kill_within_forget_leaves_sound_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before each statement; the next run does the rest."""
-    monkeypatch.setattr("stream_dedup.groups.forgetting.FORGOTTEN_AT_ONCE", 40)
+    monkeypatch.setattr("stream_dedup.groups.store.FORGOTTEN_AT_ONCE", 40)
     with closing(GroupStore.open(tmp_path / "store", LOG_ID, publishes=True)) as store:
         store.apply(outputs_of(the_reads(2_000)[:300]), {})
         with copies_of_each_step(store, tmp_path, monkeypatch) as copies:

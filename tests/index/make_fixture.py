@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stream_dedup import Index
-from stream_dedup.api import _Article, _content, _scope
+from stream_dedup.api import _Article, _content, _scope, article_ids, open_library
 from stream_dedup.core.entry import LogRecord, decode, encode
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 from stream_dedup.core.fingerprint.simhash import similarity
@@ -23,7 +23,6 @@ from stream_dedup.core.probes import words
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules
 from stream_dedup.index import IndexSettings, LogIndex
 from stream_dedup.index.layout import INDEX_FORMAT_VERSION
-from stream_dedup.library import article_ids, open_library
 from tests.index.checks import finish_deleting
 from tests.logs import SCHEME, scheme_of
 from tests.random_logs import stepwise_log

@@ -12,8 +12,8 @@ import pytest
 
 from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.model import LogOffset, LogPosition, Status, group_of, log_position
-from stream_dedup.explain.entry import side_of_id
 from stream_dedup.explain.explain import explain
+from stream_dedup.explain.side import side_of_id
 from stream_dedup.index import LogIndex, layout
 from stream_dedup.index.records import StoredRecord, StoredRecords
 from stream_dedup.index.store import Store

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stream_dedup.api import open_library, signatures_of
 from stream_dedup.core.probes import exact_plan, keys
 from stream_dedup.core.query import Query
 from stream_dedup.core.rules import Rules
 from stream_dedup.index import IndexSettings, LogIndex
-from stream_dedup.library import open_library, signatures_of
 from tests.amount import FULL
 from tests.definition import near_by_definition, plain_entries
 from tests.index.checks import add_numbers, finish_merges, near_of

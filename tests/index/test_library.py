@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_dedup import Index, library
+from stream_dedup import Index, api
+from stream_dedup.api import article_ids, open_library
 from stream_dedup.core.model import DocNumber, LogOffset
 from stream_dedup.core.probes import words
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.index import IndexSettings, LogIndex, records, tables
 from stream_dedup.index.layout import Head
 from stream_dedup.index.store import Store, WriteBatch
-from stream_dedup.library import article_ids, open_library
 from tests.index.checks import add_signatures
 from tests.logs import SCHEME
 
@@ -54,7 +54,7 @@ def test_articles_wait_where_their_record_could_not_be_made(tmp_path: Path, monk
     with Index(tmp_path) as index:
         index.add("first", 1)
         with monkeypatch.context() as patch:
-            patch.setattr(library, "encode", interrupted)
+            patch.setattr(api, "encode", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 index.flush()
         index.add("second", 2)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from stream_dedup.api import open_library
 from stream_dedup.errors import CorruptError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
-from stream_dedup.library import open_library
 from tests.index.dying import EXTRA, RECORDS, kept
 from tests.index.trees import tree
 from tests.logs import SCHEME

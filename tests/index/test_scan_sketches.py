@@ -12,7 +12,7 @@ import pytest
 from stream_dedup.core.model import Verdict, log_position
 from stream_dedup.core.probes import directed, sure_masks
 from stream_dedup.index import LogIndex
-from tests.audit.pairs import A, spread
+from tests.audit.test_plain_directed import A, spread
 from tests.index.checks import build
 from tests.index.scan_cases import Case, ask, by_definition, make_lists, make_world, numbered, rules_for, scan
 from tests.logs import START_TIME, Entry, directed_rules, entries_batch, record, scheme_of

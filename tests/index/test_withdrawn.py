@@ -9,8 +9,8 @@ import pytest
 from stream_dedup.core.entry import LogRecord, Withdrawal
 from stream_dedup.core.model import DocNumber, LogOffset, Verdict, log_position
 from stream_dedup.errors import CorruptError
-from stream_dedup.explain.entry import side_of_id
 from stream_dedup.explain.explain import explain
+from stream_dedup.explain.side import side_of_id
 from stream_dedup.index import LogIndex
 from stream_dedup.index.layout import offset_key, withdrawn_value
 from stream_dedup.index.store import Store

@@ -14,11 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from stream_dedup.dev.broker.jars import cached_jars, find_java
-from stream_dedup.dev.broker.jvm import QUICK_START
+from stream_dedup.dev.broker.base import INSTALL_LIMIT_S, free_ports
+from stream_dedup.dev.broker.jvm import QUICK_START, cached_jars, find_java
 from stream_dedup.dev.broker.keeper import TOKEN_ARGUMENT, Keeper
-from stream_dedup.dev.broker.ports import free_ports
-from stream_dedup.dev.broker.settings import INSTALL_LIMIT_S
 from tests.waiting import wait_until
 
 VERSION = "3.0.9"

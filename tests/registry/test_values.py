@@ -24,10 +24,8 @@ from stream_dedup.core.model import Status
 from stream_dedup.core.reasons import DELETE, DELETE_WITHOUT_ID, DELETE_WITHOUT_KEY_FIELD, code_of
 from stream_dedup.core.text.decode import Article, RawRecord, Rejection
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.registry.avro import SchemaProblemError, decoder_of
 from stream_dedup.registry.client import Reference
-from stream_dedup.registry.protobuf import decoder_of as protobuf_decoder
-from stream_dedup.registry.protobuf import message_path
+from stream_dedup.registry.decoders import SchemaProblemError, avro_decoder, message_path, protobuf_decoder
 from stream_dedup.registry.values import Reason, RecordReader, Schemas, ValueReader, other_format, schema_id_of
 from tests.registry.fake import FakeRegistry
 from tests.registry.records import (
@@ -402,7 +400,7 @@ def test_json_schema_needs_no_registry() -> None:
 @pytest.mark.parametrize("deep", [100, 5_000, 900_000])
 def test_data_as_deep_as_somebody_likes(deep: int) -> None:
     """A schema that contains itself: the data are read, or do not fit; the process lives."""
-    decode = decoder_of(NODE, ())
+    decode = avro_decoder(NODE, ())
     found: list[object] = []
 
     def work() -> None:
@@ -430,7 +428,7 @@ def test_arrays_without_end_are_refused(items: object) -> None:
     """Some bytes would be an array of as many elements as somebody likes."""
     schema = {"type": "record", "name": "A", "fields": [{"name": "a", "type": {"type": "array", "items": items}}]}
     with pytest.raises(SchemaProblemError, match="take no bytes"):
-        decoder_of(json.dumps(schema), ())
+        avro_decoder(json.dumps(schema), ())
 
 
 def test_imports_stay_in_their_folder() -> None:
@@ -440,7 +438,7 @@ def test_imports_stay_in_their_folder() -> None:
             protobuf_decoder(PROTOBUF, [Reference(name, PROTOBUF)])
 
 
-AVRO_DECODE = decoder_of(json.dumps(ANYTHING), ())
+AVRO_DECODE = avro_decoder(json.dumps(ANYTHING), ())
 PROTOBUF_DECODE = protobuf_decoder(PROTOBUF, ())
 
 

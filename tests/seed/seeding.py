@@ -18,10 +18,9 @@ from stream_dedup.core.model import Coordinates
 from stream_dedup.errors import RefusedError
 from stream_dedup.files.inputs import Progress
 from stream_dedup.ports import Append, FingerprintLog
-from stream_dedup.seed.articles import Archive
+from stream_dedup.seed.archives import Archive, TopicArchive
 from stream_dedup.seed.run import archives_in
 from stream_dedup.seed.seeding import Seeding, SeedTally, begin, read_log
-from stream_dedup.seed.topic import TopicArchive
 from stream_dedup.threads import FingerprintThreads
 from tests.memory.world import MemoryWorld
 

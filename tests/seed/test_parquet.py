@@ -19,7 +19,7 @@ from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.files import parquet_rows
 from stream_dedup.files.inputs import Progress
-from stream_dedup.seed import parquet as reader
+from stream_dedup.seed import archives as reader
 from stream_dedup.seed.entry_rows import batch_of
 from stream_dedup.seed.run import archives_in
 from tests.seed.seeding import SeedWorld, line, offsets_of, write_lines

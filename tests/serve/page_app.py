@@ -13,11 +13,12 @@ import pytest
 from fastapi import FastAPI
 
 from stream_dedup.core.model import Coordinates, LogOffset
-from stream_dedup.serve.given import GivenArticle
-from stream_dedup.serve.pages import add_pages, routes
+from stream_dedup.serve.checking import GivenArticle
+from stream_dedup.serve.follower import FOLLOWING, Position
+from stream_dedup.serve.pages import routes
 from stream_dedup.serve.pages.backend import ArticleText, FormFields, GroupsState, ShownSource, StatusView
 from stream_dedup.serve.pages.rendering import Renderer, read_assets
-from stream_dedup.serve.position import FOLLOWING, Position
+from stream_dedup.serve.pages.routes import add_pages
 from stream_dedup.serve.problems import ProblemError, on_problem
 from tests.serve.clients import Answer
 

@@ -15,7 +15,7 @@ from stream_dedup.core.entry import Batch
 from stream_dedup.core.model import Coordinates, SourceOffset, log_position
 from stream_dedup.index import LogIndex
 from stream_dedup.ports import Partition, PassingError
-from stream_dedup.serve.position import Position
+from stream_dedup.serve.follower import Position
 from stream_dedup.serve.run import RunningService
 from tests.headers import output_headers
 from tests.memory.partition import Message

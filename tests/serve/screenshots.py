@@ -22,10 +22,8 @@ from selenium.webdriver import Chrome
 
 from stream_dedup.dev.stream import SampleStream
 from stream_dedup.ports import PassingError
-from stream_dedup.serve.pages.backend import StatusView
-from stream_dedup.serve.pages.connecting import ServicePages
-from stream_dedup.serve.pages.shown_error import ErrorKind, ShownError
-from stream_dedup.serve.pages.strings import LANGUAGES, said
+from stream_dedup.serve.pages.backend import ErrorKind, ServicePages, ShownError, StatusView
+from stream_dedup.serve.pages.rendering import LANGUAGES, said
 from tests.browser import NO_BROWSER, SHOWN_S, can_run_browser, open_browser, resize
 from tests.serve.page_scene import PageScene, record_value
 from tests.serve.test_pages import HOSTILE

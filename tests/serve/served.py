@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,9 +18,8 @@ from stream_dedup.core.entry import LogRecord, Payload, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.ports import FollowPorts, Partition
-from stream_dedup.serve.run import RunningService
-from stream_dedup.serve.serve_ports import ServePorts
-from stream_dedup.serve.texts import TextPorts
+from stream_dedup.serve.reading import TextPorts
+from stream_dedup.serve.run import RunningService, ServePorts
 from tests.memory.broker import Cluster
 from tests.memory.following import MemoryTopicFollower
 from tests.memory.log import MemoryLog
@@ -150,3 +150,32 @@ class MemoryService:
     def connect(self) -> socket.socket:
         """Open a connection for bytes as the test has them."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=ANSWER_S)
+
+
+CLIENT_S = 1.0
+"""``serve.client_s`` of these tests."""
+CUT_S = 20.0
+"""A client that must be cut off is cut off within this time on a busy machine."""
+BODY = 64 << 10
+CONNECTIONS = 32
+THREADS = 3
+MARKUP = '<script>alert(1)</script><img src=x onerror="alert(2)"> a story about markup, told at some length here'
+HOST = b"Host: 127.0.0.1\r\n"
+
+
+@contextmanager
+def limited_service(folder: Path) -> Iterator[MemoryService]:
+    """Run a service whose log has an article full of markup."""
+    limits = {"client_s": CLIENT_S, "max_body_bytes": BODY, "connections": CONNECTIONS, "queue_articles": 500}
+    limits |= {"threads": THREADS}
+    made = MemoryService(folder, serve=limits)
+    made.begin_log()
+    made.log_articles([json.dumps({"id": MARKUP, "text": MARKUP}).encode()])
+    with made.serve():
+        yield made
+
+
+def assert_answers(made: MemoryService) -> None:
+    """Assert that a new client is answered."""
+    result = made.call("POST", "/v1/check", {"text": MARKUP})
+    assert (result.status, result.json["results"][0]["verdict"]) == (200, "duplicate")

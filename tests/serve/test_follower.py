@@ -17,9 +17,7 @@ from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import DefectError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.ports import Partition, PassingError
-from stream_dedup.serve.follower import NotReadyError
-from stream_dedup.serve.opening import opened_log
-from stream_dedup.serve.position import Activity, Position
+from stream_dedup.serve.follower import Activity, NotReadyError, Position, opened_log
 from stream_dedup.serve.schemes import SchemeFingerprinter
 from tests.index.panics import SAID, planted_panic
 from tests.memory.log_topic import MemoryLogTopic

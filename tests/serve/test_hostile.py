@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from tests.serve.clients import trickle
-from tests.serve.limited import BODY, CLIENT_S, CUT_S, HOST, MARKUP, assert_answers, limited_service
-from tests.serve.served import MemoryService
+from tests.serve.served import BODY, CLIENT_S, CUT_S, HOST, MARKUP, MemoryService, assert_answers, limited_service
 from tests.waiting import wait_until
 
 PROBLEM = "application/problem+json"
@@ -357,7 +356,7 @@ def test_an_error_of_the_service_is_a_problem(service: MemoryService, monkeypatc
         msg = "secret words"
         raise RuntimeError(msg)
 
-    monkeypatch.setattr("stream_dedup.serve.checking.check_values", fail)
+    monkeypatch.setattr("stream_dedup.serve.checking._check_values", fail)
     answer = service.call("POST", "/v1/check", {"text": "a"})
     assert (answer.status, answer.headers["content-type"]) == (500, PROBLEM)
     assert "secret" not in answer.body.decode()

@@ -14,8 +14,7 @@ import pytest
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.text.decode import RawRecord
-from tests.serve.limited import CONNECTIONS, CUT_S, HOST, MARKUP, THREADS, assert_answers, limited_service
-from tests.serve.served import MemoryService
+from tests.serve.served import CONNECTIONS, CUT_S, HOST, MARKUP, THREADS, MemoryService, assert_answers, limited_service
 from tests.waiting import wait_until
 
 LARGE = 20_000

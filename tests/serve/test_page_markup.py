@@ -17,11 +17,10 @@ from stream_dedup.config.load import load_config
 from stream_dedup.core.model import Coordinates, SourceOffset
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.text.decode import Article
-from stream_dedup.serve.pages.backend import ArticleText
-from stream_dedup.serve.pages.connecting import ServicePages
+from stream_dedup.serve.pages.backend import ArticleText, ServicePages
+from stream_dedup.serve.pages.rendering import LANGUAGES, said
 from stream_dedup.serve.pages.shown_text import MAX_READ, MAX_SHOWN, ShownArticle
-from stream_dedup.serve.pages.strings import LANGUAGES, said
-from stream_dedup.serve.texts import SourcedText
+from stream_dedup.serve.reading import SourcedText
 from tests.serve.clients import Answer
 from tests.serve.page_app import text_of
 from tests.serve.page_scene import PageScene

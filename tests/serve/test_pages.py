@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from stream_dedup.ports import Partition
-from stream_dedup.serve.pages.strings import LANGUAGES, said
+from stream_dedup.serve.pages.rendering import LANGUAGES, said
 from tests.memory.partition import Message
 from tests.serve.clients import Answer
 from tests.serve.page_app import text_of

@@ -11,7 +11,7 @@ from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome
 
 from stream_dedup.dev.broker import DevBroker
-from stream_dedup.serve.pages.strings import said
+from stream_dedup.serve.pages.rendering import said
 from tests.browser import NO_BROWSER, can_run_browser, console, shown, wait_loaded
 from tests.serve.comparing import served
 from tests.serve.test_pages import EDITED, FIRST
@@ -21,7 +21,7 @@ from tests.worker.pipeline import pipeline
 pytestmark = [
     pytest.mark.skipif(not can_run_browser(), reason=NO_BROWSER),
     # Half of the time of all tests in the browser. test_pages_browser shows the same with a broker in memory that does
-    # not answer, and test_old_values the marks of old values.
+    # not answer, and test_page_states the marks of old values.
     pytest.mark.full,
     pytest.mark.slow,
     pytest.mark.timeout(400),

@@ -9,9 +9,8 @@ from selenium.webdriver import Chrome
 
 from stream_dedup.ports import PassingError
 from stream_dedup.serve import follower
-from stream_dedup.serve.pages.backend import StatusView
-from stream_dedup.serve.pages.connecting import ServicePages
-from stream_dedup.serve.pages.strings import said
+from stream_dedup.serve.pages.backend import ServicePages, StatusView
+from stream_dedup.serve.pages.rendering import said
 from tests.browser import NO_BROWSER, SHOWN_S, can_run_browser, console, resize, shown, wait_loaded
 from tests.serve.page_scene import PageScene, record_value
 from tests.serve.test_pages import EDITED, FIRST, HOSTILE, HOSTILE_ID, hostile_group

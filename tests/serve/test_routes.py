@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -15,9 +16,12 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.model import Coordinates, Judgement, SourceOffset
 from stream_dedup.ports import Partition
+from stream_dedup.serve.reading import SourceTexts, TextAbsence, TextPorts
 from tests.amount import examples
 from tests.headers import output_headers
 from tests.memory.partition import Message
+from tests.registry.fake import FakeRegistry
+from tests.registry.records import AVRO, avro_data, frame, registry_config
 from tests.serve.clients import Client
 from tests.serve.served import TOPIC, MemoryService
 from tests.waiting import wait_until
@@ -344,3 +348,26 @@ def test_every_route_is_described_with_its_problems(service: MemoryService) -> N
     assert all(one["summary"] for one in operations)
     (example,) = described["components"]["schemas"]["ExplainRequest"]["examples"]
     assert service.call("POST", "/v1/explain", example).status == 200
+
+
+def unused() -> TextPorts:
+    msg = "the record is there already"
+    raise AssertionError(msg)
+
+
+def test_a_text_by_its_schema() -> None:
+    """It is shown; while the registry is away it cannot be, and the answer says which part was away."""
+    registry = FakeRegistry()
+    registry.register("a", {"schema": AVRO})
+    texts = SourceTexts(registry_config(registry.url), unused)
+    value = frame(1, avro_data(AVRO, {"id": 7, "text": "The ferry left at noon."}))
+    record: Any = SimpleNamespace(key=None, value=value, topic="articles")
+    at = Coordinates(b"t" * 16, 0, SourceOffset(3))
+    registry.stop()
+    away = texts._decoded(record, at)
+    assert (away.article, away.absence) == (None, TextAbsence.NO_BROKER)
+    assert "the schema registry at" in (away.reason or "")
+    registry.start()
+    assert texts._decoded(record, at).text == "The ferry left at noon."
+    registry.stop()
+    texts.close()

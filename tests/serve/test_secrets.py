@@ -16,7 +16,7 @@ import pytest
 
 from stream_dedup.config.load import load_config
 from stream_dedup.errors import UserError
-from stream_dedup.serve.secrets import read_token, tls_context
+from stream_dedup.serve.server import read_token, tls_context
 from tests.config.files import problems_of
 from tests.serve.served import MemoryService
 

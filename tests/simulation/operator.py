@@ -18,7 +18,7 @@ from stream_dedup.core.reasons import UNKNOWN_SCHEMA
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.registry.values import schema_id_of
-from stream_dedup.seed.logged import LoggedArticles
+from stream_dedup.seed.seeding import LoggedArticles
 from tests.memory.log import payload_of
 from tests.memory.partition import Message, PartitionLog
 from tests.simulation.fake_threads import columns_of, value_of

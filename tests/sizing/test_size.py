@@ -14,8 +14,17 @@ from stream_dedup.index import IndexSettings
 from stream_dedup.index.layout import row_type
 from stream_dedup.sizing import measured
 from stream_dedup.sizing.measured import PLANS
-from stream_dedup.sizing.size import Demand, cheapest_plan, compared_with, pays_from, search_us, size_of
-from stream_dedup.sizing.text import byte_text, time_text, width_advice
+from stream_dedup.sizing.size import (
+    Demand,
+    byte_text,
+    cheapest_plan,
+    compared_with,
+    pays_from,
+    search_us,
+    size_of,
+    time_text,
+    width_advice,
+)
 
 DAY = Demand(8_640_000, 7, 1_000)
 """100 articles a second, 300 at the peak; 60,480,000 held."""

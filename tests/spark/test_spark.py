@@ -34,9 +34,7 @@ from stream_dedup.errors import UserError
 from stream_dedup.seed.entry_rows import batch_of, columns_of
 from stream_dedup.spark import fingerprint, near_duplicates
 from stream_dedup.spark.fingerprinting import EntriesOfBatches, Fingerprinting, check_articles
-from stream_dedup.spark.near import check_entries, judged
-from stream_dedup.spark.pairs import PairsOfBatches
-from stream_dedup.spark.postings import lists_of
+from stream_dedup.spark.near import PairsOfBatches, check_entries, judged, lists_of
 from tests.logs import TOPIC, directed_rules, entries_batch, record, rules, scheme_of
 from tests.random_logs import RandomEntries
 from tests.spark.sessions import session

@@ -13,8 +13,7 @@ from stream_dedup.broker.replication import TopicFault, TopicProblem
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
 from stream_dedup.ports import Partition
-from stream_dedup.status.finding_texts import FINDING_SENTENCES, FindingCode
-from stream_dedup.status.findings import find
+from stream_dedup.status.findings import FINDING_SENTENCES, FindingCode, find
 from stream_dedup.status.snapshot import LogState, PartitionState, Rates, Snapshot
 from stream_dedup.status.text import lines_of, values_of
 from tests.logs import SCHEME

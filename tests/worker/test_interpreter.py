@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from stream_dedup.config.load import load_config
-from stream_dedup.interpreter import YOUNG_OBJECTS, short_pauses
+from stream_dedup.threads import YOUNG_OBJECTS, short_pauses
 from stream_dedup.worker import app
 
 

@@ -11,9 +11,8 @@ Rules:
 It must never be used for data that matters: one machine, no security. One node unless several are asked for.
 """
 
-from stream_dedup.dev.broker.base import DevBroker
+from stream_dedup.dev.broker.base import BROKERS_VARIABLE, IMAGE_VARIABLE, KAFKA_VERSION, BrokerSettings, DevBroker
 from stream_dedup.dev.broker.cluster import DevCluster
-from stream_dedup.dev.broker.settings import BROKERS_VARIABLE, IMAGE_VARIABLE, KAFKA_VERSION, BrokerSettings
 from stream_dedup.dev.broker.ways import NoMachineryError, can_run_broker, find_broker, prepare_broker
 
 __all__ = [

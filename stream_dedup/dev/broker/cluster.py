@@ -20,11 +20,18 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 from kafka.protocol.admin import ElectionType
 
-from stream_dedup.dev.broker.base import DevBroker
+from stream_dedup.dev.broker.base import (
+    IN_SYNC_LIMIT_S,
+    POLL_S,
+    READY_LIMIT_S,
+    BrokerSettings,
+    DevBroker,
+    admin_of,
+    free_ports,
+    new_cluster_id,
+    wait_until_ready,
+)
 from stream_dedup.dev.broker.jvm import JvmBroker
-from stream_dedup.dev.broker.ports import free_ports
-from stream_dedup.dev.broker.ready import POLL_S, admin_of, wait_until_ready
-from stream_dedup.dev.broker.settings import IN_SYNC_LIMIT_S, READY_LIMIT_S, BrokerSettings, new_cluster_id
 from stream_dedup.errors import UnavailableError
 
 T = TypeVar("T")

@@ -23,19 +23,19 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.dev.broker.base import DevBroker
-from stream_dedup.dev.broker.folder import usable_folder
-from stream_dedup.dev.broker.keeper import OWNER_LABEL, TOKEN_LABEL, Keeper, remove_container
-from stream_dedup.dev.broker.ports import free_ports
-from stream_dedup.dev.broker.settings import (
+from stream_dedup.dev.broker.base import (
     ENGINE_LIMIT_S,
     LOG_TAIL_LINES,
     PULL_LIMIT_S,
     STOP_LIMIT_S,
     BrokerSettings,
+    DevBroker,
+    free_ports,
     new_cluster_id,
     server_properties,
+    usable_folder,
 )
+from stream_dedup.dev.broker.keeper import OWNER_LABEL, TOKEN_LABEL, Keeper, remove_container
 from stream_dedup.errors import UnavailableError
 
 DATA_FOLDER = "/var/lib/kafka/data"

@@ -10,18 +10,18 @@ import subprocess
 from collections.abc import Callable
 from functools import partial
 
-from stream_dedup.dev.broker.base import DevBroker, ExternalBroker
-from stream_dedup.dev.broker.cluster import DevCluster
-from stream_dedup.dev.broker.container import ContainerBroker, engine_answers, has_client, missing_image
-from stream_dedup.dev.broker.jars import JAVA_REMEDY, find_java, install_jars
-from stream_dedup.dev.broker.jvm import JvmBroker
-from stream_dedup.dev.broker.settings import (
+from stream_dedup.dev.broker.base import (
     BROKERS_VARIABLE,
     DEFAULT_IMAGE,
     ENGINE_LIMIT_S,
     IMAGE_VARIABLE,
     BrokerSettings,
+    DevBroker,
+    ExternalBroker,
 )
+from stream_dedup.dev.broker.cluster import DevCluster
+from stream_dedup.dev.broker.container import ContainerBroker, engine_answers, has_client, missing_image
+from stream_dedup.dev.broker.jvm import JAVA_REMEDY, JvmBroker, find_java, install_jars
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.extras import pip_command
 

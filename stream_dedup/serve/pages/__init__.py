@@ -1,18 +1,15 @@
 """The pages of the service: Check, Groups, Live, System.
 
     routes      the paths, and the layer between requests and the pages (its docstring has the rules of safety)
-    backend     what the pages read, as a protocol; ``connecting`` implements it on the service
+    backend     what the pages read, as a protocol, and the service that has it
     check_page, groups_page, live_page, system_page
                 the values that each page shows: no HTML, no translation
     rendering   templates, languages, themes
-    strings     every sentence of the pages, one table a language: ``strings_en``, ``strings_zh``
-    shown_text  foreign text, made harmless; ``passages`` marks what two texts have in common
+    strings_en, strings_zh
+                every sentence of the pages, one table a language
+    shown_text  foreign text, made harmless; what two texts have in common
     charts      the numbers of the drawings
 
 The pages are HTML made by templates, which escape everything. They work without the script; the script draws charts and
 fetches the page again, to replace the parts of it that change.
 """
-
-from stream_dedup.serve.pages.routes import add_pages
-
-__all__ = ["add_pages"]

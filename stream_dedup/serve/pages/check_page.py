@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -14,20 +14,15 @@ import numpy as np
 from stream_dedup.core.fingerprint.simhash import pack_margins
 from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, Coordinates, SourceOffset, Status, Verdict
 from stream_dedup.core.near import Account, Forms, PairCheck
-from stream_dedup.groups import parse_group_id
-from stream_dedup.serve.given import GivenArticle, fields_of
-from stream_dedup.serve.pages.backend import ArticleText, ShownSource
+from stream_dedup.core.rules import Rules
+from stream_dedup.groups import GroupedArticle, parse_group_id
+from stream_dedup.serve.checking import GivenArticle, fields_of
+from stream_dedup.serve.pages.backend import ArticleText, FormFields, PageBackend, ShownSource
 from stream_dedup.serve.pages.charts import BitDrawing, bit_drawing
 from stream_dedup.serve.pages.groups_page import stored_groups
-from stream_dedup.serve.pages.passages import ComparedTexts, compared
-from stream_dedup.serve.pages.shown_text import Piece, ShownArticle, pieces, shown_fields
+from stream_dedup.serve.pages.shown_text import ComparedTexts, Piece, ShownArticle, compared, pieces, shown_fields
 from stream_dedup.serve.problems import ProblemError
-from stream_dedup.serve.texts import TextAbsence
-
-if TYPE_CHECKING:
-    from stream_dedup.core.rules import Rules
-    from stream_dedup.groups import GroupedArticle
-    from stream_dedup.serve.pages.backend import FormFields, PageBackend
+from stream_dedup.serve.reading import TextAbsence
 
 SHOWN_NEAREST = 10
 """Nearest entries that the page lists."""

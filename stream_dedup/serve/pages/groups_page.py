@@ -5,20 +5,34 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from stream_dedup.core.model import Coordinates
 from stream_dedup.errors import StreamDedupError, UserError
 from stream_dedup.groups import ArticleGroup, GroupedArticle, Window
-from stream_dedup.serve.pages.backend import ArticleText, GroupReading, GroupsState, ShownSource
+from stream_dedup.serve.pages.backend import (
+    ArticleText,
+    GroupReading,
+    GroupsState,
+    PageBackend,
+    ShownError,
+    ShownSource,
+    shown_error,
+)
 from stream_dedup.serve.pages.charts import BarChart, bar_chart
-from stream_dedup.serve.pages.passages import Passage, compared, differing_excerpt
-from stream_dedup.serve.pages.shown_error import ShownError, shown_error
-from stream_dedup.serve.pages.shown_text import Piece, ShownArticle, excerpt, pieces
-from stream_dedup.serve.texts import TextAbsence
+from stream_dedup.serve.pages.shown_text import (
+    Passage,
+    Piece,
+    ShownArticle,
+    compared,
+    differing_excerpt,
+    excerpt,
+    pieces,
+)
+from stream_dedup.serve.reading import TextAbsence
 
-if TYPE_CHECKING:
-    from stream_dedup.serve.pages.backend import PageBackend
+_T = TypeVar("_T")
+_D = TypeVar("_D")
 
 SHOWN_GROUPS = 20
 SHOWN_MEMBERS = 20
@@ -27,9 +41,6 @@ EXCERPTS_WITHIN_S = 1.5
 SPARK_HEIGHT = 18
 GROWTH_HEIGHT = 96
 _LATE_TEXT = ArticleText(None, TextAbsence.NO_BROKER)
-
-_T = TypeVar("_T")
-_D = TypeVar("_D")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,14 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.groups import GroupedArticle, VerdictCounts, Window
-from stream_dedup.serve.pages.backend import GroupReading, GroupsState, StatusView
-from stream_dedup.serve.pages.shown_error import ShownError, shown_error
+from stream_dedup.serve.follower import Position
+from stream_dedup.serve.pages.backend import GroupReading, GroupsState, PageBackend, ShownError, StatusView, shown_error
 from stream_dedup.serve.pages.system_page import is_followed
-
-if TYPE_CHECKING:
-    from stream_dedup.serve.pages.backend import PageBackend
-    from stream_dedup.serve.position import Position
 
 SHOWN_VERDICTS = 25
 LATENCY_OF = 200

@@ -1,4 +1,7 @@
-"""Templates with their filters, and what a reader has chosen: language and theme."""
+"""Templates with their filters and sentences, and what a reader has chosen: language and theme.
+
+Each language has one table of every sentence: ``strings_en``, ``strings_zh``.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,48 @@ from stream_dedup.groups import Window, group_id_of
 from stream_dedup.serve.pages.groups_page import growth_columns
 from stream_dedup.serve.pages.live_page import VERDICT_NAMES, history_columns, rejected_reasons, verdict_name
 from stream_dedup.serve.pages.shown_text import MAX_SHOWN
-from stream_dedup.serve.pages.strings import DEFAULT_LANGUAGE, HTML_LANGUAGES, LANGUAGES, said
+from stream_dedup.serve.pages.strings_en import ENGLISH
+from stream_dedup.serve.pages.strings_zh import CHINESE
 from stream_dedup.serve.pages.system_page import GROUP_STATES, VALUE_KEYS, as_data, failure_of, is_followed, is_silent
 from stream_dedup.status.text import bytes_text
 from stream_dedup.terminal import shorten, visible
+
+LANGUAGES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH, "zh": CHINESE}
+DEFAULT_LANGUAGE = "en"
+HTML_LANGUAGES = {"en": "en", "zh": "zh-Hans"}
+"""The languages as HTML names them."""
+
+
+def language_of(chosen: str | None, accepted: str) -> str:
+    """Return the language of a page.
+
+    Args:
+        chosen: what the reader has chosen, if anything.
+        accepted: the header Accept-Language.
+    """
+    if chosen in LANGUAGES:
+        return str(chosen)
+    wanted = sorted(map(_weighed, accepted.lower().split(",")[:16]), key=lambda one: -one[1])
+    return next((tag for tag, weight in wanted if weight > 0 and tag in LANGUAGES), DEFAULT_LANGUAGE)
+
+
+def _weighed(part: str) -> tuple[str, float]:
+    """Return the primary tag of a part of Accept-Language, and its weight."""
+    tag, _, weight = part.strip().partition(";q=")
+    try:
+        return tag.partition("-")[0], float(weight or 1)
+    except ValueError:
+        return tag, 0.0
+
+
+def said(language: str, key: str, **values: object) -> str:
+    """Return a sentence.
+
+    Raises:
+        KeyError: there is no such sentence, or it needs another value.
+    """
+    return LANGUAGES[language][key].format(**values)
+
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"

@@ -7,7 +7,7 @@ Safety:
 * A form is taken from the service's own pages only (``_refuse_strangers``): by ``Sec-Fetch-Site``, or ``Origin`` where
   a browser does not send it. So no session or token of a form is needed. A check changes nothing; a preference changes
   a cookie that has no other use.
-* A browser that needs the service's token asks for it and sends it as the password of ``Basic`` (``limits.Gate``): no
+* A browser that needs the service's token asks for it and sends it as the password of ``Basic`` (``server.Gate``): no
   cookie says who somebody is.
 """
 
@@ -17,28 +17,24 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import UserError
 from stream_dedup.groups import Window
-from stream_dedup.serve.bodies import require_type
+from stream_dedup.serve.api import require_type
+from stream_dedup.serve.pages.backend import PageBackend
 from stream_dedup.serve.pages.check_page import CheckForm, CheckView, checked, prefilled
 from stream_dedup.serve.pages.groups_page import GroupView, group_list, group_page, stored_groups
 from stream_dedup.serve.pages.live_page import LATENCY_OF, RateMeter, live_page
-from stream_dedup.serve.pages.rendering import THEMES, PageReader, Renderer, read_assets
-from stream_dedup.serve.pages.strings import LANGUAGES, language_of, said
+from stream_dedup.serve.pages.rendering import LANGUAGES, THEMES, PageReader, Renderer, language_of, read_assets, said
 from stream_dedup.serve.pages.system_page import system_page
 from stream_dedup.serve.problems import ProblemError, invalid, not_found
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI
-
-    from stream_dedup.serve.pages.backend import PageBackend
 
 PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_dedup.status.finding_texts import FINDING_SENTENCES
+from stream_dedup.status.findings import FINDING_SENTENCES
 
 ENGLISH = {
     "language.en": "English",

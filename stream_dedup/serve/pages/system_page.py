@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from stream_dedup.core.rules import DIRECTED, DUPLICATE, EXACT, REJECTED, UNIQUE, UPDATE
+from stream_dedup.core.rules import DIRECTED, DUPLICATE, EXACT, REJECTED, UNIQUE, UPDATE, Rules
 from stream_dedup.core.rules_text import FOR_EVER, NONE, rule_values, value_text
-from stream_dedup.serve.pages.backend import GroupsState, StatusView
-from stream_dedup.serve.position import Phase
-
-if TYPE_CHECKING:
-    from stream_dedup.core.rules import Rules
-    from stream_dedup.serve.pages.backend import PageBackend
-    from stream_dedup.serve.position import Position
-
+from stream_dedup.serve.follower import Phase, Position
+from stream_dedup.serve.pages.backend import GroupsState, PageBackend, StatusView
 
 VALUE_KEYS = {
     "yes": "yes",

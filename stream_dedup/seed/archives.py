@@ -1,0 +1,449 @@
+"""What is seeded: articles with coordinates, in batches of one source partition, from files or a topic.
+
+An archive is known by its first record, so that it may be moved, renamed, compressed, or grow at its end; ``name``
+gives an identity by hand. The source offset of an article is the number of its line or record, from 0.
+
+Archives in Parquet have entries that ``stream_dedup.spark.fingerprint`` made; they are not fingerprinted again. An
+archive is known by its first row (checksum and id); the source offset of an article is the number of its row, from
+0. pyarrow, which the extra ``[parquet]`` installs, is loaded for the first such file.
+
+A topic is read from its beginning to its end as of the start, committed articles only. They are entered with their own
+coordinates: a worker that consumes the topic later finds them in the log.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import orjson
+import xxhash
+
+from stream_dedup.broker.record import too_large_reason
+from stream_dedup.config.model import Config
+from stream_dedup.core.arrays import I64, U64
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.fingerprint.entry_maker import checksum
+from stream_dedup.core.logged_scheme import Scheme
+from stream_dedup.core.model import SourceOffset
+from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.errors import UnavailableError, UserError
+from stream_dedup.files.inputs import STDIN, LineBatch, Progress, printable, read_batches
+from stream_dedup.files.parquet_rows import opened, unreadable
+from stream_dedup.files.recognition import PARQUET_MAGIC, STDIN_NAME, InputForm
+from stream_dedup.ports import (
+    GroupOffsets,
+    OffsetGoneError,
+    Partition,
+    PassingError,
+    RefusedByBrokerError,
+    SourceChangedError,
+    SourceRecord,
+    TopicReader,
+)
+from stream_dedup.threads import FingerprintThreads
+
+
+class SeedSource(NamedTuple):
+    """A source partition: of a topic, or made for an archive."""
+
+    topic_id: bytes
+    partition: int
+    topic: str
+    """Name of the topic or of the archive: what an article's source is called."""
+
+
+class SeedBatch(Protocol):
+    """Articles of one source partition, at rising offsets."""
+
+    @property
+    def source(self) -> SeedSource:
+        """Where they come from."""
+
+    @property
+    def offsets(self) -> I64:
+        """Their source offsets."""
+
+    @property
+    def checksums(self) -> U64:
+        """The checksum of each value."""
+
+    def columns(self, rows: I64, fingerprinter: FingerprintThreads[RawRecord]) -> Future[Columns]:
+        """Return the entries of these rows, as ``FingerprintThreads.submit`` does."""
+
+
+class Archive(Protocol):
+    """Articles that are read once, in order."""
+
+    def batches(self) -> Iterator[SeedBatch | None]:
+        """Yield the articles, and None where there are none at present (a slow pipe).
+
+        Raises:
+            UserError: it cannot be read.
+            UnavailableError: the broker does not deliver it.
+        """
+
+    def location(self, source: SeedSource, offset: SourceOffset) -> str:
+        """Return where a user finds an article: file and line, or topic, partition and offset."""
+
+    @property
+    def remedy(self) -> str:
+        """What to do if the archive and the log have different articles at the same source offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RawBatch:
+    """Articles that are to be fingerprinted."""
+
+    source: SeedSource
+    offsets: I64
+    records: Sequence[RawRecord]
+    rejected: Mapping[int, str] = field(default_factory=dict)
+    """Rows that are rejected, whatever is in them, with the reason."""
+
+    @property
+    def checksums(self) -> U64:
+        """The checksum of each value."""
+        return np.array([checksum(record.value) for record in self.records], np.uint64)
+
+    def columns(self, rows: I64, fingerprinter: FingerprintThreads[RawRecord]) -> Future[Columns]:
+        """Fingerprint these rows."""
+        wanted = rows.tolist()
+        made = fingerprinter.submit([self.records[row] for row in wanted])
+        reasons = {at: self.rejected[row] for at, row in enumerate(wanted) if row in self.rejected}
+        return _rejected(made, reasons) if reasons else made
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredBatch:
+    """Articles that were fingerprinted elsewhere."""
+
+    source: SeedSource
+    offsets: I64
+    entries: Columns
+
+    @property
+    def checksums(self) -> U64:
+        """The checksum of each value."""
+        return self.entries.checksums
+
+    def columns(self, rows: I64, _fingerprinter: FingerprintThreads[RawRecord]) -> Future[Columns]:
+        """Return the entries of these rows; the future is done."""
+        made: Future[Columns] = Future()
+        made.set_result(self.entries.rows(rows))
+        return made
+
+
+class Identity(NamedTuple):
+    """What an archive is known by, and what to do where the log has it with other articles."""
+
+    topic_id: bytes
+    remedy: str
+
+
+def _identity_of(beginning: bytes, name: str | None) -> Identity:
+    """Return the identity of an archive with this beginning, or with the name that the user gave it."""
+    changed = "either the file was changed, and an archive may only grow at its end; or "
+    if name is None:
+        other = "it is another archive that begins alike: give it an identity with --name"
+        return Identity(xxhash.xxh3_128_digest(b"seed\n" + beginning), changed + other)
+    # A first line has no line feed: no name is taken for one.
+    given = b"name\n" + name.encode("utf-8", "backslashreplace")
+    other = f"{name} is the name of another archive: give this one another --name"
+    return Identity(xxhash.xxh3_128_digest(b"seed\n" + given), changed + other)
+
+
+def _replaced(archive: str) -> UserError:
+    """Return the error for a file that is another one than when the command began."""
+    return UserError(f"input {archive}: the file was replaced while the command ran; start it again")
+
+
+def _rejected(made: Future[Columns], reasons: Mapping[int, str]) -> Future[Columns]:
+    """Return a future of the same columns with these rows rejected."""
+    changed: Future[Columns] = Future()
+
+    def change(done: Future[Columns]) -> None:
+        error = done.exception()
+        if error is None:
+            changed.set_result(done.result().rejected(reasons))
+        else:
+            changed.set_exception(error)
+
+    made.add_done_callback(change)
+    return changed
+
+
+@dataclass(frozen=True, slots=True)
+class LinesArchive:
+    """One file, named pipe, or standard input."""
+
+    source: SeedSource
+    remedy: str
+    unit: str
+    """What the source offsets count, from 0."""
+    beginning: bytes
+    """The first record, as a line."""
+    read: Callable[[], Iterator[LineBatch | None]]
+    """Reads the lines; is called once."""
+
+    def batches(self) -> Iterator[_RawBatch | None]:
+        """Yield the lines.
+
+        Raises:
+            UserError: the file was replaced since the archive was made: its lines belong to another archive.
+        """
+        is_first = True
+        for batch in self.read():
+            if batch is not None and is_first and batch.block.lines[0] != self.beginning:
+                raise _replaced(self.source.topic)
+            is_first = is_first and batch is None
+            yield None if batch is None else _raw(self.source, batch)
+
+    def location(self, _source: SeedSource, offset: SourceOffset) -> str:
+        """Return file, and line, record or row, from 1."""
+        return f"input {self.source.topic}, {self.unit} {offset + 1}"
+
+
+def lines_archive(path: str, name: str | None, progress: Progress, form: InputForm) -> LinesArchive | None:
+    """Return the archive in a file; None if it has no line. Blocks until a pipe has its first line.
+
+    Raises:
+        UserError: the file cannot be opened, or has entries.
+    """
+    regular = path != STDIN and stat.S_ISREG(Path(path).stat().st_mode)
+    lines = read_batches([path], Progress() if regular else progress, form=form)
+    first = next((batch for batch in lines if batch is not None), None)
+    if first is None:
+        return None
+    beginning = first.block.lines[0]
+    is_row = first.unit == "row" and 0 not in first.block.unread
+    if is_row and len(ENTRY_COLUMNS.intersection(orjson.loads(beginning))) > 1:
+        msg = f"input {printable(path)}: this is Parquet with entries; name a file of it that is not compressed"
+        raise UserError(msg)
+    identity = _identity_of(beginning, name)
+    called = name or (STDIN_NAME if path == STDIN else printable(Path(path).name))
+    read = partial(read_batches, [path], progress, form=form) if regular else partial(chain, [first], lines)
+    return LinesArchive(SeedSource(identity.topic_id, 0, called), identity.remedy, first.unit, beginning, read)
+
+
+def _raw(source: SeedSource, batch: LineBatch) -> _RawBatch:
+    records = [
+        RawRecord(None, line, f"{source.topic}:{number}")
+        for number, line in zip(batch.block.numbers, batch.block.lines, strict=True)
+    ]
+    return _RawBatch(source, np.array(batch.block.numbers, np.int64) - 1, records, batch.rejected)
+
+
+ENTRY_COLUMNS = frozenset({"checksum", "scheme", "signature"})
+"""Parquet with two of these columns is taken for entries; other Parquet has articles."""
+PARQUET_BATCH_ROWS = 1_024
+"""Rows of one batch: some 200 kB of log."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetArchive:
+    """One Parquet file."""
+
+    source: SeedSource
+    remedy: str
+    beginning: bytes
+    """Checksum and id of the first row."""
+    path: Path
+    scheme: Scheme
+    progress: Progress
+
+    def batches(self) -> Iterator[_StoredBatch]:
+        """Yield the rows.
+
+        Raises:
+            UserError: the rows were made under another scheme or are no entries, or the file is damaged or was
+                replaced since the archive was made.
+        """
+        from stream_dedup.seed.entry_rows import ROWS_SCHEMA, columns_of  # noqa: PLC0415 - loads pyarrow
+
+        file = _opened(self.path)
+        if _beginning(file, self.path) != self.beginning:
+            raise _replaced(self.source.topic)
+        size, rows = self.path.stat().st_size, max(1, file.metadata.num_rows)
+        first = 0
+        names = [name for name in ROWS_SCHEMA.names if name in file.schema_arrow.names]
+        for batch in _read(file, self.path, PARQUET_BATCH_ROWS, names):
+            try:
+                entries = columns_of(batch, self.scheme)
+            except UserError as error:
+                msg = f"input {self.source.topic}: {error}"
+                raise UserError(msg) from error
+            yield _StoredBatch(self.source, np.arange(first, first + len(entries), dtype=np.int64), entries)
+            first += len(entries)
+            self.progress.read += size * len(entries) // rows
+
+    def location(self, _source: SeedSource, offset: SourceOffset) -> str:
+        """Return file and row, from 1."""
+        return f"input {self.source.topic}, row {offset + 1}"
+
+
+def has_entries(path: str) -> bool:
+    """Return whether a file is Parquet with entries, by its first bytes and its columns.
+
+    Raises:
+        UserError: it is Parquet that cannot be read, or pyarrow is not installed.
+    """
+    if path == STDIN or not Path(path).is_file():
+        return False
+    with Path(path).open("rb") as file:
+        if file.read(len(PARQUET_MAGIC)) != PARQUET_MAGIC:
+            return False
+    return len(ENTRY_COLUMNS.intersection(_opened(Path(path)).schema_arrow.names)) > 1
+
+
+def parquet_archive(path: str, name: str | None, scheme: Scheme, progress: Progress) -> ParquetArchive | None:
+    """Return the archive in a Parquet file; None if it has no row.
+
+    Raises:
+        UserError: the file cannot be read, or pyarrow is not installed.
+    """
+    file = _opened(Path(path))
+    unclear = [name for name in ("checksum", "id") if file.schema_arrow.names.count(name) != 1]
+    if unclear:
+        msg = (
+            f"input {printable(path)}: not one column {', '.join(unclear)}: "
+            "seed takes Parquet that stream_dedup.spark.fingerprint wrote"
+        )
+        raise UserError(msg)
+    beginning = _beginning(file, Path(path))
+    if beginning is None:
+        return None
+    identity = _identity_of(beginning, name)
+    source = SeedSource(identity.topic_id, 0, name or printable(Path(path).name))
+    return ParquetArchive(source, identity.remedy, beginning, Path(path), scheme, progress)
+
+
+def _beginning(file: Any, path: Path) -> bytes | None:  # noqa: ANN401 - pyarrow has no types
+    """Return checksum and id of the first row, None of a file without rows."""
+    first = next(_read(file, path, 1, ["checksum", "id"]), None)
+    if first is None:
+        return None
+    try:
+        row = first.to_pylist()[0]
+    except UnicodeDecodeError as error:
+        raise unreadable(printable(str(path)), error) from error
+    return f"row\n{row['checksum']} {row['id']}".encode()
+
+
+def _read(file: Any, path: Path, rows: int, columns: list[str]) -> Iterator[Any]:  # noqa: ANN401 - as above
+    """Yield these columns, in batches of so many rows."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    try:
+        yield from file.iter_batches(batch_size=rows, columns=columns)
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(printable(str(path)), error) from error
+
+
+def _opened(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
+    return opened(path, printable(str(path)))
+
+
+TOPIC_BATCH_RECORDS = 256
+"""Records of one batch: as many as lines of a file."""
+TOPIC_HELD_BYTES = 32 << 20
+"""Bytes of the records that are held until a batch of their partition is full. With more, each partition makes
+a batch of what it has, so that large records and many partitions take no more memory."""
+
+
+class TopicArchive:
+    """A topic as it is when the archive is made; ``read`` counts the offsets that were gone through."""
+
+    remedy = "the topic lost records, and others have their offsets. Restore it, or begin a new group with --group"
+
+    def __init__(
+        self, config: Config, topic: str, reader: TopicReader, offsets: GroupOffsets, record_bytes: int
+    ) -> None:
+        """Ask for the topic's id and its bounds; records larger than ``record_bytes`` are rejected.
+
+        Raises:
+            UserError: there is no such topic, it is the group's log, or a right is missing.
+            UnavailableError: the broker did not answer.
+        """
+        if topic == config.log_topic:
+            msg = f"--topic {topic} is the log of the group: name a topic of articles"
+            raise UserError(msg)
+        self._reader = reader
+        self._offsets = offsets
+        self._topic = topic
+        self._largest = record_bytes
+        self.read = 0
+        with self._reading():
+            topic_id = offsets.topic_ids([topic]).get(topic)
+            self._bounds: Mapping[Partition, tuple[int, int]] = reader.bounds(reader.partitions([topic]))
+        if topic_id is None:
+            msg = f"there is no topic {topic}: check the name after --topic"
+            raise UserError(msg)
+        self.sources = {at: SeedSource(topic_id, at.number, topic) for at in self._bounds}
+        self.total = sum(end - begin for begin, end in self._bounds.values())
+
+    def batches(self) -> Iterator[_RawBatch]:
+        """Yield the records of each partition, in order."""
+        waiting: dict[Partition, list[SourceRecord]] = defaultdict(list)
+        held = 0
+        with self._reading():
+            for record in self._reader.read(self._bounds):
+                at = Partition(record.topic, record.partition)
+                waiting[at].append(record)
+                held += _bytes_of(record)
+                for full in self._full(waiting, at, held):
+                    held -= sum(map(_bytes_of, waiting[full]))
+                    yield self._batch(full, waiting.pop(full))
+            for at, records in waiting.items():
+                yield self._batch(at, records)
+        self.read = self.total
+
+    def location(self, source: SeedSource, offset: SourceOffset) -> str:
+        """Return topic, partition and offset."""
+        return f"{source.topic}-{source.partition}-{offset}"
+
+    @staticmethod
+    def _full(waiting: Mapping[Partition, Sequence[SourceRecord]], at: Partition, held: int) -> list[Partition]:
+        """Return the partitions whose records become a batch, after one of ``at`` has come."""
+        if held >= TOPIC_HELD_BYTES:
+            return list(waiting)
+        return [at] if len(waiting[at]) == TOPIC_BATCH_RECORDS else []
+
+    def _batch(self, at: Partition, records: Sequence[SourceRecord]) -> _RawBatch:
+        """Make a batch of records, all of which are of the topic as it was in the beginning."""
+        if self._offsets.topic_ids([self._topic]).get(self._topic) != self.sources[at].topic_id:
+            msg = f"topic {self._topic} was deleted or made anew while it was read: start the command again"
+            raise UnavailableError(msg)
+        self.read += len(records)
+        raw = [RawRecord(one.key, one.value, f"{self._topic}-{at.number}-{one.offset}") for one in records]
+        reasons = {row: too_large_reason(record, self._largest) for row, record in enumerate(records)}
+        too_large = {row: reason for row, reason in reasons.items() if reason is not None}
+        return _RawBatch(self.sources[at], np.array([one.offset for one in records], np.int64), raw, too_large)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Raise the errors of the ports as errors of the program."""
+        try:
+            yield
+        except RefusedByBrokerError as error:
+            msg = f"the broker does not let this client read topic {self._topic}: {error}; see docs/acls.md"
+            raise UserError(msg) from error
+        except PassingError as error:
+            msg = f"topic {self._topic}: the broker did not answer in time: {error}; start the command again"
+            raise UnavailableError(msg) from error
+        except (OffsetGoneError, SourceChangedError) as error:
+            msg = f"topic {self._topic} changed while it was read ({error}): start the command again"
+            raise UnavailableError(msg) from error
+
+
+def _bytes_of(record: SourceRecord) -> int:
+    return len(record.key or b"") + len(record.value or b"")

@@ -1,0 +1,630 @@
+"""The HTTP server, and what a client may take of it: token and certificate, limits of requests and connections.
+
+``Gate`` is the outermost layer of the application. In this order, for every request:
+
+1. The head: at most ``MAX_HEAD`` bytes.
+   The token. Without it the answer is 401, except for the open pages. A service without a token answers only requests
+   that name a loopback host: a page of a stranger that a browser was made to load from this address names its own.
+2. The body: at most ``serve.max_body_bytes``, complete within ``serve.client_s``, and all bodies under way together at
+   most ``BODIES`` times as large. It is read before the application is called, and no further than its limit. A body
+   with a content coding is refused: what it unpacks to would need limits of its own.
+3. The application. Whatever it raises becomes a problem, and the log has the traceback.
+
+Every answer gets ``HEADERS``, unless the application has set them. HEAD is answered as GET, without the body.
+
+``HttpServer`` has one listening socket, and runs in a thread of its own with its own event loop. uvicorn reads and
+writes HTTP/1.1 with h11. Rules added here:
+
+* At most ``serve.connections`` connections are open, TLS handshakes included. For a further one, the one that has
+  waited longest for a request is closed, idle or in the middle of one; where every one has a whole request, the new one
+  is closed.
+* The head of a request must arrive within ``serve.client_s``: of the connection, of the handshake, or of the answer
+  before it. A connection without one is closed.
+* A client that does not read its answer for ``serve.client_s`` is cut off.
+* Faults of clients are logged: one line for each kind of fault in a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hmac
+import logging
+import socket
+import ssl
+import stat
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import h11
+import uvicorn
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from stream_dedup.config.checks import split_address
+from stream_dedup.config.sections import ServeConfig
+from stream_dedup.errors import UserError
+from stream_dedup.metrics.server import ACCEPT_PAUSE_S, Faults, bind_refusal
+from stream_dedup.serve.problems import (
+    FAILED,
+    PROBLEM_JSON,
+    ProblemError,
+    busy,
+    problem_body,
+    problem_response,
+    unsupported,
+)
+from stream_dedup.serve.serve_metrics import ServeMetrics
+
+log = logging.getLogger(__name__)
+
+
+MIN_TOKEN = 16
+"""Characters of the shortest token: one that can be guessed protects nothing."""
+_HOW = "make one with: (umask 077; openssl rand -hex 32 > FILE)"
+
+
+class Token:
+    """The token that requests must have; compared in constant time."""
+
+    def __init__(self, text: str) -> None:
+        """Take the token itself."""
+        self._bytes = text.encode()
+
+    def allows(self, authorization: bytes | None) -> bool:
+        """Return whether a header ``Authorization`` has the token.
+
+        Either as ``Bearer TOKEN`` or, for browsers, as the password of ``Basic`` with any user name.
+        """
+        scheme, _, given = (authorization or b"").strip().partition(b" ")
+        given = given.strip()
+        if scheme.lower() == b"basic":
+            given = _password(given)
+        elif scheme.lower() != b"bearer":
+            given = b""
+        return hmac.compare_digest(given, self._bytes)
+
+
+def _password(basic: bytes) -> bytes:
+    try:
+        return base64.b64decode(basic, validate=True).partition(b":")[2]
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def read_token(path: Path | None) -> Token | None:
+    """Return the token of a file, None without a file.
+
+    Raises:
+        UserError: the file cannot be read, everybody may read it, or it contains no token.
+    """
+    if path is None:
+        return None
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        msg = f"serve.token_file {path}: cannot be read ({reason}); {_HOW}"
+        raise UserError(msg) from error
+    if mode & stat.S_IROTH:
+        msg = f"serve.token_file {path}: everybody on this machine may read it; chmod o-r {path}"
+        raise UserError(msg)
+    if len(text) < MIN_TOKEN or not text.isascii() or not text.isprintable() or " " in text:
+        msg = f"serve.token_file {path}: must contain one token of at least {MIN_TOKEN} ASCII characters; {_HOW}"
+        raise UserError(msg)
+    return Token(text)
+
+
+def tls_context(serve: ServeConfig) -> ssl.SSLContext | None:
+    """Return the TLS settings of the service, None without a certificate.
+
+    Raises:
+        UserError: certificate or key cannot be read, or do not belong together.
+    """
+    if serve.tls_cert is None or serve.tls_key is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(serve.tls_cert, serve.tls_key, password=_no_password)
+    except (OSError, ssl.SSLError) as error:
+        reason = error.strerror if not isinstance(error, ssl.SSLError) else error.reason or "no PEM files"
+        msg = (
+            f"serve.tls_cert {serve.tls_cert}, serve.tls_key {serve.tls_key}: cannot be used ({reason}); name a "
+            "certificate chain and its private key without a password, as PEM files"
+        )
+        raise UserError(msg) from error
+    return context
+
+
+def _no_password() -> str:
+    """Refuse a key with a password, which would be asked for on the terminal."""
+    return ""
+
+
+BODIES = 8
+"""Bodies of the largest size that fit into memory at once."""
+MAX_HEAD = 32 << 10
+"""Bytes of a request's line and headers."""
+OPEN_PAGES = ("/healthz", "/readyz")
+"""Pages that need no token: probes have none."""
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+OTHER_ROUTE = "other"
+"""Label of requests that took no route."""
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What is known of the answer to one request."""
+
+    status: int = 0
+    """0 before it begins."""
+    reads_body: bool = False
+    """Whether the client was told to send the body, where it asked (``Expect: 100-continue``)."""
+
+
+class Gate:
+    """The ASGI application around the routes. One event loop."""
+
+    def __init__(self, app: ASGIApp, serve: ServeConfig, token: Token | None, metrics: ServeMetrics) -> None:
+        """``app`` has the routes."""
+        self._app = app
+        self._serve = serve
+        self._token = token
+        self._metrics = metrics
+        self._buffered = 0
+        self._hosts = _hosts(serve.address)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        begun, answer = time.perf_counter(), _Answer()
+        guarded = self._guarded(send, answer, has_body=scope["method"] != "HEAD")
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
+        try:
+            await self._answered(scope, receive, guarded, answer)
+        finally:
+            self._metrics.count_request(route_of(scope), answer.status, time.perf_counter() - begun)
+
+    async def _answered(self, scope: Scope, receive: Receive, send: Send, answer: _Answer) -> None:
+        try:
+            _check_head(scope)
+            self._check_client(scope)
+            body = await self._body(scope, receive, answer)
+            try:
+                await self._app(scope, _replayed(body, receive), send)
+            finally:
+                self._buffered -= len(body)
+        except ProblemError as problem:
+            if problem.status is HTTPStatus.SERVICE_UNAVAILABLE:
+                self._metrics.serve_refused.inc()
+            if "expect" in Headers(scope=scope) and not answer.reads_body:
+                problem.headers["Connection"] = "close"  # else the next request would be read as the body of this one
+            await problem.response()(scope, receive, send)
+        except _ClientGoneError:
+            answer.status = answer.status or 499
+        except Exception:
+            log.exception("a request for %s failed", route_of(scope))
+            if not answer.status:
+                failed = problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", FAILED)
+                await failed(scope, receive, send)
+
+    # 1
+
+    def _check_client(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        if scope["path"] in OPEN_PAGES:
+            return
+        if self._token is None:
+            _check_host(headers.get("host", ""), self._hosts)
+        elif not self._token.allows(headers.get("authorization", "").encode("latin-1")):
+            detail = "this service needs its token: Authorization: Bearer TOKEN, or as a password with any user name"
+            wanted = 'Bearer realm="stream-dedup", Basic realm="stream-dedup", charset="UTF-8"'
+            raise ProblemError(HTTPStatus.UNAUTHORIZED, "unauthorized", detail, {"WWW-Authenticate": wanted})
+
+    # 2
+
+    async def _body(self, scope: Scope, receive: Receive, answer: _Answer) -> bytes:
+        """Read the body; its length counts as buffered until the request is answered."""
+        headers = Headers(scope=scope)
+        declared = headers.get("content-length", "0")
+        if not declared.isdecimal() or int(declared) > self._serve.max_body_bytes:
+            raise self._too_large()
+        if declared != "0" or "transfer-encoding" in headers:
+            _check_coding(headers)
+        body = bytearray()
+        answer.reads_body = True
+        try:
+            async with asyncio.timeout(self._serve.client_s):
+                await self._receive(receive, body)
+        except TimeoutError:
+            self._buffered -= len(body)
+            detail = f"the request was not complete within {self._serve.client_s:g} s"
+            raise ProblemError(HTTPStatus.REQUEST_TIMEOUT, "timeout", detail, {"Connection": "close"}) from None
+        except BaseException:
+            self._buffered -= len(body)
+            raise
+        return bytes(body)
+
+    async def _receive(self, receive: Receive, body: bytearray) -> None:
+        """Append the body as it arrives."""
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _ClientGoneError
+            part = message.get("body", b"")
+            body += part
+            self._buffered += len(part)
+            if len(body) > self._serve.max_body_bytes:
+                raise self._too_large()
+            if self._buffered > BODIES * self._serve.max_body_bytes:
+                msg = "too many large requests are under way"
+                raise busy(msg)
+            more = message.get("more_body", False)
+
+    def _too_large(self) -> ProblemError:
+        detail = f"a request may have {self._serve.max_body_bytes} bytes (serve.max_body_bytes)"
+        return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
+
+    # 3
+
+    def _guarded(self, send: Send, answer: _Answer, *, has_body: bool) -> Send:
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                answer.status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            elif not has_body:
+                message = {**message, "body": b""}
+            await send(message)
+
+        return guarded
+
+
+def route_of(scope: Scope) -> str:
+    """Return the path of the route that a request took, as it is declared: a label that clients cannot multiply."""
+    return str(getattr(scope.get("route"), "path", "") or OTHER_ROUTE)
+
+
+class _ClientGoneError(Exception):
+    """The client has closed the connection."""
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Return a ``receive`` that yields a body that was read already."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replayed() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return replayed
+
+
+def _check_head(scope: Scope) -> None:
+    """Refuse a head that is too large; one that arrives in parts is refused before it is whole (``HttpServer``).
+
+    A body with a length and in chunks is refused, too: a proxy may take the other of the two for its end, and what
+    follows for the request of somebody else (RFC 9112, 6.3).
+    """
+    headers = Headers(scope=scope)
+    if "transfer-encoding" in headers and "content-length" in headers:
+        detail = "the request has a Content-Length and a Transfer-Encoding"
+        raise ProblemError(HTTPStatus.BAD_REQUEST, "malformed-request", detail, {"Connection": "close"})
+    size = len(scope["raw_path"]) + len(scope["query_string"])
+    size += sum(len(name) + len(value) for name, value in scope["headers"])
+    if size > MAX_HEAD:
+        detail = f"the line and the headers of a request may have {MAX_HEAD} bytes"
+        raise ProblemError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", detail)
+
+
+def _check_coding(headers: Headers) -> None:
+    codings = {one.strip().lower() for line in headers.getlist("content-encoding") for one in line.split(",")}
+    if codings - {"", "identity"}:
+        detail = "the body has a content coding (Content-Encoding); send it without one"
+        raise unsupported(detail, {"Accept-Encoding": "identity"})
+
+
+def _hosts(address: str) -> Collection[str]:
+    """Return the hosts by which a service without a token may be addressed."""
+    return {*LOOPBACK_HOSTS, address.rpartition(":")[0].lower()}
+
+
+def _check_host(host: str, hosts: Collection[str]) -> None:
+    name = host.lower()
+    before, _, port = name.rpartition(":")
+    if name not in hosts and not (before in hosts and port.isdecimal()):
+        detail = "without serve.token_file this service answers requests for a loopback address only"
+        raise ProblemError(HTTPStatus.MISDIRECTED_REQUEST, "wrong-host", detail)
+
+
+BACKLOG = 256
+"""Connections that the kernel keeps until they are accepted."""
+DRAIN_S = 5
+"""Seconds that requests under way have when the service ends."""
+SERVE_QUIET_S = 60.0
+"""Seconds between two log lines about the same kind of fault."""
+
+
+class TimedProtocol(H11Protocol):
+    """One connection, with time limits."""
+
+    limit_s: float
+    faults: Faults
+    waiting_since: float | None = None
+    """Loop time since which the connection waits for a request, or the rest of it; None while it has a whole one."""
+    _has_answered = False
+    _timer: asyncio.TimerHandle | None = None
+    _write_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a head."""
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the timers."""
+        super().connection_lost(exc)
+        self._stop_timers()
+
+    def handle_events(self) -> None:
+        """Handle what has arrived; with a whole head wait for the body, with a whole request for nothing."""
+        try:
+            super().handle_events()
+        except h11.LocalProtocolError:  # faulty bytes within a request that is being answered
+            self.transport.abort()
+            return
+        if self.cycle is not None and not self.cycle.response_complete:  # type: ignore[redundant-expr] # None at first
+            if self.conn.their_state is not h11.SEND_BODY:
+                self.waiting_since = None
+            elif self._timer is not None:
+                self.waiting_since = self.loop.time()
+            self._cancel_timer()
+
+    def eof_received(self) -> bool:  # type: ignore[override] # asyncio takes the answer
+        """Return whether the connection stays open: a client that sends nothing more may wait for its answer."""
+        cycle = self.cycle
+        is_whole = self.conn.their_state in {h11.DONE, h11.MUST_CLOSE}  # the latter: HTTP/1.0, or Connection: close
+        if cycle is None or cycle.response_complete or not is_whole:  # type: ignore[redundant-expr] # None at first
+            return False
+        cycle.keep_alive = False
+        return self.scheme == "http"  # TLS has no half of a connection
+
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next head, or for the client to read the end of the answer."""
+        self._has_answered = True
+        self._await_head()
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """Give a client that does not read some time."""
+        super().pause_writing()
+        self._write_timer = self.loop.call_later(self.limit_s, self._cut_off, "a client does not read its answer")
+
+    def resume_writing(self) -> None:
+        """Note that the client reads."""
+        super().resume_writing()
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words
+        """Answer a request that is no HTTP with a problem."""
+        self.faults.note("malformed request", self._peer)
+        body = problem_body(HTTPStatus.BAD_REQUEST, "malformed-request", "the request is not valid HTTP/1.1")
+        length = str(len(body)).encode()
+        headers = [(b"content-type", PROBLEM_JSON.encode()), (b"content-length", length), (b"connection", b"close")]
+        for event in (h11.Response(status_code=400, headers=headers), h11.Data(data=body), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    @property
+    def _peer(self) -> str:
+        return self.client[0] if self.client else "a client that has gone"
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self.transport.abort()
+
+    def _await_head(self) -> None:
+        self._cancel_timer()
+        self.waiting_since = self.loop.time()
+        self._timer = self.loop.call_later(self.limit_s, self._cut_off, "no whole request")
+
+    def _cut_off(self, why: str) -> None:
+        if not self._has_answered:
+            self.faults.note(why, f"from {self._peer} within {self.limit_s:g} s, hung up")
+        self.transport.abort()
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _stop_timers(self) -> None:
+        self._cancel_timer()
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+
+
+class _LimitedServer(uvicorn.Server):
+    """Accepts connections itself, within a limit."""
+
+    def __init__(self, config: uvicorn.Config, serve: ServeConfig, context: ssl.SSLContext | None) -> None:
+        super().__init__(config)
+        self._limit = serve.connections
+        self._handshake_s = serve.client_s
+        self._context = context
+        self._faults = Faults(SERVE_QUIET_S, name="serve")
+        self._opening: dict[asyncio.Task[None], float] = {}
+        self._accepting: asyncio.Task[None] | None = None
+        self._protocol = type("_Protocol", (TimedProtocol,), {"limit_s": serve.client_s, "faults": self._faults})
+
+    @property
+    def open_connections(self) -> int:
+        """Connections that are open, handshakes included."""
+        return len(self.server_state.connections) + len(self._opening)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept."""
+        await self.lifespan.startup()
+        self.servers = []
+        (listener,) = sockets or []
+        self._accepting = asyncio.create_task(self._accept(listener))
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept nothing more; give the requests under way ``DRAIN_S``, then close every connection."""
+        for task in (self._accepting, *self._opening):
+            if task is not None:
+                task.cancel()
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, peer = await loop.sock_accept(listener)
+            except OSError as error:  # no file descriptor is left, for example
+                self._faults.note("accept failed", error.strerror)
+                await asyncio.sleep(ACCEPT_PAUSE_S)
+                continue
+            if not self._make_room():
+                self._faults.note("too many connections", f"{self._limit} have a request, that of {peer[0]} was closed")
+                accepted.close()
+                continue
+            accepted.setblocking(False)  # noqa: FBT003 - the standard library's own parameter
+            task = asyncio.create_task(self._open(accepted))
+            self._opening[task] = loop.time()
+            task.add_done_callback(partial(self._opened, accepted))
+            await asyncio.sleep(0)  # connections that were ended close before the next one is accepted
+
+    async def _open(self, accepted: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        limit = None if self._context is None else self._handshake_s
+        try:
+            await loop.connect_accepted_socket(
+                self._make_protocol, accepted, ssl=self._context, ssl_handshake_timeout=limit
+            )
+        except OSError as error:  # a handshake that failed or took too long
+            self._faults.note("no connection", str(error) or type(error).__name__)
+
+    def _opened(self, accepted: socket.socket, task: asyncio.Task[None]) -> None:
+        """Note that a connection is open, or was given up: then nobody else closes its socket."""
+        del self._opening[task]
+        if task.cancelled() or task.exception() is not None:
+            accepted.close()
+
+    def _make_protocol(self) -> asyncio.Protocol:
+        protocol: asyncio.Protocol = self._protocol(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return protocol
+
+    def _make_room(self) -> bool:
+        """Return whether there is room for one more connection; close the one that waits longest if there is none."""
+        if self.open_connections < self._limit:
+            return True
+        waiting: list[tuple[float, Callable[[], Any]]] = [
+            (one.waiting_since, one.abort)
+            for one in self.server_state.connections
+            if isinstance(one, TimedProtocol) and one.waiting_since is not None and not one.transport.is_closing()
+        ]
+        waiting += [(since, task.cancel) for task, since in self._opening.items() if not task.cancelling()]
+        if not waiting:
+            return False
+        _, end = min(waiting, key=lambda one: one[0])
+        self._faults.note("too many connections", f"{self._limit} are open, one without a whole request was closed")
+        end()
+        return True
+
+
+class HttpServer:
+    """Serves an ASGI application until it is closed. ``address`` has the port that was bound."""
+
+    def __init__(self, app: ASGIApp, serve: ServeConfig, context: ssl.SSLContext | None) -> None:
+        """Bind the address and start to serve.
+
+        Raises:
+            UserError: the address cannot be bound.
+        """
+        self._socket = _bound(serve.address)
+        host, port = self._socket.getsockname()[:2]
+        self.port = int(port)
+        scheme = "http" if context is None else "https"
+        self.url = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+        config = uvicorn.Config(
+            app,
+            loop="asyncio",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            h11_max_incomplete_event_size=MAX_HEAD,
+            timeout_keep_alive=max(1, int(serve.client_s)),
+            timeout_graceful_shutdown=DRAIN_S,
+        )
+        self._server = _LimitedServer(config, serve, context)
+        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
+        self.failure: BaseException | None = None
+        self._thread.start()
+
+    @property
+    def connections(self) -> int:
+        """Connections that are open."""
+        return self._server.open_connections
+
+    def close(self) -> None:
+        """Accept nothing more, finish the requests under way within ``DRAIN_S``, and release the port."""
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+
+    def _run(self) -> None:
+        try:
+            self._server.run([self._socket])
+        except BaseException as error:  # noqa: BLE001 - the owner looks at it
+            self.failure = error
+
+
+def _bound(address: str) -> socket.socket:
+    try:
+        host, port = split_address(address)
+        family, _, _, _, target = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        # asyncio turns Nagle's algorithm off for connections that are known to be TCP: else answers wait 40 ms.
+        bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(target)
+            bound.listen(BACKLOG)
+            bound.setblocking(False)  # noqa: FBT003 - the standard library's own parameter
+        except BaseException:
+            bound.close()
+            raise
+    except (OSError, ValueError) as error:
+        remedy = "set another address with --address or serve.address (port 0: any free port)"
+        raise UserError(bind_refusal("serve", address, error, remedy)) from error
+    return bound
