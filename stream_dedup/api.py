@@ -288,6 +288,7 @@ class Index:
             search: dict[str, Any] = {
                 name: _first(given.get(name), getattr(profile, name)) for name in SEARCH_RULES if name != "distance"
             }
+            search |= {"bucket_limit": profile.bucket_limit, "candidates": profile.candidates}
             rules = Rules(self._scheme, search=DIRECTED, distance=None, **search)
         problems = rules.problems()
         if problems:

@@ -167,7 +167,8 @@ def config_from(flags: dict[str, Any]) -> Config:
 
     Raises:
         ConfigError: the configuration has problems; the error lists all of them.
-        UserError: the configuration file is also standard output (``config show --config c.toml > c.toml``).
+        UserError: the configuration file or the profile's is also standard output (``config show --config c.toml >>
+            c.toml``).
     """
     path = flags.get("config")
     refuse_inputs_as_outputs([STREAM], [] if path is None else [path])
@@ -178,7 +179,9 @@ def config_from(flags: dict[str, Any]) -> Config:
             *section, key = flag.key.split(".")
             values = overrides.setdefault(section[0], {}) if section else overrides
             values[key] = list(value) if flag.multiple else value
-    return load_config(None if path is None else Path(path), overrides)
+    config = load_config(None if path is None else Path(path), overrides)
+    refuse_inputs_as_outputs([STREAM], [] if config.match.profile.path is None else [config.match.profile.path])
+    return config
 
 
 def settings_files(config: Config) -> tuple[Path, ...]:

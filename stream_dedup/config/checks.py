@@ -79,7 +79,8 @@ class ManyProblemsError(ValueError):
     def __init__(self, problems: Sequence[str]) -> None:
         """Take one line for each problem."""
         self.problems = list(problems)
-        super().__init__("; ".join(self.problems))
+        # pydantic takes no name of a file that is not UTF-8.
+        super().__init__("; ".join(self.problems).encode(errors="backslashreplace").decode())
 
 
 class ConfigProblem(NamedTuple):

@@ -241,7 +241,7 @@ def read_profile(path: Path) -> Profile:
         ManyProblemsError: it has problems.
     """
     problems: list[str] = []
-    source = f"file {path}"
+    source, folder = f"file {path}", path.parent.absolute()
     values = checks.read_toml(path, "match.profile (--profile)", problems)
     if not problems:
         name = values.pop("from", None)
@@ -249,10 +249,10 @@ def read_profile(path: Path) -> Profile:
             shown, reason = ("", "missing") if name is None else (f" = {name!r}", "unknown value")
             problems.append(f"from{shown} ({source}): {reason}; give {BUILT_IN}")
         base = PROFILES.get(name) if isinstance(name, str) else None
-        between = partial(_between, base, path.parent)
+        between = partial(_between, base, folder)
         given = checks.validate(ProfileFile, [checks.Layer(source, values)], problems, between)
         if base is not None and given is not None:
-            return replace(with_values(base, path.parent, given), path=path)
+            return replace(with_values(base, folder, given), path=path)
     raise ManyProblemsError(problems)
 
 

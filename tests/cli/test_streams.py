@@ -112,6 +112,17 @@ def test_a_file_that_is_read_is_no_standard_output(command: list[str], tmp_path:
     assert file.read_text() == 'log_level = "info"\n'
 
 
+def test_a_profile_that_is_read_is_no_standard_output(tmp_path: Path, fork: Fork) -> None:
+    """`stream-dedup config show --profile mine.toml >> mine.toml`."""
+    file = tmp_path / "mine.toml"
+    file.write_text('from = "article"\n')
+    with file.open("ab") as out:
+        process = fork(["config", "show", "--profile", str(file)], out.fileno())
+    _, said = process.communicate()
+    assert (process.returncode, b"output standard output: it is also an input" in said) == (2, True)
+    assert file.read_text() == 'from = "article"\n'
+
+
 @pytest.mark.slow
 def test_a_full_standard_error_does_not_change_the_exit_code() -> None:
     """What cannot be said is still told by the code."""

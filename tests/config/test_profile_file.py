@@ -124,16 +124,27 @@ def test_an_exact_search_over_a_directed_profile_needs_a_distance_only(tmp_path:
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the working directory is; what is written of the profile may stand in another folder."""
+    """Whatever the working directory is, or becomes; what is written of the profile may stand in another folder."""
     for name in ("folder", "other"):
         (tmp_path / name).mkdir()
     (tmp_path / "folder" / "words").write_text("ferry\n", "utf-8")
     write(tmp_path / "folder", 'from = "article"\n[features]\nstop_words = "words"\n')
     monkeypatch.chdir(tmp_path)
     profile = read_profile(Path("folder/mine.toml"))
-    assert profile.settings.stop_words == Path("folder/words")
+    assert profile.settings.stop_words == tmp_path / "folder" / "words"
     again = read_profile(write(tmp_path / "other", file_text(profile)))
     assert again.settings.stop_words == tmp_path / "folder" / "words"
+
+
+@pytest.mark.parametrize("text", [None, 'from = "article"\nnone = 1\n'])
+def test_a_name_that_is_not_utf8_is_no_defect(tmp_path: Path, text: str | None) -> None:
+    """Of a file with a problem, or of none: the error names it."""
+    path = tmp_path / "caf\udce9.toml"
+    if text is not None:
+        path.write_text(text, "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_config(None, {"match": {"profile": str(path)}}, {})
+    assert [("caf" in line, str(tmp_path) in line) for line in caught.value.problems] == [(True, True)]
 
 
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import stream_dedup
 from stream_dedup import Found, Index, distance, fingerprint
-from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.profiles import PROFILES, Profile
 from stream_dedup.errors import UserError
 from stream_dedup.index import LogIndex
 
@@ -29,6 +29,21 @@ STORY = (
 
 def ids(found: list[Found]) -> list[str]:
     return [one.id for one in found]
+
+
+ARTICLE = PROFILES["article"]
+
+
+@pytest.mark.parametrize(
+    ("profile", "found"),
+    [(ARTICLE, ["1", "2"]), (replace(ARTICLE, bucket_limit=1), ["2"]), (replace(ARTICLE, candidates=1), ["2"])],
+)
+def test_the_bounds_of_a_profile_hold(profile: Profile, found: list[str]) -> None:
+    """Of the entries of a posting list, and of those that are checked."""
+    with Index(profile=profile) as index:
+        for article_id in ("1", "2"):
+            index.add(article_id, STORY)
+        assert ids(index.search(STORY)) == found
 
 
 def test_near_texts_are_found_nearest_first_then_earliest() -> None:
