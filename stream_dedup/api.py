@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, NoReturn, Self, SupportsIndex, TypeVar
+from typing import NamedTuple, NoReturn, Self, SupportsIndex, TypeVar
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import FINGERPRINT_BITS, LIBRARY_LOG_PREFIX, SIGNATURE_BYTES, Status, group_of
 from stream_dedup.core.probes import words
 from stream_dedup.core.profiles import DEFAULT_PROFILE, Profile
-from stream_dedup.core.rules import DIRECTED, EXACT, SEARCH_RULES, Rules
+from stream_dedup.core.rules import DIRECTED, EXACT, Rules
 from stream_dedup.core.scheme import scheme_of
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.fingerprints import checked_fingerprint, checked_number, checked_profile, checked_string, reader_of
@@ -285,11 +285,8 @@ class Index:
             rules = replace(rules, probes=probes, limit=limit)
         else:
             given = {"probes": probes, "limit": limit, "short_limit": limit}
-            search: dict[str, Any] = {
-                name: _first(given.get(name), getattr(profile, name)) for name in SEARCH_RULES if name != "distance"
-            }
-            search |= {"bucket_limit": profile.bucket_limit, "candidates": profile.candidates}
-            rules = Rules(self._scheme, search=DIRECTED, distance=None, **search)
+            given = {name: value for name, value in given.items() if value is not None}
+            rules = Rules(self._scheme, **(profile.rules | given | {"distance": None}))
         problems = rules.problems()
         if problems:
             raise ValueError("; ".join(problems))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stream_dedup.config.model import LOG_SUFFIX, Config
-from stream_dedup.core.rules import SEARCH_RULES, Rules
+from stream_dedup.core.rules import Rules
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ def fingerprint_settings_of(config: Config) -> FingerprintSettings:
 def rules_of(config: Config) -> Rules:
     """Return the rules that a new log gets from this configuration."""
     match = config.match
-    of_profile = (*SEARCH_RULES, "search", "bucket_limit", "candidates")
-    search: dict[str, Any] = {name: getattr(match.profile, name) for name in of_profile}
     return Rules(
         scheme=scheme_of(fingerprint_settings_of(config)),
         window_ms=match.window_ms,
@@ -48,7 +46,7 @@ def rules_of(config: Config) -> Rules:
         featureless=match.featureless,
         recrawl=match.recrawl,
         observe=match.observe,
-        **search,
+        **match.profile.rules,
     )
 
 

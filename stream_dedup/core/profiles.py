@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from stream_dedup.core.rules import BUCKET_LIMIT, CANDIDATES, CLASSIC_DISTANCE, DIRECTED, EXACT
+from stream_dedup.core.rules import BUCKET_LIMIT, CANDIDATES, CLASSIC_DISTANCE, DIRECTED, EXACT, SEARCH_RULES
 from stream_dedup.core.scheme import Features, FingerprintSettings, Normalisation, Treatment
 
 ARTICLE_SIZE = 250
@@ -91,6 +92,11 @@ class Profile:
     candidates: int | None = CANDIDATES
     path: Path | None = None
     """The file that it was read from; None of a built-in one."""
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """The fields of ``rules.Rules`` that it sets: the search and its bounds."""
+        return {name: getattr(self, name) for name in (*SEARCH_RULES, "search", "bucket_limit", "candidates")}
 
     @property
     def name(self) -> str:
