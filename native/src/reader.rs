@@ -21,6 +21,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use crate::decode::html;
 use crate::features::counts::Counts;
 use crate::features::grams::Grams;
 use crate::features::sentences::key_text;
@@ -39,6 +40,7 @@ use crate::text::clean;
 use crate::text::edit::Room;
 use crate::text::halves::Text;
 use crate::text::normalise::normalise;
+use crate::text::quotes;
 
 /// Least letters of a short text: of three, one changed is a large part of the text.
 const LEAST_LETTERS: usize = 4;
@@ -60,13 +62,15 @@ pub enum Status {
     Delete = 5,
 }
 
-/// Makes the tables of all schemes.
+/// Makes the tables that are made once, of all schemes.
 ///
-/// They would be made with the first text. But a process that is forked while another thread makes them waits for them
+/// They would be made with the first text or page. But a process that is forked while another thread makes them waits for them
 /// for ever; who calls this lets no one fork.
 pub fn load() {
     LazyLock::force(&DICTIONARY);
     weights::load();
+    quotes::load();
+    html::load();
     form::load();
 }
 

@@ -1,6 +1,7 @@
 """A process that forks while an index is open: the child leaves everything to its parent."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,15 @@ def test_a_child_fingerprints_though_a_thread_of_its_parent_was_at_its_first_tex
         command = [sys.executable, "-W", "ignore", "-c", script, 3 * TEXT, str(times * 2e-5)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
         assert (done.stdout, done.stderr) == ("0\n", ""), times
+
+
+def test_every_table_of_the_core_is_made_when_the_core_is_loaded() -> None:
+    """One that is made with the first text may be half made when a process forks; its child would wait for ever."""
+    sources = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "native/src").rglob("*.rs")))
+    made_once = re.findall(r"^ *(?:pub )?static (\w+): (?:\w+::)*(?:LazyLock|OnceLock)<", sources, re.MULTILINE)
+    assert made_once
+    assert sorted(re.findall(r"LazyLock::force\(&(\w+)\)", sources)) == sorted(made_once)
+    assert sources.count("LazyLock::new") == len(made_once)
 
 
 def test_a_child_fingerprints_though_a_thread_of_its_parent_loads_words(tmp_path: Path) -> None:

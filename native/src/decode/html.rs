@@ -20,6 +20,12 @@ use memchr::memchr2;
 
 use crate::text::halves;
 
+/// Makes the tables that are made once.
+pub fn load() {
+    nesting::load();
+    tree::load();
+}
+
 /// The text of a page or of a fragment; each block is on its own line.
 ///
 /// `marks_quotes`: block quotations keep their tags, by which the step of quotes finds them.

@@ -148,20 +148,22 @@ impl Weigher {
     }
 }
 
+/// [`one_and_log`] of small counts.
+static ONE_AND_LOG: LazyLock<[u32; 256]> = LazyLock::new(|| std::array::from_fn(|count| rounded_log(count as u32)));
+
 /// Makes the tables that are made once.
 pub fn load() {
     LazyLock::force(&LISTED);
-    one_and_log(1);
+    LazyLock::force(&ONE_AND_LOG);
 }
 
 /// 1 + ln `count` in units of 1/1024.
 fn one_and_log(count: u32) -> u32 {
-    const KNOWN: usize = 256;
-    static TABLE: LazyLock<[u32; KNOWN]> = LazyLock::new(|| std::array::from_fn(|count| rounded(count as u32)));
-    fn rounded(count: u32) -> u32 {
-        (f64::from(UNIT) * (1.0 + f64::from(count.max(1)).ln()) + 0.5).floor() as u32
-    }
-    TABLE.get(count as usize).copied().unwrap_or_else(|| rounded(count))
+    ONE_AND_LOG.get(count as usize).copied().unwrap_or_else(|| rounded_log(count))
+}
+
+fn rounded_log(count: u32) -> u32 {
+    (f64::from(UNIT) * (1.0 + f64::from(count.max(1)).ln()) + 0.5).floor() as u32
 }
 
 fn idf_of_languages(word: &str) -> u32 {

@@ -19,7 +19,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use memchr::memmem::{self, Finder};
+use memchr::memmem;
 use memchr::{memchr, memchr_iter, memchr2_iter, memchr3, memchr3_iter, memrchr};
 
 use super::characters::Class;
@@ -399,7 +399,6 @@ fn passed_on(text: &[u8], quotes: &[Range<usize>]) -> Option<usize> {
 /// It must have a line that begins with `>`, with the sender of a mail or as the heading of a post, or that ends in a
 /// colon and has an @.
 fn may_have_lines(text: &[u8]) -> bool {
-    static COLON: LazyLock<Finder> = LazyLock::new(|| Finder::new(WIDE_COLON));
     let first = Beginning { seen: 0, at: over_white(text) };
     if memchr(b'\n', text).is_none() {
         return begins_quote(&text[first.at..]);
@@ -410,7 +409,7 @@ fn may_have_lines(text: &[u8]) -> bool {
         b':' if text[at..].starts_with(b"://") && matches!(text[..at].last(), Some(b'p' | b's')) => false,
         b':' => is_named(text, line.of(text, at), at, 1),
         _ => begins_quote(&text[line.of(text, at)..]),
-    }) || COLON.find_iter(text).any(|at| is_named(text, of_colon.of(text, at), at, WIDE_COLON.len()))
+    }) || memmem::find_iter(text, WIDE_COLON).any(|at| is_named(text, of_colon.of(text, at), at, WIDE_COLON.len()))
 }
 
 fn begins_quote(line: &[u8]) -> bool {
@@ -610,17 +609,26 @@ fn behind_marks(line: &[u8]) -> Option<&[u8]> {
     }
 }
 
+/// A name of [`BEGINNINGS`], and what begins with it.
+type Name = (&'static [u8], u8);
+
+/// The names by their first byte.
+static KNOWN: LazyLock<Vec<Vec<Name>>> = LazyLock::new(|| {
+    let mut known = vec![Vec::new(); 1 << 8];
+    for (name, beginning) in BEGINNINGS.iter().flat_map(|(one, names)| names.iter().map(|name| (name, *one))) {
+        let name = name.as_bytes();
+        known[usize::from(name[0])].push((name, beginning));
+    }
+    known
+});
+
+/// Makes the table that is made once.
+pub fn load() {
+    LazyLock::force(&KNOWN);
+}
+
 /// Returns what a line begins with: a header of a mail, or the heading of a post.
 fn beginning_of(line: &[u8]) -> Option<u8> {
-    type Known = Vec<(&'static [u8], u8)>;
-    static KNOWN: LazyLock<Vec<Known>> = LazyLock::new(|| {
-        let mut known = vec![Known::new(); 1 << 8];
-        for (name, beginning) in BEGINNINGS.iter().flat_map(|(one, names)| names.iter().map(|name| (name, *one))) {
-            let name = name.as_bytes();
-            known[usize::from(name[0])].push((name, beginning));
-        }
-        known
-    });
     let line = &line[asterisks(line)..];
     let known = &KNOWN[usize::from(line.first()?.to_ascii_lowercase())];
     let found = known.iter().find(|(name, beginning)| {

@@ -46,6 +46,20 @@ const MOST_BLOCKS: usize = 8;
 #[derive(Clone, Copy, Default)]
 struct Traits(u32);
 
+/// What elements are, by the keys of their names in order.
+static TRAITS: LazyLock<Vec<(u128, u32)>> = LazyLock::new(|| {
+    let mut of_names = BTreeMap::new();
+    for (traits, names) in Traits::NAMES {
+        names.split(' ').for_each(|name| *of_names.entry(Name::new(name).key).or_default() |= traits);
+    }
+    of_names.into_iter().collect()
+});
+
+/// Makes the table that is made once.
+pub fn load() {
+    LazyLock::force(&TRAITS);
+}
+
 impl Traits {
     /// Its content is text, not tags.
     const RAW: u32 = 1;
@@ -101,15 +115,8 @@ impl Traits {
         table tbody td template textarea tfoot th thead title tr track ul wbr xmp";
 
     fn of(name: Name) -> Self {
-        static OF_NAMES: LazyLock<Vec<(u128, u32)>> = LazyLock::new(|| {
-            let mut of_names = BTreeMap::new();
-            for (traits, names) in Traits::NAMES {
-                names.split(' ').for_each(|name| *of_names.entry(Name::new(name).key).or_default() |= traits);
-            }
-            of_names.into_iter().collect()
-        });
-        let found = OF_NAMES.binary_search_by_key(&name.key, |(key, _)| *key);
-        Self(found.map_or(0, |at| OF_NAMES[at].1))
+        let found = TRAITS.binary_search_by_key(&name.key, |(key, _)| *key);
+        Self(found.map_or(0, |at| TRAITS[at].1))
     }
 
     fn has(self, any: u32) -> bool {

@@ -322,12 +322,18 @@ impl TreeSink for Tree {
     fn set_quirks_mode(&self, _: QuirksMode) {}
 }
 
+static DISPLAYS: LazyLock<HashMap<&str, Display>> = LazyLock::new(|| {
+    let blocks = BLOCKS.iter().map(|&name| (name, Display::Block));
+    let others = [("sup", Display::Raised), ("blockquote", Display::Quote)];
+    blocks.chain(UNSEEN.iter().map(|&name| (name, Display::Unseen))).chain(others).collect()
+});
+
+/// Makes the table that is made once.
+pub fn load() {
+    LazyLock::force(&DISPLAYS);
+}
+
 fn display_of(name: &str, attributes: &[Attribute]) -> Display {
-    static DISPLAYS: LazyLock<HashMap<&str, Display>> = LazyLock::new(|| {
-        let blocks = BLOCKS.iter().map(|&name| (name, Display::Block));
-        let others = [("sup", Display::Raised), ("blockquote", Display::Quote)];
-        blocks.chain(UNSEEN.iter().map(|&name| (name, Display::Unseen))).chain(others).collect()
-    });
     let is_unseen = is_hidden(attributes) || attributes.iter().any(|attribute| hides(name, attribute));
     if is_unseen {
         Display::Unseen
