@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -70,7 +69,7 @@ class Reference:
         return Explained(
             status,
             _readable(compared),
-            tuple(replace(one, name=_readable(one.name)) for one in features),
+            tuple(Feature(_readable(one.name), one.count, one.weight, one.hash) for one in features),
             np.array(found, np.int64),
             sums.reduce(found),
             np.array(margins, np.uint8),
@@ -95,7 +94,7 @@ class Reference:
         for settings, counts, share in parts:
             if own := heaviest(counts, settings, self._settings.seed):
                 scale = factor(share, sum(one.weight**2 for one in own))
-                features += [replace(one, weight=one.weight * scale) for one in own]
+                features += [Feature(one.name, one.count, one.weight * scale, one.hash) for one in own]
         return sorted(features, key=lambda one: -one.weight)
 
 

@@ -4,8 +4,7 @@ A sketch is a row of values of 4 bits, two in a byte, the first in the high half
 are equal about as often as the share of their shingles that the texts have in common (the Jaccard similarity J);
 unequal minima give equal values by chance in 1 of 16. So of W values about W (J + (1 - J) / 16) are equal. The sums of
 a signature add up weighted words or characters and forget their order. A sketch counts the shingles of the text, each
-once: where the
-signature is wrong about two texts, the sketch has no reason to be.
+once: where the signature is wrong about two texts, the sketch has no reason to be.
 
 The algorithm is one-permutation MinHash (Li, Owen and Zhang 2012), with b = 4 bits of each value (Li and König 2010)
 and optimal densification (Shrivastava 2017):
@@ -26,6 +25,7 @@ every batch. A text without letters and digits has the sketch of k zeros.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 FACTOR = 0x9E3779B1
 """Factor of the polynomial, and what the number of a bin is multiplied by."""
@@ -59,8 +59,12 @@ def _minimum(minima: dict[int, int], number: int, bins: int) -> int:
     """Return the minimum of a bin, or that of the first of its order that has one."""
     if number in minima or not minima:
         return minima.get(number, _ALL)
-    order = sorted(range(bins), key=lambda other: mixed((number * bins + other) * FACTOR + bins & _ALL))
-    return next(minima[other] for other in order if other in minima)
+    return next(minima[other] for other in _order(number, bins) if other in minima)
+
+
+@cache
+def _order(number: int, bins: int) -> Sequence[int]:
+    return sorted(range(bins), key=lambda other: mixed((number * bins + other) * FACTOR + bins & _ALL))
 
 
 def mixed(number: int) -> int:

@@ -31,6 +31,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import xxhash
 
 MARGIN_SCALE = 8
@@ -57,13 +58,10 @@ class Sums(NamedTuple):
 
 def add(weights: Sequence[int], hashes: Iterable[bytes], bits: int = 2 * _HALF) -> Sums:
     """Return the sums of features: hashes are packed bits, bit 0 the high bit of byte 0."""
-    ones = [0] * bits
-    for weight, packed in zip(weights, hashes, strict=True):
-        for at, bit in enumerate(f"{int.from_bytes(packed):0{8 * len(packed)}b}"[:bits]):
-            if bit == "1":
-                ones[at] += weight
-    total = sum(weights)
-    return Sums([2 * one - total for one in ones], sum(weight * weight for weight in weights))
+    packed = np.frombuffer(b"".join(hashes), np.uint8).reshape(len(weights), -1 if weights else bits // 8)
+    signs = 2 * np.unpackbits(packed, axis=1)[:, :bits].astype(np.int64) - 1
+    sums = np.array(weights, np.int64) @ signs
+    return Sums(sums.tolist(), sum(weight * weight for weight in weights))
 
 
 def reduce(sums: Iterable[int]) -> bytes:
