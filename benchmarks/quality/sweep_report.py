@@ -19,10 +19,16 @@ METHODS = (OURS, *THRESHOLDS)
 FOUND, APART, STEADY = "found", "apart", "steady"
 LENGTHS = "length"
 """First part of the names of the cells that are a length."""
+DRAWN = (f"{LENGTHS}/zh ", f"{LENGTHS}/en ")
+"""Those that have a table of their own."""
 DIP = 0.03
 """Most that a length may be worse than both its neighbours."""
 CHANGED = 0.02
 """Least difference of two runs that a comparison shows."""
+_FAMILIES = (
+    "Above are the cells short of their aim. All cells by the first part of their names, the mean and the\n"
+    "worst of each family; `--jsonl FILE` writes every cell:"
+)
 
 
 class Figure(NamedTuple):
@@ -62,12 +68,11 @@ class Dip(NamedTuple):
 
 
 def section(figures: list[Figure], *, whole: bool) -> str:
-    """All tables; with those of the lengths by language where every length was measured."""
-    rows = [one for one in figures if not one.cell.startswith(f"{LENGTHS}/") or not whole]
-    parts = [table(rows)]
-    if whole:
-        parts += [*_matrices(figures), _dips(dips(figures))]
-    return "\n\n".join(parts)
+    """Every cell where some were measured; of all cells the rows short of their aim, the families, and the lengths."""
+    if not whole:
+        return table(figures)
+    missed = table(one for one in figures if not one.reached)
+    return "\n\n".join([missed, _FAMILIES, families(figures), *_matrices(figures), _dips(_certain(figures))])
 
 
 def aims(figures: list[Figure], *, whole: bool) -> list[Aim]:
@@ -81,8 +86,8 @@ def aims(figures: list[Figure], *, whole: bool) -> list[Aim]:
                 Aim(f"sweep: templates that differ in facts called duplicates, {profile}", ours, most=peer / 2)
             )
     if whole and _series(figures):
-        certain = [dip.depth for dip in dips(figures) if dip.depth - 2 * dip.error > DIP]
-        found.append(Aim("sweep: deepest dip between neighbouring lengths", max(certain, default=0), most=DIP))
+        deepest = max((dip.depth for dip in _certain(figures)), default=0)
+        found.append(Aim("sweep: deepest dip between neighbouring lengths", deepest, most=DIP))
     return found
 
 
@@ -90,6 +95,33 @@ def table(figures: Iterable[Figure]) -> str:
     """One line for each cell."""
     lines = [[one.cell, one.wanted, f"{one.number:,}", *map(_share, one.shares.values()), _aim(one)] for one in figures]
     return report.table(("cell", "wanted", "texts", *METHODS, "aim"), lines)
+
+
+def families(figures: Iterable[Figure]) -> str:
+    """One line for the cells of a family that want the same: their mean share, and the worst one."""
+    every: dict[tuple[str, str], list[Figure]] = {}
+    for one in figures:
+        if one.number:
+            every.setdefault((_family(one), one.wanted), []).append(one)
+    lines = [[*name, str(len(cells)), *_of_family(cells), _short(cells)] for name, cells in every.items()]
+    shares = [f"{name}: mean, worst" for name in (OURS, PEER)]
+    return report.table(("family", "wanted", "cells", *shares, "short"), lines)
+
+
+def _family(one: Figure) -> str:
+    first, rest = one.cell.split("/", 1)
+    return f"{first} {rest.split('/', 1)[0]}" if first == LENGTHS else first
+
+
+def _of_family(cells: list[Figure]) -> Iterator[str]:
+    worst = min if cells[0].wanted == FOUND else max
+    for name in (OURS, PEER):
+        shares = [one.shares[name] for one in cells]
+        yield f"{_share(fmean(shares))}, {_share(worst(shares))}"
+
+
+def _short(cells: list[Figure]) -> str:
+    return str(sum(not one.reached for one in cells) or "")
 
 
 def changes(before: Iterable[Figure], after: Iterable[Figure]) -> str:
@@ -116,6 +148,10 @@ def dips(figures: Iterable[Figure]) -> list[Dip]:
     return sorted(found, key=lambda dip: -dip.depth)
 
 
+def _certain(figures: Iterable[Figure]) -> list[Dip]:
+    return [dip for dip in dips(figures) if dip.depth - 2 * dip.error > DIP]
+
+
 def write(path: Path, figures: Iterable[Figure]) -> None:
     lines = (json.dumps(one._asdict(), ensure_ascii=False) for one in figures)
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -138,7 +174,7 @@ def _series(figures: Iterable[Figure]) -> dict[tuple[str, str], dict[int, Figure
 
 def _matrices(figures: Iterable[Figure]) -> Iterator[str]:
     """One table for each language and profile."""
-    every = _series(figures)
+    every = _series(one for one in figures if one.cell.startswith(DRAWN))
     for where in dict.fromkeys(where for where, _ in every):
         own = {edit: series for (other, edit), series in every.items() if other == where}
         lengths = sorted({length for series in own.values() for length in series})

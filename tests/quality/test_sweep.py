@@ -203,6 +203,21 @@ def test_templates_are_judged_together() -> None:
     assert together.most == pytest.approx(0.275)
 
 
+def test_a_family_is_one_line() -> None:
+    """The mean and the worst of its cells, for what is to be found the least; how many are short of their aim."""
+    cells = [("a/one", 1.0, 0.5, 0.9), ("a/two", 0.8, 0.7, 0.9), ("length/zh article/x/8", 0.3, 0.1, None)]
+    figures = [Figure(name, FOUND, 100, {OURS: ours, PEER: peer}, aim) for name, ours, peer, aim in cells]
+    figures += [
+        Figure("a/apart", "apart", 100, {OURS: 0.0, PEER: 0.2}),
+        Figure("a/other", "apart", 9, {OURS: 0.1, PEER: 0}),
+    ]
+    assert sweep_report.families(figures).splitlines()[2:] == [
+        "| a | found | 2 | .900, .800 | .600, .500 | 1 |",
+        "| length zh article | found | 1 | .300, .300 | .100, .100 |  |",
+        "| a | apart | 2 | .050, .100 | .100, .200 |  |",
+    ]
+
+
 def test_comparison_shows_what_changed(tmp_path: Path) -> None:
     """Figures written and read again are the same, and a comparison names the cells that differ, and no others."""
     before = [_figure(8, 0.5), _figure(16, 0.9)]
