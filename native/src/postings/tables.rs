@@ -654,6 +654,20 @@ mod tests {
     }
 
     #[test]
+    fn lists_are_compared_on_from_where_a_bound_ended_the_comparison() {
+        let mut owner = Owner { candidates: Some(300), ..Owner::new(usize::MAX, FOLD) };
+        // The first list has the even ones, the second one all of them: those of both count once, so that the bound of
+        // 300 that pass is reached within the second list, before 300 have counted.
+        let words: Vec<_> = (0..400).map(|number| (7 + number % 2) << 48 | number).collect();
+        words.chunks(8).for_each(|words| owner.append(words));
+        let [found, _] = owner.near(7 << 48, usize::MAX, |_, _| ());
+        let mut numbers: Vec<_> = found.iter().map(|rank| rank & 0xFFFF_FFFF).collect();
+        numbers.sort_unstable();
+        let expected: Vec<_> = (0..400).filter(|number| number % 2 == 0 || *number >= 200).collect();
+        assert_eq!(numbers, expected, "all of the first list, and the newest of the second one");
+    }
+
+    #[test]
     fn what_was_found_before_the_tables_changed_is_not_of_the_answer() {
         let mut owner = Owner { candidates: Some(300), ..Owner::new(0, FOLD) };
         // The first list has 256 entries, which are checked at once; the other one has the rest.
