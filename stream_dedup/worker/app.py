@@ -21,13 +21,12 @@ from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
 from stream_dedup.registry.values import RecordReader, Schemas, asks_registry
 from stream_dedup.threads import FingerprintThreads, short_pauses, thread_count
-from stream_dedup.worker.fingerprinting import SourceEntryMaker
-from stream_dedup.worker.log_topic import KafkaLogTopic
-from stream_dedup.worker.opening import RebuildPlan, open_log, plan_rebuild
-from stream_dedup.worker.steps import Step, TrimStep
-from stream_dedup.worker.watchdog import Watchdog
-from stream_dedup.worker.worker import Worker, WorkerParts
-from stream_dedup.worker.worker_id import worker_id
+from stream_dedup.worker import Step
+from stream_dedup.worker.committer import worker_id
+from stream_dedup.worker.decoding import SourceEntryMaker
+from stream_dedup.worker.health import Watchdog
+from stream_dedup.worker.opening import KafkaLogTopic, RebuildPlan, open_log, plan_rebuild
+from stream_dedup.worker.worker import Worker
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -46,7 +45,7 @@ class _Stopped(BaseException):
 
 def run_worker(
     config: Config,
-    on_step: Callable[[Step | TrimStep], None] = lambda step: None,  # noqa: ARG005
+    on_step: Callable[[Step], None] = lambda step: None,  # noqa: ARG005
     *,
     new_log: bool = False,
 ) -> int:
@@ -96,7 +95,7 @@ def _start(
     config: Config,
     stack: ExitStack,
     stop: threading.Event,
-    on_step: Callable[[Step | TrimStep], None],
+    on_step: Callable[[Step], None],
     *,
     new_log: bool,
 ) -> Worker:
@@ -140,18 +139,16 @@ def _start(
     make = SourceEntryMaker(reader.entries(maker), reader.format, opened.record_bytes, settings.widths)
     fingerprinter = stack.enter_context(FingerprintThreads(threads, make, metrics.fingerprinting))
     worker = Worker(
-        WorkerParts(
-            config=config,
-            ports=ports,
-            opened=opened,
-            transactional_id=transactional_id,
-            fingerprinter=fingerprinter,
-            watchdog=Watchdog(ports.clock),
-            metrics=metrics,
-            stop=stop,
-            on_step=on_step,
-            schemas=schemas,
-        )
+        config=config,
+        ports=ports,
+        opened=opened,
+        transactional_id=transactional_id,
+        fingerprinter=fingerprinter,
+        watchdog=Watchdog(ports.clock),
+        metrics=metrics,
+        stop=stop,
+        on_step=on_step,
+        schemas=schemas,
     )
     workers.append(worker)
     return worker

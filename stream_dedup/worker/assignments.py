@@ -24,6 +24,13 @@ Rules:
   of one partition, or of a few, stay in flight, there is room for the others: after ``n`` such partitions an (n + 1)th
   of the limit. A poll goes beyond it by up to a batch of each partition, so many partitions that wait for a schema may
   fill it for good: while any waits, a partition with nothing in flight is polled all the same.
+
+A batch has one type for each stage. It is complete when it is made and is never changed afterwards, so threads hand
+batches over without locks. Only ``decoding.PendingBatch`` is changed, by the engine's thread alone.
+
+    source      polls records into a ``PolledBatch``
+    engine      logs the batch, then makes it a ``JudgedBatch``
+    committer   sends the verdicts and commits
 """
 
 from __future__ import annotations
@@ -32,12 +39,14 @@ import logging
 import threading
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from stream_dedup.ports import Membership, Partition
+    from stream_dedup.core.arrays import I64
+    from stream_dedup.core.model import Judgement
+    from stream_dedup.ports import CommittedOffset, Membership, Partition, SourceRecord
 
 log = logging.getLogger(__name__)
 
@@ -61,20 +70,36 @@ class Assignment:
     topic_ids: dict[str, bytes] = field(default_factory=dict)
 
 
-class InFlight(Protocol):
-    """What an assignment counts: a batch on its way."""
+@dataclass(frozen=True, slots=True, eq=False)
+class PolledBatch:
+    """Records of one source partition, in offset order, as they were polled.
 
-    @property
-    def assignment(self) -> Assignment:
-        """The assignment that it was polled under."""
+    One without records says that reading went on past markers of transactions or aborted records.
+    """
 
-    @property
-    def partition(self) -> Partition:
-        """The partition that it was polled from."""
+    assignment: Assignment
+    partition: Partition
+    topic_id: bytes
+    records: Sequence[SourceRecord]
+    offsets: I64
+    """Source offsets, shape (n,)."""
+    size_bytes: int
+    """Memory of the records, about."""
+    polled_at: float
+    """Monotonic seconds."""
+    next: CommittedOffset
+    """Where reading goes on behind it: what is committed with its verdicts."""
 
-    @property
-    def size_bytes(self) -> int:
-        """Size of its records, in bytes."""
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgedBatch:
+    """A batch with the verdict of each record."""
+
+    polled: PolledBatch
+    judgements: Sequence[Judgement]
+    fingerprints: Sequence[int]
+    observed: Sequence[bool]
+    """Whether the rules at the record's log position only observe."""
 
 
 class _Amount(NamedTuple):
@@ -178,7 +203,7 @@ class AssignmentOwner:
             self._settle()
         log.info("assignment ends (generation %d): %s", assignment.membership.generation, reason)
 
-    def reserve(self, batch: InFlight) -> bool:
+    def reserve(self, batch: PolledBatch) -> bool:
         """Count a polled batch as in flight; return False, and count nothing, if its assignment has ended."""
         with self._lock:
             if self._current is not batch.assignment or self._state is not AssignmentState.WORKING:
@@ -186,14 +211,14 @@ class AssignmentOwner:
             self._count(batch, 1)
             return True
 
-    def release(self, batch: InFlight) -> None:
+    def release(self, batch: PolledBatch) -> None:
         """Count a batch as committed or dropped."""
         with self._lock:
             self._count(batch, -1)
             self.released += 1
             self._settle()
 
-    def divide(self, batch: InFlight, parts: Sequence[InFlight]) -> bool:
+    def divide(self, batch: PolledBatch, parts: Sequence[PolledBatch]) -> bool:
         """Count the parts of a batch in its place; return False, and change nothing, if its assignment has ended."""
         with self._lock:
             if self._current is not batch.assignment or self._state is not AssignmentState.WORKING:
@@ -203,7 +228,7 @@ class AssignmentOwner:
             self._count(batch, -1)
             return True
 
-    def _count(self, batch: InFlight, sign: int) -> None:
+    def _count(self, batch: PolledBatch, sign: int) -> None:
         self._in_flight = self._in_flight.plus(sign * batch.size_bytes, sign)
         amount = self._in_flight_of.pop(batch.partition, _Amount()).plus(sign * batch.size_bytes, sign)
         if amount.batches:

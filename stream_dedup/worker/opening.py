@@ -27,6 +27,9 @@ the log as it is:
 and step 10 makes the topic, 7 binds the index to it, 11 begins it. The group's committed offsets stay. If the process
 ends between any two of these, the group's offsets still show a history, and the same call goes on; a second index is
 not kept, because an empty one is the last copy of nothing.
+
+An index that does not agree with its log is built from it again. An index with a history that the log has not is no
+cache, but the last copy.
 """
 
 from __future__ import annotations
@@ -34,19 +37,26 @@ from __future__ import annotations
 import logging
 import shlex
 import uuid
+from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+import xxhash
+
+from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.clients import worker_log
 from stream_dedup.broker.log import WaitingLog
-from stream_dedup.broker.lost_log import FoundLog, LostLog, lost_log_error, offsets_without_log
+from stream_dedup.broker.lost_log import FoundLog, LostLog, find_log, lost_log_error, offsets_without_log
+from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.rules_log import RulesHistory, read_rules_on, refuse_other_rules, refuse_other_scheme
+from stream_dedup.broker.topics import ensure_topics, refuse_wrong_topics, topic_ids, topic_of_id
 from stream_dedup.config.effective import index_settings_of, rules_of
+from stream_dedup.core.entry import Trim
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, keep_aside, only_copy_in, refuse_unknown
-from stream_dedup.worker.agreement import Disagreement, disagreement_of, is_last_copy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,9 +64,134 @@ if TYPE_CHECKING:
     from stream_dedup.config.model import Config
     from stream_dedup.index import IndexStats
     from stream_dedup.ports import FingerprintLog
-    from stream_dedup.worker.log_topic import LogTopic, PreparedLog
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedLog:
+    """The log's topic, when all topics of the group are there."""
+
+    log_id: bytes
+    record_bytes: int
+    """Largest record that every output topic takes with our headers."""
+
+
+class LogTopic(Protocol):
+    """The topic of a group's log, while nothing of it has been read. May block, and raises ``UnavailableError``."""
+
+    def find(self) -> FoundLog:
+        """Return the group's offsets and what is there of the log."""
+
+    def check(self) -> None:
+        """Check the topics that exist, and whether the missing ones can be made; UserError for what is wrong."""
+
+    def prepare(self) -> PreparedLog:
+        """Do as ``check``, and make the missing topics."""
+
+    def exists(self, topic_id: uuid.UUID) -> bool:
+        """Return whether a topic of this id exists, under any name."""
+
+    def connect(self) -> FingerprintLog:
+        """Return the log; the caller closes it."""
+
+
+class KafkaLogTopic:
+    """Implements ``LogTopic``; each call connects and closes its connection."""
+
+    def __init__(self, config: Config) -> None:
+        """Connect later."""
+        self._config = config
+
+    def find(self) -> FoundLog:
+        """Return the group's offsets and what is there of the log."""
+        with closing(make_admin(self._config.kafka)) as admin:
+            return find_log(admin, self._config)
+
+    def check(self) -> None:
+        """Check the topics; nothing is made."""
+        with closing(make_admin(self._config.kafka)) as admin:
+            refuse_wrong_topics(admin, self._config)
+
+    def prepare(self) -> PreparedLog:
+        """Check the topics, and make the missing ones."""
+        kafka, topic = self._config.kafka, self._config.log_topic
+        with closing(make_admin(kafka)) as admin:
+            record_bytes = ensure_topics(admin, self._config).record_bytes
+            ids = patiently(kafka, topic, lambda: topic_ids(admin, [topic]))
+        if topic not in ids:
+            msg = f"topic {topic} was there a moment ago and is gone; start again"
+            raise UnavailableError(msg)
+        return PreparedLog(ids[topic], record_bytes)
+
+    def exists(self, topic_id: uuid.UUID) -> bool:
+        """Return whether a topic of this id exists."""
+        with closing(make_admin(self._config.kafka)) as admin:
+            return patiently(self._config.kafka, f"topic {topic_id}", lambda: topic_of_id(admin, topic_id)) is not None
+
+    def connect(self) -> FingerprintLog:
+        """Return the log."""
+        return worker_log(self._config)
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Why an index does not agree with its log."""
+
+    reason: str
+    lost: bool
+    """Whether the index has a history that the log has not: it is no cache then."""
+
+
+def disagreement_of(index: LogIndex, log_id: bytes, log: WaitingLog, topic: LogTopic, name: str) -> Disagreement | None:
+    """Return why the index does not agree with the log of this id and name; None if it does. May block.
+
+    Raises:
+        UnavailableError: the broker did not answer in time.
+    """
+    if index.log_id is None:
+        return None
+    if index.log_id != str(uuid.UUID(bytes=log_id)):
+        lost = is_last_copy(index, log_id, topic)
+        return Disagreement(f"{name} is another log{' and that one is gone' * lost}", lost)
+    first, end = log.bounds()
+    if index.next_offset > end:
+        return Disagreement(f"the log ends at {end}", lost=True)
+    if index.next_offset < first:
+        return _behind(is_last_copy(index, log_id, topic), log, first, end)
+    if index.state.last_checksum is None or index.next_offset == first or _has_last_record(index, log):
+        return None
+    return Disagreement(f"the log has another record at offset {index.next_offset - 1}", lost=True)
+
+
+def is_last_copy(index: LogIndex, log_id: bytes | None, topic: LogTopic) -> bool:
+    """Return whether the index has articles of a log that cannot be read any more; ``log_id`` is the present log."""
+    if index.log_id is None or not (index.partitions() or index.low_watermark):
+        return False
+    its_log = uuid.UUID(index.log_id)
+    return its_log.bytes == log_id or not topic.exists(its_log)
+
+
+def _behind(last_copy: bool, log: WaitingLog, first: LogOffset, end: LogOffset) -> Disagreement:  # noqa: FBT001 - asked once
+    """Return whether a log that begins behind what the index has read was trimmed, or lost its history.
+
+    A trim that names the log's first offset follows within the part that the log still has.
+    """
+    trimmed = any(
+        isinstance(record.payload, Trim) and record.payload.before == first
+        for records in log.read(first, end)
+        for record in records
+    )
+    if trimmed or not last_copy:
+        return Disagreement(f"the log begins at {first} now", lost=False)
+    reason = f"the log begins at {first} now, and none of its trims permits that: something else deleted records"
+    return Disagreement(reason, lost=True)
+
+
+def _has_last_record(index: LogIndex, log: WaitingLog) -> bool:
+    end = index.next_offset
+    read = [record.raw for records in log.read(LogOffset(end - 1), end) for record in records]
+    return [xxhash.xxh3_64_intdigest(raw) for raw in read] == [index.state.last_checksum]
 
 
 @dataclass(frozen=True, slots=True)

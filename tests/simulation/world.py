@@ -16,7 +16,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import SearchSection
 from stream_dedup.core.model import Coordinates
 from stream_dedup.ports import CommittedOffset, Partition, PortError
-from stream_dedup.worker.worker_id import write_worker_id
+from stream_dedup.worker.committer import write_worker_id
 from tests.memory.broker import Cluster, Timings, Topic
 from tests.memory.partition import Message, PartitionLog
 from tests.memory.transactions import Session

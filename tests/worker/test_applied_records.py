@@ -12,7 +12,7 @@ from stream_dedup.core.entry import LogRecord, Payload, encode
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
 from stream_dedup.metrics.metrics import Metrics
-from stream_dedup.worker.applied_records import note_applied
+from stream_dedup.worker.engine import note_applied
 from tests.logs import SCHEME
 
 RULES = Rules(SCHEME, distance=3)

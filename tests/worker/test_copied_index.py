@@ -13,8 +13,8 @@ import pytest
 
 from stream_dedup.errors import CorruptError
 from stream_dedup.index import LogIndex
-from stream_dedup.worker import worker_id as module
-from stream_dedup.worker.worker_id import worker_id, write_worker_id
+from stream_dedup.worker import committer as module
+from stream_dedup.worker.committer import worker_id, write_worker_id
 from tests.simulation.auditing import audit_faults
 from tests.simulation.checker import faults
 from tests.simulation.world import Mended, SimulatedWorld

@@ -20,10 +20,8 @@ from stream_dedup.ports import (
     RecordTooLargeError,
     RefusedByBrokerError,
 )
-from stream_dedup.worker.assignments import Assignment, AssignmentState
-from stream_dedup.worker.batches import PolledBatch
-from stream_dedup.worker.engine import IDLE_WAIT_S, REST_WAIT_S
-from stream_dedup.worker.gathering import GATHER_S
+from stream_dedup.worker.assignments import Assignment, AssignmentState, PolledBatch
+from stream_dedup.worker.engine import GATHER_S, IDLE_WAIT_S, REST_WAIT_S
 from tests.logs import START_TIME, record
 from tests.worker.engine_world import MAKER, OTHER_ID, TOPIC_ID, Sent, World
 
@@ -106,7 +104,7 @@ def test_a_fingerprinted_batch_waits_for_those_of_its_poll(world: World, assignm
 def test_a_batch_waits_for_its_poll_for_a_moment_only(world: World, assignment: Assignment) -> None:
     """Then the engine wakes by itself, and what comes later of that poll waits for nothing any more."""
     waits: list[float] = []
-    wake: Any = world.engine._wake
+    wake: Any = world.engine.wake
     vars(wake)["wait"] = waits.append
     first = world.poll(assignment, 0, b"a", partition=0)
     second = world.poll(assignment, 10, b"b", partition=1, at_once=True)
@@ -133,7 +131,7 @@ def test_a_batch_that_cannot_be_appended_yet_does_not_keep_the_engine_awake(
 ) -> None:
     """It has waited for its poll, and waits for the look-up of its topic now: that wakes the engine."""
     waits: list[float] = []
-    wake: Any = world.engine._wake
+    wake: Any = world.engine.wake
     vars(wake)["wait"] = waits.append
     world.ids = None
     first = world.poll(assignment, 0, b"a", partition=0)
@@ -390,12 +388,12 @@ def test_a_request_that_is_answered_while_it_is_made_wakes_the_engine(world: Wor
     def request_end() -> Future[LogOffset]:
         end: Future[LogOffset] = Future()
         end.set_result(LogOffset(1))
-        world.engine._wake.set()
+        world.engine.wake.set()
         world.step()
         return end
 
     world.tail.request_end = request_end
     answer = world.engine.request_logged_partitions()
-    assert world.engine._wake.is_set()
+    assert world.engine.wake.is_set()
     world.step()
     assert answer.result(0) == frozenset()

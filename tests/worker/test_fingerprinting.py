@@ -13,7 +13,7 @@ from stream_dedup.core.fingerprint.entry_maker import EntryMaker, rejected_colum
 from stream_dedup.core.model import Widths
 from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.ports import SourceRecord
-from stream_dedup.worker.fingerprinting import SourceEntryMaker
+from stream_dedup.worker.decoding import SourceEntryMaker
 from tests.core.texts import STORY
 
 LIMIT = 2_000

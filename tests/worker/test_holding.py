@@ -18,8 +18,8 @@ from stream_dedup.errors import UserError
 from stream_dedup.ports import Partition
 from stream_dedup.registry.values import FRAME_BYTES
 from stream_dedup.worker.assignments import Assignment, AssignmentState
+from stream_dedup.worker.decoding import HELD_LOOK_S
 from stream_dedup.worker.health import Health
-from stream_dedup.worker.holding import HELD_LOOK_S
 from tests.logs import START_TIME, record
 from tests.registry.records import frame
 from tests.worker.engine_world import MAKER, TOPIC_ID, FakeSchemas, World
@@ -163,7 +163,7 @@ def test_held_batches_are_dropped_with_their_assignment(
 def test_the_parts_of_a_batch_count_as_much_as_it(world: World, assignment: Assignment) -> None:
     """So the limits of what is in flight hold."""
     world.poll(assignment, 0, value(KNOWN, "a"), value(KNOWN, "b"), value(LATER, "c"))
-    head, rest = world.engine._pending[0].polled, world.engine._holding._held[Partition("articles", 0)][0]
+    head, rest = world.engine._pending[0].polled, world.engine._held._held[Partition("articles", 0)][0]
     assert (head.size_bytes, rest.size_bytes) == (66, 34)
     assert (head.offsets.tolist(), rest.offsets.tolist()) == ([0, 1], [2])
     assert (head.next.offset, rest.next.offset) == (2, 3)
@@ -191,9 +191,9 @@ def test_how_many_partitions_wait_and_for_what(world: World, schemas: FakeSchema
     world.poll(assignment, 0, value(LATER, "a"))
     world.poll(assignment, 0, value(GONE, "a"), partition=1)
     world.poll(assignment, 0, value(GONE, "a"), partition=2)
-    assert world.engine._holding.waiting() == (0, 3)
+    assert world.engine._held.waiting() == (0, 3)
     schemas.unknown = {GONE}
-    assert world.engine._holding.waiting() == (2, 1)
+    assert world.engine._held.waiting() == (2, 1)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from stream_dedup.core.entry import Batch
 from stream_dedup.core.model import Verdict
 from stream_dedup.dev.broker.base import free_ports
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
-from stream_dedup.worker.steps import Step
+from stream_dedup.worker import Step
 from tests.forks import ForkedProcess
 from tests.registry.apicurio import Apicurio, apicurio, can_run
 from tests.registry.fake import FakeRegistry

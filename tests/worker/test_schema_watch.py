@@ -10,7 +10,7 @@ import pytest
 
 from stream_dedup.errors import UserError
 from stream_dedup.registry.values import Schemas
-from stream_dedup.worker.schema_watch import AWAY_RETRY_S, UNKNOWN_RETRY_S, SchemaWatch
+from stream_dedup.worker.decoding import AWAY_RETRY_S, UNKNOWN_RETRY_S, SchemaWatch
 from tests.registry.fake import FakeRegistry
 from tests.registry.records import AVRO, registry_config
 from tests.worker.clocks import ManualClock

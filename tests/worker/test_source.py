@@ -20,8 +20,7 @@ from stream_dedup.core.headers import offset_metadata
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import RefusedError
 from stream_dedup.ports import CommittedOffset, Partition, PassingError
-from stream_dedup.worker.source import RECORD_BYTES
-from stream_dedup.worker.start_offsets import StartOffsets
+from stream_dedup.worker.source import RECORD_BYTES, StartOffsets
 from tests.broker.deleting import delete_topic
 from tests.waiting import wait_until
 from tests.worker.pipeline import Pipeline, pipeline

@@ -26,11 +26,8 @@ from stream_dedup.ports import (
     SourceRecord,
     UnreadableError,
 )
-from stream_dedup.worker.assignments import AssignmentOwner, AssignmentState
-from stream_dedup.worker.batches import PolledBatch
-from stream_dedup.worker.source import ERROR_PAUSE_S, BatchSource
-from stream_dedup.worker.start_offsets import LoggedSources
-from stream_dedup.worker.topic_watch import TopicWatch
+from stream_dedup.worker.assignments import AssignmentOwner, AssignmentState, PolledBatch
+from stream_dedup.worker.source import ERROR_PAUSE_S, BatchSource, LoggedSources, TopicWatch
 from tests.worker.clocks import ManualClock
 
 AT, OTHER = Partition("articles", 0), Partition("articles", 1)
@@ -115,12 +112,12 @@ class World:
         self.owner = AssignmentOwner(self.client.membership, 100, 1 << 20)
         self.clock = ManualClock()
         self.source = BatchSource(
-            load_config(None, {"topics": {"input": ["articles"]}}, {}),
+            load_config(None, {}, {}).kafka,
             client=cast("ArticleSource", self.client),
             clock=self.clock,
             watch=cast("TopicWatch", self),
             assignments=self.owner,
-            known=LoggedSources(lambda: self.logged, lambda _topic_id, _partition: self.forgotten_before),
+            logged=LoggedSources(lambda: self.logged, lambda _topic_id, _partition: self.forgotten_before),
         )
 
     def fresh_ids(self, names: Sequence[str]) -> dict[str, bytes]:

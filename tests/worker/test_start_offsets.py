@@ -10,7 +10,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import RefusedError
 from stream_dedup.ports import CommittedOffset, Partition, PassingError
-from stream_dedup.worker.start_offsets import LoggedSources, StartOffsets
+from stream_dedup.worker.source import LoggedSources, StartOffsets
 
 AT = Partition("articles", 0)
 TOPIC_ID = bytes(16)

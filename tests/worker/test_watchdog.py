@@ -10,7 +10,7 @@ import pytest
 
 from stream_dedup.broker.adapter import SystemClock
 from stream_dedup.exit_codes import EXIT_UNAVAILABLE
-from stream_dedup.worker.watchdog import STANDSTILL_S, TICK_S, Watchdog
+from stream_dedup.worker.health import CHECK_S, STOPPED_S, Watchdog
 from tests.worker.clocks import ManualClock
 
 OVERDUE = r"took more than .* the worker ends"
@@ -32,7 +32,7 @@ class Clocked:
         """Let time pass, with every tick in it."""
         end = self.clock.now + seconds
         while self.clock.now < end and not self.codes:
-            self.clock.now = min(self.clock.now + TICK_S, end)
+            self.clock.now = min(self.clock.now + CHECK_S, end)
             self.dog.tick()
 
     def stand_still(self, seconds: float) -> None:
@@ -57,7 +57,7 @@ def test_overdue(clocked: Clocked, caplog: pytest.LogCaptureFixture, code: int) 
     with clocked.dog.guard("a commit (broker:9092)", 10, code):
         clocked.run(10)
         assert not clocked.codes
-        clocked.run(TICK_S)
+        clocked.run(CHECK_S)
     assert clocked.codes == [code]
     assert errors(caplog) == ["a commit (broker:9092) took more than 10 s; " + _REST]
 
@@ -95,7 +95,7 @@ def test_limit_goes_on_after_a_standstill(clocked: Clocked, caplog: pytest.LogCa
     with clocked.dog.guard("a commit", 2):
         clocked.run(1)
         clocked.stand_still(3600)
-        clocked.run(1 + TICK_S)
+        clocked.run(1 + CHECK_S)
     assert clocked.codes == [EXIT_UNAVAILABLE]
     assert len(errors(caplog)) == 1
 
@@ -103,8 +103,8 @@ def test_limit_goes_on_after_a_standstill(clocked: Clocked, caplog: pytest.LogCa
 @pytest.mark.expect_log(OVERDUE)
 def test_slow_tick_is_no_standstill(clocked: Clocked) -> None:
     """A tick that is a little late comes from a busy machine: the time counts."""
-    with clocked.dog.guard("a commit", STANDSTILL_S - 1):
-        clocked.stand_still(STANDSTILL_S)
+    with clocked.dog.guard("a commit", STOPPED_S - 1):
+        clocked.stand_still(STOPPED_S)
     assert clocked.codes == [EXIT_UNAVAILABLE]
 
 
@@ -137,7 +137,7 @@ def test_concurrent(clocked: Clocked, caplog: pytest.LogCaptureFixture) -> None:
         clocked.run(2)
     assert not clocked.codes
     with clocked.dog.guard("polling", 1), clocked.dog.guard("a commit", 1, 3):
-        clocked.run(1 + TICK_S)
+        clocked.run(1 + CHECK_S)
     assert clocked.codes == [EXIT_UNAVAILABLE]
     assert errors(caplog) == ["polling took more than 1 s; " + _REST]
 
