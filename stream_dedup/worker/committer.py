@@ -6,20 +6,19 @@ In order, each with a crash point behind it:
     7b  send the source offsets with the membership of the batches' assignment; wait until every record is acknowledged
     7c  commit
 
-Readers of committed records see nothing before 7c and everything after it. Before 7b and before 7c the committer looks
+Readers of committed records see nothing before 7c and everything after it. Before 7b and before 7c the committer checks
 whether the assignment has ended meanwhile: if it has, the transaction is aborted. An assignment that ends after the
-look before 7c waits for the outcome: the batches are released only when it is known (``assignments``).
+check before 7c waits for the outcome: the batches are released only when it is known (``assignments``).
 
 When the outcome of a transaction is unknown (a time-out, a broker that is away, a fenced producer), the sink is
 renewed: the broker then completes or aborts the open transaction. The assignment ends, and the next one begins at the
 committed offsets: articles before them have left, the others are polled again.
 
 A partition that was read past markers of transactions or aborted records, with nothing in flight, has a batch without
-records: its offset is committed in the same way, under the same membership, and no record is sent for it.
+records: its offset is committed in the same way, under the same membership, and no record is sent for it. A delete has
+no output either.
 
-A delete leaves no output: its offset is committed as that of any record.
-
-An article at whose log position the rules only observe goes to the topic of unique articles, whatever its verdict.
+If the rules at an article's log position only observe, it goes to the topic of unique articles, whatever its verdict.
 
 The transactional id stays the same over restarts. It is in a file in the index folder:
 
@@ -88,10 +87,10 @@ MOST_RECORDS = 4_000
 MOST_BYTES = 16 << 20
 """Most bytes in one transaction: the broker takes them well within the time-out."""
 MOST_FENCINGS = 10
-"""So many in a row mean that another process uses the same transactional id. After a rebalance each other worker may
-fence a worker once that was away for a moment."""
+"""Most fencings in a row: more mean that another process uses the same transactional id. After a rebalance each other
+worker may fence a worker once that was away for a moment."""
 MOST_FAILURES = 20
-"""So many in a row have a lasting cause."""
+"""Most failed transactions in a row: more have a lasting cause."""
 START_PAUSE_S = 0.1
 """Seconds between two tries to start the sink."""
 MACHINE_FILE = Path("/etc/machine-id")
@@ -143,7 +142,7 @@ class Committer:
         self._arrived.set()
 
     def step(self) -> None:
-        """Commit the batches that are there; waits ``BATCH_WAIT_S`` for the first."""
+        """Commit the batches in the queue; waits ``BATCH_WAIT_S`` for the first."""
         batches = self._next_batches()
         if not batches:
             return
@@ -167,7 +166,7 @@ class Committer:
     # batches
 
     def _next_batches(self) -> list[JudgedBatch]:
-        """Return the batches of one assignment that are there, in order, within the limits of one transaction."""
+        """Return the first batches in the queue: of one assignment, in order, within the limits of one transaction."""
         if not self._queue:
             self._arrived.wait(BATCH_WAIT_S)
         self._arrived.clear()
@@ -229,18 +228,18 @@ class Committer:
             verdict = judgement.verdict
             if verdict is delete:
                 continue
-            key, value, own, omitted = record.key, record.value, record.headers, None
+            key, value, input_headers, omitted = record.key, record.value, record.headers, None
             if record_bytes(record) > self.record_bytes:
                 if verdict is not Verdict.REJECTED:
-                    raise _no_room(polled, record, verdict)
+                    raise _too_large(polled, record, verdict)
                 omitted = OmittedValue(len(value or b""), checksum(value))
-                key, value, own = None, b"", ()
+                key, value, input_headers = None, b"", ()
             headers = headers_of(judgement, fingerprint, record.offset, record.timestamp, omitted)
             yield Output(
                 self._topics[unique if observed else verdict],
                 key,
                 b"" if value is None and key is None else value,
-                without_ours(own) + headers if own else headers,
+                without_ours(input_headers) + headers if input_headers else headers,
                 now_ms,
             )
 
@@ -259,10 +258,10 @@ class Committer:
             self.assignments.release(batch.polled)
 
     def _failed(self, assignment: Assignment, batches: list[JudgedBatch], error: Exception) -> None:
-        """Settle a transaction that was not committed, or whose outcome is unknown; then let its batches go.
+        """Settle a transaction that was not committed, or whose outcome is unknown; then release its batches.
 
         Raises:
-            RefusedError, UserError, UnavailableError: another try would fail, too.
+            RefusedError, UserError, UnavailableError: a retry would fail, too.
         """
         if isinstance(error, RecordTooLargeError):
             self._abort()
@@ -291,7 +290,7 @@ class Committer:
     def _count_failure(self, error: Exception) -> None:
         self._failures += 1
         if self._failures > MOST_FAILURES:
-            msg = f"{self._failures} transactions failed one after the other, the last one with {error!r}"
+            msg = f"{self._failures} transactions failed in a row, the last one with {error!r}"
             raise UnavailableError(msg) from error
 
     def _abort(self) -> None:
@@ -310,12 +309,12 @@ class Committer:
             if self._fencings >= MOST_FENCINGS:
                 msg = f"transactional id {self.transactional_id} is used by another process as well: {copied}"
                 raise RefusedError(msg)
-            hint = f". If this comes again and again: {copied}"
+            hint = f". If this happens repeatedly: {copied}"
         log.warning("the outcome of a transaction is unknown (%r); a new producer settles it%s", error, hint)
         self._renew()
 
     def _renew(self) -> None:
-        """Start the sink anew; wait up to ``broker_wait_s`` for a coordinator."""
+        """Restart the sink; wait up to ``broker_wait_s`` for a coordinator."""
         clock, wait_s = self.clock, self.config.kafka.broker_wait_s
         deadline = clock.monotonic() + wait_s
         while True:
@@ -343,10 +342,10 @@ class Committer:
         return self.watchdog.guard(f"{what} ({self.config.kafka.brokers})", calls * call_limit_s(self.config))
 
 
-def _no_room(polled: PolledBatch, record: SourceRecord, verdict: Verdict) -> RefusedError:
-    """Return the error for a record without room in the outputs that was judged by its text: the text must not be lost.
+def _too_large(polled: PolledBatch, record: SourceRecord, verdict: Verdict) -> RefusedError:
+    """Return the error for a record that was judged by its text but exceeds the outputs: the text must not be lost.
 
-    Another worker logged it, when or where more fitted.
+    Another worker logged it when the limit was higher.
     """
     size = record_bytes(record)
     needed = size + MESSAGE_FRAME_BYTES + HEADER_ALLOWANCE_BYTES
@@ -363,21 +362,21 @@ def _offsets(batches: list[JudgedBatch]) -> dict[Partition, CommittedOffset]:
 
 
 def worker_id(folder: Path, group: str) -> str:
-    """Return the transactional id of the worker in an index folder; make one for a new folder, or for a copy.
+    """Return the transactional id of the worker in an index folder; create one for a new folder, or for a copy.
 
     Raises:
-        CorruptError: its file cannot be read, or holds no id.
+        CorruptError: its file cannot be read, or has no id.
         UserError, UnavailableError: it cannot be written.
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         text = read_text(folder / ID_FILE)
-        kept = None if text is None else _parsed(folder / ID_FILE, text)
-        if kept is not None and kept["place"] == _place_of(folder):
-            return str(kept["id"])
+        former = None if text is None else _parsed(folder / ID_FILE, text)
+        if former is not None and former["place"] == _place_of(folder):
+            return str(former["id"])
         fresh = f"{group}-{uuid.uuid4()}"
         write_worker_id(folder, fresh)
-    if kept is not None:
+    if former is not None:
         log.info("index %s was copied or moved here: this worker takes a new transactional id, %s", folder, fresh)
     return fresh
 
@@ -401,11 +400,11 @@ def _place_of(folder: Path) -> str:
 
 
 def _parsed(file: Path, text: str) -> re.Match[str]:
-    found = _CONTENT.fullmatch(text)
-    if found is None or not found["id"].isprintable():
+    match = _CONTENT.fullmatch(text)
+    if match is None or not match["id"].isprintable():
         msg = (
             f"{file} holds no transactional id: put it back from a copy, or delete it once no worker has had this "
             "index folder for the transaction time-out"
         )
         raise CorruptError(msg)
-    return found
+    return match

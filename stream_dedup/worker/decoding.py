@@ -54,7 +54,7 @@ AWAY_RETRY_S = 1.0
 UNKNOWN_RETRY_S = 5.0
 """Seconds between two requests for a schema that the registry does not know."""
 HELD_LOOK_S = 0.5
-"""Seconds between two looks whether held records are in the log."""
+"""Seconds between two checks whether held records are in the log."""
 
 
 class SourceEntryMaker:
@@ -71,7 +71,7 @@ class SourceEntryMaker:
 
     def __call__(self, records: Sequence[SourceRecord]) -> Columns:
         """Return the entries of these records, in order; an entry depends on its own record alone."""
-        raw = [RawRecord(one.key, one.value, f"{one.topic}-{one.partition}-{one.offset}") for one in records]
+        raw = [RawRecord(each.key, each.value, f"{each.topic}-{each.partition}-{each.offset}") for each in records]
         reasons = [too_large_reason(record, self._record_bytes) for record in records]
         if not any(reasons):
             return self._make(raw)
@@ -87,7 +87,7 @@ class SchemaWatch:
     """``run`` is its thread, the other methods may be called from any thread; none but ``run`` blocks."""
 
     def __init__(self, schemas: Schemas, clock: Clock, wake: Callable[[], None]) -> None:
-        """``wake`` is called when something is known that was not."""
+        """``wake`` is called when the registry has answered for a schema."""
         self._schemas = schemas
         self._clock = clock
         self._wake = wake
@@ -98,18 +98,18 @@ class SchemaWatch:
         self.problem: str | None = None
         """Why the registry does not answer; None while it does."""
         self.changes = 0
-        """Rises whenever a schema is there, or is unknown, that was not."""
+        """Rises whenever a schema arrives, or becomes unknown."""
 
     def __contains__(self, schema_id: int) -> bool:
         """Whether a schema is there."""
         return schema_id in self._schemas
 
     def is_unknown(self, schema_id: int) -> bool:
-        """Return whether the registry said last that it does not know the id."""
+        """Return whether the registry last answered that it does not know the id."""
         return schema_id in self._unknown
 
     def want(self, ids: frozenset[int]) -> None:
-        """Ask for these schemas, and for no others any more."""
+        """Request these schemas, and no others."""
         before, self._wanted = self._wanted, ids
         if ids - before:
             self._requested.set()
@@ -123,7 +123,7 @@ class SchemaWatch:
         """Look up until ``stop``.
 
         Raises:
-            UserError: the registry refuses this client, or is none.
+            UserError: the registry refuses this client, or is not a schema registry.
         """
         pause_s = UNKNOWN_RETRY_S
         while True:
@@ -134,7 +134,7 @@ class SchemaWatch:
             pause_s = self._look_up()
 
     def _look_up(self) -> float:
-        """Ask for what is wanted and not there; return after how many seconds to ask again."""
+        """Request the wanted schemas that are missing; return after how many seconds to request again."""
         unknown = set[int]()
         for schema_id in sorted(self._wanted):
             if schema_id in self._schemas:
@@ -162,7 +162,7 @@ class SchemaWatch:
 
     def _note_away(self, problem: str) -> None:
         if self.problem is None:
-            log.warning("%s; articles wait until it does, and none is rejected meanwhile", problem)
+            log.warning("%s; articles wait until it answers, and none is rejected meanwhile", problem)
         self.problem = problem
 
     def _note_answer(self) -> None:
@@ -183,7 +183,7 @@ class UnloggedSpan:
     appends: list[Append] | None = None
     """Outcomes of the appends, once appended; empty if other workers had logged every row meanwhile."""
     is_counted: bool = False
-    """Whether the metrics have its texts: an append that failed is made again, and they count once."""
+    """Whether the metrics count its texts: they count once, however often the append is retried."""
     is_logged: bool = False
     """Whether every append was seen to be in the log."""
 
@@ -217,9 +217,10 @@ class HeldBatches:
         *,
         reads_keys: bool,
     ) -> None:
-        """Hold nothing where there are no ``schemas``.
+        """Without ``schemas`` nothing is held.
 
-        ``unlogged`` says which records of a batch are to be decoded, ``reads_keys`` whether their keys are, too.
+        ``unlogged`` returns which records of a batch have to be decoded; ``reads_keys`` is whether their keys have to
+        be, too.
         """
         self._schemas = schemas
         self._assignments = assignments
@@ -229,13 +230,13 @@ class HeldBatches:
         self._lacking: dict[Partition, int] = {}
         """The schema that the first record of the first batch waits for."""
         self._tried: object = None
-        self._told: set[tuple[Partition, int]] = set()
+        self._reported: set[tuple[Partition, int]] = set()
         """Partition and offset of what was reported as held."""
         self.batches = 0
         """Number of batches that are held. Any thread."""
 
     def receive(self, polled: Iterable[PolledBatch], now: float) -> list[PolledBatch]:
-        """Return the batches that may go on, of these and of the held ones; ``now`` in monotonic seconds."""
+        """Return the batches that can be decoded, of these and of the held ones; ``now`` in monotonic seconds."""
         if self._schemas is None:
             return list(polled)
         state = (self._schemas.changes, now // HELD_LOOK_S)
@@ -281,7 +282,7 @@ class HeldBatches:
         return ready
 
     def _passing(self, batch: PolledBatch) -> Iterator[PolledBatch]:
-        """Yield what of a batch may go on, and hold the rest."""
+        """Yield the part of a batch that can be decoded, and hold the rest."""
         lacking = self._first_lacking(batch)
         if lacking is None:
             yield batch
@@ -291,16 +292,16 @@ class HeldBatches:
         if row:
             head, held = divided(batch, row)
             if not self._assignments.divide(batch, (head, held)):
-                held = batch  # it is dropped
+                held = batch  # its assignment has ended: it will be dropped
             else:
                 yield head
         self._held[batch.partition] = deque([held])
         self._lacking[batch.partition] = schema_id
-        self._tell(batch, row, schema_id)
+        self._report(batch, row, schema_id)
 
     def _first_lacking(self, batch: PolledBatch) -> tuple[int, int] | None:
-        """Return the first row that is to be decoded and whose schema is not there, and the id of that."""
-        assert self._schemas is not None  # noqa: S101 - nothing is held without
+        """Return the first row that has to be decoded and lacks its schema, and the id of the schema."""
+        assert self._schemas is not None  # noqa: S101 - without schemas nothing is held
         for row in np.flatnonzero(self._unlogged(batch)).tolist():
             record = batch.records[row]
             for schema_id in schema_ids_of(record.value, record.key if self._reads_keys else None):
@@ -308,13 +309,13 @@ class HeldBatches:
                     return row, schema_id
         return None
 
-    def _tell(self, batch: PolledBatch, row: int, schema_id: int) -> None:
+    def _report(self, batch: PolledBatch, row: int, schema_id: int) -> None:
         """Report a record that is held because the registry does not know its schema, once."""
         assert self._schemas is not None  # noqa: S101 - as above
         at = (batch.partition, int(batch.offsets[row]))
-        if not self._schemas.is_unknown(schema_id) or at in self._told:
+        if not self._schemas.is_unknown(schema_id) or at in self._reported:
             return
-        self._told = {one for one in self._told if one[0] != batch.partition} | {at}
+        self._reported = {before for before in self._reported if before[0] != batch.partition} | {at}
         name = f"{batch.partition}-{at[1]}"
         log.error(
             "%s: the schema registry does not know schema %d, so the partition is held from this record on. Register "
@@ -333,7 +334,7 @@ class HeldBatches:
 
 
 def divided(batch: PolledBatch, row: int) -> tuple[PolledBatch, PolledBatch]:
-    """Return the records before a row, one at least, and the others, as two batches."""
+    """Return the records before a row, which is not the first, and the others, as two batches."""
     size = batch.size_bytes * row // len(batch.records)
     last = batch.records[row - 1]
     behind = CommittedOffset(SourceOffset(last.offset + 1), batch.topic_id, last.leader_epoch)

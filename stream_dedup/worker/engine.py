@@ -1,7 +1,7 @@
-"""The engine does steps 2 to 6 of an article's way. Its thread is the only one that touches the index.
+"""The engine: steps 2 to 6 of an article's way. Its thread is the only one that uses the index.
 
-    2, 3  decode and fingerprint, in threads, the articles that are not in the log yet; what waits for a schema is held
-          (``holding``)
+    2, 3  decode and fingerprint, in threads, the articles that are not in the log yet; batches that wait for a schema
+          are held (``decoding``)
     4     append their entries to the log
     5     read the log; apply every record, of this worker and of others, to the index in log order
     6     judge this worker's articles as of their log positions, oldest batch first
@@ -12,9 +12,10 @@ Rules:
   again; its value must have the logged checksum, or the worker stops.
 * A batch is appended only after the topic's id was looked up by a request that began after the batch was polled.
 * Batches of one source partition leave in the order in which they were polled, so verdicts leave in source order. The
-  batches of other partitions do not wait for them, but for a moment with those of the same poll (``gathering``).
+  batches of other partitions do not wait for them. But a fingerprinted batch waits a moment for the others of its poll:
+  together they take one request to the log, one fetch of it, one search and one transaction.
 * Articles that were logged once and that a trim has forgotten are never logged again.
-* A batch whose assignment has ended is dropped, at whatever step it is, and its fingerprinting is cancelled.
+* A batch whose assignment has ended is dropped, whatever its step, and its fingerprinting is cancelled.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from collections import Counter, deque
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -63,13 +64,11 @@ log = logging.getLogger(__name__)
 IDLE_WAIT_S = 0.1
 """Longest wait for work while batches are pending: the end of their assignment wakes nobody."""
 REST_WAIT_S = 0.5
-"""Longest wait without a batch, for trims and gauges: all that there is to do wakes the engine at once."""
+"""Longest wait without a batch, for trims and gauges: any other work wakes the engine at once."""
 READ_LOG_S = 1.0
 """Longest time for which one round applies records of the log."""
 INDEX_GAUGES_S = 1.0
 """How often the gauges of index and log are set."""
-
-
 GATHER_S = 0.005
 """How long a fingerprinted batch waits for the others of its poll."""
 MAX_APPEND_FAILURES = 5
@@ -83,12 +82,12 @@ class Gathering:
     def __init__(self) -> None:
         """Wait for nothing yet."""
         self.until: float | None = None
-        """When the spans that wait for others of their poll are appended without them; None if none waits."""
+        """When the waiting spans are appended without the others of their poll; None if none waits."""
         self._ended_to = float("-inf")
-        """The latest poll whose spans wait no more."""
+        """The latest poll whose spans wait no longer."""
 
     def polls(self, pending: Iterable[PendingBatch], now: float) -> set[float]:
-        """Return the polls, by their times, of which something waits for the rest; set or end the time for that."""
+        """Return the polls, by their times, of which a span waits for the others; set or clear ``until``."""
         fingerprinted: dict[bool, set[float]] = {True: set(), False: set()}
         for batch in pending:
             for span in batch.spans:
@@ -130,9 +129,9 @@ class AppendFailures:
             raise UserError(msg) from error
         self._in_a_row += 1
         if self._in_a_row > MAX_APPEND_FAILURES:
-            msg = f"{self._in_a_row} appends to the log failed one after the other: {error}"
+            msg = f"{self._in_a_row} appends to the log failed in a row: {error}"
             raise UnavailableError(msg) from error
-        log.warning("an append to the log failed (%s) and is made again", error)
+        log.warning("an append to the log failed (%s) and is retried", error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,8 +284,8 @@ class Engine:
         if ids.get(batch.partition.topic) == batch.topic_id:
             return True
         if self.assignments.is_working(batch.assignment):
-            log.warning("topic %s is no longer the one that was read; begins again", batch.partition.topic)
-            self.assignments.end(batch.assignment, "an article topic was made again")
+            log.warning("topic %s was recreated after it was read; the worker begins anew", batch.partition.topic)
+            self.assignments.end(batch.assignment, "an article topic was recreated")
         return False
 
     def _append(self, batch: PolledBatch, span: UnloggedSpan) -> None:
@@ -312,7 +311,7 @@ class Engine:
             span.appends.append(self.log.append(entries))
 
     def _refuse_other_format(self, batch: PolledBatch, rows: slice, columns: Columns) -> None:
-        """Refuse to log rejections of values that are of another format, in a topic of which nothing was accepted.
+        """Refuse to log rejections of values of another format, if no article of the topic was ever accepted.
 
         Raises:
             UserError: it names the format, and what to set.
@@ -347,7 +346,7 @@ class Engine:
             self._trim_failures.clear()
 
     def _has_failed(self, appends: Sequence[Append], failures: AppendFailures) -> bool:
-        """Return whether one of these appends has failed; if one has, every unfinished append is made again.
+        """Return whether one of these appends has failed; if so, every unfinished append is retried.
 
         Raises:
             UserError: the broker refuses the append, and would refuse it again.
@@ -368,7 +367,7 @@ class Engine:
     # 5: read the log
 
     def _read_log(self) -> None:
-        """Apply what was read of the log, for ``READ_LOG_S`` at most: one that grows fast leaves time for the rest."""
+        """Apply the log records that were read, for at most ``READ_LOG_S``: a fast log leaves time for the rest."""
         until = self.clock.monotonic() + READ_LOG_S
         while records := self.tail.next_records():
             self.on_step(Step.APPENDED)
@@ -399,7 +398,7 @@ class Engine:
     # 6: judge
 
     def _judge_logged_batches(self) -> list[JudgedBatch]:
-        """Judge together the oldest batches of each partition, up to the first of which a record is not in the log."""
+        """Judge together the oldest batches of each partition, up to the first with a record that is not in the log."""
         ready = self._logged_batches()
         if not ready:
             return []
@@ -409,9 +408,9 @@ class Engine:
         fingerprints = [self._check_values(pending.polled, positions) for pending, positions in ready]
         judgements = iter(self._judge(np.concatenate([positions for _, positions in ready])))
         judged = []
-        for (pending, positions), found in zip(ready, fingerprints, strict=True):
-            own = list(islice(judgements, len(positions)))
-            judged.append(JudgedBatch(pending.polled, own, found, self._observed(positions)))
+        for (pending, positions), of_batch in zip(ready, fingerprints, strict=True):
+            verdicts = list(islice(judgements, len(positions)))
+            judged.append(JudgedBatch(pending.polled, verdicts, of_batch, self._observed(positions)))
             self.on_step(Step.JUDGED)
             self._pending.remove(pending)
         return judged
@@ -432,8 +431,8 @@ class Engine:
     def _logged(self, pending: PendingBatch) -> I64 | None:
         """Return the log positions of a batch, or None while a record of it is not in the log.
 
-        Looked for again whenever the log was read further: a trim may have forgotten a batch that waits for its topic
-        to be looked up.
+        They are looked up again whenever the log was read further: a trim may have forgotten a batch that waits for the
+        id of its topic.
         """
         read_to = self.index.next_offset
         if pending.seen_to != read_to:
@@ -469,12 +468,11 @@ class Engine:
                 msg = (
                     f"{batch.partition}-{record.offset}: not the article that was logged there "
                     f"(log offset {log_offset_of(position)}): the topic lost records and got others in their place, "
-                    "under the same id. "
-                    "Nothing was judged. Restore the topic, or begin a new group (a new log) with --group"
+                    "under the same id. Nothing was judged. Restore the topic, or begin a new group (a new log) with "
+                    "--group"
                 )
                 raise RefusedError(msg)
-        found: list[int] = fingerprints.tolist()
-        return found
+        return cast("list[int]", fingerprints.tolist())
 
     # metrics
 
@@ -522,7 +520,7 @@ class Engine:
 
 
 def first_failure(appends: Sequence[Append]) -> PortError | None:
-    """Return why the first of these appends failed that has, None of none."""
+    """Return the error of the first of these appends that has failed; None if none has."""
     return next((error for append in appends if (error := append.error()) is not None), None)
 
 

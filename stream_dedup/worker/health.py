@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 CHECK_S = 0.5
 """Seconds between two checks of the threads, and of the guards."""
 STOPPED_S = 5.0
-"""A check that is so many seconds late means that the process itself did not run."""
+"""A check that is later by so many seconds means that the process itself did not run."""
 
 
 class Health:
@@ -49,17 +49,12 @@ class Health:
         assignments: AssignmentOwner,
         limit_s: float,
         answered: Callable[[], bool],
-        held: Callable[[], int] = lambda: 0,
     ) -> None:
-        """``limit_s`` is the longest time without progress.
-
-        ``answered`` returns whether a broker answers, ``held`` how many batches in flight wait for a schema.
-        """
+        """``limit_s`` is the longest time without progress; ``answered`` returns whether a broker answers."""
         self._clock = clock
         self._assignments = assignments
         self._limit_s = limit_s
         self._answered = answered
-        self._held = held
         self._rounds: dict[str, float] = {}
         self._released = 0
         self._progressed_at = clock.monotonic()
@@ -93,7 +88,7 @@ class Health:
             self._progressed_at += late_s
         elif not self._answered():
             self._progressed_at += since_s
-        if self._assignments.batches <= self._held() or self._assignments.released != self._released:
+        if self._assignments.moving <= 0 or self._assignments.released != self._released:
             self._progressed_at = now
         self._released = self._assignments.released
         self.problem = self._stuck_thread(now) or self._stuck_batches(now)

@@ -3,9 +3,9 @@
 The engine therefore never waits for the broker: it is woken by new records, by fingerprinted records and by topic
 look-ups. The queue is bounded: while it is full, the thread waits.
 
-A worker that has no batch in flight only follows the others: no verdict waits for what it reads. Then the thread pauses
-after each poll that has read the log to its end, and the client with it, so that the next one returns many records: a
-poll costs as much as applying some dozens of articles. A batch of its own ends the pause at once.
+A worker without a batch in flight only follows the others: no verdict waits for the records that it reads. The thread
+then pauses after each poll that has read the log to its end, and the client with it, so that the next poll returns many
+records: a poll costs as much as applying some dozens of articles. A batch of this worker ends the pause at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ READ_AHEAD = 2
 FOLLOW_PAUSE_S = 0.1
 """Pause after records that no batch waits for."""
 FULL_S = 0.1
-"""How long the thread waits for room before it checks whether it should end."""
+"""How long the thread waits at a full queue before it checks whether it should end."""
 
 
 class LogTail:
@@ -58,7 +58,7 @@ class LogTail:
         self._wake = wake
         self._lock = threading.Lock()
         self._read: deque[list[LogRecord]] = deque()
-        self._room = clock.event()
+        self._taken = clock.event()
         self._requests: deque[Future[LogOffset]] = deque()
         self._done = False
 
@@ -72,7 +72,7 @@ class LogTail:
         with self._lock:
             records = self._read.popleft() if self._read else []
         if records:
-            self._room.set()
+            self._taken.set()
         return records
 
     def request_end(self) -> Future[LogOffset]:
@@ -89,7 +89,7 @@ class LogTail:
     def stop(self) -> None:
         """Let ``run`` return."""
         self._done = True
-        self._room.set()
+        self._taken.set()
         self._wanted.set()
 
     def run(self) -> None:
@@ -128,8 +128,8 @@ class LogTail:
 
     def _enqueue(self, records: list[LogRecord]) -> None:
         while len(self._read) >= READ_AHEAD and not self._done:
-            self._room.wait(FULL_S)
-            self._room.clear()
+            self._taken.wait(FULL_S)
+            self._taken.clear()
         with self._lock:
             self._read.append(records)
         self._wake()

@@ -3,33 +3,31 @@
 In order:
 
     1  read the group's committed offsets, then look for its log
-    2  refuse to begin a log where offsets show that there was one
+    2  refuse to begin a log if offsets show that there was one
     3  check the topics and their settings; let the broker check those that are missing
     4  compare the scheme of the log's first rules with the configuration's
     5  open the index and read its newest rows
-    6  refuse to begin a log where the index shows that there was one
-    7  refuse an index that is the last copy of a history, or of a part of it; empty one that is only a cache and does
-       not agree with the log
+    6  refuse to begin a log if the index shows that there was one
+    7  refuse an index that is the last copy of a history, or of a part of it; empty an index that is only a cache and
+       does not agree with the log
     8  read the log to its end
     9  compare the rules in force with the configuration's: if they differ, stop and name the difference
     10 make the missing topics
     11 begin an empty log with the configuration's rules
 
-Steps 7 to 9 need a log: where there is none, they come after step 10. Nothing is made in Kafka before step 10, and no
-index before step 5: a start that is refused has made no topic, and no index but a cache of a log that was read.
+Steps 7 to 9 need a log: if there is none, they follow step 10. Nothing is created in Kafka before step 10, and no index
+before step 5: a start that is refused has created no topic, and no index but a cache of a log that was read.
 
-Steps 2, 6 and 7 refuse what would lose the history (``broker.lost_log``). With ``new_log`` they accept
-the log as it is:
+An index that does not agree with its log is rebuilt from it. An index with a history that the log lacks is not a cache
+but the last copy. Steps 2, 6 and 7 refuse what would lose the history (``broker.lost_log``). With ``new_log`` they
+accept the log as it is:
 
-    a  the index is kept aside (``index.folder``)
-    b  an empty index becomes current in its place
+    a  the index is moved aside (``index.folder``)
+    b  an empty index takes its place
 
-and step 10 makes the topic, 7 binds the index to it, 11 begins it. The group's committed offsets stay. If the process
-ends between any two of these, the group's offsets still show a history, and the same call goes on; a second index is
-not kept, because an empty one is the last copy of nothing.
-
-An index that does not agree with its log is built from it again. An index with a history that the log has not is no
-cache, but the last copy.
+and step 10 creates the topic, 7 binds the index to it, 11 begins it. The group's committed offsets stay. If the process
+ends between any two of these, the group's offsets still show a history, and the same call continues; a second index is
+not moved aside, because an empty index is not the last copy of anything.
 """
 
 from __future__ import annotations
@@ -70,7 +68,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PreparedLog:
-    """The log's topic, when all topics of the group are there."""
+    """The log's topic, once all topics of the group exist."""
 
     log_id: bytes
     record_bytes: int
@@ -81,13 +79,13 @@ class LogTopic(Protocol):
     """The topic of a group's log, while nothing of it has been read. May block, and raises ``UnavailableError``."""
 
     def find(self) -> FoundLog:
-        """Return the group's offsets and what is there of the log."""
+        """Return the group's offsets, and which records the log has."""
 
     def check(self) -> None:
-        """Check the topics that exist, and whether the missing ones can be made; UserError for what is wrong."""
+        """Check the topics that exist, and whether the missing ones can be created; UserError for what is wrong."""
 
     def prepare(self) -> PreparedLog:
-        """Do as ``check``, and make the missing topics."""
+        """Do as ``check``, and create the missing topics."""
 
     def exists(self, topic_id: uuid.UUID) -> bool:
         """Return whether a topic of this id exists, under any name."""
@@ -104,23 +102,23 @@ class KafkaLogTopic:
         self._config = config
 
     def find(self) -> FoundLog:
-        """Return the group's offsets and what is there of the log."""
+        """Return the group's offsets, and which records the log has."""
         with closing(make_admin(self._config.kafka)) as admin:
             return find_log(admin, self._config)
 
     def check(self) -> None:
-        """Check the topics; nothing is made."""
+        """Check the topics; nothing is created."""
         with closing(make_admin(self._config.kafka)) as admin:
             refuse_wrong_topics(admin, self._config)
 
     def prepare(self) -> PreparedLog:
-        """Check the topics, and make the missing ones."""
+        """Check the topics, and create the missing ones."""
         kafka, topic = self._config.kafka, self._config.log_topic
         with closing(make_admin(kafka)) as admin:
             record_bytes = ensure_topics(admin, self._config).record_bytes
             ids = patiently(kafka, topic, lambda: topic_ids(admin, [topic]))
         if topic not in ids:
-            msg = f"topic {topic} was there a moment ago and is gone; start again"
+            msg = f"topic {topic} was deleted a moment ago; start again"
             raise UnavailableError(msg)
         return PreparedLog(ids[topic], record_bytes)
 
@@ -140,7 +138,7 @@ class Disagreement:
 
     reason: str
     lost: bool
-    """Whether the index has a history that the log has not: it is no cache then."""
+    """Whether the index has a history that the log lacks: then it is not a cache, but the last copy."""
 
 
 def disagreement_of(index: LogIndex, log_id: bytes, log: WaitingLog, topic: LogTopic, name: str) -> Disagreement | None:
@@ -158,7 +156,7 @@ def disagreement_of(index: LogIndex, log_id: bytes, log: WaitingLog, topic: LogT
     if index.next_offset > end:
         return Disagreement(f"the log ends at {end}", lost=True)
     if index.next_offset < first:
-        return _behind(is_last_copy(index, log_id, topic), log, first, end)
+        return _behind_trims(log, first, end, last_copy=is_last_copy(index, log_id, topic))
     if index.state.last_checksum is None or index.next_offset == first or _has_last_record(index, log):
         return None
     return Disagreement(f"the log has another record at offset {index.next_offset - 1}", lost=True)
@@ -172,7 +170,7 @@ def is_last_copy(index: LogIndex, log_id: bytes | None, topic: LogTopic) -> bool
     return its_log.bytes == log_id or not topic.exists(its_log)
 
 
-def _behind(last_copy: bool, log: WaitingLog, first: LogOffset, end: LogOffset) -> Disagreement:  # noqa: FBT001 - asked once
+def _behind_trims(log: WaitingLog, first: LogOffset, end: LogOffset, *, last_copy: bool) -> Disagreement:
     """Return whether a log that begins behind what the index has read was trimmed, or lost its history.
 
     A trim that names the log's first offset follows within the part that the log still has.
@@ -209,7 +207,7 @@ class OpenedLog:
 
 @dataclass(frozen=True, slots=True)
 class RebuildPlan:
-    """What a rebuild would delete and read."""
+    """The index that a rebuild would delete, and the part of the log that it would read."""
 
     stats: IndexStats | None
     """Of the index that would be emptied; None if it is damaged."""
@@ -228,8 +226,8 @@ def open_log(
     """Open index and log; calls ``progress`` with log offsets done and to do.
 
     With ``rebuild`` the index is emptied first, if it is a cache. With ``new_log`` the log is accepted without the
-    history that offsets or index show. The log is left at the offset after the last record applied; the caller closes
-    index and log.
+    history that offsets or index show. The log's next record is the one after the last that was applied; the caller
+    closes index and log.
 
     Raises:
         UserError: wrong topics, or the index belongs to another process.
@@ -264,7 +262,7 @@ def open_log(
         # 11
         if opening.index.rules is None:
             opening.begin_log()
-            opening.check_rules(opening.index.rules)
+            refuse_other_rules(config, opening.index.rules)
     except BaseException:
         opening.close()
         raise
@@ -272,12 +270,12 @@ def open_log(
 
 
 def plan_rebuild(config: Config, topic: LogTopic, progress: ReportProgress) -> RebuildPlan:
-    """Return what ``open_log`` with ``rebuild`` would do; nothing is made or changed.
+    """Return what ``open_log`` with ``rebuild`` would do; nothing is created or changed.
 
     It reads the log once for its rules, and refuses what a rebuild would refuse after the index is emptied.
 
     Raises:
-        UserError: there is no index, it is no cache, another process uses it, or the log has another scheme.
+        UserError: there is no index, it is not a cache, another process uses it, or the log has another scheme.
         RefusedError: the rules in force are not the configuration's, or the log lost its history.
         UnavailableError: the broker did not answer in time.
     """
@@ -287,15 +285,16 @@ def plan_rebuild(config: Config, topic: LogTopic, progress: ReportProgress) -> R
         opening.refuse_offsets_without_log(found)
         opening.read_index()
         opening.refuse_without_log(found)
+        stats = None if opening.damage is not None else opening.index.stats()
         if found.log_id is None:
-            return RebuildPlan(opening.stats(), found.first, found.end)
+            return RebuildPlan(stats, found.first, found.end)
         opening.connect()
-        opening.refuse_lost(found.log_id)
+        opening.reason_to_rebuild(found.log_id)
         history = RulesHistory(*opening.waiting.bounds())
         read_rules_on(opening.waiting, history, history.first, progress)
         if history.in_force is not None:
-            opening.check_rules(history.in_force)
-        return RebuildPlan(opening.stats(), history.first, history.end)
+            refuse_other_rules(config, history.in_force)
+        return RebuildPlan(stats, history.first, history.end)
     finally:
         opening.close()
 
@@ -312,7 +311,7 @@ class _Opening:
         self._index: LogIndex | None = None
         self._log: FingerprintLog | None = None
         self._waiting: WaitingLog | None = None
-        self._damage: str | None = None
+        self.damage: str | None = None
         """Why the index could not be opened."""
 
     @property
@@ -341,30 +340,26 @@ class _Opening:
             self._log.close()
 
     def open_index(self) -> None:
-        """Open the index, or keep the reason why it cannot be read (step 5)."""
+        """Open the index, or note why it cannot be read (step 5)."""
         path, settings = self._config.index.path, index_settings_of(self._config)
         if only_copy_in(path):
             raise _files_index(path)
-        # An index of another scheme is refused, except where it is emptied anyhow.
+        # An index of another scheme is refused, unless it is emptied anyway.
         scheme = None if self._rebuild else self.rules.scheme
         try:
             self._index = LogIndex.open(path, scheme=scheme, settings=settings)
         except CorruptError as error:
             refuse_unknown(path)
-            self._damage = str(error)
+            self.damage = str(error)
 
     def read_index(self) -> None:
-        """Open the index for reading only, or keep the reason why it cannot be read."""
+        """Open the index for reading only, or note why it cannot be read."""
         if only_copy_in(self._config.index.path):
             raise _files_index(self._config.index.path)
         try:
             self._index = LogIndex.read(self._config.index.path, scheme=None)
         except CorruptError as error:
-            self._damage = str(error)
-
-    def stats(self) -> IndexStats | None:
-        """Return the figures of the index; None if it is damaged."""
-        return None if self._index is None else self._index.stats()
+            self.damage = str(error)
 
     def refuse_offsets_without_log(self, found: FoundLog) -> None:
         """Refuse to begin a log if the group's offsets show that there was one (step 2)."""
@@ -385,8 +380,8 @@ class _Opening:
         if found.absence is None:
             return
         reason = offsets_without_log(self._config, found)
-        if self._damage is not None:
-            self._lose(reason or f"{self._damage}, and {found.absence}")
+        if self.damage is not None:
+            self._lose(reason or f"{self.damage}, and {found.absence}")
         elif is_last_copy(self.index, found.log_id, self._topic):
             self._lose(reason or f"{self._read_so_far()}, but {found.absence}")
 
@@ -395,11 +390,20 @@ class _Opening:
         self._log = self._topic.connect()
         self._waiting = WaitingLog(self._log, self._config)
 
-    def refuse_lost(self, log_id: bytes) -> None:
-        """Refuse a log that lost what the index has read of it; nothing is known of a damaged index."""
-        found = None if self._damage is not None else self._disagreement(log_id)
-        if found is not None and found.lost:
+    def reason_to_rebuild(self, log_id: bytes) -> str | None:
+        """Return why the index has to be rebuilt from the log; None if it agrees with it.
+
+        Refuses a log that lost what the index has read of it; with ``new_log`` the index is empty then, and agrees.
+        """
+        if self.damage is not None:
+            return self.damage
+        found = disagreement_of(self.index, log_id, self.waiting, self._topic, self._config.log_topic)
+        if found is None:
+            return None
+        if found.lost:
             self._lose(f"{self._read_so_far()}, but {found.reason}")
+            return None
+        return f"index {self._config.index.path}: {found.reason}"
 
     def follow(self, log_id: bytes, progress: ReportProgress) -> LogOffset:
         """Read a log to its end, and refuse other rules than the configuration's; return its first offset."""
@@ -409,19 +413,14 @@ class _Opening:
         first = self.read_to_end(progress)
         # 9
         if self.index.rules is not None:
-            self.check_rules(self.index.rules)
+            refuse_other_rules(self._config, self.index.rules)
         return first
 
     def agree(self, log_id: bytes) -> None:
-        """Make the index one of this log (step 7)."""
-        if self._damage is not None:
-            self._empty(None if self._rebuild else self._damage)
-        elif (found := self._disagreement(log_id)) is not None and found.lost:
-            self._lose(f"{self._read_so_far()}, but {found.reason}")
-        elif found is not None and not self._rebuild:
-            self._empty(f"index {self._config.index.path}: {found.reason}")
-        elif self._rebuild:
-            self._empty(None)
+        """Let the index agree with this log (step 7)."""
+        reason = self.reason_to_rebuild(log_id)
+        if self._rebuild or reason is not None:
+            self._empty(None if self._rebuild else reason)
         if self.index.log_id is None:
             self.index.begin(str(uuid.UUID(bytes=log_id)))
 
@@ -437,10 +436,10 @@ class _Opening:
         return first
 
     def prepare(self, found: FoundLog) -> PreparedLog:
-        """Make the missing topics (step 10)."""
+        """Create the missing topics (step 10)."""
         prepared = self._topic.prepare()
         if found.log_id not in {None, prepared.log_id}:
-            msg = f"topic {self._config.log_topic} was deleted and made again while it was read; start again"
+            msg = f"topic {self._config.log_topic} was deleted and recreated while it was read; start again"
             raise UnavailableError(msg)
         return prepared
 
@@ -454,13 +453,6 @@ class _Opening:
             raise UnavailableError(msg)
         self.log.seek(self.index.next_offset)
 
-    def check_rules(self, in_force: Rules | None) -> None:
-        """Refuse a configuration that differs from the rules in force (step 9)."""
-        refuse_other_rules(self._config, in_force)
-
-    def _disagreement(self, log_id: bytes) -> Disagreement | None:
-        return disagreement_of(self.index, log_id, self.waiting, self._topic, self._config.log_topic)
-
     def _read_so_far(self) -> str:
         return (
             f"index {self._config.index.path} belongs to log {self.index.log_id} and has read it up to offset "
@@ -468,7 +460,7 @@ class _Opening:
         )
 
     def _lose(self, reason: LostLog | str) -> None:
-        """Refuse to go on without a history; with ``new_log`` keep the index aside and go on with an empty one."""
+        """Refuse to continue without a history; with ``new_log`` move the index aside, continue with an empty one."""
         if not self._new_log:
             raise lost_log_error(reason)
         path = self._config.index.path
@@ -479,7 +471,7 @@ class _Opening:
         where = "" if kept is None else f"; the index is kept in {kept} ({command})"
         log.warning("%s; the log is accepted as it is%s", reason, where)
         # b
-        self._damage = None
+        self.damage = None
         self._empty(None)
 
     def _empty(self, reason: str | None) -> None:

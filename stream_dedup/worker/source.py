@@ -67,10 +67,10 @@ log = logging.getLogger(__name__)
 LOOK_UP_INTERVAL_S = 2.0
 """Seconds between two look-ups without a request."""
 MATCH_INTERVAL_S = 10.0
-"""Seconds between two looks which topics match: a new one is to be read within 30 s, and each look reads the names of
-all topics of the cluster."""
+"""Seconds between two requests which topics match: a new topic must be read within 30 s, and each request returns the
+names of all topics of the cluster."""
 LOOK_UP_RETRY_S = 0.2
-"""Pause in seconds after a look-up that failed, and between two looks at the answer of a request."""
+"""Pause in seconds after a look-up that failed, and between two checks whether a request was answered."""
 SETTLE_S = 5.0
 """After so many seconds the settling of many partitions continues in the next poll."""
 SETTLE_PAUSE_S = 0.05
@@ -96,7 +96,7 @@ class TopicWatch:
     ) -> None:
         """Watch the input topics and the log, whose id must stay ``log_id``; ``wake`` is called after each look-up.
 
-        ``ends`` returns whether the worker is to end: nothing is waited for then.
+        ``ends`` returns whether the worker is to end: then no call waits.
         """
         self._wake = wake
         self._ends = ends
@@ -119,7 +119,7 @@ class TopicWatch:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The input topics by their names: those that match as of the last look, none before the first."""
+        """Names of the input topics: of patterns, those that matched last; none before the first request."""
         return self._topics
 
     @property
@@ -171,7 +171,7 @@ class TopicWatch:
 
         Raises:
             UnavailableError: no broker answered for ``broker_wait_s``.
-            RefusedError: the log was deleted and made again.
+            RefusedError: the log was deleted and recreated.
             UserError: this client may not describe the topics.
         """
         while True:
@@ -198,7 +198,7 @@ class TopicWatch:
             raise UserError(msg) from error
         if ids.get(self._log_topic) not in (self._log_id, None):
             msg = (
-                f"topic {self._log_topic} was deleted and made again while this worker ran; start it again: "
+                f"topic {self._log_topic} was deleted and recreated while this worker ran; start it again: "
                 "it says what the log lost, and how to go on"
             )
             raise RefusedError(msg)
@@ -212,7 +212,7 @@ class TopicWatch:
         self._wake()
 
     def _match(self, now: float) -> None:
-        """Look which topics match, where that is not known or not lately."""
+        """Look up which topics match, unless that was done lately."""
         if self._config.topics.patterns and now >= self._match_at:
             config = with_input_topics(self._config, lambda: self._offsets.topic_ids(None))
             if tuple(config.topics.input) != self._topics:
@@ -247,7 +247,7 @@ class LoggedSources:
     partitions: Callable[[], frozenset[tuple[bytes, int]]]
     """Reads the log to its present end and returns the partitions that were logged; may block."""
     forgotten_before: Callable[[bytes, int], SourceOffset]
-    """Returns at once the offset of a partition below which everything is forgotten, 0 of none."""
+    """Returns at once the offset of a partition below which everything is forgotten; 0 if nothing is."""
 
 
 @dataclass(eq=False)
@@ -282,7 +282,7 @@ class StartOffsets:
                 self._lost(partition, committed, self.logged.forgotten_before(topic_id, partition.number))
             )
         if committed is not None:
-            log.warning("%s: the topic was made again; begins at its beginning", partition)
+            log.warning("%s: the topic was recreated; begins at its beginning", partition)
         start = CommittedOffset(self.source.beginning(partition), topic_id)
         self.source.commit_start(partition, start)
         return start
@@ -336,7 +336,7 @@ class BatchSource:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics that it reads, by their names."""
+        """Names of the topics that it reads."""
         return self._topics
 
     def poll(self, wait_s: float) -> list[PolledBatch]:
@@ -374,12 +374,12 @@ class BatchSource:
         return [batch for batch in batches if self._reserve(batch)]
 
     def passed(self) -> list[JudgedBatch]:
-        """Return a batch without records for each partition that was read past what is returned to nobody.
+        """Return a batch without records for each partition that was read past records that are never returned.
 
-        Its offset is committed like that of any other batch: else the group's offset would stay before the markers of
-        transactions and aborted records at the end of a partition, as if articles waited there. Only where nothing of
-        the partition is in flight: everything that was returned before the position has left. Each is counted as in
-        flight.
+        Its offset is committed like that of any other batch. Otherwise the group's offset would stay before the markers
+        of transactions and aborted records at the end of a partition, as if articles waited there. A partition with a
+        batch in flight has none: the verdicts of all records before the position must have left. Each batch is counted
+        as in flight.
         """
         assignment = self.assignments.current
         if assignment is None:
@@ -405,13 +405,13 @@ class BatchSource:
         self.client.close()
 
     def _join(self) -> None:
-        """Join the group; join again where patterns match other topics. Without any, the last ones are waited for."""
+        """Join the group; join again when patterns match other topics. If none matches now, the topics stay."""
         topics = self.watch.topics
         if topics and topics != self._topics:
             self._topics = topics
             self.client.join(topics)
         elif not self._topics and self.watch.latest_ids:
-            self._warn_once("no topic matches topics.input; waiting for one to be made")
+            self._warn_once("no topic matches topics.input; waiting for a topic to be created")
 
     def _pause(self) -> None:
         """Pause the partitions that have enough in flight, and resume the others; the membership continues."""
@@ -421,15 +421,15 @@ class BatchSource:
             self._paused = crowded
 
     def _followed(self) -> Assignment | None:
-        """Return the assignment that works: end it where it has to, or begin the next one, with nothing settled."""
+        """Return the working assignment; end it if it has to end, or begin the next one, with nothing settled."""
         membership = self.client.membership()
         current = self.assignments.current
         if current is None:
             return None if membership is None else self._begin(membership)
         if current.membership is not membership:
-            self.assignments.end(current, "its partitions were given back")
-        elif self._made_again(current):
-            self.assignments.end(current, "an article topic was made again")
+            self.assignments.end(current, "its partitions were revoked")
+        elif self._is_recreated(current):
+            self.assignments.end(current, "an article topic was recreated")
         return current if self.assignments.state is AssignmentState.WORKING else None
 
     def _begin(self, membership: Membership) -> Assignment:
@@ -438,7 +438,7 @@ class BatchSource:
         self.begun += 1
         return self.assignments.begin(membership)
 
-    def _made_again(self, assignment: Assignment) -> bool:
+    def _is_recreated(self, assignment: Assignment) -> bool:
         return _differ(assignment, self.watch.latest_ids)
 
     # what the client raises
@@ -464,10 +464,10 @@ class BatchSource:
         )
 
     def _refuse_unless_ended(self, message: str) -> None:
-        """Raise ``RefusedError``, unless what was read may have been said of a topic that is deleted by now.
+        """Raise ``RefusedError``, unless the client's answer may concern a topic that was deleted meanwhile.
 
-        The topic ids are looked up after that was read. Where one is another, the assignment ends: it begins anew, and
-        settling sets another offset. A topic that is deleted and not made again yet is waited for.
+        The topic ids are looked up after the answer. If a topic was recreated, the assignment ends: the next one
+        settles at another offset. A topic that was deleted and is not recreated yet is waited for.
         """
         assignment = self.assignments.current
         if assignment is None or not self.assignments.is_working(assignment):
@@ -475,10 +475,10 @@ class BatchSource:
         try:
             ids = self.watch.fresh_ids(self._topics)
         except PassingError as error:
-            log.debug("not known whether a topic was made again: %r", error)
+            log.debug("not known whether a topic was recreated: %r", error)
             return
         if _differ(assignment, ids):
-            self.assignments.end(assignment, "an article topic was made again")
+            self.assignments.end(assignment, "an article topic was recreated")
         elif assignment.topic_ids.keys() <= ids.keys():
             raise RefusedError(message)
 
@@ -501,7 +501,7 @@ class BatchSource:
     # settling
 
     def _settle(self, assignment: Assignment) -> None:
-        """Settle the partitions of the assignment; a partition that fails is tried again in the next poll."""
+        """Settle the partitions of the assignment; a partition that fails is retried in the next poll."""
         waiting = [
             partition for partition in sorted(assignment.membership.partitions) if partition not in self._settled
         ]
@@ -514,13 +514,13 @@ class BatchSource:
             if not self.assignments.is_working(assignment) or self.clock.monotonic() > deadline:
                 return
             if partition.topic not in ids:
-                self._warn_once(f"topic {partition.topic} does not exist; waiting for it to be made")
+                self._warn_once(f"topic {partition.topic} does not exist; waiting for it to be created")
                 continue
-            # Before the offset is read: partitions of one topic settle under one id, or the assignment begins anew.
+            # Before the offset is read: all partitions of a topic settle under the same id, or the assignment ends.
             assignment.topic_ids.setdefault(partition.topic, ids[partition.topic])
-            self._settle_one(partition, start_offsets, assignment.topic_ids[partition.topic])
+            self._settle_partition(partition, start_offsets, assignment.topic_ids[partition.topic])
 
-    def _settle_one(self, partition: Partition, start_offsets: StartOffsets, topic_id: bytes) -> None:
+    def _settle_partition(self, partition: Partition, start_offsets: StartOffsets, topic_id: bytes) -> None:
         try:
             start = start_offsets.start_of(partition, topic_id)
             self.client.begin(partition, start)

@@ -3,19 +3,19 @@
 In order; each step may be repeated, and the worker may end after any:
 
     1  restate the rules in the log now and then: the log can be cut only before a rules record
-    2  compare the log's newest time with this machine's clock: where it is ahead by more than worker.clock_allowance_s,
-       a broker's clock, or this one, is wrong, and no trim is made
-    3  find the earliest log time among logged articles whose output is not committed; of topics that are no input of
-       this worker, but perhaps of another one, and of those that the broker does not name now, where the group has a
-       committed offset
+    2  compare the log's newest time with this machine's clock: if it is ahead by more than worker.clock_allowance_s,
+       a broker's clock, or this one, is wrong, and nothing is trimmed
+    3  find the earliest log time among logged articles whose output is not committed. If the group has a committed
+       offset, this includes topics that are not an input of this worker, but perhaps of another one, and topics that
+       the broker does not name now
     4  append a trim record that names a log position X before the window of these articles and of all later ones, and
        what it was computed from
     5  once the trim is applied to this worker's index: delete the log before X
 
-Every worker does this. A trim that would delete nothing is not made. Without a window nothing is trimmed.
+Every worker does this. A trim that would delete nothing is not appended. Without a window nothing is trimmed.
 
-Articles to come are taken to have a log time of at least the log's newest time less the allowance, and never of more
-than this machine's time less the allowance: a broker's clock that was ahead for one record trims nothing that is young.
+The log time of later articles is assumed to be at least the log's newest time, or this machine's time if that is
+earlier, less the allowance: a broker's clock that was ahead for a single record trims nothing that is young.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Trimmer:
         try:
             self._round()
         except PassingError as error:
-            log.warning("the log could not be trimmed now (%r); tried again in the next round", error)
+            log.warning("the log could not be trimmed now (%r); the next round retries", error)
         except RefusedByBrokerError as error:
             msg = f"topic {self.config.log_topic}: the broker does not let this worker trim the log: {error}"
             raise UserError(msg) from error
@@ -143,9 +143,9 @@ class Trimmer:
             for known_id, partition in self.index.partitions():
                 if known_id != topic_id:
                     continue
-                found = committed.get(Partition(topic, partition), _NOTHING)
+                known = committed.get(Partition(topic, partition), _NOTHING)
                 # An offset of another topic id says nothing about this topic: no output of it is committed.
-                after = found.offset if found.topic_id in (None, topic_id) else SourceOffset(0)
+                after = known.offset if known.topic_id in (None, topic_id) else SourceOffset(0)
                 owed = self.index.trims.owed_since((topic_id, partition), after)
                 earliest = min(earliest, earliest if owed is None else owed)
         return earliest
@@ -153,14 +153,14 @@ class Trimmer:
     def _perhaps_of(
         self, unnamed: Mapping[Partition, CommittedOffset], named: Collection[bytes]
     ) -> Iterator[tuple[bytes, int, SourceOffset]]:
-        """Yield topic id, number and committed offset of partitions whose topic is not named: all that may be theirs.
+        """Yield topic id, number and offset of each logged partition that an unnamed committed offset may belong to.
 
-        Another worker of the group may have input topics that this one has not. A broker that has just started may
-        leave out a topic that exists. An offset that was set by hand names no id: of the partitions of its number, any
-        that no other offset names may be its own.
+        Another worker of the group may have other input topics. A broker that has just started may omit a topic that
+        exists. An offset that was set by hand names no id: it may belong to any partition of its number that no other
+        offset names.
         """
         known_ids = {(known.topic_id, at.number) for at, known in unnamed.items()}
-        strangers = [one for one in self.index.partitions() if one[0] not in named and one not in known_ids]
+        strangers = [at for at in self.index.partitions() if at[0] not in named and at not in known_ids]
         for at, known in unnamed.items():
             if known.topic_id is not None:
                 yield known.topic_id, at.number, known.offset

@@ -6,7 +6,7 @@
     log-tail    reads the log
     topic-watch looks up topic ids
     schemas     looks up schemas, where records are decoded by those of a registry
-    health      sees whether there is progress
+    health      checks whether there is progress
     watchdog    ends the process if a call to the broker hangs
 
 A thread that fails ends the worker with its error, whatever the error is. A stop (SIGTERM, SIGINT) ends the polling,
@@ -57,9 +57,9 @@ DRAIN_PAUSE_S = 0.01
 SECOND_S = 1.0
 """Seconds between two commits of positions without articles, and between two updates of the worker's gauges."""
 FORCED_EXTRA_S = 10.0
-"""The watchdog ends a stop that takes so many seconds longer than ``shutdown_s``."""
+"""The watchdog ends a shutdown that takes so many seconds longer than ``shutdown_s``."""
 ANSWER_PAUSE_S = 0.005
-"""Seconds between two looks whether the log is read to its end."""
+"""Seconds between two checks whether the log is read to its end."""
 
 
 @dataclass(eq=False)
@@ -101,7 +101,6 @@ class Worker:
             self._assignments,
             config.worker.watchdog_s,
             answered=lambda: self._watch.answered,
-            held=lambda: self._engine.held,
         )
         self._source = BatchSource(
             config.kafka,
@@ -167,12 +166,12 @@ class Worker:
 
     @property
     def waits_for(self) -> str | None:
-        """Why articles wait for the schema registry, which does not answer; None where they do not."""
+        """Why articles wait for the schema registry, which does not answer; None if none waits."""
         return None if self._schema_watch is None or not self._engine.held else self._schema_watch.problem
 
     @property
     def problem(self) -> str | None:
-        """Why the worker makes no progress though there is something to do; None if it does."""
+        """Why the worker makes no progress although there is work; None if it does."""
         return self._health.problem
 
     def run(self) -> None:
@@ -211,7 +210,7 @@ class Worker:
             self._failures.append(error)
 
     def _repeat(self, name: str, step: Callable[[], None]) -> None:
-        self._health.completed(name)  # a first round that never ends is seen as well
+        self._health.completed(name)  # a first round that never ends is noticed as well
         while not self._ending:
             step()
             self._health.completed(name)
@@ -245,7 +244,7 @@ class Worker:
     def _after_rebalance(self) -> None:
         self.metrics.rebalances.inc(self._source.begun - self._begun)
         self._begun = self._source.begun
-        # Nobody waits for it at the end: it is harmless at any point.
+        # No thread joins it at the end: it may end at any point.
         self.ports.clock.spawn(
             "hanging-transactions", lambda: self._guarded("hanging-transactions", self._abort_hanging)
         )
@@ -259,25 +258,26 @@ class Worker:
             )
             return
         for transactional_id in ended:
-            log.info("the hanging transaction of a dead worker (%s) is aborted", transactional_id)
+            log.info("the hanging transaction of a dead worker (%s) was aborted", transactional_id)
 
     # the end
 
     def _drain(self) -> None:
-        """Wait for the batches in flight but those that wait for a schema, up to ``shutdown_s``.
+        """Wait up to ``shutdown_s`` for the batches in flight, except those that wait for a schema.
 
-        Raises what a thread fails with meanwhile.
+        Raises:
+            BaseException: what a thread failed with meanwhile.
         """
         deadline = self.ports.clock.monotonic() + self.config.worker.shutdown_s
         log.info("stopping: %d batches in flight", self._assignments.batches)
-        while self._assignments.batches > self._engine.held and self.ports.clock.monotonic() < deadline:
+        while self._assignments.moving > 0 and self.ports.clock.monotonic() < deadline:
             self._raise_failure()
             self.ports.clock.sleep(DRAIN_PAUSE_S)
-        if (left := self._assignments.batches) > self._engine.held:
-            log.warning("%d batches were not finished in time; their articles are polled again", left)
+        if self._assignments.moving > 0:
+            log.warning("%d batches did not finish in time; their articles are polled again", self._assignments.batches)
 
     def _close(self, what: str, *, failed: bool = False) -> None:
-        """End the threads and close the clients; the watchdog names ``what`` when it ends one that hangs."""
+        """End the threads and close the clients; if that hangs, the watchdog names ``what`` and ends the process."""
         limit = self.config.worker.shutdown_s + FORCED_EXTRA_S
         exit_code = 0 if self.stop.is_set() and not failed else EXIT_UNAVAILABLE
         with self.watchdog.guard(what, limit, exit_code):
@@ -292,7 +292,7 @@ class Worker:
             watchdog, *others = self._threads
             for thread in others:
                 thread.join()
-            self.fingerprinter.close()  # its threads end with the articles that they are at work on
+            self.fingerprinter.close()  # its threads complete the articles that they have begun
             for part in (self._source, self._committer):
                 try:
                     part.close()
@@ -302,14 +302,14 @@ class Worker:
         watchdog.join()
 
     def _is_to_end(self) -> bool:
-        """Return whether the worker was stopped, or a thread has failed: the source's thread waits for nothing then."""
+        """Return whether the worker was stopped, or a thread has failed: then the source's thread waits no longer."""
         return self.stop.is_set() or bool(self._failures)
 
     def _raise_failure(self) -> None:
         if self._failures:
             raise self._failures[0]
 
-    # small things
+    # what the source asks of the log, and gauges
 
     def _logged_partitions(self) -> frozenset[tuple[bytes, int]]:
         answer = self._engine.request_logged_partitions()
@@ -326,11 +326,11 @@ class Worker:
 
     def _set_gauges(self) -> None:
         metrics = self.metrics
-        metrics.inflight_batches.set(self._assignments.batches - self._engine.held)
+        metrics.inflight_batches.set(self._assignments.moving)
         metrics.up_to_date.set(1 if self.ready else 0)
         lags = self._source.lag()
         for topic in self._topics - set(self._source.topics):
             metrics.source_lag.remove(topic)
         self._topics = set(self._source.topics)
-        for topic in self._topics:  # 0 of a topic of which it holds nothing any more
+        for topic in self._topics:  # 0 for a topic without an assigned partition
             metrics.source_lag.labels(topic).set(lags.get(topic, 0))

@@ -42,7 +42,7 @@ OTHER_RULES = "the rules in force in .* are not the configuration's"
 """The end of a worker that was starting while other rules were applied: its next start has them."""
 RESTARTED = (
     "has trimmed the log|was trimmed|no longer there|did not answer|no Kafka broker|not acknowledged|watchdog|"
-    "cannot be read|was not delivered|cannot start within|failed one after the other|not read to its end|gave no answer"
+    "cannot be read|was not delivered|cannot start within|failed in a row|not read to its end|gave no answer"
 )
 """Errors after which a worker is started again, and nothing else is to be done."""
 

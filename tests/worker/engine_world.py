@@ -108,7 +108,7 @@ class World:
         self.metrics = Metrics(CollectorRegistry())
         self.clock = ManualClock()
         self.tail: Any = SimpleNamespace(next_records=self._next_records, high_water=0, hurry=lambda: None)
-        self.assignments = AssignmentOwner(lambda: self.membership, 100, 1 << 20)
+        self.assignments = AssignmentOwner(lambda: self.membership, 100, 1 << 20, held=lambda: self.engine.held)
         self.engine = Engine(**self._collaborators())
 
     def _collaborators(self) -> dict[str, Any]:

@@ -190,7 +190,7 @@ def test_the_registry_is_away_at_the_start_and_later(make_pipeline: MakePipeline
     fake.start()
     made.wait_done()
     made.stop(again)
-    assert made.log().count("articles wait until it does") >= 2
+    assert made.log().count("articles wait until it answers") >= 2
     assert logged_ids(made) == {0: "1", 1: "2", 2: "3", 3: "4"}
     assert Verdict.REJECTED not in {stamp.verdict for stamp in made.stamps().values()}
     assert audited(made) == 4
