@@ -25,7 +25,7 @@ from stream_dedup.worker import Step
 from stream_dedup.worker.committer import worker_id
 from stream_dedup.worker.decoding import SourceEntryMaker
 from stream_dedup.worker.health import Watchdog
-from stream_dedup.worker.opening import KafkaLogTopic, RebuildPlan, open_log, plan_rebuild
+from stream_dedup.worker.opening import KafkaLogTopic, OpenedLog, RebuildPlan, open_log, plan_rebuild
 from stream_dedup.worker.worker import Worker
 
 if TYPE_CHECKING:
@@ -116,9 +116,7 @@ def _start(
     maker = EntryMaker(fingerprint_settings_of(config), reader.format)
     maker.fingerprinter.warm()
     # 4: log and index
-    opened = open_log(config, KafkaLogTopic(config), _ReadingProgress(), new_log=new_log)
-    stack.callback(opened.log.close)
-    stack.callback(opened.index.close)
+    opened = _open(config, stack, new_log=new_log)
     metrics.watch_disk(config.index.path)
     metrics.identify(_version(), opened.scheme_id)
     # 5: the worker
@@ -140,6 +138,13 @@ def _start(
     )
     workers.append(worker)
     return worker
+
+
+def _open(config: Config, stack: ExitStack, *, new_log: bool) -> OpenedLog:
+    opened = open_log(config, KafkaLogTopic(config), _ReadingProgress(), new_log=new_log)
+    stack.callback(opened.log.close)
+    stack.callback(opened.index.close)
+    return opened
 
 
 def _serve_metrics(address: str, metrics: Metrics, workers: list[Worker], stack: ExitStack) -> None:

@@ -57,52 +57,54 @@ HELD_LOOK_S = 0.5
 """Seconds between two checks whether held records are in the log."""
 
 
+@dataclass(frozen=True, slots=True)
 class SourceEntryMaker:
     """Makes log entries from source records; a record that no output topic can hold is rejected unread. Any thread."""
 
-    def __init__(
-        self, make: Callable[[Sequence[RawRecord]], Columns], fmt: InputFormat, record_bytes: int, widths: Widths
-    ) -> None:
-        """Reject records larger than ``record_bytes``; ``widths`` are those of the columns that ``make`` returns."""
-        self._make = make
-        self._format = fmt
-        self._record_bytes = record_bytes
-        self._widths = widths
+    make: Callable[[Sequence[RawRecord]], Columns]
+    format: InputFormat
+    record_bytes: int
+    """Largest record that is read."""
+    widths: Widths
+    """Of the columns that ``make`` returns."""
 
     def __call__(self, records: Sequence[SourceRecord]) -> Columns:
         """Return the entries of these records, in order; an entry depends on its own record alone."""
         raw = [RawRecord(each.key, each.value, f"{each.topic}-{each.partition}-{each.offset}") for each in records]
-        reasons = [too_large_reason(record, self._record_bytes) for record in records]
+        reasons = [too_large_reason(record, self.record_bytes) for record in records]
         if not any(reasons):
-            return self._make(raw)
+            return self.make(raw)
         return Columns.concat(
             [
-                self._make([record]) if reason is None else rejected_columns(record, self._format, reason, self._widths)
+                self.make([record]) if reason is None else rejected_columns(record, self.format, reason, self.widths)
                 for record, reason in zip(raw, reasons, strict=True)
             ]
         )
 
 
+@dataclass(eq=False)
 class SchemaWatch:
     """``run`` is its thread, the other methods may be called from any thread; none but ``run`` blocks."""
 
-    def __init__(self, schemas: Schemas, clock: Clock, wake: Callable[[], None]) -> None:
-        """``wake`` is called when the registry has answered for a schema."""
-        self._schemas = schemas
-        self._clock = clock
-        self._wake = wake
-        self._wanted: frozenset[int] = frozenset()
-        self._requested = clock.event()
+    schemas: Schemas
+    clock: Clock
+    wake: Callable[[], None]
+    """Called when the registry has answered for a schema."""
+    problem: str | None = None
+    """Why the registry does not answer; None while it does."""
+    changes: int = 0
+    """Rises whenever a schema arrives, or becomes unknown."""
+
+    def __post_init__(self) -> None:
+        """Request nothing yet."""
+        self._requested = self.clock.event()
         self._done = False
+        self._wanted: frozenset[int] = frozenset()
         self._unknown: frozenset[int] = frozenset()
-        self.problem: str | None = None
-        """Why the registry does not answer; None while it does."""
-        self.changes = 0
-        """Rises whenever a schema arrives, or becomes unknown."""
 
     def __contains__(self, schema_id: int) -> bool:
         """Whether a schema is there."""
-        return schema_id in self._schemas
+        return schema_id in self.schemas
 
     def is_unknown(self, schema_id: int) -> bool:
         """Return whether the registry last answered that it does not know the id."""
@@ -137,10 +139,10 @@ class SchemaWatch:
         """Request the wanted schemas that are missing; return after how many seconds to request again."""
         unknown = set[int]()
         for schema_id in sorted(self._wanted):
-            if schema_id in self._schemas:
+            if schema_id in self.schemas:
                 continue
             try:
-                self._schemas.load(schema_id)
+                self.schemas.load(schema_id)
             except UnknownSchemaError:
                 unknown.add(schema_id)
             except RegistryAwayError as error:
@@ -158,7 +160,7 @@ class SchemaWatch:
 
     def _note_change(self) -> None:
         self.changes += 1
-        self._wake()
+        self.wake()
 
     def _note_away(self, problem: str) -> None:
         if self.problem is None:

@@ -236,37 +236,10 @@ def open_log(
     """
     opening = _Opening(config, topic, rebuild=rebuild, new_log=new_log)
     try:
-        # 1
-        found = topic.find()
-        # 2
-        opening.refuse_offsets_without_log(found)
-        # 3
-        topic.check()
-        # 4
-        if found.log_id is not None:
-            opening.connect()
-            opening.check_scheme()
-        # 5
-        opening.open_index()
-        # 6
-        opening.refuse_without_log(found)
-        # 7, 8, 9
-        if found.log_id is not None:
-            first = opening.follow(found.log_id, progress)
-        # 10
-        prepared = opening.prepare(found)
-        if found.log_id is None:
-            # 7, 8, 9: another worker may have begun it meanwhile.
-            opening.connect()
-            first = opening.follow(prepared.log_id, progress)
-        # 11
-        if opening.index.rules is None:
-            opening.begin_log()
-            refuse_other_rules(config, opening.index.rules)
+        return opening.run(progress)
     except BaseException:
         opening.close()
         raise
-    return OpenedLog(opening.index, opening.log, prepared.log_id, first, opening.rules.scheme.id, prepared.record_bytes)
 
 
 def plan_rebuild(config: Config, topic: LogTopic, progress: ReportProgress) -> RebuildPlan:
@@ -290,8 +263,8 @@ def plan_rebuild(config: Config, topic: LogTopic, progress: ReportProgress) -> R
             return RebuildPlan(stats, found.first, found.end)
         opening.connect()
         opening.reason_to_rebuild(found.log_id)
-        history = RulesHistory(*opening.waiting.bounds())
-        read_rules_on(opening.waiting, history, history.first, progress)
+        history = RulesHistory(*opening.log.bounds())
+        read_rules_on(opening.log, history, history.first, progress)
         if history.in_force is not None:
             refuse_other_rules(config, history.in_force)
         return RebuildPlan(stats, history.first, history.end)
@@ -309,8 +282,9 @@ class _Opening:
         self._rebuild = rebuild
         self._new_log = new_log
         self._index: LogIndex | None = None
-        self._log: FingerprintLog | None = None
-        self._waiting: WaitingLog | None = None
+        self._log: WaitingLog | None = None
+        self.port: FingerprintLog
+        """The port of the log, once connected."""
         self.damage: str | None = None
         """Why the index could not be opened."""
 
@@ -321,16 +295,41 @@ class _Opening:
         return self._index
 
     @property
-    def log(self) -> FingerprintLog:
+    def log(self) -> WaitingLog:
         """The log, from step 4 on if there is one, else from step 10 on."""
         assert self._log is not None  # noqa: S101 - as above
         return self._log
 
-    @property
-    def waiting(self) -> WaitingLog:
-        """The log, with the errors that end a start; as ``log``."""
-        assert self._waiting is not None  # noqa: S101 - as above
-        return self._waiting
+    def run(self, progress: ReportProgress) -> OpenedLog:
+        """Do all steps; ``close`` closes what they have opened if one fails."""
+        # 1
+        found = self._topic.find()
+        # 2
+        self.refuse_offsets_without_log(found)
+        # 3
+        self._topic.check()
+        # 4
+        if found.log_id is not None:
+            self.connect()
+            self.check_scheme()
+        # 5
+        self.open_index()
+        # 6
+        self.refuse_without_log(found)
+        # 7, 8, 9
+        if found.log_id is not None:
+            first = self.follow(found.log_id, progress)
+        # 10
+        prepared = self.prepare(found)
+        if found.log_id is None:
+            # 7, 8, 9: another worker may have begun it meanwhile.
+            self.connect()
+            first = self.follow(prepared.log_id, progress)
+        # 11
+        if self.index.rules is None:
+            self.begin_log()
+            refuse_other_rules(self._config, self.index.rules)
+        return OpenedLog(self.index, self.port, prepared.log_id, first, self.rules.scheme.id, prepared.record_bytes)
 
     def close(self) -> None:
         """Close what is open."""
@@ -369,8 +368,8 @@ class _Opening:
 
     def check_scheme(self) -> None:
         """Refuse a log of another scheme, by its first record, which is a rules record (step 4)."""
-        first, end = self.waiting.bounds()  # as they are now: another worker may have trimmed the log since step 1
-        for records in self.waiting.read(first, min(end, LogOffset(first + 1))):
+        first, end = self.log.bounds()  # as they are now: another worker may have trimmed the log since step 1
+        for records in self.log.read(first, min(end, LogOffset(first + 1))):
             for record in records:
                 if isinstance(record.payload, Rules):
                     refuse_other_scheme(self._config, record.payload)
@@ -387,8 +386,8 @@ class _Opening:
 
     def connect(self) -> None:
         """Connect to the log."""
-        self._log = self._topic.connect()
-        self._waiting = WaitingLog(self._log, self._config)
+        self.port = self._topic.connect()
+        self._log = WaitingLog(self.port, self._config)
 
     def reason_to_rebuild(self, log_id: bytes) -> str | None:
         """Return why the index has to be rebuilt from the log; None if it agrees with it.
@@ -397,7 +396,7 @@ class _Opening:
         """
         if self.damage is not None:
             return self.damage
-        found = disagreement_of(self.index, log_id, self.waiting, self._topic, self._config.log_topic)
+        found = disagreement_of(self.index, log_id, self.log, self._topic, self._config.log_topic)
         if found is None:
             return None
         if found.lost:
@@ -426,9 +425,9 @@ class _Opening:
 
     def read_to_end(self, progress: ReportProgress) -> LogOffset:
         """Apply the log up to its end (step 8); return its first offset."""
-        first, end = self.waiting.bounds()
+        first, end = self.log.bounds()
         start = max(self.index.next_offset, first)
-        for records in self.waiting.read(start, end):
+        for records in self.log.read(start, end):
             if records:
                 self.index.apply(records)
                 progress(records[-1].offset + 1 - start, end - start)
@@ -445,8 +444,8 @@ class _Opening:
 
     def begin_log(self) -> None:
         """Append the first rules to an empty log (step 11); if two workers do so at once, the first record wins."""
-        offset = self.waiting.append_now(replace(self.rules, revision=1))
-        for records in self.waiting.read(self.index.next_offset, LogOffset(offset + 1)):
+        offset = self.log.append_now(replace(self.rules, revision=1))
+        for records in self.log.read(self.index.next_offset, LogOffset(offset + 1)):
             self.index.apply(records)
         if self.index.rules is None:
             msg = f"topic {self._config.log_topic}: the rules appended at offset {offset} cannot be read back"

@@ -81,36 +81,27 @@ ERROR_PAUSE_S = 0.05
 """Seconds after a poll that failed: until the next assignment begins, a poll may fail at once for the same reason."""
 
 
+@dataclass(eq=False)
 class TopicWatch:
     """Keeps the latest topic ids; ``run`` is its thread, the other methods may be called from any thread."""
 
-    def __init__(
-        self,
-        config: Config,
-        offsets: GroupOffsets,
-        clock: Clock,
-        log_id: bytes,
-        wake: Callable[[], None],
-        *,
-        ends: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """Watch the input topics and the log, whose id must stay ``log_id``; ``wake`` is called after each look-up.
+    config: Config
+    offsets: GroupOffsets
+    clock: Clock
+    log_id: bytes
+    """The id that the log must keep."""
+    wake: Callable[[], None]
+    """Called after each look-up."""
+    ends: Callable[[], bool] = lambda: False
+    """Returns whether the worker is to end: then no call waits."""
 
-        ``ends`` returns whether the worker is to end: then no call waits.
-        """
-        self._wake = wake
-        self._ends = ends
-        self._config = config
-        self._offsets = offsets
-        self._clock = clock
-        self._log_topic = config.log_topic
-        self._log_id = log_id
-        self._topics = () if config.topics.patterns else tuple(config.topics.input)
+    def __post_init__(self) -> None:
+        """Request a first look-up."""
+        self._topics = () if self.config.topics.patterns else tuple(self.config.topics.input)
         self._match_at = float("-inf")
         self._lock = threading.Lock()
-        self._requested = clock.event()
+        self._requested, self._answered = self.clock.event(), self.clock.event()
         self._requested.set()
-        self._answered = clock.event()
         self._done = False
         self._ids: dict[str, bytes] = {}
         self._begun_at = self._looked_up_at = float("-inf")
@@ -144,13 +135,13 @@ class TopicWatch:
             PassingError: the worker is to end, because it was stopped or because a thread has failed.
             UnavailableError: no broker answered in that time.
         """
-        moment = self._clock.monotonic()
-        deadline = moment + self._config.kafka.broker_wait_s
+        moment = self.clock.monotonic()
+        deadline = moment + self.config.kafka.broker_wait_s
         while (ids := self.ids_since(moment)) is None:
-            if self._done or self._ends():
+            if self._done or self.ends():
                 msg = "the worker ends"
                 raise PassingError(msg)
-            if self._clock.monotonic() > deadline:
+            if self.clock.monotonic() > deadline:
                 raise self._away()
             self._answered.wait(LOOK_UP_RETRY_S)
             self._answered.clear()
@@ -183,38 +174,38 @@ class TopicWatch:
 
     def _look_up(self) -> None:
         # Later than every moment at which it was requested: a request of this very moment gets it.
-        began = self._clock.monotonic()
+        began = self.clock.monotonic()
         with self._lock:
             self._begun_at = began
         try:
             self._match(began)
-            ids = self._offsets.topic_ids([*self._topics, self._log_topic])
+            ids = self.offsets.topic_ids([*self._topics, self.config.log_topic])
         except PassingError as error:
             self._note_failure(error)
             return
         except RefusedByBrokerError as error:
-            names = [*self._config.topics.input, self._log_topic]
+            names = [*self.config.topics.input, self.config.log_topic]
             msg = f"topics {', '.join(names)}: this client may not describe them: {error}"
             raise UserError(msg) from error
-        if ids.get(self._log_topic) not in (self._log_id, None):
+        if ids.get(self.config.log_topic) not in (self.log_id, None):
             msg = (
-                f"topic {self._log_topic} was deleted and recreated while this worker ran; start it again: "
+                f"topic {self.config.log_topic} was deleted and recreated while this worker ran; start it again: "
                 "it says what the log lost, and how to go on"
             )
             raise RefusedError(msg)
         if self._failing_since is not None:
-            log.info("a Kafka broker answers again, after %.1f s", self._clock.monotonic() - self._failing_since)
+            log.info("a Kafka broker answers again, after %.1f s", self.clock.monotonic() - self._failing_since)
         with self._lock:
             self._ids = ids
             self._looked_up_at = began
             self._failing_since = None
         self._answered.set()
-        self._wake()
+        self.wake()
 
     def _match(self, now: float) -> None:
         """Look up which topics match, unless that was done lately."""
-        if self._config.topics.patterns and now >= self._match_at:
-            config = with_input_topics(self._config, lambda: self._offsets.topic_ids(None))
+        if self.config.topics.patterns and now >= self._match_at:
+            config = with_input_topics(self.config, lambda: self.offsets.topic_ids(None))
             if tuple(config.topics.input) != self._topics:
                 log.info("input topics: %s", ", ".join(config.topics.input) or "none yet")
             self._topics = tuple(config.topics.input)
@@ -223,19 +214,19 @@ class TopicWatch:
     def _note_failure(self, error: PassingError) -> None:
         log.debug("topic ids: %r", error)
         # The time of the failure, not of the look-up's begin: the process may have been stopped in between.
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         if self._failing_since is None:
             self._failing_since = now
-            log.warning("no Kafka broker answers; the worker waits up to %g s", self._config.kafka.broker_wait_s)
-        if now - self._failing_since > self._config.kafka.broker_wait_s:
+            log.warning("no Kafka broker answers; the worker waits up to %g s", self.config.kafka.broker_wait_s)
+        if now - self._failing_since > self.config.kafka.broker_wait_s:
             raise self._away()
         self._requested.set()
-        self._clock.sleep(LOOK_UP_RETRY_S)
+        self.clock.sleep(LOOK_UP_RETRY_S)
 
     def _away(self) -> UnavailableError:
-        wait = self._config.kafka.broker_wait_s
+        wait = self.config.kafka.broker_wait_s
         return UnavailableError(
-            f"no Kafka broker at {self._config.kafka.brokers} answered for {wait:g} s (kafka.broker_wait_s); "
+            f"no Kafka broker at {self.config.kafka.brokers} answered for {wait:g} s (kafka.broker_wait_s); "
             "nothing is lost: start the worker again when it is back"
         )
 
@@ -298,19 +289,15 @@ class StartOffsets:
         return (
             f"group {self.kafka.group} has {what} {partition}, but its log has articles of it: the "
             f"group lost its offsets (an idle group's expire), or the topic was seeded. Set them: "
-            f"{self._command(partition)} {again}--to logged (go on behind what is logged)"
+            f"{_set_offsets(self.kafka)} --topic {partition.topic} {again}--to logged (go on behind what is logged)"
         )
 
     def _forgotten(self, partition: Partition, committed: SourceOffset, forgotten: SourceOffset) -> str:
         return (
             f"the committed offset of group {self.kafka.group} for {partition} is {committed}, and every article "
             f"below {forgotten} was logged, judged and trimmed: its verdict cannot be given again. Set the offset: "
-            f"{self._command(partition)} --to logged (go on behind what is logged)"
+            f"{_set_offsets(self.kafka)} --topic {partition.topic} --to logged (go on behind what is logged)"
         )
-
-    def _command(self, partition: Partition) -> str:
-        kafka = self.kafka
-        return f"stream-dedup offsets set --brokers {kafka.brokers} --group {kafka.group} --topic {partition.topic}"
 
 
 @dataclass(eq=False)
@@ -486,16 +473,14 @@ class BatchSource:
         return (
             f"group {self.kafka.group}: {_names(partitions)}: the source no longer has the articles that come next "
             "(deleted before they were read, or the offset was set past the end). "
-            f"To go on with what is there: stream-dedup offsets set --brokers {self.kafka.brokers} "
-            f"--group {self.kafka.group} --to beginning"
+            f"To continue with the articles that are left: {_set_offsets(self.kafka)} --to beginning"
         )
 
     def _truncated(self, error: SourceChangedError) -> str:
         return (
             f"group {self.kafka.group}: an article topic lost records that were read, and has others at their "
-            f"offsets ({error}). Restore the topic, or begin a new group (a new log) with --group; to go on behind "
-            f"what is there: stream-dedup offsets set --brokers {self.kafka.brokers} --group {self.kafka.group} "
-            "--topic TOPIC --partition NUMBER --to OFFSET"
+            f"offsets ({error}). Restore the topic, or begin a new group (a new log) with --group; to continue behind "
+            f"them: {_set_offsets(self.kafka)} --topic TOPIC --partition NUMBER --to OFFSET"
         )
 
     # settling
@@ -568,6 +553,10 @@ class BatchSource:
         if line not in self._warned:
             self._warned.add(line)
             log.warning("%s", line)
+
+
+def _set_offsets(kafka: KafkaConfig) -> str:
+    return f"stream-dedup offsets set --brokers {kafka.brokers} --group {kafka.group}"
 
 
 def _differ(assignment: Assignment, seen: Mapping[str, bytes]) -> bool:

@@ -109,7 +109,7 @@ def _take_for_committed(self: Committer, assignment: Assignment, batches: list[J
 
 def _skip_to_end(self: opening._Opening, progress: ReportProgress) -> LogOffset:
     """Join the group without reading what was logged while the worker did not run."""
-    first, end = self.waiting.bounds()
+    first, end = self.log.bounds()
     if self.index.rules is None:
         found: LogOffset = _read_to_end(self, progress)
         return found
