@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from stream_dedup.config.model import Config
-    from stream_dedup.ports import SourceRecord
+    from stream_dedup.ports import SourceRecord, WorkerPorts
 
 log = logging.getLogger(__name__)
 
@@ -93,12 +93,7 @@ def rebuild_plan(config: Config, progress: Callable[[int, int], None]) -> Rebuil
 
 
 def _start(
-    config: Config,
-    stack: ExitStack,
-    stop: threading.Event,
-    on_step: Callable[[Step], None],
-    *,
-    new_log: bool,
+    config: Config, stack: ExitStack, stop: threading.Event, on_step: Callable[[Step], None], *, new_log: bool
 ) -> Worker:
     """Start what a worker needs; ``stack`` closes it."""
     # 1: metrics, from the start on
@@ -121,9 +116,7 @@ def _start(
     metrics.identify(_version(), opened.scheme_id)
     # 5: the worker
     transactional_id = worker_id(config.index.path, config.kafka.group)
-    ports = worker_ports(config, transactional_id, opened.log, opened.record_bytes)
-    stack.callback(ports.offsets.close)
-    stack.callback(ports.watch_offsets.close)
+    ports = _connect(config, transactional_id, opened, stack)
     worker = Worker(
         config=config,
         ports=ports,
@@ -145,6 +138,13 @@ def _open(config: Config, stack: ExitStack, *, new_log: bool) -> OpenedLog:
     stack.callback(opened.log.close)
     stack.callback(opened.index.close)
     return opened
+
+
+def _connect(config: Config, transactional_id: str, opened: OpenedLog, stack: ExitStack) -> WorkerPorts:
+    ports = worker_ports(config, transactional_id, opened.log, opened.record_bytes)
+    stack.callback(ports.offsets.close)
+    stack.callback(ports.watch_offsets.close)
+    return ports
 
 
 def _serve_metrics(address: str, metrics: Metrics, workers: list[Worker], stack: ExitStack) -> None:

@@ -87,7 +87,7 @@ MOST_RECORDS = 4_000
 MOST_BYTES = 16 << 20
 """Most bytes in one transaction: the broker takes them well within the time-out."""
 MOST_FENCINGS = 10
-"""Most fencings in a row: more mean that another process uses the same transactional id. After a rebalance each other
+"""So many fencings in a row mean that another process uses the same transactional id. After a rebalance each other
 worker may fence a worker once that was away for a moment."""
 MOST_FAILURES = 20
 """Most failed transactions in a row: more have a lasting cause."""

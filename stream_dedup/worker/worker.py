@@ -96,12 +96,7 @@ class Worker:
             ports.log, clock, wake.set, config.log_topic, is_wanted=lambda: self._assignments.batches > 0
         )
         self._schema_watch = None if self.schemas is None else SchemaWatch(self.schemas, clock, wake.set)
-        self._health = Health(
-            clock,
-            self._assignments,
-            config.worker.watchdog_s,
-            answered=lambda: self._watch.answered,
-        )
+        self._health = Health(clock, self._assignments, config.worker.watchdog_s, lambda: self._watch.answered)
         self._source = BatchSource(
             config.kafka,
             client=ports.source,
