@@ -1,4 +1,4 @@
-"""The topic of a log in memory, before it is read (``worker.log_topic.LogTopic``)."""
+"""The topic of a log in memory, before it is read (``worker.opening.LogTopic``)."""
 
 from __future__ import annotations
 
