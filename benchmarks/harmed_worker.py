@@ -19,8 +19,8 @@ from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
 from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.worker import Step
 from stream_dedup.worker.app import run_worker
-from stream_dedup.worker.steps import Step, TrimStep
 from tests.core.fingerprint.panics import panicking_reader
 
 STUCK, SLOW = "stuck", "slow"
@@ -37,7 +37,7 @@ def main(config_path: str, folder: str, version: str) -> int:
     stuck, slow = Path(folder) / STUCK, Path(folder) / SLOW
     held_last = False
 
-    def on_step(step: Step | TrimStep) -> None:
+    def on_step(step: Step) -> None:
         nonlocal held_last
         while step is Step.JUDGED and stuck.exists():
             time.sleep(LOOK_S)

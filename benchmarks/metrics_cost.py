@@ -48,10 +48,9 @@ from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.index import LogIndex
 from stream_dedup.metrics.metrics import Metrics
-from stream_dedup.worker import app
+from stream_dedup.worker import Step, app
 from stream_dedup.worker.engine import Engine
 from stream_dedup.worker.source import BatchSource
-from stream_dedup.worker.steps import Step, TrimStep
 from stream_dedup.worker.worker import Worker
 
 TURN_S = 3.0
@@ -194,7 +193,7 @@ def run_child(config: str, kind: str) -> int:
     cost = Cost()
     first = 0
 
-    def on_step(step: Step | TrimStep) -> None:
+    def on_step(step: Step) -> None:
         nonlocal first
         if step is Step.COMMITTED or (step is Step.POLLED and not cost.commits):
             first = first or len(_spent)

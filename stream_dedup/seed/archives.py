@@ -421,7 +421,7 @@ class TopicArchive:
     def _batch(self, at: Partition, records: Sequence[SourceRecord]) -> _RawBatch:
         """Make a batch of records, all of which are of the topic as it was in the beginning."""
         if self._offsets.topic_ids([self._topic]).get(self._topic) != self.sources[at].topic_id:
-            msg = f"topic {self._topic} was deleted or made anew while it was read: start the command again"
+            msg = f"topic {self._topic} was deleted or recreated while it was read: start the command again"
             raise UnavailableError(msg)
         self.read += len(records)
         raw = [RawRecord(one.key, one.value, f"{self._topic}-{at.number}-{one.offset}") for one in records]

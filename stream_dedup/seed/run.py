@@ -130,7 +130,7 @@ def seed_topic(config: Config, topic: str, report: Report, stage: ReportStage) -
 
 
 class SameLogTopic:
-    """Implements ``SameLog``: a topic that was made anew has another id."""
+    """Implements ``SameLog``: a recreated topic has another id."""
 
     def __init__(self, config: Config, read_id: Callable[[], bytes | None]) -> None:
         """Read the id; ``read_id`` returns None where there is no such topic."""
@@ -148,7 +148,7 @@ class SameLogTopic:
         """Compare the id."""
         if self._present_id() != self._id:
             msg = (
-                f"the log {self._config.log_topic} was deleted or made anew while articles were entered; some may be "
+                f"the log {self._config.log_topic} was deleted or recreated while articles were entered; some may be "
                 "in the new one before its rules: delete it again, then start the command again"
             )
             raise RefusedError(msg)

@@ -12,7 +12,7 @@ Nothing else is kept: the log says how far an earlier call has come. If an appen
 may be in the log, or come into it later, after another call has appended the same articles. Both are harmless, as are
 two calls at the same time: of the same coordinates logged twice, the first entry counts.
 
-A log that was made anew meanwhile has other articles, and no rules before these batches. Kafka would append to it all
+A log that was recreated meanwhile has other articles, and no rules before these batches. Kafka would append to it all
 the same. So step 4 checks now and then, too, that the log is still the one that was read.
 
 What the log has of a source partition are offsets and checksums (``LoggedArticles``). A batch covers every offset from
@@ -236,7 +236,7 @@ class Seeding:
         """Enter every article of these archives; ``report`` is called after each batch.
 
         Raises:
-            RefusedError: the log has another article with the same coordinates, or was made anew.
+            RefusedError: the log has another article with the same coordinates, or was recreated.
             UserError: an archive cannot be read, or the broker refuses appends.
             UnavailableError: the broker did not acknowledge an append; the same call goes on.
         """

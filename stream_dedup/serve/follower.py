@@ -53,9 +53,8 @@ from stream_dedup.index import LogIndex, is_unknown, keep_aside, only_copy_in
 from stream_dedup.index.judge import CheckedArticle
 from stream_dedup.ports import Clock, FingerprintLog, GroupOffsets, PassingError, RefusedByBrokerError
 from stream_dedup.serve.serve_metrics import ServeMetrics
-from stream_dedup.worker.agreement import Disagreement, disagreement_of
 from stream_dedup.worker.log_tail import LogTail
-from stream_dedup.worker.log_topic import LogTopic
+from stream_dedup.worker.opening import Disagreement, LogTopic, disagreement_of
 
 log = logging.getLogger(__name__)
 

@@ -56,7 +56,7 @@ from stream_dedup.serve.schemes import SchemeFingerprinter
 from stream_dedup.serve.serve_metrics import ServeMetrics
 from stream_dedup.serve.server import Gate, HttpServer, Token, read_token, tls_context
 from stream_dedup.worker.app import stopping_signals
-from stream_dedup.worker.log_topic import KafkaLogTopic, LogTopic
+from stream_dedup.worker.opening import KafkaLogTopic, LogTopic
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from stream_dedup.core.scheme import FingerprintSettings, scheme_of
 from stream_dedup.ports import SourceRecord
 from stream_dedup.serve.problems import ProblemError, not_ready
 from stream_dedup.threads import FingerprintThreads, thread_count
-from stream_dedup.worker.fingerprinting import SourceEntryMaker
+from stream_dedup.worker.decoding import SourceEntryMaker
 
 
 def settings_for(config: Config, scheme: Scheme) -> FingerprintSettings | None:

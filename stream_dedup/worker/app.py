@@ -21,18 +21,18 @@ from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
 from stream_dedup.registry.values import RecordReader, Schemas, asks_registry
 from stream_dedup.threads import FingerprintThreads, short_pauses, thread_count
-from stream_dedup.worker.fingerprinting import SourceEntryMaker
-from stream_dedup.worker.log_topic import KafkaLogTopic
-from stream_dedup.worker.opening import RebuildPlan, open_log, plan_rebuild
-from stream_dedup.worker.steps import Step, TrimStep
-from stream_dedup.worker.watchdog import Watchdog
-from stream_dedup.worker.worker import Worker, WorkerParts
-from stream_dedup.worker.worker_id import worker_id
+from stream_dedup.worker import Step
+from stream_dedup.worker.committer import worker_id
+from stream_dedup.worker.decoding import SourceEntryMaker
+from stream_dedup.worker.health import Watchdog
+from stream_dedup.worker.opening import KafkaLogTopic, OpenedLog, RebuildPlan, open_log, plan_rebuild
+from stream_dedup.worker.worker import Worker
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from stream_dedup.config.model import Config
+    from stream_dedup.ports import SourceRecord, WorkerPorts
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class _Stopped(BaseException):
 
 def run_worker(
     config: Config,
-    on_step: Callable[[Step | TrimStep], None] = lambda step: None,  # noqa: ARG005
+    on_step: Callable[[Step], None] = lambda step: None,  # noqa: ARG005
     *,
     new_log: bool = False,
 ) -> int:
@@ -85,7 +85,7 @@ def rebuild_index(config: Config, progress: Callable[[int, int], None]) -> None:
 
 
 def rebuild_plan(config: Config, progress: Callable[[int, int], None]) -> RebuildPlan:
-    """Return what ``rebuild_index`` would do; nothing is made or changed."""
+    """Return what ``rebuild_index`` would do; nothing is created or changed."""
     check_client(config)
     wait_for_broker(config.kafka)
     with unavailable_on_kafka_error(config.kafka):
@@ -93,68 +93,77 @@ def rebuild_plan(config: Config, progress: Callable[[int, int], None]) -> Rebuil
 
 
 def _start(
-    config: Config,
-    stack: ExitStack,
-    stop: threading.Event,
-    on_step: Callable[[Step | TrimStep], None],
-    *,
-    new_log: bool,
+    config: Config, stack: ExitStack, stop: threading.Event, on_step: Callable[[Step], None], *, new_log: bool
 ) -> Worker:
-    """Make, in this order: metrics, broker, what reads texts, log and index, worker."""
+    """Start what a worker needs; ``stack`` closes it."""
+    # 1: metrics, from the start on
     check_client(config)
     schemas = Schemas(config) if asks_registry(config) else None
     metrics = Metrics(CollectorRegistry())
     metrics.watch_process()
     workers: list[Worker] = []
     if config.metrics.address != "off":
-        server = stack.enter_context(
-            MetricsServer(
-                config.metrics.address,
-                metrics.registry,
-                healthy=lambda: _health(workers),
-                ready=lambda: _readiness(workers),
-            )
-        )
-        print(f"metrics: http://{server.address}/metrics", file=sys.stderr, flush=True)  # noqa: T201 - asked for by a port of 0
+        _serve_metrics(config.metrics.address, metrics, workers, stack)
+    # 2: the broker
     wait_for_broker(config.kafka, stop.is_set)
-    settings = fingerprint_settings_of(config)
+    # 3: the native core
     reader = RecordReader(config, input_format_of(config, deletes=True), schemas)
-    maker = EntryMaker(settings, reader.format)
+    maker = EntryMaker(fingerprint_settings_of(config), reader.format)
     maker.fingerprinter.warm()
-    opened = open_log(
-        config,
-        KafkaLogTopic(config),
-        _ReadingProgress(),
-        new_log=new_log,
-    )
-    stack.callback(opened.log.close)
-    stack.callback(opened.index.close)
+    # 4: log and index
+    opened = _open(config, stack, new_log=new_log)
     metrics.watch_disk(config.index.path)
-    threads = thread_count(config.worker.threads)
-    metrics.fingerprint_threads.set(threads)
     metrics.identify(_version(), opened.scheme_id)
+    # 5: the worker
     transactional_id = worker_id(config.index.path, config.kafka.group)
-    ports = worker_ports(config, transactional_id, opened.log, opened.record_bytes)
-    stack.callback(ports.offsets.close)
-    stack.callback(ports.watch_offsets.close)
-    make = SourceEntryMaker(reader.entries(maker), reader.format, opened.record_bytes, settings.widths)
-    fingerprinter = stack.enter_context(FingerprintThreads(threads, make, metrics.fingerprinting))
+    ports = _connect(config, transactional_id, opened, stack)
     worker = Worker(
-        WorkerParts(
-            config=config,
-            ports=ports,
-            opened=opened,
-            transactional_id=transactional_id,
-            fingerprinter=fingerprinter,
-            watchdog=Watchdog(ports.clock),
-            metrics=metrics,
-            stop=stop,
-            on_step=on_step,
-            schemas=schemas,
-        )
+        config=config,
+        ports=ports,
+        opened=opened,
+        transactional_id=transactional_id,
+        fingerprinter=stack.enter_context(_fingerprinter(config, reader, maker, opened.record_bytes, metrics)),
+        watchdog=Watchdog(ports.clock),
+        metrics=metrics,
+        stop=stop,
+        schemas=schemas,
+        on_step=on_step,
     )
     workers.append(worker)
     return worker
+
+
+def _open(config: Config, stack: ExitStack, *, new_log: bool) -> OpenedLog:
+    opened = open_log(config, KafkaLogTopic(config), _ReadingProgress(), new_log=new_log)
+    stack.callback(opened.log.close)
+    stack.callback(opened.index.close)
+    return opened
+
+
+def _connect(config: Config, transactional_id: str, opened: OpenedLog, stack: ExitStack) -> WorkerPorts:
+    ports = worker_ports(config, transactional_id, opened.log, opened.record_bytes)
+    stack.callback(ports.offsets.close)
+    stack.callback(ports.watch_offsets.close)
+    return ports
+
+
+def _serve_metrics(address: str, metrics: Metrics, workers: list[Worker], stack: ExitStack) -> None:
+    """Serve the metrics and the health of the worker, once there is one in the list."""
+    server = MetricsServer(
+        address, metrics.registry, healthy=lambda: _health(workers), ready=lambda: _readiness(workers)
+    )
+    stack.enter_context(server)
+    print(f"metrics: http://{server.address}/metrics", file=sys.stderr, flush=True)  # noqa: T201 - asked for by a port of 0
+
+
+def _fingerprinter(
+    config: Config, reader: RecordReader, maker: EntryMaker, record_bytes: int, metrics: Metrics
+) -> FingerprintThreads[SourceRecord]:
+    threads = thread_count(config.worker.threads)
+    metrics.fingerprint_threads.set(threads)
+    widths = fingerprint_settings_of(config).widths
+    make = SourceEntryMaker(reader.entries(maker), reader.format, record_bytes, widths)
+    return FingerprintThreads(threads, make, metrics.fingerprinting)
 
 
 def _health(workers: list[Worker]) -> tuple[bool, str]:

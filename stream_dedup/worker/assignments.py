@@ -1,4 +1,4 @@
-"""Owns the life of an assignment: the partitions that one membership gave this worker, from begin to end.
+"""Assignments, from begin to end: the partitions that a membership gave this worker, and their batches in flight.
 
     state     meaning                                                          entered by
     IDLE      no batch is in flight, nothing is polled                         the start; the last release
@@ -13,17 +13,24 @@ Rules:
 
 * One assignment at a time. A new one begins only in IDLE: every batch of the old one has been committed or dropped, no
   transaction of it is open, and the outcome of each of its transactions is settled. The committed offsets that the new
-  one reads are therefore final.
-* An assignment has ended for everyone as soon as its membership is not the present one, before anyone has called
+  assignment reads are therefore final.
+* An assignment has ended for every thread as soon as its membership is not the present one, before any has called
   ``end``.
 * Whoever holds a batch releases it exactly once: the committer after its transaction has an outcome, or the engine or
   the committer when they drop it. The engine cancels the batch's fingerprinting before it releases the batch.
-* The batches in flight are limited by number and by bytes: that limits the memory of the producers, too, which hold
-  nothing that is not in flight. The number is for each eight partitions: a poll brings a batch of each, and the next
-  one must not wait for its commit. A partition may have as much in flight as is left for all. However long the batches
-  of one partition, or of a few, stay in flight, there is room for the others: after ``n`` such partitions an (n + 1)th
-  of the limit. A poll goes beyond it by up to a batch of each partition, so many partitions that wait for a schema may
-  fill it for good: while any waits, a partition with nothing in flight is polled all the same.
+* The batches in flight are limited by number and by bytes. This limits the memory of the producers, too, which hold
+  nothing that is not in flight. The number is for each eight partitions: a poll returns a batch of each partition, and
+  the next poll must not wait for its commit. A partition may have as much in flight as is left of the limit. However
+  long the batches of a few partitions stay in flight, the others are polled: after ``n`` such partitions an (n + 1)th
+  of the limit is left. A poll exceeds the limit by up to a batch of each partition, so many partitions that wait for a
+  schema may exhaust it for good: while any of them waits, a partition with nothing in flight is polled nevertheless.
+
+A batch has one type for each stage. It is complete when it is made and is never changed afterwards, so threads hand
+batches over without locks. Only ``decoding.PendingBatch`` is changed, by the engine's thread alone.
+
+    source      polls records into a ``PolledBatch``
+    engine      logs the batch, then makes it a ``JudgedBatch``
+    committer   sends the verdicts and commits
 """
 
 from __future__ import annotations
@@ -32,12 +39,14 @@ import logging
 import threading
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from stream_dedup.ports import Membership, Partition
+    from stream_dedup.core.arrays import I64
+    from stream_dedup.core.model import Judgement
+    from stream_dedup.ports import CommittedOffset, Membership, Partition, SourceRecord
 
 log = logging.getLogger(__name__)
 
@@ -61,20 +70,36 @@ class Assignment:
     topic_ids: dict[str, bytes] = field(default_factory=dict)
 
 
-class InFlight(Protocol):
-    """What an assignment counts: a batch on its way."""
+@dataclass(frozen=True, slots=True, eq=False)
+class PolledBatch:
+    """Records of one source partition, in offset order, as they were polled.
 
-    @property
-    def assignment(self) -> Assignment:
-        """The assignment that it was polled under."""
+    A batch without records says how far reading went past markers of transactions or aborted records.
+    """
 
-    @property
-    def partition(self) -> Partition:
-        """The partition that it was polled from."""
+    assignment: Assignment
+    partition: Partition
+    topic_id: bytes
+    records: Sequence[SourceRecord]
+    offsets: I64
+    """Source offsets, shape (n,)."""
+    size_bytes: int
+    """Memory of the records, roughly."""
+    polled_at: float
+    """Monotonic seconds."""
+    next: CommittedOffset
+    """Offset of the next record behind the batch: what is committed with its verdicts."""
 
-    @property
-    def size_bytes(self) -> int:
-        """Size of its records, in bytes."""
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgedBatch:
+    """A batch with the verdict of each record."""
+
+    polled: PolledBatch
+    judgements: Sequence[Judgement]
+    fingerprints: Sequence[int]
+    observed: Sequence[bool]
+    """Whether the rules at the record's log position only observe."""
 
 
 class _Amount(NamedTuple):
@@ -129,23 +154,28 @@ class AssignmentOwner:
         """Number of batches in flight."""
         return self._in_flight.batches
 
+    @property
+    def moving(self) -> int:
+        """Number of batches in flight that do not wait for a schema."""
+        return self._in_flight.batches - self._held()
+
     def has_in_flight(self, partition: Partition) -> bool:
         """Return whether a batch of the partition is in flight."""
         with self._lock:
             return partition in self._in_flight_of
 
     def crowded(self, partitions: Collection[Partition]) -> frozenset[Partition]:
-        """Return those of all partitions of which nothing should be polled now: all of them at the limit.
+        """Return the partitions of which nothing should be polled now: at the limit all of them.
 
-        While batches wait for a schema, only those with something in flight.
+        While batches wait for a schema, only partitions with something in flight.
         """
         if not self._in_flight.batches:
             return frozenset()
         most = self._limit.batches * max(1, -(-len(partitions) // LIMITED_PARTITIONS))
         with self._lock:
             left = _Amount(most, self._limit.size_bytes).plus(-self._in_flight.size_bytes, -self._in_flight.batches)
-            found = frozenset(at for at in partitions if self._in_flight_of.get(at, _Amount()).reaches(left))
-            return found & self._in_flight_of.keys() if self._held() else found
+            full = frozenset(at for at in partitions if self._in_flight_of.get(at, _Amount()).reaches(left))
+            return full & self._in_flight_of.keys() if self._held() else full
 
     def is_working(self, assignment: Assignment) -> bool:
         """Return whether batches of this assignment may go on; once False, it stays False."""
@@ -178,7 +208,7 @@ class AssignmentOwner:
             self._settle()
         log.info("assignment ends (generation %d): %s", assignment.membership.generation, reason)
 
-    def reserve(self, batch: InFlight) -> bool:
+    def reserve(self, batch: PolledBatch) -> bool:
         """Count a polled batch as in flight; return False, and count nothing, if its assignment has ended."""
         with self._lock:
             if self._current is not batch.assignment or self._state is not AssignmentState.WORKING:
@@ -186,14 +216,14 @@ class AssignmentOwner:
             self._count(batch, 1)
             return True
 
-    def release(self, batch: InFlight) -> None:
+    def release(self, batch: PolledBatch) -> None:
         """Count a batch as committed or dropped."""
         with self._lock:
             self._count(batch, -1)
             self.released += 1
             self._settle()
 
-    def divide(self, batch: InFlight, parts: Sequence[InFlight]) -> bool:
+    def divide(self, batch: PolledBatch, parts: Sequence[PolledBatch]) -> bool:
         """Count the parts of a batch in its place; return False, and change nothing, if its assignment has ended."""
         with self._lock:
             if self._current is not batch.assignment or self._state is not AssignmentState.WORKING:
@@ -203,7 +233,7 @@ class AssignmentOwner:
             self._count(batch, -1)
             return True
 
-    def _count(self, batch: InFlight, sign: int) -> None:
+    def _count(self, batch: PolledBatch, sign: int) -> None:
         self._in_flight = self._in_flight.plus(sign * batch.size_bytes, sign)
         amount = self._in_flight_of.pop(batch.partition, _Amount()).plus(sign * batch.size_bytes, sign)
         if amount.batches:

@@ -1,7 +1,7 @@
-"""The engine does steps 2 to 6 of an article's way. Its thread is the only one that touches the index.
+"""The engine: steps 2 to 6 of an article's way. Its thread is the only one that uses the index.
 
-    2, 3  decode and fingerprint, in threads, the articles that are not in the log yet; what waits for a schema is held
-          (``holding``)
+    2, 3  decode and fingerprint, in threads, the articles that are not in the log yet; batches that wait for a schema
+          are held (``decoding``)
     4     append their entries to the log
     5     read the log; apply every record, of this worker and of others, to the index in log order
     6     judge this worker's articles as of their log positions, oldest batch first
@@ -12,49 +12,51 @@ Rules:
   again; its value must have the logged checksum, or the worker stops.
 * A batch is appended only after the topic's id was looked up by a request that began after the batch was polled.
 * Batches of one source partition leave in the order in which they were polled, so verdicts leave in source order. The
-  batches of other partitions do not wait for them, but for a moment with those of the same poll (``gathering``).
+  batches of other partitions do not wait for them. But a fingerprinted batch waits a moment for the others of its poll:
+  together they take one request to the log, one fetch of it, one search and one transaction.
 * Articles that were logged once and that a trim has forgotten are never logged again.
-* A batch whose assignment has ended is dropped, at whatever step it is, and its fingerprinting is cancelled.
+* A batch whose assignment has ended is dropped, whatever its step, and its fingerprinting is cancelled.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from stream_dedup.core.arrays import I64
-from stream_dedup.core.entry import make_batch
+from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal, make_batch
 from stream_dedup.core.fingerprint.entry_maker import checksum
 from stream_dedup.core.model import ROW_BITS, LogOffset, Status, log_offset_of
-from stream_dedup.errors import RefusedError, UserError
+from stream_dedup.core.rules import Rules
+from stream_dedup.core.rules_text import rule_changes
+from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.index import FORGOTTEN, UNLOGGED
+from stream_dedup.ports import RecordTooLargeError, RefusedByBrokerError
 from stream_dedup.registry.values import other_format
-from stream_dedup.worker.append_failures import AppendFailures, are_logged, first_failure
-from stream_dedup.worker.applied_records import note_applied
-from stream_dedup.worker.batches import JudgedBatch, PendingBatch, PolledBatch, UnloggedSpan, spans_of
-from stream_dedup.worker.gathering import Gathering
-from stream_dedup.worker.holding import HeldBatches
-from stream_dedup.worker.steps import Step
+from stream_dedup.worker import Step
+from stream_dedup.worker.assignments import JudgedBatch, PolledBatch
+from stream_dedup.worker.decoding import HeldBatches, PendingBatch, UnloggedSpan, spans_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from stream_dedup.config.model import Config
     from stream_dedup.core.columns import Columns
     from stream_dedup.core.model import Judgement
     from stream_dedup.index import LogIndex
     from stream_dedup.metrics.metrics import Metrics, Stage
-    from stream_dedup.ports import Append, Clock, Event, FingerprintLog, Partition, SourceRecord
+    from stream_dedup.ports import Append, Clock, Event, FingerprintLog, Partition, PortError, SourceRecord
     from stream_dedup.threads import FingerprintThreads
     from stream_dedup.worker.assignments import AssignmentOwner
+    from stream_dedup.worker.decoding import SchemaWatch
     from stream_dedup.worker.log_tail import LogTail
-    from stream_dedup.worker.schema_watch import SchemaWatch
-    from stream_dedup.worker.topic_watch import TopicWatch
+    from stream_dedup.worker.source import TopicWatch
     from stream_dedup.worker.trimmer import Trimmer
 
 log = logging.getLogger(__name__)
@@ -62,33 +64,74 @@ log = logging.getLogger(__name__)
 IDLE_WAIT_S = 0.1
 """Longest wait for work while batches are pending: the end of their assignment wakes nobody."""
 REST_WAIT_S = 0.5
-"""Longest wait without a batch, for trims and gauges: all that there is to do wakes the engine at once."""
+"""Longest wait without a batch, for trims and gauges: any other work wakes the engine at once."""
 READ_LOG_S = 1.0
 """Longest time for which one round applies records of the log."""
 INDEX_GAUGES_S = 1.0
 """How often the gauges of index and log are set."""
+GATHER_S = 0.005
+"""How long a fingerprinted batch waits for the others of its poll."""
+MAX_APPEND_FAILURES = 5
+"""Failed appends in a row before the worker stops; each is waited for up to the delivery time-out."""
+_KINDS = {Batch: "batch", Rules: "rules", Trim: "trim", Withdrawal: "withdrawal"}
 
 
-@dataclass(frozen=True, slots=True)
-class EngineParts:
-    """What an engine works with."""
+class Gathering:
+    """Which polls wait for the rest of their batches, and until when. One thread calls."""
 
-    index: LogIndex
-    tail: LogTail
-    log: FingerprintLog
-    log_topic: str
-    fingerprinter: FingerprintThreads[SourceRecord]
-    watch: TopicWatch
-    trimmer: Trimmer
-    metrics: Metrics
-    assignments: AssignmentOwner
-    clock: Clock
-    on_step: Callable[[Step], None]
-    schemas: SchemaWatch | None = None
-    """Where records are decoded by the schemas of a registry."""
-    input_format: str = "json"
-    reads_keys: bool = False
-    """Whether the keys of records have schemas, too."""
+    def __init__(self) -> None:
+        """Wait for nothing yet."""
+        self.until: float | None = None
+        """When the waiting spans are appended without the others of their poll; None if none waits."""
+        self._ended_to = float("-inf")
+        """The latest poll whose spans wait no longer."""
+
+    def polls(self, pending: Iterable[PendingBatch], now: float) -> set[float]:
+        """Return the polls, by their times, of which a span waits for the others; set or clear ``until``."""
+        fingerprinted: dict[bool, set[float]] = {True: set(), False: set()}
+        for batch in pending:
+            for span in batch.spans:
+                if span.appends is None and batch.polled.polled_at > self._ended_to:
+                    fingerprinted[span.columns.done()].add(batch.polled.polled_at)
+        waiting = fingerprinted[True] & fingerprinted[False]
+        if waiting and (self.until is None or now < self.until):
+            self.until = self.until or now + GATHER_S
+            return waiting
+        if waiting:
+            self._ended_to = max(waiting)
+        self.until = None
+        return set()
+
+
+class AppendFailures:
+    """Appends that failed since the last one that reached the log."""
+
+    def __init__(self, log_topic: str) -> None:
+        self._log_topic = log_topic
+        self._in_a_row = 0
+
+    def clear(self) -> None:
+        """Note that an append has reached the log."""
+        self._in_a_row = 0
+
+    def add(self, error: PortError) -> None:
+        """Note that an append has failed.
+
+        Raises:
+            UserError: the broker refuses the append, and would refuse it again.
+            UnavailableError: too many appends in a row have failed.
+        """
+        if isinstance(error, (RefusedByBrokerError, RecordTooLargeError)):
+            msg = (
+                f"topic {self._log_topic}: the broker refuses appends: {error}; see stream-dedup topics check, "
+                "and docs/acls.md for the rights"
+            )
+            raise UserError(msg) from error
+        self._in_a_row += 1
+        if self._in_a_row > MAX_APPEND_FAILURES:
+            msg = f"{self._in_a_row} appends to the log failed in a row: {error}"
+            raise UnavailableError(msg) from error
+        log.warning("an append to the log failed (%s) and is retried", error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,80 +142,96 @@ class _PartitionsRequest:
     answer: Future[frozenset[tuple[bytes, int]]]
 
 
+@dataclass(eq=False)
 class Engine:
     """``step`` does one round; ``submit`` and ``request_logged_partitions`` may be called from other threads."""
 
-    def __init__(self, parts: EngineParts, wake: Event) -> None:
-        """Take an index that was read up to the log's end; ``wake`` is set whenever there may be work."""
-        self._parts = parts
-        self._wake = wake
+    config: Config
+    index: LogIndex
+    """Read up to the log's end."""
+    tail: LogTail
+    log: FingerprintLog
+    fingerprinter: FingerprintThreads[SourceRecord]
+    watch: TopicWatch
+    schemas: SchemaWatch | None
+    """Where records are decoded by the schemas of a registry."""
+    trimmer: Trimmer
+    assignments: AssignmentOwner
+    clock: Clock
+    wake: Event
+    """Set whenever there may be work."""
+    metrics: Metrics
+    on_step: Callable[[Step], None]
+
+    def __post_init__(self) -> None:
+        """Begin with nothing in flight."""
         self._inbox: deque[PolledBatch] = deque()
         self._requests: deque[_PartitionsRequest] = deque()
         self._pending: deque[PendingBatch] = deque()
-        self._failures = AppendFailures(parts.log_topic)
-        self._trim_failures = AppendFailures(parts.log_topic)
+        self._failures = AppendFailures(self.config.log_topic)
+        self._trim_failures = AppendFailures(self.config.log_topic)
         """Counted apart: a worker without partitions appends nothing else."""
         self._gauges_at = 0.0
         self._gathering = Gathering()
-        self._holding = HeldBatches(
-            parts.schemas,
-            parts.assignments,
+        self._held = HeldBatches(
+            self.schemas,
+            self.assignments,
             unlogged=lambda batch: self._positions(batch) == UNLOGGED,
-            reads_keys=parts.reads_keys,
+            reads_keys=self.config.input.key_field is not None,
         )
 
     @property
     def held(self) -> int:
         """Number of batches in flight that wait for a schema. Any thread."""
-        return self._holding.batches
+        return self._held.batches
 
     def submit(self, *batches: PolledBatch) -> None:
         """Hand in the batches of a poll."""
         if batches:
             self._inbox.extend(batches)
-            self._wake.set()
-            self._parts.tail.hurry()
+            self.wake.set()
+            self.tail.hurry()
 
     def request_logged_partitions(self) -> Future[frozenset[tuple[bytes, int]]]:
         """Request topic id and number of every partition in the log, as of the log's present end."""
-        request = _PartitionsRequest(self._parts.tail.request_end(), Future())
+        request = _PartitionsRequest(self.tail.request_end(), Future())
         self._requests.append(request)
-        self._wake.set()  # the tail may have answered, and the engine looked, before this request was there
+        self.wake.set()  # the tail may have answered, and the engine looked, before this request was there
         return request.answer
 
     def step(self) -> list[JudgedBatch]:
         """Do one round of steps 2 to 6, as soon as there may be work; return the batches that it judged, in order."""
-        self._wake.wait(self._longest_wait_s())
-        self._wake.clear()
+        self.wake.wait(self._longest_wait_s())
+        self.wake.clear()
         self._receive_batches()
         self._drop_ended_batches()
         self._append_fingerprinted_spans()
         self._read_log()
         self._answer_requests()
         judged = self._judge_logged_batches()
-        self._parts.trimmer.step(self._parts.clock.monotonic())
+        self.trimmer.step(self.clock.monotonic())
         self._set_gauges()
         return judged
 
     def _longest_wait_s(self) -> float:
         if not self._pending:
-            return IDLE_WAIT_S if self._holding.batches else REST_WAIT_S
+            return IDLE_WAIT_S if self._held.batches else REST_WAIT_S
         if self._gathering.until is None:
             return IDLE_WAIT_S
-        return max(0.0, self._gathering.until - self._parts.clock.monotonic())
+        return max(0.0, self._gathering.until - self.clock.monotonic())
 
     # 2, 3: decode and fingerprint
 
     def _receive_batches(self) -> None:
-        now = self._parts.clock.monotonic()
-        batches = self._holding.receive([self._inbox.popleft() for _ in range(len(self._inbox))], now)
+        now = self.clock.monotonic()
+        batches = self._held.receive([self._inbox.popleft() for _ in range(len(self._inbox))], now)
         if not batches:
             return
         unlogged = [spans_of(self._positions(batch) == UNLOGGED) for batch in batches]
         for batch in batches:
-            self._parts.watch.ids_since(batch.polled_at)  # begins the look-up that the append will need
+            self.watch.ids_since(batch.polled_at)  # begins the look-up that the append will need
         columns = iter(
-            self._parts.fingerprinter.submit_all(
+            self.fingerprinter.submit_all(
                 [
                     (batch.records[rows], batch.partition)
                     for batch, spans in zip(batches, unlogged, strict=True)
@@ -184,15 +243,15 @@ class Engine:
             spans = [UnloggedSpan(rows, next(columns), now) for rows in of_batch]
             for span in spans:
                 span.columns.add_done_callback(self._wake_up)
-            self._parts.on_step(Step.DECODING)
+            self.on_step(Step.DECODING)
             self._pending.append(PendingBatch(batch, spans))
 
     # 4: append
 
     def _append_fingerprinted_spans(self) -> None:
         """Append the spans of each partition in order, up to the first that cannot be appended now."""
-        self._check_trims(self._parts.trimmer.appends)
-        gathering = self._gathering.polls(self._pending, self._parts.clock.monotonic())
+        self._check_trims(self.trimmer.appends)
+        gathering = self._gathering.polls(self._pending, self.clock.monotonic())
         waiting: set[Partition] = set()
         for pending in self._pending:
             is_held = pending.polled.partition in waiting or pending.polled.polled_at in gathering
@@ -210,23 +269,23 @@ class Engine:
         """Append a span if it is fingerprinted and its topic is still the one that was polled; return whether."""
         if not span.columns.done():
             return False
-        self._parts.on_step(Step.FINGERPRINTED)
+        self.on_step(Step.FINGERPRINTED)
         if not self._is_of_its_topic(batch):
             return False
-        with self._parts.metrics.stage("append"):
+        with self.metrics.stage("append"):
             self._append(batch, span)
         return True
 
     def _is_of_its_topic(self, batch: PolledBatch) -> bool:
         """Return whether a look-up begun after the poll saw the topic id of the batch; if not, end its assignment."""
-        ids = self._parts.watch.ids_since(batch.polled_at)
+        ids = self.watch.ids_since(batch.polled_at)
         if ids is None:
             return False
         if ids.get(batch.partition.topic) == batch.topic_id:
             return True
-        if self._parts.assignments.is_working(batch.assignment):
-            log.warning("topic %s is no longer the one that was read; begins again", batch.partition.topic)
-            self._parts.assignments.end(batch.assignment, "an article topic was made again")
+        if self.assignments.is_working(batch.assignment):
+            log.warning("topic %s was recreated after it was read; the worker begins anew", batch.partition.topic)
+            self.assignments.end(batch.assignment, "an article topic was recreated")
         return False
 
     def _append(self, batch: PolledBatch, span: UnloggedSpan) -> None:
@@ -235,7 +294,7 @@ class Engine:
         self._refuse_other_format(batch, span.rows, columns)
         if not span.is_counted:
             self._observe_stage("decode_fingerprint", span)
-            self._parts.metrics.count_texts(columns.statuses)
+            self.metrics.count_texts(columns.statuses)
             span.is_counted = True
         unlogged = self._positions(batch)[span.rows] == UNLOGGED
         span.appends = []
@@ -247,12 +306,12 @@ class Engine:
                 batch.partition.topic,
                 batch.partition.number,
                 batch.offsets[rows],
-                read_to=self._parts.index.next_offset,
+                read_to=self.index.next_offset,
             )
-            span.appends.append(self._parts.log.append(entries))
+            span.appends.append(self.log.append(entries))
 
     def _refuse_other_format(self, batch: PolledBatch, rows: slice, columns: Columns) -> None:
-        """Refuse to log rejections of values that are of another format, in a topic of which nothing was accepted.
+        """Refuse to log rejections of values of another format, if no article of the topic was ever accepted.
 
         Raises:
             UserError: it names the format, and what to set.
@@ -260,10 +319,10 @@ class Engine:
         if (columns.statuses != Status.REJECTED).any():
             return
         for record in batch.records[rows]:
-            problem = other_format(record.value, self._parts.input_format)
+            problem = other_format(record.value, self.config.input.format)
             if problem is None:
                 continue
-            if self._parts.index.has_accepted(batch.topic_id):
+            if self.index.has_accepted(batch.topic_id):
                 return
             msg = (
                 f"{batch.partition}-{record.offset}: the value is {problem}. No article of topic "
@@ -287,7 +346,7 @@ class Engine:
             self._trim_failures.clear()
 
     def _has_failed(self, appends: Sequence[Append], failures: AppendFailures) -> bool:
-        """Return whether one of these appends has failed; if one has, every unfinished append is made again.
+        """Return whether one of these appends has failed; if so, every unfinished append is retried.
 
         Raises:
             UserError: the broker refuses the append, and would refuse it again.
@@ -297,8 +356,8 @@ class Engine:
         if error is None:
             return False
         failures.add(error)
-        self._parts.log.renew()
-        self._parts.trimmer.appends.clear()  # its next round appends what is still wanted
+        self.log.renew()
+        self.trimmer.appends.clear()  # its next round appends what is still wanted
         for pending in self._pending:
             for other in pending.spans:
                 if other.appends is not None and not are_logged(other.appends):
@@ -308,17 +367,17 @@ class Engine:
     # 5: read the log
 
     def _read_log(self) -> None:
-        """Apply what was read of the log, for ``READ_LOG_S`` at most: one that grows fast leaves time for the rest."""
-        until = self._parts.clock.monotonic() + READ_LOG_S
-        while records := self._parts.tail.next_records():
-            self._parts.on_step(Step.APPENDED)
-            in_force = self._parts.index.rules
-            with self._parts.metrics.stage("apply"):
-                self._parts.index.apply(records)
-            note_applied(records, in_force, self._parts.metrics)
-            self._parts.on_step(Step.READ)
-            if self._parts.clock.monotonic() >= until:
-                self._wake.set()
+        """Apply the log records that were read, for at most ``READ_LOG_S``: a fast log leaves time for the rest."""
+        until = self.clock.monotonic() + READ_LOG_S
+        while records := self.tail.next_records():
+            self.on_step(Step.APPENDED)
+            in_force = self.index.rules
+            with self.metrics.stage("apply"):
+                self.index.apply(records)
+            note_applied(records, in_force, self.metrics)
+            self.on_step(Step.READ)
+            if self.clock.monotonic() >= until:
+                self.wake.set()
                 return
 
     def _answer_requests(self) -> None:
@@ -327,19 +386,19 @@ class Engine:
             error = request.end.exception()
             if error is not None:
                 request.answer.set_exception(error)
-            elif self._parts.index.next_offset < request.end.result():
+            elif self.index.next_offset < request.end.result():
                 return
             else:
-                request.answer.set_result(frozenset(self._parts.index.partitions()))
+                request.answer.set_result(frozenset(self.index.partitions()))
             self._requests.popleft()
 
     def _wake_up(self, _done: object) -> None:
-        self._wake.set()
+        self.wake.set()
 
     # 6: judge
 
     def _judge_logged_batches(self) -> list[JudgedBatch]:
-        """Judge together the oldest batches of each partition, up to the first of which a record is not in the log."""
+        """Judge together the oldest batches of each partition, up to the first with a record that is not in the log."""
         ready = self._logged_batches()
         if not ready:
             return []
@@ -349,10 +408,10 @@ class Engine:
         fingerprints = [self._check_values(pending.polled, positions) for pending, positions in ready]
         judgements = iter(self._judge(np.concatenate([positions for _, positions in ready])))
         judged = []
-        for (pending, positions), found in zip(ready, fingerprints, strict=True):
-            own = list(islice(judgements, len(positions)))
-            judged.append(JudgedBatch(pending.polled, own, found, self._observed(positions)))
-            self._parts.on_step(Step.JUDGED)
+        for (pending, positions), of_batch in zip(ready, fingerprints, strict=True):
+            verdicts = list(islice(judgements, len(positions)))
+            judged.append(JudgedBatch(pending.polled, verdicts, of_batch, self._observed(positions)))
+            self.on_step(Step.JUDGED)
             self._pending.remove(pending)
         return judged
 
@@ -372,10 +431,10 @@ class Engine:
     def _logged(self, pending: PendingBatch) -> I64 | None:
         """Return the log positions of a batch, or None while a record of it is not in the log.
 
-        Looked for again whenever the log was read further: a trim may have forgotten a batch that waits for its topic
-        to be looked up.
+        They are looked up again whenever the log was read further: a trim may have forgotten a batch that waits for the
+        id of its topic.
         """
-        read_to = self._parts.index.next_offset
+        read_to = self.index.next_offset
         if pending.seen_to != read_to:
             positions = self._positions(pending.polled)
             pending.positions = positions if (positions >= 0).all() else None
@@ -383,18 +442,18 @@ class Engine:
         return pending.positions
 
     def _judge(self, positions: I64) -> list[Judgement]:
-        counters = self._parts.index.counters
+        counters = self.index.counters
         before = (counters.lookups, counters.lists, counters.candidates)
-        with self._parts.metrics.stage("judge"):
-            judgements = self._parts.index.judge(positions)
+        with self.metrics.stage("judge"):
+            judgements = self.index.judge(positions)
         after = (counters.lookups, counters.lists, counters.candidates)
-        self._parts.metrics.count_lookups(*(now - then for now, then in zip(after, before, strict=True)))
+        self.metrics.count_lookups(*(now - then for now, then in zip(after, before, strict=True)))
         return judgements
 
     def _observed(self, positions: I64) -> list[bool]:
         """Return for each log position whether the rules in force there only observe."""
         offsets = (positions >> ROW_BITS).tolist()
-        rules = {offset: self._parts.index.rules_at(offset) for offset in set(offsets)}
+        rules = {offset: self.index.rules_at(offset) for offset in set(offsets)}
         return [rules[offset].observe for offset in offsets]
 
     def _check_values(self, batch: PolledBatch, positions: I64) -> list[int]:
@@ -403,51 +462,50 @@ class Engine:
         Raises:
             RefusedError: the source has another article where one was logged.
         """
-        checksums, fingerprints = self._parts.index.logged(positions)
+        checksums, fingerprints = self.index.logged(positions)
         for record, position, logged in zip(batch.records, positions.tolist(), checksums.tolist(), strict=True):
             if checksum(record.value) != logged:
                 msg = (
                     f"{batch.partition}-{record.offset}: not the article that was logged there "
                     f"(log offset {log_offset_of(position)}): the topic lost records and got others in their place, "
-                    "under the same id. "
-                    "Nothing was judged. Restore the topic, or begin a new group (a new log) with --group"
+                    "under the same id. Nothing was judged. Restore the topic, or begin a new group (a new log) with "
+                    "--group"
                 )
                 raise RefusedError(msg)
-        found: list[int] = fingerprints.tolist()
-        return found
+        return cast("list[int]", fingerprints.tolist())
 
     # metrics
 
     def _observe_stage(self, stage: Stage, span: UnloggedSpan) -> None:
         """Record how long the present step of a span took; its next step begins."""
-        now = self._parts.clock.monotonic()
-        self._parts.metrics.passed(stage, now - span.began)
+        now = self.clock.monotonic()
+        self.metrics.passed(stage, now - span.began)
         span.began = now
 
     def _set_gauges(self) -> None:
-        now = self._parts.clock.monotonic()
+        now = self.clock.monotonic()
         if now < self._gauges_at:
             return
         self._gauges_at = now + INDEX_GAUGES_S
-        self._parts.metrics.show_index(self._parts.index.stats(), self._parts.index.rules)
-        unknown, unanswered = self._holding.waiting()
-        self._parts.metrics.waiting_partitions.labels("unknown_schema").set(unknown)
-        self._parts.metrics.waiting_partitions.labels("registry_away").set(unanswered)
-        self._parts.metrics.log_lag.set(max(0, self._parts.tail.high_water - self._parts.index.next_offset))
+        self.metrics.show_index(self.index.stats(), self.index.rules)
+        unknown, unanswered = self._held.waiting()
+        self.metrics.waiting_partitions.labels("unknown_schema").set(unknown)
+        self.metrics.waiting_partitions.labels("registry_away").set(unanswered)
+        self.metrics.log_lag.set(max(0, self.tail.high_water - self.index.next_offset))
 
     # ended assignments
 
     def _drop_ended_batches(self) -> None:
-        is_working = self._parts.assignments.is_working
+        is_working = self.assignments.is_working
         for pending in [pending for pending in self._pending if not is_working(pending.polled.assignment)]:
             self._pending.remove(pending)
-            self._parts.assignments.end(pending.polled.assignment, "its membership has ended")
+            self.assignments.end(pending.polled.assignment, "its membership has ended")
             for span in pending.spans:
                 span.columns.cancel()
-            self._parts.assignments.release(pending.polled)
-        for batch in self._holding.drop_ended():
-            self._parts.assignments.end(batch.assignment, "its membership has ended")
-            self._parts.assignments.release(batch)
+            self.assignments.release(pending.polled)
+        for batch in self._held.drop_ended():
+            self.assignments.end(batch.assignment, "its membership has ended")
+            self.assignments.release(batch)
 
     def _positions(self, batch: PolledBatch) -> I64:
         """Return the log position of each record, UNLOGGED or FORGOTTEN; end the assignment if any is forgotten.
@@ -455,7 +513,34 @@ class Engine:
         A trim forgets only what is committed: the committed offset is behind these articles, and this worker polled
         them before it was. It begins again at the committed offset.
         """
-        positions = self._parts.index.logged_positions(batch.topic_id, batch.partition.number, batch.offsets)
+        positions = self.index.logged_positions(batch.topic_id, batch.partition.number, batch.offsets)
         if (positions == FORGOTTEN).any():
-            self._parts.assignments.end(batch.assignment, "its articles were committed and are forgotten")
+            self.assignments.end(batch.assignment, "its articles were committed and are forgotten")
         return positions
+
+
+def first_failure(appends: Sequence[Append]) -> PortError | None:
+    """Return the error of the first of these appends that has failed; None if none has."""
+    return next((error for append in appends if (error := append.error()) is not None), None)
+
+
+def are_logged(appends: Sequence[Append]) -> bool:
+    """Return whether the records of all these appends are in the log."""
+    return all(append.done() and append.error() is None for append in appends)
+
+
+def note_applied(records: Sequence[LogRecord], in_force: Rules | None, metrics: Metrics) -> None:
+    """Count consecutive log records, and log each change of rules; ``in_force`` are the rules before them."""
+    counts = Counter(_KINDS[type(record.payload)] for record in records)
+    for kind, count in counts.items():
+        metrics.log_records.labels(kind).inc(count)
+    for record in records:
+        if isinstance(record.payload, Rules) and record.payload.takes_force_after(in_force):
+            _log_change(record, in_force, record.payload)
+            in_force = record.payload
+
+
+def _log_change(record: LogRecord, before: Rules | None, now: Rules) -> None:
+    changes = [] if before is None else rule_changes(before, now)
+    text = "; ".join(changes) or "no rule differs"
+    log.info("rules: revision %d in force from log offset %d on: %s", now.revision, record.offset, text)

@@ -1,29 +1,43 @@
-"""Whether the worker makes progress: the answers of ``/healthz`` and ``/readyz``.
+"""Whether the worker makes progress: the answers of ``/healthz`` and ``/readyz``, and time limits for calls.
 
 A worker is healthy unless
 
 * one of its threads has not completed a round for ``worker.watchdog_s``, or
-* batches are in flight and none was committed or dropped for that time, though a broker answers. Those that wait for a
-  schema do not count.
+* batches are in flight and none was committed or dropped for that time, though a broker answers. Batches that wait for
+  a schema do not count.
 
 While no broker answers, waiting is right: the worker ends by itself after ``kafka.broker_wait_s``. That time does not
-count, and neither does time during which the whole process was stopped.
+count.
+
+``commit_transaction`` and similar calls of the Kafka client wait without limit while the broker is away, and a thread
+inside them cannot be interrupted. A guard therefore names the call and its limit. The watchdog checks all guards; when
+one is overdue, it logs one error and ends the process. The process may end at any moment without losing or repeating an
+article.
+
+Time during which the whole process was stopped or suspended counts for neither.
 """
 
 from __future__ import annotations
 
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from stream_dedup.exit_codes import EXIT_UNAVAILABLE
 
+if TYPE_CHECKING:
     from stream_dedup.ports import Clock
     from stream_dedup.worker.assignments import AssignmentOwner
 
+log = logging.getLogger(__name__)
+
 CHECK_S = 0.5
-"""Seconds between two checks."""
+"""Seconds between two checks of the threads, and of the guards."""
 STOPPED_S = 5.0
-"""A check that is so many seconds late means that the process itself did not run."""
+"""A check that is later by so many seconds means that the process itself did not run."""
 
 
 class Health:
@@ -35,17 +49,12 @@ class Health:
         assignments: AssignmentOwner,
         limit_s: float,
         answered: Callable[[], bool],
-        held: Callable[[], int] = lambda: 0,
     ) -> None:
-        """``limit_s`` is the longest time without progress.
-
-        ``answered`` returns whether a broker answers, ``held`` how many batches in flight wait for a schema.
-        """
+        """``limit_s`` is the longest time without progress; ``answered`` returns whether a broker answers."""
         self._clock = clock
         self._assignments = assignments
         self._limit_s = limit_s
         self._answered = answered
-        self._held = held
         self._rounds: dict[str, float] = {}
         self._released = 0
         self._progressed_at = clock.monotonic()
@@ -79,7 +88,7 @@ class Health:
             self._progressed_at += late_s
         elif not self._answered():
             self._progressed_at += since_s
-        if self._assignments.batches <= self._held() or self._assignments.released != self._released:
+        if self._assignments.moving <= 0 or self._assignments.released != self._released:
             self._progressed_at = now
         self._released = self._assignments.released
         self.problem = self._stuck_thread(now) or self._stuck_batches(now)
@@ -98,3 +107,54 @@ class Health:
             f"{self._assignments.batches} batches are in flight, and none was committed for {stuck_s:.0f} s "
             f"(worker.watchdog_s {self._limit_s:g})"
         )
+
+
+class Watchdog:
+    """Guards blocking calls."""
+
+    def __init__(self, clock: Clock, end: Callable[[int], None] = os._exit) -> None:
+        """``end`` is called with the exit code."""
+        self._end = end
+        self._now = clock.monotonic
+        self._guards: dict[int, tuple[str, float, float, int]] = {}
+        self._lock = threading.Lock()
+        self._last_tick = self._now()
+        self._done = clock.event()
+
+    def stop(self) -> None:
+        """Stop checking."""
+        self._done.set()
+
+    @contextmanager
+    def guard(self, what: str, limit_s: float, exit_code: int = EXIT_UNAVAILABLE) -> Iterator[None]:
+        """End the process if the block takes longer than ``limit_s`` seconds."""
+        with self._lock:
+            key = max(self._guards, default=0) + 1
+            self._guards[key] = (what, self._now() + limit_s, limit_s, exit_code)
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._guards[key]
+
+    def tick(self) -> None:
+        """Check the guards once."""
+        now = self._now()
+        still = now - self._last_tick
+        self._last_tick = now
+        with self._lock:
+            if still > STOPPED_S:
+                self._guards = {
+                    key: (what, deadline + still, limit, code)
+                    for key, (what, deadline, limit, code) in self._guards.items()
+                }
+            overdue = [guard for guard in self._guards.values() if guard[1] < now]
+        for what, _, limit, code in overdue[:1]:
+            log.error("%s took more than %g s; the worker ends and can be started again, nothing is lost", what, limit)
+            self._end(code)
+
+    def run(self) -> None:
+        """Check the guards until ``stop``."""
+        self._last_tick = self._now()
+        while not self._done.wait(CHECK_S):
+            self.tick()

@@ -3,9 +3,9 @@
 The engine therefore never waits for the broker: it is woken by new records, by fingerprinted records and by topic
 look-ups. The queue is bounded: while it is full, the thread waits.
 
-A worker that has no batch in flight only follows the others: no verdict waits for what it reads. Then the thread pauses
-after each poll that has read the log to its end, and the client with it, so that the next one returns many records: a
-poll costs as much as applying some dozens of articles. A batch of its own ends the pause at once.
+A worker without a batch in flight only follows the others: no verdict waits for the records that it reads. The thread
+then pauses after each poll that has read the log to its end, and the client with it, so that the next poll returns many
+records: a poll costs as much as applying some dozens of articles. A batch of this worker ends the pause at once.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stream_dedup.broker.log import log_errors
@@ -32,47 +33,41 @@ READ_AHEAD = 2
 FOLLOW_PAUSE_S = 0.1
 """Pause after records that no batch waits for."""
 FULL_S = 0.1
-"""How long the thread waits for room before it checks whether it should end."""
+"""How long the thread waits at a full queue before it checks whether it should end."""
 
 
+@dataclass(eq=False)
 class LogTail:
     """Reads the log in ``run``, on a thread of its own; the other methods may be called from any thread."""
 
-    def __init__(
-        self,
-        log: FingerprintLog,
-        clock: Clock,
-        wake: Callable[[], None],
-        topic: str,
-        *,
-        is_wanted: Callable[[], bool] = lambda: True,
-    ) -> None:
-        """``wake`` is called for records and answers; ``topic`` is the log's name.
+    log: FingerprintLog
+    clock: Clock
+    wake: Callable[[], None]
+    """Called for records and answers."""
+    topic: str
+    """The log's name."""
+    is_wanted: Callable[[], bool] = lambda: True
+    """Returns whether something waits for the next records."""
 
-        ``is_wanted`` returns whether something waits for the next records.
-        """
-        self._is_wanted = is_wanted
-        self._wanted = clock.event()
-        self._log = log
-        self._topic = topic
-        self._wake = wake
+    def __post_init__(self) -> None:
+        """Read nothing yet."""
         self._lock = threading.Lock()
         self._read: deque[list[LogRecord]] = deque()
-        self._room = clock.event()
+        self._taken, self._wanted = self.clock.event(), self.clock.event()
         self._requests: deque[Future[LogOffset]] = deque()
         self._done = False
 
     @property
     def high_water(self) -> int:
         """Offset after the log's last record, as of the last fetch."""
-        return self._log.high_water()
+        return self.log.high_water()
 
     def next_records(self) -> list[LogRecord]:
         """Return the next records in order; none if the queue is empty."""
         with self._lock:
             records = self._read.popleft() if self._read else []
         if records:
-            self._room.set()
+            self._taken.set()
         return records
 
     def request_end(self) -> Future[LogOffset]:
@@ -89,7 +84,7 @@ class LogTail:
     def stop(self) -> None:
         """Let ``run`` return."""
         self._done = True
-        self._room.set()
+        self._taken.set()
         self._wanted.set()
 
     def run(self) -> None:
@@ -106,30 +101,30 @@ class LogTail:
                 self._pause(records[-1].offset + 1)
 
     def _pause(self, position: int) -> None:
-        if position >= self.high_water and not self._is_wanted():
-            with log_errors(self._topic):
-                self._log.pause()
+        if position >= self.high_water and not self.is_wanted():
+            with log_errors(self.topic):
+                self.log.pause()
             self._wanted.wait(FOLLOW_PAUSE_S)
         self._wanted.clear()
 
     def _poll(self) -> list[LogRecord]:
-        with log_errors(self._topic):
-            return self._log.poll(TAIL_POLL_S)
+        with log_errors(self.topic):
+            return self.log.poll(TAIL_POLL_S)
 
     def _answer(self) -> None:
         while self._requests:
             request = self._requests.popleft()
             try:
-                with log_errors(self._topic):
-                    request.set_result(self._log.bounds()[1])
+                with log_errors(self.topic):
+                    request.set_result(self.log.bounds()[1])
             except StreamDedupError as error:
                 request.set_exception(error)
-            self._wake()
+            self.wake()
 
     def _enqueue(self, records: list[LogRecord]) -> None:
         while len(self._read) >= READ_AHEAD and not self._done:
-            self._room.wait(FULL_S)
-            self._room.clear()
+            self._taken.wait(FULL_S)
+            self._taken.clear()
         with self._lock:
             self._read.append(records)
-        self._wake()
+        self.wake()

@@ -3,30 +3,31 @@
 In order:
 
     1  read the group's committed offsets, then look for its log
-    2  refuse to begin a log where offsets show that there was one
+    2  refuse to begin a log if offsets show that there was one
     3  check the topics and their settings; let the broker check those that are missing
     4  compare the scheme of the log's first rules with the configuration's
     5  open the index and read its newest rows
-    6  refuse to begin a log where the index shows that there was one
-    7  refuse an index that is the last copy of a history, or of a part of it; empty one that is only a cache and does
-       not agree with the log
+    6  refuse to begin a log if the index shows that there was one
+    7  refuse an index that is the last copy of a history, or of a part of it; empty an index that is only a cache and
+       does not agree with the log
     8  read the log to its end
     9  compare the rules in force with the configuration's: if they differ, stop and name the difference
     10 make the missing topics
     11 begin an empty log with the configuration's rules
 
-Steps 7 to 9 need a log: where there is none, they come after step 10. Nothing is made in Kafka before step 10, and no
-index before step 5: a start that is refused has made no topic, and no index but a cache of a log that was read.
+Steps 7 to 9 need a log: if there is none, they follow step 10. Nothing is created in Kafka before step 10, and no index
+before step 5: a start that is refused has created no topic, and no index but a cache of a log that was read.
 
-Steps 2, 6 and 7 refuse what would lose the history (``broker.lost_log``). With ``new_log`` they accept
-the log as it is:
+An index that does not agree with its log is rebuilt from it. An index with a history that the log lacks is not a cache
+but the last copy. Steps 2, 6 and 7 refuse what would lose the history (``broker.lost_log``). With ``new_log`` they
+accept the log as it is:
 
-    a  the index is kept aside (``index.folder``)
-    b  an empty index becomes current in its place
+    a  the index is moved aside (``index.folder``)
+    b  an empty index takes its place
 
-and step 10 makes the topic, 7 binds the index to it, 11 begins it. The group's committed offsets stay. If the process
-ends between any two of these, the group's offsets still show a history, and the same call goes on; a second index is
-not kept, because an empty one is the last copy of nothing.
+and step 10 creates the topic, 7 binds the index to it, 11 begins it. The group's committed offsets stay. If the process
+ends between any two of these, the group's offsets still show a history, and the same call continues; a second index is
+not moved aside, because an empty index is not the last copy of anything.
 """
 
 from __future__ import annotations
@@ -34,19 +35,26 @@ from __future__ import annotations
 import logging
 import shlex
 import uuid
+from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+import xxhash
+
+from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.clients import worker_log
 from stream_dedup.broker.log import WaitingLog
-from stream_dedup.broker.lost_log import FoundLog, LostLog, lost_log_error, offsets_without_log
+from stream_dedup.broker.lost_log import FoundLog, LostLog, find_log, lost_log_error, offsets_without_log
+from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.rules_log import RulesHistory, read_rules_on, refuse_other_rules, refuse_other_scheme
+from stream_dedup.broker.topics import ensure_topics, refuse_wrong_topics, topic_ids, topic_of_id
 from stream_dedup.config.effective import index_settings_of, rules_of
+from stream_dedup.core.entry import Trim
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, keep_aside, only_copy_in, refuse_unknown
-from stream_dedup.worker.agreement import Disagreement, disagreement_of, is_last_copy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,9 +62,134 @@ if TYPE_CHECKING:
     from stream_dedup.config.model import Config
     from stream_dedup.index import IndexStats
     from stream_dedup.ports import FingerprintLog
-    from stream_dedup.worker.log_topic import LogTopic, PreparedLog
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedLog:
+    """The log's topic, once all topics of the group exist."""
+
+    log_id: bytes
+    record_bytes: int
+    """Largest record that every output topic takes with our headers."""
+
+
+class LogTopic(Protocol):
+    """The topic of a group's log, while nothing of it has been read. May block, and raises ``UnavailableError``."""
+
+    def find(self) -> FoundLog:
+        """Return the group's offsets, and which records the log has."""
+
+    def check(self) -> None:
+        """Check the topics that exist, and whether the missing ones can be created; UserError for what is wrong."""
+
+    def prepare(self) -> PreparedLog:
+        """Do as ``check``, and create the missing topics."""
+
+    def exists(self, topic_id: uuid.UUID) -> bool:
+        """Return whether a topic of this id exists, under any name."""
+
+    def connect(self) -> FingerprintLog:
+        """Return the log; the caller closes it."""
+
+
+class KafkaLogTopic:
+    """Implements ``LogTopic``; each call connects and closes its connection."""
+
+    def __init__(self, config: Config) -> None:
+        """Connect later."""
+        self._config = config
+
+    def find(self) -> FoundLog:
+        """Return the group's offsets, and which records the log has."""
+        with closing(make_admin(self._config.kafka)) as admin:
+            return find_log(admin, self._config)
+
+    def check(self) -> None:
+        """Check the topics; nothing is created."""
+        with closing(make_admin(self._config.kafka)) as admin:
+            refuse_wrong_topics(admin, self._config)
+
+    def prepare(self) -> PreparedLog:
+        """Check the topics, and create the missing ones."""
+        kafka, topic = self._config.kafka, self._config.log_topic
+        with closing(make_admin(kafka)) as admin:
+            record_bytes = ensure_topics(admin, self._config).record_bytes
+            ids = patiently(kafka, topic, lambda: topic_ids(admin, [topic]))
+        if topic not in ids:
+            msg = f"topic {topic} was deleted a moment ago; start again"
+            raise UnavailableError(msg)
+        return PreparedLog(ids[topic], record_bytes)
+
+    def exists(self, topic_id: uuid.UUID) -> bool:
+        """Return whether a topic of this id exists."""
+        with closing(make_admin(self._config.kafka)) as admin:
+            return patiently(self._config.kafka, f"topic {topic_id}", lambda: topic_of_id(admin, topic_id)) is not None
+
+    def connect(self) -> FingerprintLog:
+        """Return the log."""
+        return worker_log(self._config)
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Why an index does not agree with its log."""
+
+    reason: str
+    lost: bool
+    """Whether the index has a history that the log lacks: then it is not a cache, but the last copy."""
+
+
+def disagreement_of(index: LogIndex, log_id: bytes, log: WaitingLog, topic: LogTopic, name: str) -> Disagreement | None:
+    """Return why the index does not agree with the log of this id and name; None if it does. May block.
+
+    Raises:
+        UnavailableError: the broker did not answer in time.
+    """
+    if index.log_id is None:
+        return None
+    if index.log_id != str(uuid.UUID(bytes=log_id)):
+        lost = is_last_copy(index, log_id, topic)
+        return Disagreement(f"{name} is another log{' and that one is gone' * lost}", lost)
+    first, end = log.bounds()
+    if index.next_offset > end:
+        return Disagreement(f"the log ends at {end}", lost=True)
+    if index.next_offset < first:
+        return _behind_trims(log, first, end, last_copy=is_last_copy(index, log_id, topic))
+    if index.state.last_checksum is None or index.next_offset == first or _has_last_record(index, log):
+        return None
+    return Disagreement(f"the log has another record at offset {index.next_offset - 1}", lost=True)
+
+
+def is_last_copy(index: LogIndex, log_id: bytes | None, topic: LogTopic) -> bool:
+    """Return whether the index has articles of a log that cannot be read any more; ``log_id`` is the present log."""
+    if index.log_id is None or not (index.partitions() or index.low_watermark):
+        return False
+    its_log = uuid.UUID(index.log_id)
+    return its_log.bytes == log_id or not topic.exists(its_log)
+
+
+def _behind_trims(log: WaitingLog, first: LogOffset, end: LogOffset, *, last_copy: bool) -> Disagreement:
+    """Return whether a log that begins behind what the index has read was trimmed, or lost its history.
+
+    A trim that names the log's first offset follows within the part that the log still has.
+    """
+    trimmed = any(
+        isinstance(record.payload, Trim) and record.payload.before == first
+        for records in log.read(first, end)
+        for record in records
+    )
+    if trimmed or not last_copy:
+        return Disagreement(f"the log begins at {first} now", lost=False)
+    reason = f"the log begins at {first} now, and none of its trims permits that: something else deleted records"
+    return Disagreement(reason, lost=True)
+
+
+def _has_last_record(index: LogIndex, log: WaitingLog) -> bool:
+    end = index.next_offset
+    read = [record.raw for records in log.read(LogOffset(end - 1), end) for record in records]
+    return [xxhash.xxh3_64_intdigest(raw) for raw in read] == [index.state.last_checksum]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +207,7 @@ class OpenedLog:
 
 @dataclass(frozen=True, slots=True)
 class RebuildPlan:
-    """What a rebuild would delete and read."""
+    """The index that a rebuild would delete, and the part of the log that it would read."""
 
     stats: IndexStats | None
     """Of the index that would be emptied; None if it is damaged."""
@@ -93,8 +226,8 @@ def open_log(
     """Open index and log; calls ``progress`` with log offsets done and to do.
 
     With ``rebuild`` the index is emptied first, if it is a cache. With ``new_log`` the log is accepted without the
-    history that offsets or index show. The log is left at the offset after the last record applied; the caller closes
-    index and log.
+    history that offsets or index show. The log's next record is the one after the last that was applied; the caller
+    closes index and log.
 
     Raises:
         UserError: wrong topics, or the index belongs to another process.
@@ -103,46 +236,19 @@ def open_log(
     """
     opening = _Opening(config, topic, rebuild=rebuild, new_log=new_log)
     try:
-        # 1
-        found = topic.find()
-        # 2
-        opening.refuse_offsets_without_log(found)
-        # 3
-        topic.check()
-        # 4
-        if found.log_id is not None:
-            opening.connect()
-            opening.check_scheme()
-        # 5
-        opening.open_index()
-        # 6
-        opening.refuse_without_log(found)
-        # 7, 8, 9
-        if found.log_id is not None:
-            first = opening.follow(found.log_id, progress)
-        # 10
-        prepared = opening.prepare(found)
-        if found.log_id is None:
-            # 7, 8, 9: another worker may have begun it meanwhile.
-            opening.connect()
-            first = opening.follow(prepared.log_id, progress)
-        # 11
-        if opening.index.rules is None:
-            opening.begin_log()
-            opening.check_rules(opening.index.rules)
+        return opening.run(progress)
     except BaseException:
         opening.close()
         raise
-    return OpenedLog(opening.index, opening.log, prepared.log_id, first, opening.rules.scheme.id, prepared.record_bytes)
 
 
 def plan_rebuild(config: Config, topic: LogTopic, progress: ReportProgress) -> RebuildPlan:
-    """Return what ``open_log`` with ``rebuild`` would do; nothing is made or changed.
+    """Return what ``open_log`` with ``rebuild`` would do; nothing is created or changed.
 
     It reads the log once for its rules, and refuses what a rebuild would refuse after the index is emptied.
 
     Raises:
-        UserError: there is no index, it is no cache, another process uses it, or the log has another scheme.
+        UserError: there is no index, it is not a cache, another process uses it, or the log has another scheme.
         RefusedError: the rules in force are not the configuration's, or the log lost its history.
         UnavailableError: the broker did not answer in time.
     """
@@ -152,15 +258,16 @@ def plan_rebuild(config: Config, topic: LogTopic, progress: ReportProgress) -> R
         opening.refuse_offsets_without_log(found)
         opening.read_index()
         opening.refuse_without_log(found)
+        stats = None if opening.damage is not None else opening.index.stats()
         if found.log_id is None:
-            return RebuildPlan(opening.stats(), found.first, found.end)
+            return RebuildPlan(stats, found.first, found.end)
         opening.connect()
-        opening.refuse_lost(found.log_id)
-        history = RulesHistory(*opening.waiting.bounds())
-        read_rules_on(opening.waiting, history, history.first, progress)
+        opening.reason_to_rebuild(found.log_id)
+        history = RulesHistory(*opening.log.bounds())
+        read_rules_on(opening.log, history, history.first, progress)
         if history.in_force is not None:
-            opening.check_rules(history.in_force)
-        return RebuildPlan(opening.stats(), history.first, history.end)
+            refuse_other_rules(config, history.in_force)
+        return RebuildPlan(stats, history.first, history.end)
     finally:
         opening.close()
 
@@ -175,9 +282,10 @@ class _Opening:
         self._rebuild = rebuild
         self._new_log = new_log
         self._index: LogIndex | None = None
-        self._log: FingerprintLog | None = None
-        self._waiting: WaitingLog | None = None
-        self._damage: str | None = None
+        self._log: WaitingLog | None = None
+        self.port: FingerprintLog
+        """The port of the log, once connected."""
+        self.damage: str | None = None
         """Why the index could not be opened."""
 
     @property
@@ -187,16 +295,41 @@ class _Opening:
         return self._index
 
     @property
-    def log(self) -> FingerprintLog:
+    def log(self) -> WaitingLog:
         """The log, from step 4 on if there is one, else from step 10 on."""
         assert self._log is not None  # noqa: S101 - as above
         return self._log
 
-    @property
-    def waiting(self) -> WaitingLog:
-        """The log, with the errors that end a start; as ``log``."""
-        assert self._waiting is not None  # noqa: S101 - as above
-        return self._waiting
+    def run(self, progress: ReportProgress) -> OpenedLog:
+        """Do all steps; ``close`` closes what they have opened if one fails."""
+        # 1
+        found = self._topic.find()
+        # 2
+        self.refuse_offsets_without_log(found)
+        # 3
+        self._topic.check()
+        # 4
+        if found.log_id is not None:
+            self.connect()
+            self.check_scheme()
+        # 5
+        self.open_index()
+        # 6
+        self.refuse_without_log(found)
+        # 7, 8, 9
+        if found.log_id is not None:
+            first = self.follow(found.log_id, progress)
+        # 10
+        prepared = self.prepare(found)
+        if found.log_id is None:
+            # 7, 8, 9: another worker may have begun it meanwhile.
+            self.connect()
+            first = self.follow(prepared.log_id, progress)
+        # 11
+        if self.index.rules is None:
+            self.begin_log()
+            refuse_other_rules(self._config, self.index.rules)
+        return OpenedLog(self.index, self.port, prepared.log_id, first, self.rules.scheme.id, prepared.record_bytes)
 
     def close(self) -> None:
         """Close what is open."""
@@ -206,30 +339,26 @@ class _Opening:
             self._log.close()
 
     def open_index(self) -> None:
-        """Open the index, or keep the reason why it cannot be read (step 5)."""
+        """Open the index, or note why it cannot be read (step 5)."""
         path, settings = self._config.index.path, index_settings_of(self._config)
         if only_copy_in(path):
             raise _files_index(path)
-        # An index of another scheme is refused, except where it is emptied anyhow.
+        # An index of another scheme is refused, unless it is emptied anyway.
         scheme = None if self._rebuild else self.rules.scheme
         try:
             self._index = LogIndex.open(path, scheme=scheme, settings=settings)
         except CorruptError as error:
             refuse_unknown(path)
-            self._damage = str(error)
+            self.damage = str(error)
 
     def read_index(self) -> None:
-        """Open the index for reading only, or keep the reason why it cannot be read."""
+        """Open the index for reading only, or note why it cannot be read."""
         if only_copy_in(self._config.index.path):
             raise _files_index(self._config.index.path)
         try:
             self._index = LogIndex.read(self._config.index.path, scheme=None)
         except CorruptError as error:
-            self._damage = str(error)
-
-    def stats(self) -> IndexStats | None:
-        """Return the figures of the index; None if it is damaged."""
-        return None if self._index is None else self._index.stats()
+            self.damage = str(error)
 
     def refuse_offsets_without_log(self, found: FoundLog) -> None:
         """Refuse to begin a log if the group's offsets show that there was one (step 2)."""
@@ -239,8 +368,8 @@ class _Opening:
 
     def check_scheme(self) -> None:
         """Refuse a log of another scheme, by its first record, which is a rules record (step 4)."""
-        first, end = self.waiting.bounds()  # as they are now: another worker may have trimmed the log since step 1
-        for records in self.waiting.read(first, min(end, LogOffset(first + 1))):
+        first, end = self.log.bounds()  # as they are now: another worker may have trimmed the log since step 1
+        for records in self.log.read(first, min(end, LogOffset(first + 1))):
             for record in records:
                 if isinstance(record.payload, Rules):
                     refuse_other_scheme(self._config, record.payload)
@@ -250,21 +379,30 @@ class _Opening:
         if found.absence is None:
             return
         reason = offsets_without_log(self._config, found)
-        if self._damage is not None:
-            self._lose(reason or f"{self._damage}, and {found.absence}")
+        if self.damage is not None:
+            self._lose(reason or f"{self.damage}, and {found.absence}")
         elif is_last_copy(self.index, found.log_id, self._topic):
             self._lose(reason or f"{self._read_so_far()}, but {found.absence}")
 
     def connect(self) -> None:
         """Connect to the log."""
-        self._log = self._topic.connect()
-        self._waiting = WaitingLog(self._log, self._config)
+        self.port = self._topic.connect()
+        self._log = WaitingLog(self.port, self._config)
 
-    def refuse_lost(self, log_id: bytes) -> None:
-        """Refuse a log that lost what the index has read of it; nothing is known of a damaged index."""
-        found = None if self._damage is not None else self._disagreement(log_id)
-        if found is not None and found.lost:
+    def reason_to_rebuild(self, log_id: bytes) -> str | None:
+        """Return why the index has to be rebuilt from the log; None if it agrees with it.
+
+        Refuses a log that lost what the index has read of it; with ``new_log`` the index is empty then, and agrees.
+        """
+        if self.damage is not None:
+            return self.damage
+        found = disagreement_of(self.index, log_id, self.log, self._topic, self._config.log_topic)
+        if found is None:
+            return None
+        if found.lost:
             self._lose(f"{self._read_so_far()}, but {found.reason}")
+            return None
+        return f"index {self._config.index.path}: {found.reason}"
 
     def follow(self, log_id: bytes, progress: ReportProgress) -> LogOffset:
         """Read a log to its end, and refuse other rules than the configuration's; return its first offset."""
@@ -274,27 +412,22 @@ class _Opening:
         first = self.read_to_end(progress)
         # 9
         if self.index.rules is not None:
-            self.check_rules(self.index.rules)
+            refuse_other_rules(self._config, self.index.rules)
         return first
 
     def agree(self, log_id: bytes) -> None:
-        """Make the index one of this log (step 7)."""
-        if self._damage is not None:
-            self._empty(None if self._rebuild else self._damage)
-        elif (found := self._disagreement(log_id)) is not None and found.lost:
-            self._lose(f"{self._read_so_far()}, but {found.reason}")
-        elif found is not None and not self._rebuild:
-            self._empty(f"index {self._config.index.path}: {found.reason}")
-        elif self._rebuild:
-            self._empty(None)
+        """Let the index agree with this log (step 7)."""
+        reason = self.reason_to_rebuild(log_id)
+        if self._rebuild or reason is not None:
+            self._empty(None if self._rebuild else reason)
         if self.index.log_id is None:
             self.index.begin(str(uuid.UUID(bytes=log_id)))
 
     def read_to_end(self, progress: ReportProgress) -> LogOffset:
         """Apply the log up to its end (step 8); return its first offset."""
-        first, end = self.waiting.bounds()
+        first, end = self.log.bounds()
         start = max(self.index.next_offset, first)
-        for records in self.waiting.read(start, end):
+        for records in self.log.read(start, end):
             if records:
                 self.index.apply(records)
                 progress(records[-1].offset + 1 - start, end - start)
@@ -302,29 +435,22 @@ class _Opening:
         return first
 
     def prepare(self, found: FoundLog) -> PreparedLog:
-        """Make the missing topics (step 10)."""
+        """Create the missing topics (step 10)."""
         prepared = self._topic.prepare()
         if found.log_id not in {None, prepared.log_id}:
-            msg = f"topic {self._config.log_topic} was deleted and made again while it was read; start again"
+            msg = f"topic {self._config.log_topic} was deleted and recreated while it was read; start again"
             raise UnavailableError(msg)
         return prepared
 
     def begin_log(self) -> None:
         """Append the first rules to an empty log (step 11); if two workers do so at once, the first record wins."""
-        offset = self.waiting.append_now(replace(self.rules, revision=1))
-        for records in self.waiting.read(self.index.next_offset, LogOffset(offset + 1)):
+        offset = self.log.append_now(replace(self.rules, revision=1))
+        for records in self.log.read(self.index.next_offset, LogOffset(offset + 1)):
             self.index.apply(records)
         if self.index.rules is None:
             msg = f"topic {self._config.log_topic}: the rules appended at offset {offset} cannot be read back"
             raise UnavailableError(msg)
         self.log.seek(self.index.next_offset)
-
-    def check_rules(self, in_force: Rules | None) -> None:
-        """Refuse a configuration that differs from the rules in force (step 9)."""
-        refuse_other_rules(self._config, in_force)
-
-    def _disagreement(self, log_id: bytes) -> Disagreement | None:
-        return disagreement_of(self.index, log_id, self.waiting, self._topic, self._config.log_topic)
 
     def _read_so_far(self) -> str:
         return (
@@ -333,7 +459,7 @@ class _Opening:
         )
 
     def _lose(self, reason: LostLog | str) -> None:
-        """Refuse to go on without a history; with ``new_log`` keep the index aside and go on with an empty one."""
+        """Refuse to continue without a history; with ``new_log`` move the index aside, continue with an empty one."""
         if not self._new_log:
             raise lost_log_error(reason)
         path = self._config.index.path
@@ -344,7 +470,7 @@ class _Opening:
         where = "" if kept is None else f"; the index is kept in {kept} ({command})"
         log.warning("%s; the log is accepted as it is%s", reason, where)
         # b
-        self._damage = None
+        self.damage = None
         self._empty(None)
 
     def _empty(self, reason: str | None) -> None:

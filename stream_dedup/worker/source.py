@@ -1,30 +1,50 @@
-"""Polls the articles of the partitions that are assigned to this worker, in batches.
+"""Step 1: polls the articles of the partitions that are assigned to this worker, in batches.
 
-A partition is *settled* when its start offset is known and it has begun (``start_offsets``). Each poll, in order:
+A partition is *settled* when its start offset is known and it has begun. Each poll, in order:
 
     1  join with the topics that patterns match, where these are others now, and poll the client, which takes part in
        the group meanwhile
-    2  end the assignment if its membership is no longer the present one, or if one of its topics was made again;
-       the records of this poll are dropped
-    3  once an ended assignment has let go of everything: begin the next one, with every partition held
+    2  end the assignment if its membership is no longer the present one, or if one of its topics was recreated; the
+       records of this poll are dropped
+    3  once every batch of an ended assignment is released: begin the next assignment, with every partition held
     4  make batches of the records
     5  settle the partitions that are not settled yet: no other partition waits for them
 
-Once a second, ``passed`` says how far partitions were read past records that nobody is given, to be committed.
+Once a second, ``passed`` returns how far partitions were read past markers and aborted records, to be committed.
 
 Only this thread begins assignments (``assignments``), so the committed offsets that it reads when it settles are final.
+A partition begins at
+
+* the committed offset, if its metadata names the topic's present id, or no id (the offset was set by hand).
+* Without such an offset the beginning, if no article of the partition was ever logged. If the metadata names another
+  id, the topic was deleted and recreated.
+* Otherwise the group has lost its offsets, or the topic was seeded: stop, and say how to set them.
+* A committed offset below what trims have forgotten: stop, and say how to set it. Those articles were logged and
+  judged; their verdicts are no longer known.
+
+A beginning that was not read from a committed offset is committed at once, before anything is logged. If the worker
+dies after that, its successor does not conclude that the group lost its offsets.
+
+A topic that is deleted and recreated has another id, and its offsets denote other articles. A batch may therefore be
+appended only after a look-up that began after its poll saw the same id. A thread of its own (``TopicWatch``) looks up
+the ids on request, and every ``LOOK_UP_INTERVAL_S`` without one: so the worker also notices in time that the broker is
+away while nothing is in flight. Where input topics are named by patterns, it also looks which topics these match, every
+``MATCH_INTERVAL_S``.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stream_dedup.broker.record import record_bytes
+from stream_dedup.config.effective import with_input_topics
 from stream_dedup.core.model import SourceOffset
-from stream_dedup.errors import RefusedError, UserError
+from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.ports import (
     CommittedOffset,
     NotAMemberError,
@@ -33,20 +53,24 @@ from stream_dedup.ports import (
     RefusedByBrokerError,
     SourceChangedError,
 )
-from stream_dedup.worker.assignments import AssignmentState
-from stream_dedup.worker.batches import JudgedBatch, PolledBatch
-from stream_dedup.worker.start_offsets import LoggedSources, StartOffsets
+from stream_dedup.worker.assignments import AssignmentState, JudgedBatch, PolledBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from stream_dedup.config.model import Config
-    from stream_dedup.ports import ArticleSource, Clock, Membership, Partition, SourceRecord
+    from stream_dedup.config.model import Config, KafkaConfig
+    from stream_dedup.ports import ArticleSource, Clock, GroupOffsets, Membership, Partition, SourceRecord
     from stream_dedup.worker.assignments import Assignment, AssignmentOwner
-    from stream_dedup.worker.topic_watch import TopicWatch
 
 log = logging.getLogger(__name__)
 
+LOOK_UP_INTERVAL_S = 2.0
+"""Seconds between two look-ups without a request."""
+MATCH_INTERVAL_S = 10.0
+"""Seconds between two requests which topics match: a new topic must be read within 30 s, and each request returns the
+names of all topics of the cluster."""
+LOOK_UP_RETRY_S = 0.2
+"""Pause in seconds after a look-up that failed, and between two checks whether a request was answered."""
 SETTLE_S = 5.0
 """After so many seconds the settling of many partitions continues in the next poll."""
 SETTLE_PAUSE_S = 0.05
@@ -57,37 +81,249 @@ ERROR_PAUSE_S = 0.05
 """Seconds after a poll that failed: until the next assignment begins, a poll may fail at once for the same reason."""
 
 
+@dataclass(eq=False)
+class TopicWatch:
+    """Keeps the latest topic ids; ``run`` is its thread, the other methods may be called from any thread."""
+
+    config: Config
+    offsets: GroupOffsets
+    clock: Clock
+    log_id: bytes
+    """The id that the log must keep."""
+    wake: Callable[[], None]
+    """Called after each look-up."""
+    ends: Callable[[], bool] = lambda: False
+    """Returns whether the worker is to end: then no call waits."""
+
+    def __post_init__(self) -> None:
+        """Request a first look-up."""
+        self._topics = () if self.config.topics.patterns else tuple(self.config.topics.input)
+        self._match_at = float("-inf")
+        self._lock = threading.Lock()
+        self._requested, self._answered = self.clock.event(), self.clock.event()
+        self._requested.set()
+        self._done = False
+        self._ids: dict[str, bytes] = {}
+        self._begun_at = self._looked_up_at = float("-inf")
+        """When the last look-up began, and the last one that was answered."""
+        self._failing_since: float | None = None
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Names of the input topics: of patterns, those that matched last; none before the first request."""
+        return self._topics
+
+    @property
+    def latest_ids(self) -> dict[str, bytes]:
+        """Ids of the last look-up, empty before the first; does not wait."""
+        return self._ids
+
+    def ids_since(self, moment: float) -> dict[str, bytes] | None:
+        """Return ids looked up after ``moment`` (monotonic seconds), or None: a look-up is under way, or requested."""
+        with self._lock:
+            if self._looked_up_at > moment:
+                return self._ids
+            is_under_way = self._begun_at > moment
+        if not is_under_way:
+            self._requested.set()
+        return None
+
+    def fresh_ids(self, names: Iterable[str]) -> dict[str, bytes]:
+        """Look up the ids now; waits up to ``broker_wait_s``.
+
+        Raises:
+            PassingError: the worker is to end, because it was stopped or because a thread has failed.
+            UnavailableError: no broker answered in that time.
+        """
+        moment = self.clock.monotonic()
+        deadline = moment + self.config.kafka.broker_wait_s
+        while (ids := self.ids_since(moment)) is None:
+            if self._done or self.ends():
+                msg = "the worker ends"
+                raise PassingError(msg)
+            if self.clock.monotonic() > deadline:
+                raise self._away()
+            self._answered.wait(LOOK_UP_RETRY_S)
+            self._answered.clear()
+        return {name: ids[name] for name in names if name in ids}
+
+    @property
+    def answered(self) -> bool:
+        """Whether the broker answered the last look-up."""
+        return self._failing_since is None
+
+    def stop(self) -> None:
+        """Let ``run`` return."""
+        self._done = True
+        self._requested.set()
+
+    def run(self) -> None:
+        """Look up until ``stop``.
+
+        Raises:
+            UnavailableError: no broker answered for ``broker_wait_s``.
+            RefusedError: the log was deleted and recreated.
+            UserError: this client may not describe the topics.
+        """
+        while True:
+            self._requested.wait(LOOK_UP_INTERVAL_S)
+            self._requested.clear()
+            if self._done:
+                return
+            self._look_up()
+
+    def _look_up(self) -> None:
+        # Later than every moment at which it was requested: a request of this very moment gets it.
+        began = self.clock.monotonic()
+        with self._lock:
+            self._begun_at = began
+        try:
+            self._match(began)
+            ids = self.offsets.topic_ids([*self._topics, self.config.log_topic])
+        except PassingError as error:
+            self._note_failure(error)
+            return
+        except RefusedByBrokerError as error:
+            names = [*self.config.topics.input, self.config.log_topic]
+            msg = f"topics {', '.join(names)}: this client may not describe them: {error}"
+            raise UserError(msg) from error
+        if ids.get(self.config.log_topic) not in (self.log_id, None):
+            msg = (
+                f"topic {self.config.log_topic} was deleted and recreated while this worker ran; start it again: "
+                "it says what the log lost, and how to go on"
+            )
+            raise RefusedError(msg)
+        if self._failing_since is not None:
+            log.info("a Kafka broker answers again, after %.1f s", self.clock.monotonic() - self._failing_since)
+        with self._lock:
+            self._ids = ids
+            self._looked_up_at = began
+            self._failing_since = None
+        self._answered.set()
+        self.wake()
+
+    def _match(self, now: float) -> None:
+        """Look up which topics match, unless that was done lately."""
+        if self.config.topics.patterns and now >= self._match_at:
+            config = with_input_topics(self.config, lambda: self.offsets.topic_ids(None))
+            if tuple(config.topics.input) != self._topics:
+                log.info("input topics: %s", ", ".join(config.topics.input) or "none yet")
+            self._topics = tuple(config.topics.input)
+            self._match_at = now + MATCH_INTERVAL_S
+
+    def _note_failure(self, error: PassingError) -> None:
+        log.debug("topic ids: %r", error)
+        # The time of the failure, not of the look-up's begin: the process may have been stopped in between.
+        now = self.clock.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+            log.warning("no Kafka broker answers; the worker waits up to %g s", self.config.kafka.broker_wait_s)
+        if now - self._failing_since > self.config.kafka.broker_wait_s:
+            raise self._away()
+        self._requested.set()
+        self.clock.sleep(LOOK_UP_RETRY_S)
+
+    def _away(self) -> UnavailableError:
+        wait = self.config.kafka.broker_wait_s
+        return UnavailableError(
+            f"no Kafka broker at {self.config.kafka.brokers} answered for {wait:g} s (kafka.broker_wait_s); "
+            "nothing is lost: start the worker again when it is back"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedSources:
+    """What the log says of source partitions, each by its topic id and number."""
+
+    partitions: Callable[[], frozenset[tuple[bytes, int]]]
+    """Reads the log to its present end and returns the partitions that were logged; may block."""
+    forgotten_before: Callable[[bytes, int], SourceOffset]
+    """Returns at once the offset of a partition below which everything is forgotten; 0 if nothing is."""
+
+
+@dataclass(eq=False)
+class StartOffsets:
+    """Finds the start offsets of the partitions of one assignment; reads the log at most once."""
+
+    kafka: KafkaConfig
+    source: ArticleSource
+    logged: LoggedSources
+    _partitions: frozenset[tuple[bytes, int]] | None = None
+
+    def start_of(self, partition: Partition, topic_id: bytes) -> CommittedOffset:
+        """Return where a partition begins; blocks for some seconds at most.
+
+        Raises:
+            RefusedError: the group lost its offsets, or its offset is below what is forgotten.
+            PassingError: the broker did not answer, or another member has begun the partition; call again later.
+            NotAMemberError: the partition is not assigned any more.
+        """
+        committed = self.source.committed(partition)
+        if committed is not None and committed.topic_id in (None, topic_id):
+            forgotten = self.logged.forgotten_before(topic_id, partition.number)
+            if committed.offset < forgotten:
+                raise RefusedError(self._forgotten(partition, committed.offset, forgotten))
+            return committed
+        if (topic_id, partition.number) in self._logged_partitions():
+            # Whoever logs an article has committed the beginning before: another member may have, since the first look.
+            if self.source.committed(partition) != committed:
+                msg = f"{partition}: another member of the group has begun it meanwhile"
+                raise PassingError(msg)
+            raise RefusedError(
+                self._lost(partition, committed, self.logged.forgotten_before(topic_id, partition.number))
+            )
+        if committed is not None:
+            log.warning("%s: the topic was recreated; begins at its beginning", partition)
+        start = CommittedOffset(self.source.beginning(partition), topic_id)
+        self.source.commit_start(partition, start)
+        return start
+
+    def _logged_partitions(self) -> frozenset[tuple[bytes, int]]:
+        if self._partitions is None:
+            self._partitions = self.logged.partitions()
+        return self._partitions
+
+    def _lost(self, partition: Partition, committed: CommittedOffset | None, forgotten: SourceOffset) -> str:
+        what = "no committed offset for" if committed is None else "the committed offset of a deleted topic for"
+        again = "--to beginning (judge everything again, the same verdicts) or " if not forgotten else ""
+        return (
+            f"group {self.kafka.group} has {what} {partition}, but its log has articles of it: the "
+            f"group lost its offsets (an idle group's expire), or the topic was seeded. Set them: "
+            f"{_set_offsets(self.kafka)} --topic {partition.topic} {again}--to logged (go on behind what is logged)"
+        )
+
+    def _forgotten(self, partition: Partition, committed: SourceOffset, forgotten: SourceOffset) -> str:
+        return (
+            f"the committed offset of group {self.kafka.group} for {partition} is {committed}, and every article "
+            f"below {forgotten} was logged, judged and trimmed: its verdict cannot be given again. Set the offset: "
+            f"{_set_offsets(self.kafka)} --topic {partition.topic} --to logged (go on behind what is logged)"
+        )
+
+
+@dataclass(eq=False)
 class BatchSource:
     """Polls batches from the partitions assigned to this worker."""
 
-    def __init__(
-        self,
-        config: Config,
-        *,
-        client: ArticleSource,
-        clock: Clock,
-        watch: TopicWatch,
-        assignments: AssignmentOwner,
-        known: LoggedSources,
-    ) -> None:
-        """``known`` is what the log says of the source."""
-        self._kafka = config.kafka
+    kafka: KafkaConfig
+    client: ArticleSource
+    clock: Clock
+    watch: TopicWatch
+    assignments: AssignmentOwner
+    logged: LoggedSources
+    begun: int = 0
+    """Number of assignments begun."""
+
+    def __post_init__(self) -> None:
+        """Join later."""
         self._topics: tuple[str, ...] = ()
-        self._client = client
-        self._clock = clock
-        self._watch = watch
-        self._assignments = assignments
-        self._known = known
         self._settled: dict[Partition, SourceOffset] = {}
         """With the offset that is committed, or will be once everything in flight has left."""
         self._paused: frozenset[Partition] = frozenset()
         self._warned: set[str] = set()
-        self.begun = 0
-        """Number of assignments begun."""
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics that it reads, by their names."""
+        """Names of the topics that it reads."""
         return self._topics
 
     def poll(self, wait_s: float) -> list[PolledBatch]:
@@ -100,7 +336,7 @@ class BatchSource:
         # 1
         self._join()
         if not self._topics:
-            self._clock.sleep(wait_s)
+            self.clock.sleep(wait_s)
             return []
         self._pause()
         records = self._fetch(wait_s)
@@ -109,7 +345,7 @@ class BatchSource:
         if assignment is None:
             return []
         # 4
-        polled_at = self._clock.monotonic()
+        polled_at = self.clock.monotonic()
         batches = [
             self._polled_batch(assignment, partition, polled, polled_at, _behind(polled[-1]))
             for partition, polled in records.items()
@@ -125,78 +361,78 @@ class BatchSource:
         return [batch for batch in batches if self._reserve(batch)]
 
     def passed(self) -> list[JudgedBatch]:
-        """Return a batch without records for each partition that was read past what is returned to nobody.
+        """Return a batch without records for each partition that was read past records that are never returned.
 
-        Its offset is committed like that of any other batch: else the group's offset would stay before the markers of
-        transactions and aborted records at the end of a partition, as if articles waited there. Only where nothing of
-        the partition is in flight: everything that was returned before the position has left. Each is counted as in
-        flight.
+        Its offset is committed like that of any other batch. Otherwise the group's offset would stay before the markers
+        of transactions and aborted records at the end of a partition, as if articles waited there. A partition with a
+        batch in flight has none: the verdicts of all records before the position must have left. Each batch is counted
+        as in flight.
         """
-        assignment = self._assignments.current
+        assignment = self.assignments.current
         if assignment is None:
             return []
         passed = [
             (partition, position)
-            for partition, position in self._client.positions().items()
+            for partition, position in self.client.positions().items()
             if position.offset > self._settled.get(partition, position.offset)
-            and not self._assignments.has_in_flight(partition)
+            and not self.assignments.has_in_flight(partition)
         ]
         batches = [
-            self._polled_batch(assignment, partition, (), self._clock.monotonic(), position)
+            self._polled_batch(assignment, partition, (), self.clock.monotonic(), position)
             for partition, position in passed
         ]
         return [JudgedBatch(batch, (), (), ()) for batch in batches if self._reserve(batch)]
 
     def lag(self) -> dict[str, int]:
         """Return the number of records not polled yet, by topic; see ``ArticleSource.lag``."""
-        return self._client.lag()
+        return self.client.lag()
 
     def close(self) -> None:
         """Leave the group."""
-        self._client.close()
+        self.client.close()
 
     def _join(self) -> None:
-        """Join the group; join again where patterns match other topics. Without any, the last ones are waited for."""
-        topics = self._watch.topics
+        """Join the group; join again when patterns match other topics. If none matches now, the topics stay."""
+        topics = self.watch.topics
         if topics and topics != self._topics:
             self._topics = topics
-            self._client.join(topics)
-        elif not self._topics and self._watch.latest_ids:
-            self._warn_once("no topic matches topics.input; waiting for one to be made")
+            self.client.join(topics)
+        elif not self._topics and self.watch.latest_ids:
+            self._warn_once("no topic matches topics.input; waiting for a topic to be created")
 
     def _pause(self) -> None:
         """Pause the partitions that have enough in flight, and resume the others; the membership continues."""
-        crowded = self._assignments.crowded(self._settled.keys())
+        crowded = self.assignments.crowded(self._settled.keys())
         if crowded != self._paused:
-            self._client.pause(crowded)
+            self.client.pause(crowded)
             self._paused = crowded
 
     def _followed(self) -> Assignment | None:
-        """Return the assignment that works: end it where it has to, or begin the next one, with nothing settled."""
-        membership = self._client.membership()
-        current = self._assignments.current
+        """Return the working assignment; end it if it has to end, or begin the next one, with nothing settled."""
+        membership = self.client.membership()
+        current = self.assignments.current
         if current is None:
             return None if membership is None else self._begin(membership)
         if current.membership is not membership:
-            self._assignments.end(current, "its partitions were given back")
-        elif self._made_again(current):
-            self._assignments.end(current, "an article topic was made again")
-        return current if self._assignments.state is AssignmentState.WORKING else None
+            self.assignments.end(current, "its partitions were revoked")
+        elif self._is_recreated(current):
+            self.assignments.end(current, "an article topic was recreated")
+        return current if self.assignments.state is AssignmentState.WORKING else None
 
     def _begin(self, membership: Membership) -> Assignment:
-        self._client.hold()
+        self.client.hold()
         self._settled.clear()
         self.begun += 1
-        return self._assignments.begin(membership)
+        return self.assignments.begin(membership)
 
-    def _made_again(self, assignment: Assignment) -> bool:
-        return _differ(assignment, self._watch.latest_ids)
+    def _is_recreated(self, assignment: Assignment) -> bool:
+        return _differ(assignment, self.watch.latest_ids)
 
     # what the client raises
 
     def _fetch(self, wait_s: float) -> Mapping[Partition, Sequence[SourceRecord]]:
         try:
-            return self._client.poll(wait_s)
+            return self.client.poll(wait_s)
         except OffsetGoneError as error:
             if self._settled.keys() & error.partitions:
                 self._refuse_unless_ended(self._records_gone(error.partitions))
@@ -205,82 +441,80 @@ class BatchSource:
                 self._refuse_unless_ended(self._truncated(error))
         except RefusedByBrokerError as error:
             raise self._refused(error) from error
-        self._clock.sleep(ERROR_PAUSE_S)
+        self.clock.sleep(ERROR_PAUSE_S)
         return {}
 
     def _refused(self, error: RefusedByBrokerError) -> UserError:
         return UserError(
-            f"group {self._kafka.group}: the broker at {self._kafka.brokers} refuses this client: {error}; "
+            f"group {self.kafka.group}: the broker at {self.kafka.brokers} refuses this client: {error}; "
             "docs/acls.md lists the rights"
         )
 
     def _refuse_unless_ended(self, message: str) -> None:
-        """Raise ``RefusedError``, unless what was read may have been said of a topic that is deleted by now.
+        """Raise ``RefusedError``, unless the client's answer may concern a topic that was deleted meanwhile.
 
-        The topic ids are looked up after that was read. Where one is another, the assignment ends: it begins anew, and
-        settling sets another offset. A topic that is deleted and not made again yet is waited for.
+        The topic ids are looked up after the answer. If a topic was recreated, the assignment ends: the next one
+        settles at another offset. A topic that was deleted and is not recreated yet is waited for.
         """
-        assignment = self._assignments.current
-        if assignment is None or not self._assignments.is_working(assignment):
+        assignment = self.assignments.current
+        if assignment is None or not self.assignments.is_working(assignment):
             return
         try:
-            ids = self._watch.fresh_ids(self._topics)
+            ids = self.watch.fresh_ids(self._topics)
         except PassingError as error:
-            log.debug("not known whether a topic was made again: %r", error)
+            log.debug("not known whether a topic was recreated: %r", error)
             return
         if _differ(assignment, ids):
-            self._assignments.end(assignment, "an article topic was made again")
+            self.assignments.end(assignment, "an article topic was recreated")
         elif assignment.topic_ids.keys() <= ids.keys():
             raise RefusedError(message)
 
     def _records_gone(self, partitions: Iterable[Partition]) -> str:
         return (
-            f"group {self._kafka.group}: {_names(partitions)}: the source no longer has the articles that come next "
+            f"group {self.kafka.group}: {_names(partitions)}: the source no longer has the articles that come next "
             "(deleted before they were read, or the offset was set past the end). "
-            f"To go on with what is there: stream-dedup offsets set --brokers {self._kafka.brokers} "
-            f"--group {self._kafka.group} --to beginning"
+            f"To continue with the articles that are left: {_set_offsets(self.kafka)} --to beginning"
         )
 
     def _truncated(self, error: SourceChangedError) -> str:
         return (
-            f"group {self._kafka.group}: an article topic lost records that were read, and has others at their "
-            f"offsets ({error}). Restore the topic, or begin a new group (a new log) with --group; to go on behind "
-            f"what is there: stream-dedup offsets set --brokers {self._kafka.brokers} --group {self._kafka.group} "
-            "--topic TOPIC --partition NUMBER --to OFFSET"
+            f"group {self.kafka.group}: an article topic lost records that were read, and has others at their "
+            f"offsets ({error}). Restore the topic, or begin a new group (a new log) with --group; to continue behind "
+            f"them: {_set_offsets(self.kafka)} --topic TOPIC --partition NUMBER --to OFFSET"
         )
 
     # settling
 
     def _settle(self, assignment: Assignment) -> None:
-        """Settle the partitions of the assignment; a partition that fails is tried again in the next poll."""
+        """Settle the partitions of the assignment; a partition that fails is retried in the next poll."""
         waiting = [
             partition for partition in sorted(assignment.membership.partitions) if partition not in self._settled
         ]
         if not waiting:
             return
-        deadline = self._clock.monotonic() + SETTLE_S
-        start_offsets = StartOffsets(self._kafka, self._client, self._known)
-        ids = self._watch.fresh_ids(self._topics)
+        deadline = self.clock.monotonic() + SETTLE_S
+        start_offsets = StartOffsets(self.kafka, self.client, self.logged)
+        ids = self.watch.fresh_ids(self._topics)
         for partition in waiting:
-            if not self._assignments.is_working(assignment) or self._clock.monotonic() > deadline:
+            if not self.assignments.is_working(assignment) or self.clock.monotonic() > deadline:
                 return
             if partition.topic not in ids:
-                self._warn_once(f"topic {partition.topic} does not exist; waiting for it to be made")
+                self._warn_once(f"topic {partition.topic} does not exist; waiting for it to be created")
                 continue
-            # Before the offset is read: partitions of one topic settle under one id, or the assignment begins anew.
+            # Before the offset is read: all partitions of a topic settle under the same id, or the assignment ends.
             assignment.topic_ids.setdefault(partition.topic, ids[partition.topic])
-            self._settle_one(partition, start_offsets, assignment.topic_ids[partition.topic])
+            self._settle_partition(partition, start_offsets, assignment.topic_ids[partition.topic])
 
-    def _settle_one(self, partition: Partition, start_offsets: StartOffsets, topic_id: bytes) -> None:
+    def _settle_partition(self, partition: Partition, start_offsets: StartOffsets, topic_id: bytes) -> None:
         try:
             start = start_offsets.start_of(partition, topic_id)
-            self._client.begin(partition, start)
+            self.client.begin(partition, start)
         except NotAMemberError as error:
             log.debug("%s: no longer a member: %r", partition, error)
-            self._clock.sleep(SETTLE_PAUSE_S)
+            self.clock.sleep(SETTLE_PAUSE_S)
         except PassingError as error:
             self._warn_once(f"{partition}: its committed offset cannot be read yet ({error})")
-            self._clock.sleep(SETTLE_PAUSE_S)
+            self.clock.sleep(SETTLE_PAUSE_S)
         except RefusedError as error:
             # A broker drops the committed offsets of a topic that is deleted: they are not lost.
             self._refuse_unless_ended(str(error))
@@ -310,7 +544,7 @@ class BatchSource:
 
     def _reserve(self, batch: PolledBatch) -> bool:
         """Count a batch as in flight; return False, and count nothing, if its assignment has ended."""
-        if not self._assignments.reserve(batch):
+        if not self.assignments.reserve(batch):
             return False
         self._settled[batch.partition] = batch.next.offset
         return True
@@ -319,6 +553,10 @@ class BatchSource:
         if line not in self._warned:
             self._warned.add(line)
             log.warning("%s", line)
+
+
+def _set_offsets(kafka: KafkaConfig) -> str:
+    return f"stream-dedup offsets set --brokers {kafka.brokers} --group {kafka.group}"
 
 
 def _differ(assignment: Assignment, seen: Mapping[str, bytes]) -> bool:

@@ -3,19 +3,19 @@
 In order; each step may be repeated, and the worker may end after any:
 
     1  restate the rules in the log now and then: the log can be cut only before a rules record
-    2  compare the log's newest time with this machine's clock: where it is ahead by more than worker.clock_allowance_s,
-       a broker's clock, or this one, is wrong, and no trim is made
-    3  find the earliest log time among logged articles whose output is not committed; of topics that are no input of
-       this worker, but perhaps of another one, and of those that the broker does not name now, where the group has a
-       committed offset
+    2  compare the log's newest time with this machine's clock: if it is ahead by more than worker.clock_allowance_s,
+       a broker's clock, or this one, is wrong, and nothing is trimmed
+    3  find the earliest log time among logged articles whose output is not committed. If the group has a committed
+       offset, this includes topics that are not an input of this worker, but perhaps of another one, and topics that
+       the broker does not name now
     4  append a trim record that names a log position X before the window of these articles and of all later ones, and
        what it was computed from
     5  once the trim is applied to this worker's index: delete the log before X
 
-Every worker does this. A trim that would delete nothing is not made. Without a window nothing is trimmed.
+Every worker does this. A trim that would delete nothing is not appended. Without a window nothing is trimmed.
 
-Articles to come are taken to have a log time of at least the log's newest time less the allowance, and never of more
-than this machine's time less the allowance: a broker's clock that was ahead for one record trims nothing that is young.
+The log time of later articles is assumed to be at least the log's newest time, or this machine's time if that is
+earlier, less the allowance: a broker's clock that was ahead for a single record trims nothing that is young.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from stream_dedup.config.effective import with_input_topics
 from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.errors import UserError
 from stream_dedup.ports import CommittedOffset, Partition, PassingError, RefusedByBrokerError
-from stream_dedup.worker.steps import TrimStep
+from stream_dedup.worker import Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -48,40 +48,31 @@ LONGEST_ROUND_S = 600.0
 _NOTHING = CommittedOffset(SourceOffset(0), None)
 
 
-@dataclass(frozen=True, slots=True)
-class TrimmerParts:
-    """What a trimmer works with."""
+@dataclass(eq=False)
+class Trimmer:
+    """``step`` does a round when one is due. Only the thread that owns the index calls it."""
 
+    config: Config
     index: LogIndex
     log: FingerprintLog
     offsets: GroupOffsets
     clock: Clock
     metrics: Metrics
-    on_step: Callable[[TrimStep], None]
+    on_step: Callable[[Step], None]
+    cut_to: LogOffset
+    """The log's first offset."""
 
-
-class Trimmer:
-    """``step`` does a round when one is due. Only the thread that owns the index calls it."""
-
-    def __init__(self, config: Config, parts: TrimmerParts, first_offset: LogOffset) -> None:
-        """``first_offset`` is the log's first offset."""
-        self._config = config
-        self._index = parts.index
-        self._log = parts.log
-        self._offsets = parts.offsets
-        self._clock = parts.clock
-        self._metrics = parts.metrics
+    def __post_init__(self) -> None:
+        """Begin with a round."""
         self.appends: list[Append] = []
         """Appends whose records are not known to be in the log. If one fails, the engine empties this list."""
-        self._cut = first_offset
-        self._on_step = parts.on_step
-        self._allowance_ms = int(config.worker.clock_allowance_s * 1000)
+        self._allowance_ms = int(self.config.worker.clock_allowance_s * 1000)
         self._log_is_ahead = False
         self._next_round = 0.0
 
     def step(self, now: float) -> None:
         """Do a round if one is due; ``now`` in monotonic seconds."""
-        rules = self._index.rules
+        rules = self.index.rules
         if rules is None or rules.window_ms is None or now < self._next_round:
             return
         round_s = rules.window_ms / 1000 / ROUNDS_A_WINDOW
@@ -89,87 +80,87 @@ class Trimmer:
         try:
             self._round()
         except PassingError as error:
-            log.warning("the log could not be trimmed now (%r); tried again in the next round", error)
+            log.warning("the log could not be trimmed now (%r); the next round retries", error)
         except RefusedByBrokerError as error:
-            msg = f"topic {self._config.log_topic}: the broker does not let this worker trim the log: {error}"
+            msg = f"topic {self.config.log_topic}: the broker does not let this worker trim the log: {error}"
             raise UserError(msg) from error
 
     def _round(self) -> None:
         # 1
-        if self._index.batches_since_rules:
-            self._append(self._index.rules)  # type: ignore[arg-type] # there are rules where there are batches
-            self._on_step(TrimStep.RESTATED)
+        if self.index.batches_since_rules:
+            self._append(self.index.rules)  # type: ignore[arg-type] # there are rules where there are batches
+            self.on_step(Step.RESTATED)
         # 2
         if not self._clock_of_the_log_is_ahead():
             self._append_trim()
         # 5
-        if self._index.low_watermark > self._cut:
-            self._log.cut(self._index.low_watermark)
-            self._on_step(TrimStep.CUT)
-            self._cut = self._index.low_watermark
+        if self.index.low_watermark > self.cut_to:
+            self.log.cut(self.index.low_watermark)
+            self.on_step(Step.CUT)
+            self.cut_to = self.index.low_watermark
 
     def _clock_of_the_log_is_ahead(self) -> bool:
         """Return whether the log's newest time is later than this machine's by more than the allowance."""
-        ahead_ms = (self._index.state.newest or 0) - self._clock.time_ms()
-        self._metrics.log_clock_ahead_seconds.set(max(0, ahead_ms) / 1000)
+        ahead_ms = (self.index.state.newest or 0) - self.clock.time_ms()
+        self.metrics.log_clock_ahead_seconds.set(max(0, ahead_ms) / 1000)
         is_ahead = ahead_ms > self._allowance_ms
         if is_ahead and not self._log_is_ahead:
             log.warning(
                 "the newest record of %s is %d s ahead of this machine's clock, which is more than "
                 "worker.clock_allowance_s: nothing is trimmed until it is not. Set the clocks of the brokers and of "
                 "this machine",
-                self._config.log_topic,
+                self.config.log_topic,
                 ahead_ms // 1000,
             )
         elif self._log_is_ahead and not is_ahead:
-            log.info("the newest record of %s is not ahead of this machine's clock any more", self._config.log_topic)
+            log.info("the newest record of %s is not ahead of this machine's clock any more", self.config.log_topic)
         self._log_is_ahead = is_ahead
         return is_ahead
 
     def _append_trim(self) -> None:
         # 3, 4
-        trim = self._index.trims.offered(self._earliest_time())
+        trim = self.index.trims.offered(self._earliest_time())
         if trim is not None:
             log.info("trim: entries before log offset %d are deleted", trim.before)
             self._append(trim)
-            self._on_step(TrimStep.TRIM_APPENDED)
+            self.on_step(Step.TRIM_APPENDED)
 
     def _append(self, payload: Payload) -> None:
         unknown = [append for append in self.appends if not append.done() or append.error() is not None]
-        self.appends = [*unknown, self._log.append(payload)]
+        self.appends = [*unknown, self.log.append(payload)]
 
     def _earliest_time(self) -> int:
         """Return the earliest log time of articles whose output is not committed, or that are logged later."""
-        committed = self._offsets.committed()
-        earliest = min(self._index.state.newest or 0, self._clock.time_ms()) - self._allowance_ms
-        config = with_input_topics(self._config, lambda: self._offsets.topic_ids(None))
-        ids = self._offsets.topic_ids(config.topics.input)
+        committed = self.offsets.committed()
+        earliest = min(self.index.state.newest or 0, self.clock.time_ms()) - self._allowance_ms
+        config = with_input_topics(self.config, lambda: self.offsets.topic_ids(None))
+        ids = self.offsets.topic_ids(config.topics.input)
         unnamed = {at: known for at, known in committed.items() if at.topic not in ids}
         for topic_id, number, offset in self._perhaps_of(unnamed, frozenset(ids.values())):
-            owed = self._index.trims.owed_since((topic_id, number), offset)
+            owed = self.index.trims.owed_since((topic_id, number), offset)
             earliest = min(earliest, earliest if owed is None else owed)
         for topic, topic_id in ids.items():
-            for known_id, partition in self._index.partitions():
+            for known_id, partition in self.index.partitions():
                 if known_id != topic_id:
                     continue
-                found = committed.get(Partition(topic, partition), _NOTHING)
+                known = committed.get(Partition(topic, partition), _NOTHING)
                 # An offset of another topic id says nothing about this topic: no output of it is committed.
-                after = found.offset if found.topic_id in (None, topic_id) else SourceOffset(0)
-                owed = self._index.trims.owed_since((topic_id, partition), after)
+                after = known.offset if known.topic_id in (None, topic_id) else SourceOffset(0)
+                owed = self.index.trims.owed_since((topic_id, partition), after)
                 earliest = min(earliest, earliest if owed is None else owed)
         return earliest
 
     def _perhaps_of(
         self, unnamed: Mapping[Partition, CommittedOffset], named: Collection[bytes]
     ) -> Iterator[tuple[bytes, int, SourceOffset]]:
-        """Yield topic id, number and committed offset of partitions whose topic is not named: all that may be theirs.
+        """Yield topic id, number and offset of each logged partition that an unnamed committed offset may belong to.
 
-        Another worker of the group may have input topics that this one has not. A broker that has just started may
-        leave out a topic that exists. An offset that was set by hand names no id: of the partitions of its number, any
-        that no other offset names may be its own.
+        Another worker of the group may have other input topics. A broker that has just started may omit a topic that
+        exists. An offset that was set by hand names no id: it may belong to any partition of its number that no other
+        offset names.
         """
         known_ids = {(known.topic_id, at.number) for at, known in unnamed.items()}
-        strangers = [one for one in self._index.partitions() if one[0] not in named and one not in known_ids]
+        strangers = [at for at in self.index.partitions() if at[0] not in named and at not in known_ids]
         for at, known in unnamed.items():
             if known.topic_id is not None:
                 yield known.topic_id, at.number, known.offset

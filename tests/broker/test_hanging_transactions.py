@@ -34,7 +34,7 @@ from stream_dedup.broker.hanging_transactions import (
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.ports import Partition
-from stream_dedup.worker.steps import Step
+from stream_dedup.worker import Step
 from tests.waiting import wait_until
 from tests.worker.mixture import records
 from tests.worker.pipeline import Pipeline, pipeline

@@ -1,4 +1,4 @@
-"""A log that is made anew while articles are entered is another one."""
+"""A log that is recreated while articles are entered is another one."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def test_a_log_that_is_deleted_or_made_anew_is_another_one(config: Config) -> No
         same_log.check_now()
         admin.delete_topics([log])
         wait_until(lambda: not topic_ids(admin, [log]), 60, "the log is gone")
-        with pytest.raises(RefusedError, match=f"{log} was deleted or made anew"):
+        with pytest.raises(RefusedError, match=f"{log} was deleted or recreated"):
             same_log.check_now()
         ensure_topics(admin, config)
-        with pytest.raises(RefusedError, match=f"{log} was deleted or made anew"):
+        with pytest.raises(RefusedError, match=f"{log} was deleted or recreated"):
             same_log.check_now()

@@ -1,4 +1,4 @@
-"""The topic of a log in memory, before it is read (``worker.log_topic.LogTopic``)."""
+"""The topic of a log in memory, before it is read (``worker.opening.LogTopic``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stream_dedup.broker.lost_log import FoundLog
 from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import UnavailableError
 from stream_dedup.ports import FingerprintLog
-from stream_dedup.worker.log_topic import PreparedLog
+from stream_dedup.worker.opening import PreparedLog
 from tests.memory.broker import Cluster
 from tests.memory.log import MemoryLog
 from tests.memory.runtime import Connection, hooked

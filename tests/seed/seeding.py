@@ -51,7 +51,7 @@ class SameLogAsLong:
         if self._looks is not None:
             self._looks -= 1
             if self._looks < 0:
-                msg = "the log was made anew"
+                msg = "the log was recreated"
                 raise RefusedError(msg)
 
 

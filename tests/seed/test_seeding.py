@@ -147,7 +147,7 @@ def test_a_file_that_is_replaced_while_the_log_is_read_is_refused(world: SeedWor
 def test_a_log_that_is_made_anew_is_noticed(world: SeedWorld, tmp_path: Path, looks: int) -> None:
     """Before each append, and at the end: what was appended may be in a log that is gone."""
     world.same_log = SameLogAsLong(looks)
-    with pytest.raises(RefusedError, match="made anew"):
+    with pytest.raises(RefusedError, match="recreated"):
         world.seed_files(write_lines(tmp_path / "archive.jsonl", LINES))
     assert len(world.batches()) <= looks
 
@@ -284,7 +284,7 @@ def test_a_topic_that_is_made_anew_while_it_is_read(world: SeedWorld) -> None:
     world.world.write(Partition(topic, 0), [LINES[0].encode()])
     remade = RemadeTopic(world.world.ports(world.group, "reader").offsets)
     archive = TopicArchive(world.config(), topic, world.world.topic_reader(), remade, DEFAULT_RECORD_BYTES)  # type: ignore[arg-type]
-    with pytest.raises(UnavailableError, match="made anew while it was read"):
+    with pytest.raises(UnavailableError, match="recreated while it was read"):
         world.seed(archive, sources=[source[:2] for source in archive.sources.values()])
     assert world.batches() == []
 

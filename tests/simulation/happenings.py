@@ -10,7 +10,7 @@ from typing import Any
 
 from stream_dedup.config.effective import rules_of
 from stream_dedup.ports import Partition
-from stream_dedup.worker.steps import Step, TrimStep
+from stream_dedup.worker import Step
 from tests.memory.partition import Message
 from tests.simulation.fake_threads import value_of
 from tests.simulation.memory_store import MemoryStore
@@ -72,7 +72,7 @@ def _crash_at_step(world: SimulatedWorld, event: Event) -> None:
 def _at_step(world: SimulatedWorld, event: Event, effect: Callable[[], None]) -> None:
     """Let something happen when the worker comes to a step for the so-many-th time."""
     process = _slot(world, event).running
-    steps: list[Step | TrimStep] = [*Step, *TrimStep]
+    steps: list[Step] = list(Step)
     if process is not None:
         process.at_step[steps[event.choice % len(steps)]] = (event.choice // 64 % MOST_PASSES, effect)
 
@@ -238,7 +238,7 @@ def _longer_window_at_trim(world: SimulatedWorld, event: Event) -> None:
 
     process = _slot(world, event).running
     if process is not None:
-        process.at_step[TrimStep.RESTATED] = (event.choice // 64 % 2, hold_up)
+        process.at_step[Step.RESTATED] = (event.choice // 64 % 2, hold_up)
 
 
 def change_rules(world: SimulatedWorld, change: dict[str, Any]) -> None:

@@ -32,14 +32,12 @@ from stream_dedup.index.store import Store
 from stream_dedup.index.tables import Tables
 from stream_dedup.index.trims import TrimEffect, Trims
 from stream_dedup.ports import CommittedOffset, Partition, PassingError, PortError
-from stream_dedup.worker import holding, opening, topic_watch
-from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState
-from stream_dedup.worker.batches import JudgedBatch, PolledBatch
+from stream_dedup.worker import decoding, opening, source
+from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState, JudgedBatch, PolledBatch
 from stream_dedup.worker.committer import Committer
+from stream_dedup.worker.decoding import HeldBatches
 from stream_dedup.worker.engine import Engine
-from stream_dedup.worker.holding import HeldBatches
-from stream_dedup.worker.source import BatchSource
-from stream_dedup.worker.topic_watch import TopicWatch
+from stream_dedup.worker.source import BatchSource, TopicWatch
 from stream_dedup.worker.trimmer import Trimmer
 from tests.memory.group import Group
 from tests.memory.sink import MemorySink
@@ -84,7 +82,7 @@ def _end_at_once(self: AssignmentOwner, assignment: object, _reason: str) -> Non
 def _forget_ended(self: Engine) -> None:
     """Drop the batches of ended assignments without releasing them."""
     for pending in list(self._pending):
-        if not self._parts.assignments.is_working(pending.polled.assignment):
+        if not self.assignments.is_working(pending.polled.assignment):
             self._pending.remove(pending)
 
 
@@ -111,7 +109,7 @@ def _take_for_committed(self: Committer, assignment: Assignment, batches: list[J
 
 def _skip_to_end(self: opening._Opening, progress: ReportProgress) -> LogOffset:
     """Join the group without reading what was logged while the worker did not run."""
-    first, end = self.waiting.bounds()
+    first, end = self.log.bounds()
     if self.index.rules is None:
         found: LogOffset = _read_to_end(self, progress)
         return found
@@ -130,7 +128,7 @@ def _newest_first(self: Engine) -> list[JudgedBatch]:
 
 def _owing_nothing(self: Trimmer) -> int:
     """Trim as if every logged article had left."""
-    return (self._index.state.newest or 0) - int(self._config.worker.clock_allowance_s * 1000)
+    return (self.index.state.newest or 0) - int(self.config.worker.clock_allowance_s * 1000)
 
 
 _committed = MemorySource.committed
@@ -226,7 +224,7 @@ def _apply_unseeded(self: Applied, record: LogRecord, batch: Batch) -> None:
 
 
 _receive = HeldBatches.receive
-_divided = holding.divided
+_divided = decoding.divided
 
 
 def _received_past_held(self: HeldBatches, polled: Iterable[PolledBatch], now: float) -> list[PolledBatch]:
@@ -443,7 +441,7 @@ PLANTS = (
     Plant(
         "an output matches",
         "a pattern takes an output topic for one of articles",
-        lambda: patch.object(topic_watch, "with_input_topics", _with_an_output),
+        lambda: patch.object(source, "with_input_topics", _with_an_output),
     ),
     Plant(
         "deleted again by a copy",
@@ -473,7 +471,7 @@ PLANTS = (
     Plant(
         "held records committed",
         "a worker that dies while records wait for their schema loses them",
-        lambda: patch.object(holding, "divided", _divided_behind_all),
+        lambda: patch.object(decoding, "divided", _divided_behind_all),
     ),
     Plant(
         "seeded articles passed over",

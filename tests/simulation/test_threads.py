@@ -10,14 +10,12 @@ from typing import Any
 import pytest
 
 from stream_dedup.exit_codes import EXIT_UNAVAILABLE
-from stream_dedup.worker.batches import JudgedBatch
+from stream_dedup.worker.assignments import JudgedBatch
 from stream_dedup.worker.committer import Committer
 from stream_dedup.worker.engine import Engine
-from stream_dedup.worker.health import Health
+from stream_dedup.worker.health import Health, Watchdog
 from stream_dedup.worker.log_tail import LogTail
-from stream_dedup.worker.source import BatchSource
-from stream_dedup.worker.topic_watch import TopicWatch
-from stream_dedup.worker.watchdog import Watchdog
+from stream_dedup.worker.source import BatchSource, TopicWatch
 from tests.simulation.plan import Write, plan_of
 from tests.simulation.run import stores_in_memory
 from tests.simulation.world import SimulatedWorld, UnexpectedEndError
@@ -76,7 +74,7 @@ def test_an_error_of_a_worker_that_stops_is_its_end(tmp_path: Path, monkeypatch:
 
         def fail_once_stopped(committer: Committer) -> None:
             is_stopped = process.stop.is_set()
-            committer._parts.clock.sleep(1.0)  # until the source's thread has seen the stop
+            committer.clock.sleep(1.0)  # until the source's thread has seen the stop
             if is_stopped:
                 raise RuntimeError(UNFORESEEN)
 
@@ -98,7 +96,7 @@ def test_an_error_is_told_though_the_end_of_the_worker_hangs(
     """The watchdog ends the process then, and says what the worker ended with."""
 
     def hanging(committer: Committer) -> None:
-        committer._parts.clock.sleep(1e6)
+        committer.clock.sleep(1e6)
 
     monkeypatch.setattr(Committer, "step", hanging)
     monkeypatch.setattr(Engine, "step", failing(Engine.step))
@@ -118,7 +116,7 @@ def test_an_error_of_a_worker_that_stops_is_its_end_though_that_hangs(
     """The exit code is that of a failure: whoever started the worker does not take it for one that was done."""
 
     def hanging(committer: Committer) -> None:
-        committer._parts.clock.sleep(1e6)
+        committer.clock.sleep(1e6)
 
     with stores_in_memory():
         world = SimulatedWorld(replace(plan_of(SEED), workers=1, events=()), tmp_path)
@@ -129,7 +127,7 @@ def test_an_error_of_a_worker_that_stops_is_its_end_though_that_hangs(
 
         def fail_once_stopped(engine: Engine) -> list[JudgedBatch]:
             if process.stop.is_set():
-                engine._parts.clock.sleep(1.0)  # until the source's thread has seen the stop
+                engine.clock.sleep(1.0)  # until the source's thread has seen the stop
                 raise RuntimeError(UNFORESEEN)
             return step(engine)
 

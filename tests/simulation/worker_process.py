@@ -19,12 +19,12 @@ from stream_dedup.index import LogIndex
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.ports import FingerprintLog, WorkerPorts
 from stream_dedup.registry.values import schema_id_of
-from stream_dedup.worker.fingerprinting import SourceEntryMaker
+from stream_dedup.worker import Step
+from stream_dedup.worker.committer import worker_id
+from stream_dedup.worker.decoding import SourceEntryMaker
+from stream_dedup.worker.health import Watchdog
 from stream_dedup.worker.opening import open_log
-from stream_dedup.worker.steps import Step, TrimStep
-from stream_dedup.worker.watchdog import Watchdog
-from stream_dedup.worker.worker import Worker, WorkerParts
-from stream_dedup.worker.worker_id import worker_id
+from stream_dedup.worker.worker import Worker
 from tests.memory.broker import Cluster
 from tests.memory.log_topic import MemoryLogTopic
 from tests.memory.offsets import MemoryOffsets
@@ -66,7 +66,7 @@ class WorkerProcess:
         self.link = Link(plan, scheduler, self.process)
         self.config = config
         self.error: BaseException | None = None
-        self.at_step: dict[Step | TrimStep, tuple[int, Callable[[], None]]] = {}
+        self.at_step: dict[Step, tuple[int, Callable[[], None]]] = {}
         """What happens at a step, and how many times the process passes it before."""
         self.worker: Worker | None = None
         self._plan = plan
@@ -120,18 +120,16 @@ class WorkerProcess:
         make = SourceEntryMaker(entries, input_format_of(config, deletes=True), opened.record_bytes, widths)
         threads: Any = FakeThreads(self._later, self._fingerprint_s, make)
         self.worker = Worker(
-            WorkerParts(
-                config=config,
-                ports=self._ports(name, opened.log),
-                opened=opened,
-                transactional_id=name,
-                fingerprinter=threads,
-                watchdog=Watchdog(self._clock, self._end_by_watchdog),
-                metrics=metrics(),
-                stop=self.stop,
-                schemas=cast("Schemas | None", self._schemas),
-                on_step=self._on_step,
-            )
+            config=config,
+            ports=self._ports(name, opened.log),
+            opened=opened,
+            transactional_id=name,
+            fingerprinter=threads,
+            watchdog=Watchdog(self._clock, self._end_by_watchdog),
+            metrics=metrics(),
+            stop=self.stop,
+            schemas=cast("Schemas | None", self._schemas),
+            on_step=self._on_step,
         )
         self.worker.run()
 
@@ -160,7 +158,7 @@ class WorkerProcess:
             clock=self._clock,
         )
 
-    def _on_step(self, step: Step | TrimStep) -> None:
+    def _on_step(self, step: Step) -> None:
         self._scheduler.point(step.value)
         passes, effect = self.at_step.pop(step, (0, None))
         if effect is not None and passes:

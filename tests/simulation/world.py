@@ -16,7 +16,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import SearchSection
 from stream_dedup.core.model import Coordinates
 from stream_dedup.ports import CommittedOffset, Partition, PortError
-from stream_dedup.worker.worker_id import write_worker_id
+from stream_dedup.worker.committer import write_worker_id
 from tests.memory.broker import Cluster, Timings, Topic
 from tests.memory.partition import Message, PartitionLog
 from tests.memory.transactions import Session
@@ -42,7 +42,7 @@ OTHER_RULES = "the rules in force in .* are not the configuration's"
 """The end of a worker that was starting while other rules were applied: its next start has them."""
 RESTARTED = (
     "has trimmed the log|was trimmed|no longer there|did not answer|no Kafka broker|not acknowledged|watchdog|"
-    "cannot be read|was not delivered|cannot start within|failed one after the other|not read to its end|gave no answer"
+    "cannot be read|was not delivered|cannot start within|failed in a row|not read to its end|gave no answer"
 )
 """Errors after which a worker is started again, and nothing else is to be done."""
 

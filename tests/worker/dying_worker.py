@@ -2,7 +2,7 @@
 
     python -m tests.worker.dying_worker CONFIG STEP N [--new-log]
 
-Steps are those of ``Step`` and ``TrimStep`` in ``stream_dedup.worker.steps``; N of 0 never ends it;
+Steps are those of ``stream_dedup.worker.Step``; N of 0 never ends it;
 N below 0 stops it (SIGSTOP) the -N-th time, until the test continues it.
 """
 
@@ -18,10 +18,10 @@ from stream_dedup.cli import exit_code_of
 from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.config.load import load_config
 from stream_dedup.errors import StreamDedupError
+from stream_dedup.worker import Step
 from stream_dedup.worker.app import run_worker
-from stream_dedup.worker.steps import Step, TrimStep
 
-_STEPS: dict[str, Step | TrimStep] = {step.value: step for kind in (Step, TrimStep) for step in kind}
+_STEPS: dict[str, Step] = {step.value: step for step in Step}
 
 
 def main(path: str, step: str, times: str, *flags: str) -> int:
@@ -29,7 +29,7 @@ def main(path: str, step: str, times: str, *flags: str) -> int:
     how = signal.SIGKILL if int(times) > 0 else signal.SIGSTOP
     lock = threading.Lock()
 
-    def on_step(reached: Step | TrimStep) -> None:
+    def on_step(reached: Step) -> None:
         nonlocal left
         if reached is not wanted:
             return

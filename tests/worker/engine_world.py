@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,9 +30,8 @@ from stream_dedup.ports import (
     PortError,
     SourceRecord,
 )
-from stream_dedup.worker.assignments import Assignment, AssignmentOwner
-from stream_dedup.worker.batches import JudgedBatch, PolledBatch
-from stream_dedup.worker.engine import Engine, EngineParts
+from stream_dedup.worker.assignments import Assignment, AssignmentOwner, JudgedBatch, PolledBatch
+from stream_dedup.worker.engine import Engine
 from tests.logs import START_TIME, record
 from tests.worker.clocks import ManualClock
 
@@ -87,7 +85,8 @@ class World:
     def __init__(
         self, folder: Path, schemas: FakeSchemas | None = None, input_format: str = "json", *, reads_keys: bool = False
     ) -> None:
-        self._schemas, self._input_format, self._reads_keys = schemas, input_format, reads_keys
+        self._schemas = schemas
+        self._input = SimpleNamespace(format=input_format, key_field="key" if reads_keys else None)
         rules = rules_of(load_config(None, {}, {}))
         self.index = LogIndex.open(folder, scheme=rules.scheme)
         self.index.begin(str(uuid.uuid4()))
@@ -109,27 +108,25 @@ class World:
         self.metrics = Metrics(CollectorRegistry())
         self.clock = ManualClock()
         self.tail: Any = SimpleNamespace(next_records=self._next_records, high_water=0, hurry=lambda: None)
-        self.assignments = AssignmentOwner(lambda: self.membership, 100, 1 << 20)
-        self.engine = Engine(self._parts(), self.clock.event())
+        self.assignments = AssignmentOwner(lambda: self.membership, 100, 1 << 20, held=lambda: self.engine.held)
+        self.engine = Engine(**self._collaborators())
 
-    def _parts(self) -> EngineParts:
-        parts: dict[str, Any] = {
+    def _collaborators(self) -> dict[str, Any]:
+        return {
+            "config": SimpleNamespace(log_topic="group.fingerprints", input=self._input),
             "index": self.index,
             "tail": self.tail,
-            "log": SimpleNamespace(append=self._append, renew=self._renew, together=nullcontext),
-            "log_topic": "group.fingerprints",
+            "log": SimpleNamespace(append=self._append, renew=self._renew),
             "fingerprinter": SimpleNamespace(submit_all=self._submit_all),
             "watch": SimpleNamespace(ids_since=lambda _: self.ids),
+            "schemas": self._schemas,
             "trimmer": SimpleNamespace(step=lambda _: None, appends=self.trims),
-            "metrics": self.metrics,
             "assignments": self.assignments,
             "clock": self.clock,
+            "wake": self.clock.event(),
+            "metrics": self.metrics,
             "on_step": lambda _: None,
-            "schemas": self._schemas,
-            "input_format": self._input_format,
-            "reads_keys": self._reads_keys,
         }
-        return EngineParts(**parts)
 
     def _next_records(self) -> list[LogRecord]:
         records, self.unread = self.unread[: self.unread_limit], self.unread[self.unread_limit :]

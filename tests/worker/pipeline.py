@@ -23,7 +23,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.config.sections import MAX_RECORD_BYTES
 from stream_dedup.core.headers import Stamp, parse_headers
-from stream_dedup.worker.steps import Step, TrimStep
+from stream_dedup.worker import Step
 from tests.forks import ForkedProcess, forks
 from tests.waiting import wait_until
 
@@ -112,7 +112,7 @@ class Pipeline:
     def start(
         self,
         index: str = "main",
-        die_at: Step | TrimStep = Step.POLLED,
+        die_at: Step = Step.POLLED,
         times: int = 0,
         *flags: str,
         program: str = "tests.worker.dying_worker:main",

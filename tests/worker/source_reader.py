@@ -10,11 +10,8 @@ from typing import Any
 from stream_dedup.broker.adapter import KafkaOffsets, KafkaSource, SystemClock
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.ports import CommittedOffset, Partition
-from stream_dedup.worker.assignments import Assignment, AssignmentOwner
-from stream_dedup.worker.batches import PolledBatch
-from stream_dedup.worker.source import BatchSource
-from stream_dedup.worker.start_offsets import LoggedSources
-from stream_dedup.worker.topic_watch import TopicWatch
+from stream_dedup.worker.assignments import Assignment, AssignmentOwner, PolledBatch
+from stream_dedup.worker.source import BatchSource, LoggedSources, TopicWatch
 from tests.waiting import wait_until
 from tests.worker.pipeline import Pipeline
 
@@ -51,12 +48,12 @@ class Reader:
         self.client = KafkaSource(config, member)
         self.owner = Paused(self.client.membership, 100, 1 << 30)
         self.source = BatchSource(
-            config,
+            config.kafka,
             client=self.client,
             clock=clock,
             watch=self.watch,
             assignments=self.owner,
-            known=LoggedSources(lambda: logged, lambda _topic_id, _partition: SourceOffset(0)),
+            logged=LoggedSources(lambda: logged, lambda _topic_id, _partition: SourceOffset(0)),
         )
         self.left = stack.enter_context(ExitStack())
         self.left.callback(self.source.close)

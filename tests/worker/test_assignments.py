@@ -9,8 +9,7 @@ import pytest
 
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.ports import CommittedOffset, Membership, Partition
-from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState
-from stream_dedup.worker.batches import PolledBatch
+from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState, PolledBatch
 
 AT = Partition("articles", 0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,11 +27,10 @@ from stream_dedup.ports import (
     RecordTooLargeError,
     RefusedByBrokerError,
 )
-from stream_dedup.worker.assignments import AssignmentOwner, AssignmentState
-from stream_dedup.worker.batches import JudgedBatch, PolledBatch
-from stream_dedup.worker.committer import BATCH_WAIT_S, MOST_FAILURES, MOST_FENCINGS, Committer, CommitterParts
-from stream_dedup.worker.steps import Step
-from stream_dedup.worker.watchdog import Watchdog
+from stream_dedup.worker import Step
+from stream_dedup.worker.assignments import AssignmentOwner, AssignmentState, JudgedBatch, PolledBatch
+from stream_dedup.worker.committer import BATCH_WAIT_S, MOST_FAILURES, MOST_FENCINGS, Committer
+from stream_dedup.worker.health import Watchdog
 from tests.worker.clocks import ManualClock
 
 AT, TOPIC_ID = Partition("articles", 0), b"t" * 16
@@ -102,18 +102,16 @@ class World:
         self.assignment = self.owner.begin(self.membership)
         self.at: Step | None = None
         self.committer = Committer(
-            CommitterParts(
-                config=load_config(None, {}, {}),
-                record_bytes=1024,
-                sink=self.sink,
-                clock=self.clock,
-                assignments=self.owner,
-                transactional_id="g-1",
-                scheme_id="s",
-                watchdog=Watchdog(self.clock),
-                metrics=Metrics(CollectorRegistry()),
-                on_step=self._on_step,
-            )
+            config=load_config(None, {}, {}),
+            record_bytes=1024,
+            sink=self.sink,
+            clock=self.clock,
+            assignments=self.owner,
+            transactional_id="g-1",
+            scheme_id="s",
+            watchdog=Watchdog(self.clock),
+            metrics=Metrics(CollectorRegistry()),
+            on_step=self._on_step,
         )
         self.sink.calls.clear()
 
@@ -355,7 +353,7 @@ def test_a_refused_start_ends_at_once(world: World) -> None:
     """A transaction time-out beyond the broker's limit, say: there is no second try."""
     world.sink.errors = {"renew": RefusedByBrokerError("time-out of 900 s, 600 s are allowed")}
     with pytest.raises(UserError, match="refuses the transactions of g-1: time-out of 900 s, 600 s are allowed"):
-        Committer(world.committer._parts)
+        replace(world.committer)
     assert world.sink.calls == ["renew"]
 
 

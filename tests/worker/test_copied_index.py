@@ -13,8 +13,8 @@ import pytest
 
 from stream_dedup.errors import CorruptError
 from stream_dedup.index import LogIndex
-from stream_dedup.worker import worker_id as module
-from stream_dedup.worker.worker_id import worker_id, write_worker_id
+from stream_dedup.worker import committer as module
+from stream_dedup.worker.committer import worker_id, write_worker_id
 from tests.simulation.auditing import audit_faults
 from tests.simulation.checker import faults
 from tests.simulation.world import Mended, SimulatedWorld
@@ -99,9 +99,7 @@ def test_an_id_that_cannot_be_read_is_refused(tmp_path: Path, content: str) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.expect_log(
-    "If this comes again and again: was this worker's index folder copied.*Delete the file worker-id"
-)
+@pytest.mark.expect_log("If this happens repeatedly: was this worker's index folder copied.*Delete the file worker-id")
 def test_a_copy_that_is_not_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Two workers with one id interrupt each other: both say so, and what they do meanwhile is right."""
     world = SimulatedWorld(quiet_plan(workers=2, partitions=2), tmp_path)

@@ -1,30 +1,35 @@
-"""The engine with a log in memory: which batches are appended, judged and dropped, and when."""
+"""The engine with a log in memory: which batches are appended, judged and dropped, when, and what it reports."""
 
+from __future__ import annotations
+
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from prometheus_client import CollectorRegistry
 
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Basis, Forgotten, LogRecord, Trim, make_batch
 from stream_dedup.core.model import LogOffset, SourceOffset
+from stream_dedup.core.rules import Rules
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.index import FORGOTTEN, UNLOGGED
+from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.ports import (
     PassingError,
     PortError,
     RecordTooLargeError,
     RefusedByBrokerError,
 )
-from stream_dedup.worker.assignments import Assignment, AssignmentState
-from stream_dedup.worker.batches import PolledBatch
-from stream_dedup.worker.engine import IDLE_WAIT_S, REST_WAIT_S
-from stream_dedup.worker.gathering import GATHER_S
-from tests.logs import START_TIME, record
+from stream_dedup.worker.assignments import Assignment, AssignmentState, PolledBatch
+from stream_dedup.worker.engine import GATHER_S, IDLE_WAIT_S, REST_WAIT_S, note_applied
+from tests.logs import SCHEME, START_TIME, record
 from tests.worker.engine_world import MAKER, OTHER_ID, TOPIC_ID, Sent, World
 
 
@@ -106,7 +111,7 @@ def test_a_fingerprinted_batch_waits_for_those_of_its_poll(world: World, assignm
 def test_a_batch_waits_for_its_poll_for_a_moment_only(world: World, assignment: Assignment) -> None:
     """Then the engine wakes by itself, and what comes later of that poll waits for nothing any more."""
     waits: list[float] = []
-    wake: Any = world.engine._wake
+    wake: Any = world.engine.wake
     vars(wake)["wait"] = waits.append
     first = world.poll(assignment, 0, b"a", partition=0)
     second = world.poll(assignment, 10, b"b", partition=1, at_once=True)
@@ -133,7 +138,7 @@ def test_a_batch_that_cannot_be_appended_yet_does_not_keep_the_engine_awake(
 ) -> None:
     """It has waited for its poll, and waits for the look-up of its topic now: that wakes the engine."""
     waits: list[float] = []
-    wake: Any = world.engine._wake
+    wake: Any = world.engine.wake
     vars(wake)["wait"] = waits.append
     world.ids = None
     first = world.poll(assignment, 0, b"a", partition=0)
@@ -219,7 +224,7 @@ def test_a_batch_that_waits_is_looked_for_only_when_the_log_was_read_further(
     assert sought.count(0) == 1
 
 
-@pytest.mark.expect_log("is no longer the one that was read")
+@pytest.mark.expect_log("was recreated after it was read")
 def test_a_batch_of_a_topic_that_was_made_again_is_not_appended(world: World, assignment: Assignment) -> None:
     """The source begins again instead."""
     world.ids = {"articles": OTHER_ID}
@@ -229,7 +234,7 @@ def test_a_batch_of_a_topic_that_was_made_again_is_not_appended(world: World, as
     assert not world.assignments.is_working(assignment)
 
 
-@pytest.mark.expect_log("is made again")
+@pytest.mark.expect_log("is retried")
 def test_a_failed_append_is_made_again(world: World, assignment: Assignment) -> None:
     """The batch leaves once, and its texts count once."""
     world.fails = 2
@@ -253,7 +258,7 @@ def test_an_append_that_the_broker_refuses_is_told_at_once(
         world.steps()
 
 
-@pytest.mark.expect_log("is made again")
+@pytest.mark.expect_log("is retried")
 def test_appends_that_fail_for_ever_end_the_worker_beside_one_that_is_in_the_log(
     world: World, assignment: Assignment
 ) -> None:
@@ -266,11 +271,11 @@ def test_appends_that_fail_for_ever_end_the_worker_beside_one_that_is_in_the_log
     world.fingerprint(world.poll(assignment, 0, b'{"text": "two"}', partition=1))
     world.steps()
     world.steps()
-    with pytest.raises(UnavailableError, match="6 appends to the log failed one after the other"):
+    with pytest.raises(UnavailableError, match="6 appends to the log failed in a row"):
         world.steps()
 
 
-@pytest.mark.expect_log("is made again")
+@pytest.mark.expect_log("is retried")
 def test_a_trim_that_fails_is_an_append_that_fails(world: World) -> None:
     """The producer is renewed, and the trimmer forgets the append; a trim that the broker refuses ends the worker."""
     world.trims.append(Sent(PassingError("the broker was away")))
@@ -281,7 +286,7 @@ def test_a_trim_that_fails_is_an_append_that_fails(world: World) -> None:
         world.step()
 
 
-@pytest.mark.expect_log("is made again")
+@pytest.mark.expect_log("is retried")
 def test_trims_that_fail_now_and_then_do_not_end_a_worker_without_partitions(world: World) -> None:
     """Six failures in months, each made good by the next round, are not six in a row; six in a row end the worker."""
     for _ in range(10):
@@ -293,7 +298,7 @@ def test_trims_that_fail_now_and_then_do_not_end_a_worker_without_partitions(wor
         world.trims[:] = [Sent(PassingError("the broker was away"))]
         world.step()
     world.trims[:] = [Sent(PassingError("the broker was away"))]
-    with pytest.raises(UnavailableError, match="6 appends to the log failed one after the other"):
+    with pytest.raises(UnavailableError, match="6 appends to the log failed in a row"):
         world.step()
 
 
@@ -390,12 +395,30 @@ def test_a_request_that_is_answered_while_it_is_made_wakes_the_engine(world: Wor
     def request_end() -> Future[LogOffset]:
         end: Future[LogOffset] = Future()
         end.set_result(LogOffset(1))
-        world.engine._wake.set()
+        world.engine.wake.set()
         world.step()
         return end
 
     world.tail.request_end = request_end
     answer = world.engine.request_logged_partitions()
-    assert world.engine._wake.is_set()
+    assert world.engine.wake.is_set()
     world.step()
     assert answer.result(0) == frozenset()
+
+
+RULES = Rules(SCHEME, distance=3)
+
+
+def test_a_change_of_rules_is_logged_where_it_takes_force(caplog: pytest.LogCaptureFixture) -> None:
+    """Each change is one line with old and new values, from the first rules on; void and repeated ones are none."""
+    second, third = replace(RULES, revision=2, distance=5), replace(RULES, revision=3, distance=5, observe=True)
+    payloads = [RULES, second, replace(RULES, revision=2, distance=9), third, third]
+    metrics = Metrics(CollectorRegistry())
+    with caplog.at_level(logging.INFO):
+        note_applied([record(7 + at, 0, payload) for at, payload in enumerate(payloads)], RULES, metrics)
+    assert [one.getMessage() for one in caplog.records] == [
+        "rules: revision 2 in force from log offset 8 on: distance: 3 -> 5",
+        "rules: revision 3 in force from log offset 10 on: observe: no -> yes",
+    ]
+    assert {one.levelno for one in caplog.records} == {logging.INFO}
+    assert metrics.log_records.labels("rules")._value.get() == len(payloads)

@@ -21,7 +21,7 @@ from stream_dedup.broker.topics import refuse_wrong_topics, topic_ids
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict
-from stream_dedup.worker.steps import Step
+from stream_dedup.worker import Step
 from tests.contract.kafka_world import CLIENTS
 from tests.profiles import write_profile
 from tests.waiting import wait_until

@@ -18,8 +18,7 @@ from stream_dedup.cli import exit_code_of
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.exit_codes import EXIT_UNAVAILABLE, EXIT_USER
 from stream_dedup.index import LogIndex
-from stream_dedup.worker import opening
-from stream_dedup.worker.steps import Step
+from stream_dedup.worker import Step, opening
 from tests.forks import ForkedProcess
 from tests.memory.runtime import Phase
 from tests.simulation.auditing import audit_faults

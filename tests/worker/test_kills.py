@@ -13,7 +13,7 @@ import pytest
 
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.exit_codes import EXIT_UNAVAILABLE
-from stream_dedup.worker.steps import Step
+from stream_dedup.worker import Step
 from tests.amount import FULL
 from tests.contract.kafka_world import CLIENTS
 from tests.waiting import wait_until

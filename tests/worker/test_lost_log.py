@@ -27,10 +27,9 @@ from stream_dedup.errors import RefusedError
 from stream_dedup.exit_codes import EXIT_REFUSED
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.ports import FingerprintLog
-from stream_dedup.worker import opening
-from stream_dedup.worker.log_topic import PreparedLog
-from stream_dedup.worker.steps import Step
-from stream_dedup.worker.worker_id import worker_id
+from stream_dedup.worker import Step, opening
+from stream_dedup.worker.committer import worker_id
+from stream_dedup.worker.opening import PreparedLog
 from tests.broker.deleting import delete_topic
 from tests.logs import record, trim_record
 from tests.random_logs import RandomLog

@@ -19,8 +19,8 @@ from stream_dedup.errors import CorruptError, RefusedError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.ports import Partition
 from stream_dedup.worker import opening
-from stream_dedup.worker.log_topic import KafkaLogTopic, PreparedLog
-from stream_dedup.worker.worker_id import worker_id
+from stream_dedup.worker.committer import worker_id
+from stream_dedup.worker.opening import KafkaLogTopic, PreparedLog
 from tests.index.trees import tree
 from tests.memory.broker import Cluster
 from tests.memory.log_topic import MemoryLogTopic
@@ -40,8 +40,8 @@ def open_index(config: Config, *, rebuild: bool = False) -> LogIndex:
     steps = opening._Opening(config, KafkaLogTopic(config), rebuild=rebuild, new_log=False)
     try:
         steps.open_index()
-        if rebuild or steps._damage is not None:
-            steps._empty(steps._damage)
+        if rebuild or steps.damage is not None:
+            steps._empty(steps.damage)
     except BaseException:
         steps.close()
         raise
@@ -103,7 +103,7 @@ def test_a_transactional_id_stays_in_the_folder(config: Config) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe", b"one\ntwo\n", b"x" * 100_000])
-def test_a_damaged_transactional_id_is_damage(config: Config, content: bytes) -> None:
+def test_a_damaged_transactional_id_isdamage(config: Config, content: bytes) -> None:
     """An id that another worker may have, or none, would fence the wrong one."""
     config.index.path.mkdir()
     (config.index.path / "worker-id").write_bytes(content)

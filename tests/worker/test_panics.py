@@ -5,7 +5,7 @@ import json
 import pytest
 
 from stream_dedup import fingerprint
-from stream_dedup.worker.steps import Step
+from stream_dedup.worker import Step
 from tests.forks import ForkedProcess
 from tests.index.panics import SAID
 from tests.waiting import wait_until

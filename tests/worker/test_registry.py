@@ -17,7 +17,7 @@ from stream_dedup.core.entry import Batch
 from stream_dedup.core.model import Verdict
 from stream_dedup.dev.broker.base import free_ports
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
-from stream_dedup.worker.steps import Step
+from stream_dedup.worker import Step
 from tests.forks import ForkedProcess
 from tests.registry.apicurio import Apicurio, apicurio, can_run
 from tests.registry.fake import FakeRegistry
@@ -190,7 +190,7 @@ def test_the_registry_is_away_at_the_start_and_later(make_pipeline: MakePipeline
     fake.start()
     made.wait_done()
     made.stop(again)
-    assert made.log().count("articles wait until it does") >= 2
+    assert made.log().count("articles wait until it answers") >= 2
     assert logged_ids(made) == {0: "1", 1: "2", 2: "3", 3: "4"}
     assert Verdict.REJECTED not in {stamp.verdict for stamp in made.stamps().values()}
     assert audited(made) == 4

@@ -20,8 +20,7 @@ from stream_dedup.core.headers import offset_metadata
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import RefusedError
 from stream_dedup.ports import CommittedOffset, Partition, PassingError
-from stream_dedup.worker.source import RECORD_BYTES
-from stream_dedup.worker.start_offsets import StartOffsets
+from stream_dedup.worker.source import RECORD_BYTES, StartOffsets
 from tests.broker.deleting import delete_topic
 from tests.waiting import wait_until
 from tests.worker.pipeline import Pipeline, pipeline
@@ -31,7 +30,7 @@ PARTITIONS = 3
 RECORDS = 90
 EACH = RECORDS // PARTITIONS
 BATCH = 10
-MADE_AGAIN = "made again"
+RECREATED = "recreated"
 
 
 @pytest.fixture
@@ -243,7 +242,7 @@ def test_an_end_in_the_middle_of_settling(
     reader.read_all({})
 
 
-@pytest.mark.expect_log(MADE_AGAIN)
+@pytest.mark.expect_log(RECREATED)
 def test_made_again_to_the_same_length(
     made: Pipeline, admin: KafkaAdminClient, make_reader: Callable[..., Reader]
 ) -> None:
@@ -271,7 +270,7 @@ def test_made_again_to_the_same_length(
     assert all((record.value or b"").startswith(b"second-") for batch in current for record in batch.records)
 
 
-@pytest.mark.expect_log(MADE_AGAIN)
+@pytest.mark.expect_log(RECREATED)
 def test_offset_of_another_topic_id(
     made: Pipeline, admin: KafkaAdminClient, make_reader: Callable[..., Reader]
 ) -> None:

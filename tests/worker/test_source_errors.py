@@ -1,4 +1,4 @@
-"""What the source makes of each error of its client, and of a topic that was made again, without a broker."""
+"""What the source makes of each error of its client, and of a topic that was recreated, without a broker."""
 
 from __future__ import annotations
 
@@ -26,11 +26,8 @@ from stream_dedup.ports import (
     SourceRecord,
     UnreadableError,
 )
-from stream_dedup.worker.assignments import AssignmentOwner, AssignmentState
-from stream_dedup.worker.batches import PolledBatch
-from stream_dedup.worker.source import ERROR_PAUSE_S, BatchSource
-from stream_dedup.worker.start_offsets import LoggedSources
-from stream_dedup.worker.topic_watch import TopicWatch
+from stream_dedup.worker.assignments import AssignmentOwner, AssignmentState, PolledBatch
+from stream_dedup.worker.source import ERROR_PAUSE_S, BatchSource, LoggedSources, StartOffsets, TopicWatch
 from tests.worker.clocks import ManualClock
 
 AT, OTHER = Partition("articles", 0), Partition("articles", 1)
@@ -115,12 +112,12 @@ class World:
         self.owner = AssignmentOwner(self.client.membership, 100, 1 << 20)
         self.clock = ManualClock()
         self.source = BatchSource(
-            load_config(None, {"topics": {"input": ["articles"]}}, {}),
+            load_config(None, {}, {}).kafka,
             client=cast("ArticleSource", self.client),
             clock=self.clock,
             watch=cast("TopicWatch", self),
             assignments=self.owner,
-            known=LoggedSources(lambda: self.logged, lambda _topic_id, _partition: self.forgotten_before),
+            logged=LoggedSources(lambda: self.logged, lambda _topic_id, _partition: self.forgotten_before),
         )
 
     def fresh_ids(self, names: Sequence[str]) -> dict[str, bytes]:
@@ -279,7 +276,7 @@ def test_a_partition_that_cannot_settle_holds_up_no_other(error: PortError) -> N
     assert world.client.begun[AT] == CommittedOffset(SourceOffset(5), TOPIC_ID, 3)
 
 
-@pytest.mark.expect_log("made again; begins at its beginning")
+@pytest.mark.expect_log("recreated; begins at its beginning")
 def test_where_a_partition_begins() -> None:
     """At its committed offset; at its beginning, which is committed at once, where that is of another topic."""
     world = World()
@@ -334,7 +331,7 @@ def test_an_offset_of_a_deleted_topic_that_was_set_again_is_refused() -> None:
     assert OTHER not in world.client.committed_starts
 
 
-@pytest.mark.expect_log("does not exist|made again")
+@pytest.mark.expect_log("does not exist|was recreated")
 @pytest.mark.parametrize("made_again", [True, False])
 def test_offsets_of_a_deleted_topic_are_not_lost(made_again: bool) -> None:
     """A topic is deleted after its id was looked up, and its offsets with it: the topic made again is waited for."""
@@ -365,9 +362,41 @@ def test_it_joins_with_the_topics_that_match(caplog: pytest.LogCaptureFixture) -
     assert world.poll() == world.poll() == []
     assert world.clock.monotonic() - began == pytest.approx(2 * WAIT_S)
     assert world.client.joined == []
-    assert [one.getMessage() for one in caplog.records] == ["no topic matches topics.input; waiting for one to be made"]
+    (warning,) = caplog.records
+    assert warning.getMessage() == "no topic matches topics.input; waiting for a topic to be created"
     for topics in (("articles",), ("articles",), ("articles", "more"), (), ("more",)):
         world.topics = topics
         world.poll()
     assert world.client.joined == [("articles",), ("articles", "more"), ("more",)]
     assert world.source.topics == ("more",)
+
+
+class SourceInPlace:
+    """A source whose committed offset is another one at each look, up to the last."""
+
+    def __init__(self, *offsets: CommittedOffset | None) -> None:
+        self._offsets = list(offsets)
+
+    def committed(self, _partition: Partition) -> CommittedOffset | None:
+        return self._offsets.pop(0) if len(self._offsets) > 1 else self._offsets[0]
+
+
+def start_offsets(*offsets: CommittedOffset | None) -> StartOffsets:
+    """Those of a worker in whose log the partition is."""
+    source: Any = SourceInPlace(*offsets)
+    known = LoggedSources(lambda: frozenset({(TOPIC_ID, AT.number)}), lambda _topic, _number: SourceOffset(0))
+    return StartOffsets(load_config(overrides={}, environment={}).kafka, source, known)
+
+
+def test_a_partition_that_another_member_has_begun_meanwhile_is_not_lost() -> None:
+    """A worker that stood still between its look at the offset and that at the log finds both at its next try."""
+    begun = CommittedOffset(SourceOffset(0), TOPIC_ID)
+    starting = start_offsets(None, begun)
+    with pytest.raises(PassingError, match="another member"):
+        starting.start_of(AT, TOPIC_ID)
+    assert starting.start_of(AT, TOPIC_ID) == begun
+
+
+def test_a_partition_in_the_log_without_an_offset_is_lost() -> None:
+    with pytest.raises(RefusedError, match="the group lost its offsets"):
+        start_offsets(None).start_of(AT, TOPIC_ID)

@@ -19,7 +19,7 @@ from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.index import LogIndex
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.ports import CommittedOffset, Partition
-from stream_dedup.worker.trimmer import ROUNDS_A_WINDOW, Trimmer, TrimmerParts
+from stream_dedup.worker.trimmer import ROUNDS_A_WINDOW, Trimmer
 from tests.logs import OTHER_TOPIC, REJECTED, SCHEME, START_TIME, TOPIC, batch, record, rules
 from tests.worker.clocks import ManualClock
 
@@ -58,7 +58,7 @@ class World:
             "on_step": lambda _: None,
         }
         self.append(rules(window_ms=HOUR))
-        self.trimmer = Trimmer(config, TrimmerParts(**parts), LogOffset(0))
+        self.trimmer = Trimmer(config=config, cut_to=LogOffset(0), **parts)
 
     def append(self, payload: Payload) -> SimpleNamespace:
         self.appended.append(payload)

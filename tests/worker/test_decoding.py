@@ -1,28 +1,166 @@
-"""Batches that wait for a schema: what goes on, what is held, and for how long."""
+"""Steps 2 and 3: entries of source records, the look-up of schemas, and batches that wait for a schema."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from stream_dedup.broker.record import too_large_reason
+from stream_dedup.core.columns import Columns, names_of
 from stream_dedup.core.entry import make_batch
-from stream_dedup.core.fingerprint.entry_maker import checksum, rejected_columns
-from stream_dedup.core.model import LogOffset, Verdict
+from stream_dedup.core.fingerprint.entry_maker import EntryMaker, checksum, rejected_columns
+from stream_dedup.core.model import LogOffset, Verdict, Widths
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA
 from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.errors import UserError
-from stream_dedup.ports import Partition
-from stream_dedup.registry.values import FRAME_BYTES
+from stream_dedup.ports import Partition, SourceRecord
+from stream_dedup.registry.values import FRAME_BYTES, Schemas
 from stream_dedup.worker.assignments import Assignment, AssignmentState
+from stream_dedup.worker.decoding import AWAY_RETRY_S, HELD_LOOK_S, UNKNOWN_RETRY_S, SchemaWatch, SourceEntryMaker
 from stream_dedup.worker.health import Health
-from stream_dedup.worker.holding import HELD_LOOK_S
+from tests.core.texts import STORY
 from tests.logs import START_TIME, record
-from tests.registry.records import frame
+from tests.registry.fake import FakeRegistry
+from tests.registry.records import AVRO, frame, registry_config
+from tests.worker.clocks import ManualClock
 from tests.worker.engine_world import MAKER, TOPIC_ID, FakeSchemas, World
+
+LIMIT = 2_000
+
+
+def source_record(offset: int, text: str, key: bytes | None = None) -> SourceRecord:
+    value = b'{"text": "%s"}' % text.encode()
+    made: Any = SimpleNamespace(topic="articles", partition=3, offset=offset, key=key, value=value, headers=())
+    record: SourceRecord = made
+    return record
+
+
+def same(a: Columns, b: Columns) -> bool:
+    return all(np.array_equal(list(getattr(a, name)), list(getattr(b, name))) for name in names_of(Columns))
+
+
+def test_a_record_that_no_output_can_hold_is_rejected_unread() -> None:
+    """Its entry says so, under its key; the others, and all where none is too large, are as without it."""
+    maker = EntryMaker()
+    make = SourceEntryMaker(maker, InputFormat(), LIMIT, Widths())
+    sound = [source_record(0, STORY[:40]), source_record(1, "好", b"own key"), source_record(2, STORY[:60])]
+    raw = [RawRecord(one.key, one.value, f"articles-3-{one.offset}") for one in sound]
+    assert same(make(sound), maker(raw))
+    large = source_record(7, "x" * LIMIT, b"large key")
+    reason = too_large_reason(large, LIMIT)
+    assert reason is not None
+    rejected = rejected_columns(RawRecord(large.key, large.value, "articles-3-7"), InputFormat(), reason, Widths())
+    for at in range(len(sound) + 1):
+        made = make([*sound[:at], large, *sound[at:]])
+        assert same(made, Columns.concat([*([maker(raw[:at])] * (at > 0)), rejected, *([maker(raw[at:])] * (at < 3))]))
+        assert (made.ids[at], made.reasons[at]) == ("large key", reason)
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeRegistry]:
+    made = FakeRegistry()
+    made.register("a", {"schema": AVRO})
+    made.register("a", {"schema": AVRO})
+    yield made
+    made.stop()
+
+
+class Watched:
+    """A watch whose look-ups the test makes, and how often it woke the engine."""
+
+    def __init__(self, url: str) -> None:
+        self.wakes = 0
+        clock: Any = ManualClock()
+        self.watch = SchemaWatch(Schemas(registry_config(url)), clock, self._wake)
+
+    def _wake(self) -> None:
+        self.wakes += 1
+
+    def problem(self) -> str:
+        return self.watch.problem or ""
+
+    def look_up(self, *ids: int) -> float:
+        self.watch.want(frozenset(ids))
+        return self.watch._look_up()
+
+
+def test_what_the_registry_has_is_there(fake: FakeRegistry) -> None:
+    """The engine is woken for it; it is not asked for again, nor is what nobody wants any more."""
+    made = Watched(fake.url)
+    assert made.look_up(1) == UNKNOWN_RETRY_S
+    assert (1 in made.watch, made.watch.is_unknown(1), made.wakes, made.watch.changes) == (True, False, 1, 1)
+    made.look_up(1)
+    made.look_up(2)
+    made.look_up()
+    assert fake.asked == ["/schemas/ids/1", "/schemas/ids/2"]
+    assert made.watch.changes == 2
+
+
+def test_an_unknown_schema_may_come(fake: FakeRegistry) -> None:
+    """It is asked for again and again; the others are there meanwhile."""
+    fake.hidden = {2}
+    made = Watched(fake.url)
+    made.look_up(1, 2)
+    assert (1 in made.watch, 2 in made.watch, made.watch.is_unknown(2)) == (True, False, True)
+    changes = made.watch.changes
+    made.look_up(1, 2)
+    assert made.watch.changes == changes, "nothing new is known"
+    fake.hidden = set()
+    made.look_up(1, 2)
+    assert (2 in made.watch, made.watch.is_unknown(2)) == (True, False)
+    assert made.watch.changes > changes
+
+
+@pytest.mark.expect_log("does not answer.*articles wait until it answers")
+def test_a_registry_that_is_away(fake: FakeRegistry, caplog: pytest.LogCaptureFixture) -> None:
+    """It is asked more often, reported once, and unknown is what it said last."""
+    fake.hidden = {2}
+    made = Watched(fake.url)
+    made.look_up(2)
+    assert not made.problem()
+    fake.stop()
+    assert [made.look_up(1, 2), made.look_up(1, 2)] == [AWAY_RETRY_S] * 2
+    assert made.problem()
+    assert made.watch.is_unknown(2)
+    assert len([line for line in caplog.messages if "does not answer" in line]) == 1
+    fake.start()
+    made.look_up(1, 2)
+    assert (made.problem(), 1 in made.watch) == ("", True)
+
+
+@pytest.mark.expect_log("does not answer")
+def test_an_answer_that_a_schema_is_unknown_is_an_answer(fake: FakeRegistry) -> None:
+    """The worker is ready again, though the schema is not there."""
+    made = Watched(fake.url)
+    fake.stop()
+    made.look_up(9)
+    fake.start()
+    made.look_up(9)
+    assert made.watch.problem is None
+
+
+def test_its_thread_ends(fake: FakeRegistry) -> None:
+    """By ``stop``, and with the error of a registry that refuses it."""
+    made = Watched(fake.url)
+    thread = threading.Thread(target=made.watch.run)
+    thread.start()
+    made.watch.want(frozenset({1}))
+    made.watch.stop()
+    thread.join(60)
+    assert not thread.is_alive()
+    fake.authorization = "Bearer x"
+    made = Watched(fake.url)
+    made.watch.want(frozenset({1}))
+    with pytest.raises(UserError, match=r"refuses this client \(401\)"):
+        made.watch.run()
+
 
 KNOWN, LATER, GONE = 1, 2, 3
 """Schemas: that are there, that come later, that nobody has."""
@@ -163,7 +301,7 @@ def test_held_batches_are_dropped_with_their_assignment(
 def test_the_parts_of_a_batch_count_as_much_as_it(world: World, assignment: Assignment) -> None:
     """So the limits of what is in flight hold."""
     world.poll(assignment, 0, value(KNOWN, "a"), value(KNOWN, "b"), value(LATER, "c"))
-    head, rest = world.engine._pending[0].polled, world.engine._holding._held[Partition("articles", 0)][0]
+    head, rest = world.engine._pending[0].polled, world.engine._held._held[Partition("articles", 0)][0]
     assert (head.size_bytes, rest.size_bytes) == (66, 34)
     assert (head.offsets.tolist(), rest.offsets.tolist()) == ([0, 1], [2])
     assert (head.next.offset, rest.next.offset) == (2, 3)
@@ -172,7 +310,7 @@ def test_the_parts_of_a_batch_count_as_much_as_it(world: World, assignment: Assi
 
 def test_batches_that_wait_are_no_lack_of_progress(world: World, schemas: FakeSchemas, assignment: Assignment) -> None:
     """A probe that kills a worker which waits for the registry would have it wait elsewhere."""
-    health = Health(world.clock, world.assignments, 10, answered=lambda: True, held=lambda: world.engine.held)
+    health = Health(world.clock, world.assignments, 10, answered=lambda: True)
     world.poll(assignment, 0, value(LATER, "a"))
     for _ in range(40):
         world.clock.now += 0.5
@@ -191,9 +329,9 @@ def test_how_many_partitions_wait_and_for_what(world: World, schemas: FakeSchema
     world.poll(assignment, 0, value(LATER, "a"))
     world.poll(assignment, 0, value(GONE, "a"), partition=1)
     world.poll(assignment, 0, value(GONE, "a"), partition=2)
-    assert world.engine._holding.waiting() == (0, 3)
+    assert world.engine._held.waiting() == (0, 3)
     schemas.unknown = {GONE}
-    assert world.engine._holding.waiting() == (2, 1)
+    assert world.engine._held.waiting() == (2, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,345 @@
+"""Steps 2 and 3: decodes and fingerprints the records that are not logged; holds batches that wait for a schema.
+
+A record that is not logged yet is decoded, and needs its schema. Of each partition:
+
+    1  a batch whose schemas are all there goes on
+    2  a batch that lacks a schema is divided: what comes before the first such record goes on, the rest is held
+    3  every later batch of the partition is held behind it: verdicts leave in source order
+    4  when a schema has come, and every ``HELD_LOOK_S``, the held batches go through 1 and 2 again
+
+In step 4 the record may be logged meanwhile, by another worker or as a rejection (``stream-dedup reject``): then it is
+not decoded, and goes on. Held batches are in flight and count for its limits, so a partition is paused, in its group,
+when enough of it is held. They are dropped when their assignment ends.
+
+Schemas are looked up on a thread of their own: the registry may be slow, or away. A schema that was requested is there,
+unknown to the registry, or not answered yet. The thread requests again what is not there: every ``AWAY_RETRY_S`` while
+the registry does not answer, every ``UNKNOWN_RETRY_S`` for an id that it does not know, which it may have later.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stream_dedup.broker.record import too_large_reason
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.fingerprint.entry_maker import rejected_columns
+from stream_dedup.core.model import SourceOffset
+from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.ports import CommittedOffset
+from stream_dedup.registry.client import RegistryAwayError, UnknownSchemaError
+from stream_dedup.registry.values import schema_ids_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Future
+
+    from numpy.typing import NDArray
+
+    from stream_dedup.core.arrays import I64
+    from stream_dedup.core.model import LogOffset, Widths
+    from stream_dedup.core.text.decode import InputFormat
+    from stream_dedup.ports import Append, Clock, Partition, SourceRecord
+    from stream_dedup.registry.values import Schemas
+    from stream_dedup.worker.assignments import AssignmentOwner, PolledBatch
+
+log = logging.getLogger(__name__)
+
+AWAY_RETRY_S = 1.0
+"""Seconds between two requests while the registry does not answer."""
+UNKNOWN_RETRY_S = 5.0
+"""Seconds between two requests for a schema that the registry does not know."""
+HELD_LOOK_S = 0.5
+"""Seconds between two checks whether held records are in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEntryMaker:
+    """Makes log entries from source records; a record that no output topic can hold is rejected unread. Any thread."""
+
+    make: Callable[[Sequence[RawRecord]], Columns]
+    format: InputFormat
+    record_bytes: int
+    """Largest record that is read."""
+    widths: Widths
+    """Of the columns that ``make`` returns."""
+
+    def __call__(self, records: Sequence[SourceRecord]) -> Columns:
+        """Return the entries of these records, in order; an entry depends on its own record alone."""
+        raw = [RawRecord(each.key, each.value, f"{each.topic}-{each.partition}-{each.offset}") for each in records]
+        reasons = [too_large_reason(record, self.record_bytes) for record in records]
+        if not any(reasons):
+            return self.make(raw)
+        return Columns.concat(
+            [
+                self.make([record]) if reason is None else rejected_columns(record, self.format, reason, self.widths)
+                for record, reason in zip(raw, reasons, strict=True)
+            ]
+        )
+
+
+@dataclass(eq=False)
+class SchemaWatch:
+    """``run`` is its thread, the other methods may be called from any thread; none but ``run`` blocks."""
+
+    schemas: Schemas
+    clock: Clock
+    wake: Callable[[], None]
+    """Called when the registry has answered for a schema."""
+    problem: str | None = None
+    """Why the registry does not answer; None while it does."""
+    changes: int = 0
+    """Rises whenever a schema arrives, or becomes unknown."""
+
+    def __post_init__(self) -> None:
+        """Request nothing yet."""
+        self._requested = self.clock.event()
+        self._done = False
+        self._wanted: frozenset[int] = frozenset()
+        self._unknown: frozenset[int] = frozenset()
+
+    def __contains__(self, schema_id: int) -> bool:
+        """Whether a schema is there."""
+        return schema_id in self.schemas
+
+    def is_unknown(self, schema_id: int) -> bool:
+        """Return whether the registry last answered that it does not know the id."""
+        return schema_id in self._unknown
+
+    def want(self, ids: frozenset[int]) -> None:
+        """Request these schemas, and no others."""
+        before, self._wanted = self._wanted, ids
+        if ids - before:
+            self._requested.set()
+
+    def stop(self) -> None:
+        """Let ``run`` return."""
+        self._done = True
+        self._requested.set()
+
+    def run(self) -> None:
+        """Look up until ``stop``.
+
+        Raises:
+            UserError: the registry refuses this client, or is not a schema registry.
+        """
+        pause_s = UNKNOWN_RETRY_S
+        while True:
+            self._requested.wait(pause_s)
+            self._requested.clear()
+            if self._done:
+                return
+            pause_s = self._look_up()
+
+    def _look_up(self) -> float:
+        """Request the wanted schemas that are missing; return after how many seconds to request again."""
+        unknown = set[int]()
+        for schema_id in sorted(self._wanted):
+            if schema_id in self.schemas:
+                continue
+            try:
+                self.schemas.load(schema_id)
+            except UnknownSchemaError:
+                unknown.add(schema_id)
+            except RegistryAwayError as error:
+                self._note_away(str(error))
+                return AWAY_RETRY_S
+            else:
+                self._note_change()
+            self._note_answer()
+            if self._done:
+                return UNKNOWN_RETRY_S
+        if unknown != self._unknown:
+            self._unknown = frozenset(unknown)
+            self._note_change()
+        return UNKNOWN_RETRY_S
+
+    def _note_change(self) -> None:
+        self.changes += 1
+        self.wake()
+
+    def _note_away(self, problem: str) -> None:
+        if self.problem is None:
+            log.warning("%s; articles wait until it answers, and none is rejected meanwhile", problem)
+        self.problem = problem
+
+    def _note_answer(self) -> None:
+        if self.problem is not None:
+            log.info("the schema registry answers again")
+        self.problem = None
+
+
+@dataclass(slots=True, eq=False)
+class UnloggedSpan:
+    """Consecutive rows of a batch that were not in the log when the engine received the batch."""
+
+    rows: slice
+    columns: Future[Columns]
+    """Of the rows in order."""
+    began: float
+    """Monotonic seconds at which the present step of the span began."""
+    appends: list[Append] | None = None
+    """Outcomes of the appends, once appended; empty if other workers had logged every row meanwhile."""
+    is_counted: bool = False
+    """Whether the metrics count its texts: they count once, however often the append is retried."""
+    is_logged: bool = False
+    """Whether every append was seen to be in the log."""
+
+
+def spans_of(wanted: NDArray[np.bool_]) -> list[slice]:
+    """Return the spans of consecutive wanted rows, each as long as possible."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], wanted, [False]))))
+    return [slice(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
+
+
+@dataclass(slots=True, eq=False)
+class PendingBatch:
+    """A polled batch between steps 2 and 6. Only the engine's thread reads and changes it."""
+
+    polled: PolledBatch
+    spans: list[UnloggedSpan]
+    seen_to: LogOffset | None = None
+    """The log offset that the index was applied to when the batch was looked for in it."""
+    positions: I64 | None = None
+    """Log position of each record as of then, None where a record of it was not in the log."""
+
+
+class HeldBatches:
+    """The held batches of each partition. Only the engine's thread calls its methods."""
+
+    def __init__(
+        self,
+        schemas: SchemaWatch | None,
+        assignments: AssignmentOwner,
+        unlogged: Callable[[PolledBatch], NDArray[np.bool_]],
+        *,
+        reads_keys: bool,
+    ) -> None:
+        """Without ``schemas`` nothing is held.
+
+        ``unlogged`` returns which records of a batch have to be decoded; ``reads_keys`` is whether their keys have to
+        be, too.
+        """
+        self._schemas = schemas
+        self._assignments = assignments
+        self._unlogged = unlogged
+        self._reads_keys = reads_keys
+        self._held: dict[Partition, deque[PolledBatch]] = {}
+        self._lacking: dict[Partition, int] = {}
+        """The schema that the first record of the first batch waits for."""
+        self._tried: object = None
+        self._reported: set[tuple[Partition, int]] = set()
+        """Partition and offset of what was reported as held."""
+        self.batches = 0
+        """Number of batches that are held. Any thread."""
+
+    def receive(self, polled: Iterable[PolledBatch], now: float) -> list[PolledBatch]:
+        """Return the batches that can be decoded, of these and of the held ones; ``now`` in monotonic seconds."""
+        if self._schemas is None:
+            return list(polled)
+        state = (self._schemas.changes, now // HELD_LOOK_S)
+        ready = self._retried() if state != self._tried else []
+        self._tried = state
+        for batch in polled:
+            if batch.partition in self._held:
+                self._held[batch.partition].append(batch)
+            else:
+                ready += self._passing(batch)
+        self._schemas.want(frozenset(self._lacking.values()))
+        self._count()
+        return ready
+
+    def drop_ended(self) -> Iterator[PolledBatch]:
+        """Drop and yield the batches whose assignment has ended."""
+        for partition, batches in list(self._held.items()):
+            ended = [batch for batch in batches if not self._assignments.is_working(batch.assignment)]
+            yield from ended
+            left = deque(batch for batch in batches if batch not in ended)
+            if ended and left:
+                self._held[partition] = left
+            elif ended:
+                self._forget(partition)
+        self._count()
+
+    def waiting(self) -> tuple[int, int]:
+        """Return the number of partitions held for an unknown schema, and for one that the registry did not answer."""
+        if self._schemas is None:
+            return 0, 0
+        unknown = sum(map(self._schemas.is_unknown, self._lacking.values()))
+        return unknown, len(self._lacking) - unknown
+
+    def _retried(self) -> list[PolledBatch]:
+        ready: list[PolledBatch] = []
+        for partition in list(self._held):
+            held = self._held[partition]
+            self._forget(partition)
+            while held and partition not in self._held:
+                ready += self._passing(held.popleft())
+            if held:
+                self._held[partition].extend(held)
+        return ready
+
+    def _passing(self, batch: PolledBatch) -> Iterator[PolledBatch]:
+        """Yield the part of a batch that can be decoded, and hold the rest."""
+        lacking = self._first_lacking(batch)
+        if lacking is None:
+            yield batch
+            return
+        row, schema_id = lacking
+        held = batch
+        if row:
+            head, held = divided(batch, row)
+            if not self._assignments.divide(batch, (head, held)):
+                held = batch  # its assignment has ended: it will be dropped
+            else:
+                yield head
+        self._held[batch.partition] = deque([held])
+        self._lacking[batch.partition] = schema_id
+        self._report(batch, row, schema_id)
+
+    def _first_lacking(self, batch: PolledBatch) -> tuple[int, int] | None:
+        """Return the first row that has to be decoded and lacks its schema, and the id of the schema."""
+        assert self._schemas is not None  # noqa: S101 - without schemas nothing is held
+        for row in np.flatnonzero(self._unlogged(batch)).tolist():
+            record = batch.records[row]
+            for schema_id in schema_ids_of(record.value, record.key if self._reads_keys else None):
+                if schema_id not in self._schemas:
+                    return row, schema_id
+        return None
+
+    def _report(self, batch: PolledBatch, row: int, schema_id: int) -> None:
+        """Report a record that is held because the registry does not know its schema, once."""
+        assert self._schemas is not None  # noqa: S101 - as above
+        at = (batch.partition, int(batch.offsets[row]))
+        if not self._schemas.is_unknown(schema_id) or at in self._reported:
+            return
+        self._reported = {before for before in self._reported if before[0] != batch.partition} | {at}
+        name = f"{batch.partition}-{at[1]}"
+        log.error(
+            "%s: the schema registry does not know schema %d, so the partition is held from this record on. Register "
+            "the schema; or reject the record: stream-dedup reject %s",
+            name,
+            schema_id,
+            name,
+        )
+
+    def _forget(self, partition: Partition) -> None:
+        self._held.pop(partition, None)
+        self._lacking.pop(partition, None)
+
+    def _count(self) -> None:
+        self.batches = sum(map(len, self._held.values()))
+
+
+def divided(batch: PolledBatch, row: int) -> tuple[PolledBatch, PolledBatch]:
+    """Return the records before a row, which is not the first, and the others, as two batches."""
+    size = batch.size_bytes * row // len(batch.records)
+    last = batch.records[row - 1]
+    behind = CommittedOffset(SourceOffset(last.offset + 1), batch.topic_id, last.leader_epoch)
+    head = replace(batch, records=batch.records[:row], offsets=batch.offsets[:row], size_bytes=size, next=behind)
+    rest = replace(batch, records=batch.records[row:], offsets=batch.offsets[row:], size_bytes=batch.size_bytes - size)
+    return head, rest
