@@ -113,8 +113,8 @@ class Columns:
     """xxh3-64 of each record's value; 0 of a tombstone."""
     statuses: U8 = field(metadata=stored_numbers(3, "u1"))
     """``model.Status``."""
-    groups: U64 = field(metadata=stored_numbers(4, "<u8"))
-    """``model.group_of``: entries of different groups are never near; 0 unless signed."""
+    scope_hashes: U64 = field(metadata=stored_numbers(4, "<u8"))
+    """``model.scope_hash_of``: entries with different ones are never near; 0 unless signed."""
     signatures: U8 = field(metadata=_stored_bytes(5, SIGNATURE_BYTES))
     """Bit 0 is the high bit of byte 0; zero unless signed."""
     margins: U8 = field(metadata=_stored_bytes(6, *(Widths(tables).margin_bytes for tables in TABLE_COUNTS)))

@@ -198,7 +198,7 @@ def test_open_transaction_is_waited_for(world: World) -> None:
     assert [counts(report) for report in found] == [{}]
 
 
-def test_topic_made_again(world: World) -> None:
+def test_topic_recreated(world: World) -> None:
     """Articles of a deleted topic without an output are counted as such, whatever the new topic of the name holds."""
     world.write(list(world.outputs())[:4], committed=5)
     old = topic_ids(world.admin, [world.source.topic])[world.source.topic]
