@@ -476,9 +476,9 @@ class TextReader:
     ) -> Entries:
         """Return what log entries have of records: key, value, and the id where neither has one.
 
-        Checksums, statuses and scope hashes (8 bytes, 1, 8); signatures, margins and sketches, as ``read``; the size of each
-        id (4 bytes), and the ids joined; the rejected rows, each with its reason. ``html`` says of which fields the
-        text is HTML. A record at which the core panics is rejected.
+        Checksums, statuses and scope hashes (8 bytes, 1, 8); signatures, margins and sketches, as ``read``; the size of
+        each id (4 bytes), and the ids joined; the rejected rows, each with its reason. ``html`` says of which fields
+        the text is HTML. A record at which the core panics is rejected.
         """
 
     def line_entries(

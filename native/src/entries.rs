@@ -91,8 +91,8 @@ impl Maker<'_> {
     }
 }
 
-/// The scope hash of a text, as `model.scope_hash_of` defines it: long and short text of one scope have the same, exact text
-/// another.
+/// The scope hash of a text, as `model.scope_hash_of` defines it: long and short text of one scope have the same,
+/// exact text another.
 fn scope_hash(status: Status, scope: Option<&[u8]>) -> u64 {
     let kind: &[u8] = match status {
         Status::Long | Status::Short if scope.is_none() => return 0,

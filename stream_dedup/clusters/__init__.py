@@ -7,9 +7,9 @@
     follow     reads the output topics on into the store
     publish    writes the clusters that changed to ``topics.clusters``, exactly once
 
-The cluster of an article is that of its match; an article without a match begins one. A cluster is therefore a tree, and
-its first article is the root. The outputs may arrive in any order, and more than once: the store comes to the same
-clusters. It is made of the outputs alone, and can be deleted and recreated from them.
+The cluster of an article is that of its match; an article without a match begins one. A cluster is therefore a tree,
+and its first article is the root. The outputs may arrive in any order, and more than once: the store comes to the same
+clusters. It is made of the outputs alone, and can be deleted and built from them again.
 """
 
 from stream_dedup.clusters.model import (

@@ -5,9 +5,9 @@ The order in one step, all on one thread:
     1  Every ``TOPICS_LOOK_S`` the topics are looked up: which partitions there are, under which id. A partition that is
        new, or whose topic was recreated, is read from its first offset; any other from the position of the store.
     2  The next committed outputs are read, and stored together with the positions behind them.
-    3  Now and then old articles are forgotten, clusters are counted, and changed clusters are published. All of it waits
-       until everything is read that was there at the start: a cluster may have a young article that is not read yet, or
-       be a part of another one.
+    3  Now and then old articles are forgotten, clusters are counted, and changed clusters are published. All of it
+       waits until everything is read that was there at the start: a cluster may have a young article that is not read
+       yet, or be a part of another one.
 
 What is read twice changes nothing, so every doubt is settled by reading again. Outputs that retention deleted before
 they were read are gone: the store remembers which, and a warning says so.
@@ -383,7 +383,7 @@ class ClusterMetrics:
         Gauge,
         "clusters",
         "clusters that changed and are not published yet; 0 without topics.clusters",
-        "Large after the store was made again. Growing: clusters change faster than they are published.",
+        "Large after the store was rebuilt. Growing: clusters change faster than they are published.",
     )
     clusters_failures = Declaration(
         Counter,

@@ -3,14 +3,14 @@
 A record's key is the id of the cluster. Its value is JSON:
 
     log_id       UUID of the log
-    cluster_id     as the key
+    cluster_id   as the key
     first        the first article: ``id``, ``source`` (topic-partition-offset), ``topic_id``
     size         articles
     first_time   time of the earliest article, ms since 1970
     last_time    time of the latest article, ms since 1970
 
-A tombstone (no value) says that there is no such cluster any more: it became part of another one, since its first article
-has a match that arrived later, or all its articles are forgotten. It may come for an id that had no record.
+A tombstone (no value) says that there is no such cluster any more: it became part of another one, since its first
+article has a match that arrived later, or all its articles are forgotten. It may come for an id that had no record.
 
 The store and Kafka cannot commit together. The order of effects, all on one thread:
 
@@ -21,13 +21,13 @@ The store and Kafka cannot commit together. The order of effects, all on one thr
     4  The store drops the changed clusters up to that number.
 
 A crash before 3 is committed leaves nothing of it; the clusters are published later. After 3 and before 4 the mark is
-ahead of the store: ``start`` does step 4 first. It does so before any output is applied, so no cluster has changed since
-step 2. The outcome of a commit that was not answered is read from the mark in the same way.
+ahead of the store: ``start`` does step 4 first. It does so before any output is applied, so no cluster has changed
+since step 2. The outcome of a commit that was not answered is read from the mark in the same way.
 
-The mark and the store do not continue each other when the store was made again or put back from a copy, when another
-store published meanwhile, or when the topic is another one. Then every cluster of the store is published, and a tombstone
-for every key of this log on the topic that is none of its clusters (steps a to c of ``_begin_anew``). Where the broker
-has forgotten an old mark, the store is right.
+The mark and the store do not continue each other when the store was built anew or put back from a copy, when another
+store published meanwhile, or when the topic is another one. Then every cluster of the store is published, and a
+tombstone for every key of this log on the topic that is none of its clusters (steps a to c of ``_begin_anew``). Where
+the broker has forgotten an old mark, the store is right.
 
 Nothing is published before the follower has read what was there when it started: meanwhile clusters grow together that
 are one.

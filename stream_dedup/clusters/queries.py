@@ -1,10 +1,10 @@
 """The questions that a cluster store answers, each in one read transaction of one connection.
 
 How many articles of each cluster are in a window is kept, so that the largest clusters are found without counting all.
-``cluster.hour``, ``cluster.day`` and ``cluster.week`` are sums of a cluster's buckets from ``counted.begin`` of the window on. A
-batch of outputs adds to them; ``count_windows`` takes away the buckets that have left. Between two calls a column is
-therefore the count of a longer window: an upper bound. ``largest`` walks down such a column and counts the buckets of
-each cluster that it meets, until what is left cannot be larger.
+``cluster.hour``, ``cluster.day`` and ``cluster.week`` are sums of a cluster's buckets from ``counted.begin`` of the
+window on. A batch of outputs adds to them; ``count_windows`` takes away the buckets that have left. Between two calls a
+column is therefore the count of a longer window: an upper bound. ``largest`` walks down such a column and counts the
+buckets of each cluster that it meets, until what is left cannot be larger.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     STORE/
       owner                 locked while a process writes; holds its process id
-      clusters.sqlite         SQLite; ``-wal`` and ``-shm`` beside it are SQLite's own
+      clusters.sqlite       SQLite; ``-wal`` and ``-shm`` beside it are SQLite's own
 
 ``PRAGMA application_id`` marks the database as ours, ``PRAGMA user_version`` is the format version. Times are ms since
 1970. Tables:
@@ -12,12 +12,12 @@
     source_topic  topic ids and names of source topics, by a small number
     article       one row for each article; one without ``written_ms`` is a placeholder: an article that is known only
                   as the match of another one. ``cluster`` is NULL on rejected records
-    cluster           one row for each cluster: its first article, ``size`` (articles that have arrived) and ``weight`` (rows
-                  of ``article``). ``lone_ms`` is the time of the only article of a cluster of size 1. ``published``: the
-                  topic of clusters has a record under the id of this cluster. ``hour``, ``day``, ``week``: the sum of its
-                  buckets from ``counted.begin`` of that window on
+    cluster       one row for each cluster: its first article, ``size`` (articles that have arrived) and ``weight``
+                  (rows of ``article``). ``lone_ms`` is the time of the only article of a cluster of size 1.
+                  ``published``: the topic of clusters has a record under the id of this cluster. ``hour``, ``day``,
+                  ``week``: the sum of its buckets from ``counted.begin`` of that window on
     counted       from which time on (a bucket's beginning) the columns of ``cluster`` count the buckets of a window
-    bucket        articles of a cluster in a bucket of time (``model.BucketWidth``), of clusters of more than one article
+    bucket        articles of a cluster in a bucket of time (``model.BucketWidth``), of clusters of two or more articles
     total         articles in a bucket of time, by kind: unique, update, duplicate, ``rejected:CODE``
     position      the next offset of each output partition, and the id of its topic
     missing       outputs that were deleted before they were read
@@ -52,7 +52,7 @@ BUSY_S = 30.0
 WAL_BYTES = 64 << 20
 """The write-ahead log is cut to so many bytes after a checkpoint."""
 
-_REMEDY = "delete the folder: the clusters are made again from the output topics"
+_REMEDY = "delete the folder: the clusters are built from the output topics again"
 
 _TABLES = """
 CREATE TABLE state (
@@ -72,7 +72,7 @@ CREATE TABLE article (
     topic           INTEGER NOT NULL,
     partition       INTEGER NOT NULL,
     offset          INTEGER NOT NULL,
-    cluster             INTEGER,
+    cluster         INTEGER,
     id              TEXT NOT NULL,
     verdict         TEXT,
     written_ms      INTEGER,
@@ -117,10 +117,10 @@ CREATE TABLE counted (
 ) STRICT, WITHOUT ROWID;
 INSERT INTO counted VALUES ('hour', 0), ('day', 0), ('week', 0);
 CREATE TABLE bucket (
-    width INTEGER NOT NULL,
-    cluster   INTEGER NOT NULL,
-    start INTEGER NOT NULL,
-    count INTEGER NOT NULL,
+    width   INTEGER NOT NULL,
+    cluster INTEGER NOT NULL,
+    start   INTEGER NOT NULL,
+    count   INTEGER NOT NULL,
     PRIMARY KEY (width, cluster, start)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX bucket_start ON bucket (width, start);
@@ -170,7 +170,7 @@ def make_folder(path: Path) -> None:
         msg = f"cluster store {path} cannot be made or read: {reason_of(error)}; name another folder"
         raise UserError(msg) from error
     if others:
-        msg = f"folder {path} is no cluster store: it holds {others[0]}; name an empty folder"
+        msg = f"{path} is not a cluster store: unexpected file {others[0]}; name an empty folder"
         raise UserError(msg)
 
 
@@ -261,7 +261,7 @@ def _refuse_other_file(file: Path) -> None:
         msg = f"{file} cannot be read: {reason_of(error)}; {_REMEDY}"
         raise CorruptError(msg) from error
     if head and head != _HEADER:
-        msg = f"{file} is damaged, or no cluster store: it is no SQLite database; {_REMEDY}"
+        msg = f"{file} is damaged, or not a cluster store: it is not a SQLite database; {_REMEDY}"
         raise CorruptError(msg)
 
 

@@ -4,9 +4,9 @@
 Memory is bounded by one batch and the page caches, whatever the number of articles.
 
 Old articles: with ``keep_ms`` an article is forgotten when its output is older than that by this machine's clock. The
-first article of a cluster stays as long as the cluster has a younger one, since it names the cluster. Without ``keep_ms``
-every article is kept, as the log without a window keeps every entry. Buckets go when no window shows them any more. It
-takes several short transactions (``_Forgetting``).
+first article of a cluster stays as long as the cluster has a younger one, since it names the cluster. Without
+``keep_ms`` every article is kept, as the log without a window keeps every entry. Buckets go when no window shows them
+any more. It takes several short transactions (``_Forgetting``).
 """
 
 from __future__ import annotations
@@ -239,7 +239,8 @@ class ClusterStore:
 
     def _article_row(self, at: StoredAt) -> Row | None:
         row = self._connection.execute(
-            "SELECT number, cluster, written_ms IS NOT NULL FROM article WHERE topic = ? AND partition = ? AND offset = ?",
+            "SELECT number, cluster, written_ms IS NOT NULL FROM article "
+            "WHERE topic = ? AND partition = ? AND offset = ?",
             at,
         ).fetchone()
         return None if row is None else Row(row[0], row[1], bool(row[2]))
@@ -302,8 +303,8 @@ class ClusterStore:
 def _write_batch(connection: sqlite3.Connection, batch: UnionBatch, topic_ids: Mapping[int, bytes] | None) -> None:
     """Write a batch whose outputs were all added.
 
-    ``topic_ids``: the ids of the source topics by their numbers in the store, to note which clusters have changed; None:
-    nothing is published.
+    ``topic_ids``: the ids of the source topics by their numbers in the store, to note which clusters have changed;
+    None: nothing is published.
     """
     changed = batch.clusters()
     _merge_stored(connection, batch)
@@ -492,8 +493,8 @@ class _Forgetting:
         write.execute("UPDATE cluster SET size = size - ?1, weight = weight - ?1 WHERE number = ?2", (count, cluster))
         if write.execute("SELECT size FROM cluster WHERE number = ?", (cluster,)).fetchone()[0] == 1:
             write.execute(
-                "UPDATE cluster SET lone_ms = (SELECT MAX(written_ms) FROM article WHERE cluster = ?1), hour = 0, day = 0, "
-                "week = 0 WHERE number = ?1",
+                "UPDATE cluster SET lone_ms = (SELECT MAX(written_ms) FROM article WHERE cluster = ?1), "
+                "hour = 0, day = 0, week = 0 WHERE number = ?1",
                 (cluster,),
             )
             write.executemany(

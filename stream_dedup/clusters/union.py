@@ -1,9 +1,9 @@
 """The clusters of one batch of outputs, in memory: what the store writes in one transaction.
 
 Clusters are disjoint sets of articles, united where an article and its match meet. An article carries the number of its
-cluster. Where two clusters become one, the articles of the lighter one get the number of the heavier: each article changes
-its number at most log2(n) times, however the outputs arrive, and the cluster of an article is one look-up. In a batch,
-the number that a cluster has lost points to the one that it got (``_merged``).
+cluster. Where two clusters become one, the articles of the lighter one get the number of the heavier: each article
+changes its number at most log2(n) times, however the outputs arrive, and the cluster of an article is one look-up. In a
+batch, the number that a cluster has lost points to the one that it got (``_merged``).
 
 A match may arrive after its article: until then it is a placeholder, the first article of its cluster. Each article has
 one match, so a cluster is a tree, and its first article is its root: uniting the cluster that begins with a placeholder

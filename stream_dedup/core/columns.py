@@ -5,16 +5,16 @@ it: a new column is a new field with a kind of its own, and no new format.
 
 Each column has a kind, the number that names it in a log record, and a width, the bytes of one entry:
 
-    kind  column      width              one entry
-    1     offsets     8                  int64
-    2     checksums   8                  uint64
-    3     statuses    1                  uint8
-    4     groups      8                  uint64
-    5     signatures  32                 bytes
-    6     margins     8 for each table   bytes
-    7     ids         4                  uint32, the end of its text
-    8     reasons     4                  uint32, the end of its text
-    9     sketches    0, 8, 16, 24, 32   bytes
+    kind  column        width              one entry
+    1     offsets       8                  int64
+    2     checksums     8                  uint64
+    3     statuses      1                  uint8
+    4     scope_hashes  8                  uint64
+    5     signatures    32                 bytes
+    6     margins       8 for each table   bytes
+    7     ids           4                  uint32, the end of its text
+    8     reasons       4                  uint32, the end of its text
+    9     sketches      0, 8, 16, 24, 32   bytes
 
 Bytes of n entries, as the log has them:
 

@@ -43,7 +43,7 @@ from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, FINGERPRINT_BIT
 from stream_dedup.core.rules import Rules, exact_radii, greatest_distance, mask_bits, most_probes
 
 KEY_FACTORS = np.array(_native.KEY_FACTORS, np.uint64)
-"""Factor of the scope hash for each word. The factors are odd, so no two scope hashes give the same product, and differ (the
+"""Factor of the scope hash for each word. The factors are odd, so no two hashes give the same product, and differ (the
 primes of XXH64), so hashes that collide in a block of one word do not collide in the others."""
 
 WORD_SIEVE_BITS = 16

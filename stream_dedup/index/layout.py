@@ -35,9 +35,9 @@ Document number
 Original
     An entry whose source offset no earlier log record covers. The others are copies: they have no number and no row.
 Row
-    the four words of the signature, scope hash, XXH3 of the article id's bytes, log position, log time: 64 bytes (``ROW``);
-    then the sketch, as many bytes as the scheme says (``row_type``). A scheme never changes, so the rows of an index
-    are of one size.
+    the four words of the signature, scope hash, XXH3 of the article id's bytes, log position, log time: 64 bytes
+    (``ROW``); then the sketch, as many bytes as the scheme says (``row_type``). A scheme never changes, so the rows of
+    an index are of one size.
 """
 
 from __future__ import annotations

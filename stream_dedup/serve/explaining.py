@@ -1,7 +1,8 @@
 """Explains why two articles match or do not: two texts, or a text and a logged article.
 
-A logged article is named by its source coordinates, or by its article id, which the clusters know. Its text is read from
-the source topic; if it is not there any more, only what the log holds of it is explained: signature, blocks, distances.
+A logged article is named by its source coordinates, or by its article id, which the clusters know. Its text is read
+from the source topic; if it is not there any more, only what the log holds of it is explained: signature, blocks,
+distances.
 
 The explanations are made in a thread of their own, one after the other; ``MAX_EXPLAINED`` bounds what one takes.
 """

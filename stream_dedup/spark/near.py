@@ -18,8 +18,8 @@
    fewer near pairs than the rules ask for is no duplicate.
 
 Cost: every article is sorted once for each of its lists and look-ups, 68 rows in all for a plan of 64 look-ups over
-four tables; each row has some 60 bytes. Pairs of one list and scope hash go through Python, and those that are left once
-more. The entries are read more than once: write them to Parquet first.
+four tables; each row has some 60 bytes. Pairs of one list and scope hash go through Python, and those that are left
+once more. The entries are read more than once: write them to Parquet first.
 """
 
 from __future__ import annotations

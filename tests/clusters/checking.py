@@ -40,7 +40,10 @@ def stored_first(store: ClusterStore) -> dict[Coordinates, Coordinates]:
 def refuse_wrong_tables(store: ClusterStore) -> None:
     """What holds in every state: sizes, weights, buckets and totals are those of the articles."""
     read = store.writer.execute
-    sizes = "SELECT cluster, COUNT(written_ms), COUNT(*) FROM article WHERE cluster IS NOT NULL GROUP BY cluster ORDER BY cluster"
+    sizes = (
+        "SELECT cluster, COUNT(written_ms), COUNT(*) FROM article "
+        "WHERE cluster IS NOT NULL GROUP BY cluster ORDER BY cluster"
+    )
     assert read("SELECT number, size, weight FROM cluster ORDER BY number").fetchall() == read(sizes).fetchall()
     assert read("SELECT number FROM cluster WHERE (size = 1) IS NOT (lone_ms IS NOT NULL)").fetchall() == []
     assert (
@@ -53,7 +56,8 @@ def refuse_wrong_tables(store: ClusterStore) -> None:
     for width in BucketWidth:
         counted = (
             "SELECT a.cluster, written_ms - written_ms % ? AS start, COUNT(*) FROM article a "
-            "JOIN cluster g ON g.number = a.cluster WHERE written_ms IS NOT NULL AND g.size > 1 GROUP BY 1, 2 ORDER BY 1, 2"
+            "JOIN cluster g ON g.number = a.cluster "
+            "WHERE written_ms IS NOT NULL AND g.size > 1 GROUP BY 1, 2 ORDER BY 1, 2"
         )
         found = "SELECT cluster, start, count FROM bucket WHERE width = ? ORDER BY 1, 2"
         assert read(found, (int(width),)).fetchall() == read(counted, (int(width),)).fetchall()
@@ -68,7 +72,8 @@ def refuse_wrong_counts(store: ClusterStore) -> None:
     read = store.writer.execute
     for window, begin in read("SELECT time_window, begin FROM counted").fetchall():
         counted = (
-            "SELECT number, (SELECT IFNULL(SUM(count), 0) FROM bucket WHERE width = ? AND cluster = number AND start >= ?) "
+            "SELECT number, "
+            "(SELECT IFNULL(SUM(count), 0) FROM bucket WHERE width = ? AND cluster = number AND start >= ?) "
             "FROM cluster ORDER BY number"
         )
         found = f"SELECT number, {window} FROM cluster ORDER BY number"  # noqa: S608 - our own names

@@ -33,7 +33,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_clusters_of_the_outputs_are_stored_and_published(group: GroupWorld) -> None:
-    """Verdicts of all topics, before the start and after it, in several processes; each cluster once for each change."""
+    """Verdicts of all topics, before the start and after it, by several processes; a cluster once for each change."""
     log = group.random_log(1, 120)
     group.write(log[:50])
     for part in (log[50:80], log[80:], []):

@@ -52,7 +52,7 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "novel.txt").write_text("chapter 1")
-    with pytest.raises(UserError, match=r"no cluster store: it holds novel\.txt"):
+    with pytest.raises(UserError, match=r"is not a cluster store: unexpected file novel\.txt"):
         ClusterStore.open(tmp_path, LOG_ID)
     assert [file.name for file in tmp_path.iterdir()] == ["novel.txt"]
 
@@ -92,7 +92,7 @@ def test_a_store_of_another_format_that_was_killed_stays_as_it_is(tmp_path: Path
 
 def test_a_file_that_is_no_database_is_damage(tmp_path: Path) -> None:
     (tmp_path / CLUSTERS_FILE).write_bytes(b"x" * 5_000)
-    with pytest.raises(CorruptError, match="delete the folder: the clusters are made again from the output topics"):
+    with pytest.raises(CorruptError, match="delete the folder: the clusters are built from the output topics again"):
         ClusterStore.open(tmp_path, LOG_ID)
 
 

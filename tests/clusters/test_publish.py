@@ -64,7 +64,7 @@ def test_a_crash_between_two_steps(group: GroupWorld, patch: Patch, times: int) 
 def test_a_crash_while_the_topic_is_begun_anew(
     stepwise: GroupWorld, monkeypatch: pytest.MonkeyPatch, commits: int
 ) -> None:
-    """The store was made again: after each of the steps a to c and between the keys the next process begins anew."""
+    """The store was rebuilt: after each of the steps a to c and between the keys the next process begins anew."""
     log = stepwise.random_log(6, 50)
     stepwise.write(log)
     with closing(stepwise.open()) as process:

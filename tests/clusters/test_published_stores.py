@@ -1,4 +1,4 @@
-"""Stores that were made again, or put back from a copy: what the topic of clusters gets then."""
+"""Stores that were rebuilt, or put back from a copy: what the topic of clusters gets then."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("few_at_once")
 
 
 @pytest.mark.expect_log("were deleted before they were read")
-def test_a_store_that_was_made_again_publishes_its_clusters_and_removes_the_others(group: GroupWorld) -> None:
+def test_a_store_that_was_rebuilt_publishes_its_clusters_and_removes_the_others(group: GroupWorld) -> None:
     """A cluster that is on the topic alone, since its outputs are gone, becomes a tombstone."""
     log = group.random_log(8, 60)
     gone = group.dated([LoggedArticle(at(1_000 + number)) for number in range(9)])

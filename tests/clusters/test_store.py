@@ -114,7 +114,7 @@ def test_articles_of_one_moment_are_paged(store: ClusterStore) -> None:
 
 @pytest.mark.expect_log("follows from itself", "has an impossible match")
 def test_outputs_that_contradict_the_log_end_nothing(store: ClusterStore, caplog: pytest.LogCaptureFixture) -> None:
-    """A match that is the article itself, a rejected record, or a later article: a warning, and a cluster of its own."""
+    """A match that is the article itself, a rejected record, or a later article: a warning, and another cluster."""
     rejected = LoggedArticle(at(9), None, Verdict.REJECTED)
     loop = [LoggedArticle(at(1), at(2), Verdict.DUPLICATE), LoggedArticle(at(2), at(1), Verdict.DUPLICATE)]
     itself = LoggedArticle(at(3), at(3), Verdict.DUPLICATE)

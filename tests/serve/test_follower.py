@@ -252,7 +252,7 @@ def test_an_index_that_another_process_uses_is_refused(made: MemoryService) -> N
 def test_a_log_is_only_read(made: MemoryService) -> None:
     """The service appends nothing, cuts nothing, and commits no offset."""
     partition = made.cluster.partition(Partition(made.config.log_topic, 0))
-    before = (partition.start, partition.end, dict(made.cluster.cluster("group").committed))
+    before = (partition.start, partition.end, dict(made.cluster.group("group").committed))
     calls: set[str] = set()
     hook = made.connection.hook
 
@@ -263,7 +263,7 @@ def test_a_log_is_only_read(made: MemoryService) -> None:
     made.connection.hook = note
     with made.serve():
         assert verdicts(made) == ["duplicate", "unique", "unique"]
-    assert (partition.start, partition.end, dict(made.cluster.cluster("group").committed)) == before
+    assert (partition.start, partition.end, dict(made.cluster.group("group").committed)) == before
     assert calls.isdisjoint({"log.append", "log.cut", "log-topic.prepare"})
 
 

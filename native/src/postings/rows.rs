@@ -1,7 +1,7 @@
 //! The rows of entries, by document number: what the check needs of each.
 //!
-//! A row is the words of the signature, scope hash, hash of the article id, log position, log time, then the sketch. Rows
-//! are stored in chunks of some rows; those in memory are whole chunks, and the unfinished last one.
+//! A row is the words of the signature, scope hash, hash of the article id, log position, log time, then the sketch.
+//! Rows are stored in chunks of some rows; those in memory are whole chunks, and the unfinished last one.
 
 use super::cache::{Cache, Place};
 use super::chunk::{Damage, Key, words_of};

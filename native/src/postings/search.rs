@@ -1,10 +1,10 @@
 //! The search: the near entries of a batch of articles, in the posting lists of the block tables.
 //!
 //! Of each posting list of an article's plan the entries from before it are compared, the newest `bucket_limit` of them.
-//! Of those that pass the sieve, that are not trimmed, whose scope hash is the article's, that have not expired and that no
-//! earlier record withdrew, the first `candidates` are checked: the look-ups in the order of the plan, in each list the
-//! newest first, an entry once, where it is found first. Of those that are near, each article gets the nearest, among
-//! equals the earliest.
+//! Of those that pass the sieve, that are not trimmed, whose scope hash is the article's, that have not expired and that
+//! no earlier record withdrew, the first `candidates` are checked: the look-ups in the order of the plan, in each list
+//! the newest first, an entry once, where it is found first. Of those that are near, each article gets the nearest,
+//! among equals the earliest.
 //!
 //! Some look-ups at a time: their lists are found, then their keys are compared, then the rows of those that pass are
 //! checked. Each of these reads much memory that is in no cache of the processor, so it is read for all before any of

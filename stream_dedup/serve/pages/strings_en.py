@@ -54,7 +54,8 @@ ENGLISH = {
     "notice.clusters.none": "The output topics are read as soon as the log is. Clusters and last verdicts come then.",
     "notice.clusters.error.title": "Clusters are not followed any more",
     "notice.clusters.error": "What is shown is as old as the error. {error}",
-    "notice.clusters.behind": "The output topics are still being read: {lag} records are left. Numbers grow until then.",
+    "notice.clusters.behind": "The output topics are still being read: {lag} records are left. Numbers grow until "
+    "then.",
     "notice.clusters.missing": "{count} outputs were deleted by the retention of their topic before they were read. "
     "They are in no cluster.",
     "notice.status.title": "The brokers do not say how the group is",
@@ -224,8 +225,8 @@ ENGLISH = {
     "clusters.no_text.now": "the text cannot be read now",
     "cluster.title": "Cluster of {id}",
     "cluster.unknown.title": "No such cluster",
-    "cluster.unknown": "No cluster has this id. Its articles may be older than the store keeps (clusters.keep), or their "
-    "outputs are not read yet.",
+    "cluster.unknown": "No cluster has this id. Its articles may be older than the store keeps (clusters.keep), or "
+    "their outputs are not read yet.",
     "cluster.size": "Articles",
     "cluster.first": "First",
     "cluster.last": "Last",
