@@ -243,17 +243,17 @@ def test_an_end_in_the_middle_of_settling(
 
 
 @pytest.mark.expect_log(RECREATED)
-def test_made_again_to_the_same_length(
+def test_recreated_with_the_same_length(
     made: Pipeline, admin: KafkaAdminClient, make_reader: Callable[..., Reader]
 ) -> None:
-    """A topic made again and filled to the old length between two polls is read from its beginning."""
+    """A topic recreated and filled to the old length between two polls is read from its beginning."""
     reader = make_reader()
     reader.read_all({})
     reader.commit(dict.fromkeys(made.partitions(), EACH))
     old = present_id(made, admin)
     delete_topic(admin, made.topic)
     admin.create_topics([NewTopic(made.topic, PARTITIONS, 1)])
-    wait_until(lambda: topic_ids(admin, [made.topic]).get(made.topic) not in (None, old), LIMIT_S, "made again")
+    wait_until(lambda: topic_ids(admin, [made.topic]).get(made.topic) not in (None, old), LIMIT_S, "recreated")
     fill(made, "second")
     reader.batches.clear()
     new = present_id(made, admin)
