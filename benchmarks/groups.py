@@ -45,8 +45,8 @@ from stream_dedup.broker.client import make_admin, make_producer
 from stream_dedup.broker.topics import ensure_topics
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
+from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.model import Coordinates, Verdict
-from stream_dedup.core.text.decode import InputFormat
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.groups import GroupStore, Window, group_id_of
 from stream_dedup.groups.follow import COUNT_S, GroupFollower, GroupMetrics

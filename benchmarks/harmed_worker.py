@@ -16,12 +16,11 @@ from pathlib import Path
 import stream_dedup
 from stream_dedup.config.load import load_config
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.core.decode import RawRecord
+from stream_dedup.core.fingerprinter import EntryMaker, Fingerprinter
 from stream_dedup.worker.app import run_worker
 from stream_dedup.worker.steps import Step, TrimStep
-from tests.core.fingerprint.panics import panicking_reader
+from tests.core.panics import panicking_reader
 
 STUCK, SLOW = "stuck", "slow"
 PANICKING = "panic in the core"

@@ -29,16 +29,17 @@ that the reader does not know is refused. All integers are little-endian.
 
 from __future__ import annotations
 
+import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any, Final, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import I64, U8, U64
-from stream_dedup.core.byte_reader import ByteReader
+from stream_dedup.core.arrays import I64, U8, U32, U64
 from stream_dedup.core.model import (
     SIGNATURE_BYTES,
     SKETCH_SIZES,
@@ -47,13 +48,142 @@ from stream_dedup.core.model import (
     Status,
     Widths,
 )
-from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError
 
 _STORED: Final = "stored"
 LAST_STATUS: Final = max(Status)
 _ENTRY: Final = struct.Struct("<BH")
 """Kind and width of a column."""
+_UTF8_MASK, _UTF8_INSIDE = 0xC0, 0x80  # a byte within a character of UTF-8 begins with the bits 10
+
+
+class ByteReader:
+    """Reads the fields of a log record.
+
+    Every method raises ``CorruptError`` where the bytes do not hold what it reads.
+    """
+
+    def __init__(self, raw: bytes, at: int) -> None:
+        """Start at byte ``at``."""
+        self._raw = raw
+        self._at = at
+
+    def take(self, length: int) -> bytes:
+        """Return the next bytes."""
+        start = self._pass(length)
+        return self._raw[start : self._at]
+
+    def rest(self) -> bytes:
+        """Return all bytes that are left."""
+        return self.take(len(self._raw) - self._at)
+
+    def text(self, length: int) -> str:
+        """Return the topic name in the next bytes."""
+        try:
+            return self.take(length).decode()
+        except UnicodeDecodeError as error:
+            msg = f"log batch whose topic name is no UTF-8: {error}"
+            raise CorruptError(msg) from error
+
+    def column(self, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Return the next column of numbers."""
+        kind, count = np.dtype(dtype), math.prod(shape)
+        if kind.itemsize == 1:
+            # The wide columns, signatures and margins, are not copied.
+            return np.frombuffer(self._raw, kind, count, self._pass(count)).reshape(shape)
+        return np.frombuffer(self.take(count * kind.itemsize), kind).reshape(shape)
+
+    def end(self) -> None:
+        """Refuse bytes behind the last field."""
+        if self._at != len(self._raw):
+            msg = f"log record has {len(self._raw) - self._at} bytes after its end"
+            raise CorruptError(msg)
+
+    def _pass(self, length: int) -> int:
+        start, end = self._at, self._at + length
+        if end > len(self._raw):
+            msg = f"log record of {len(self._raw)} bytes is cut short: a field ends at byte {end}"
+            raise CorruptError(msg)
+        self._at = end
+        return start
+
+
+def as_stored(text: str) -> str:
+    """Return the text as a column would: half surrogates, which UTF-8 cannot encode, become escapes."""
+    return _encoded(text).decode()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Texts:
+    """A column of texts: the texts joined in UTF-8, and the end of each."""
+
+    ends: U32
+    joined: bytes
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Texts:
+        """Make a column of these texts, each as ``as_stored`` says."""
+        parts = list(map(_encoded, texts))
+        return cls(np.cumsum([len(part) for part in parts], dtype=np.uint32), b"".join(parts))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Texts]) -> Texts:
+        """Return the texts of all parts, in order."""
+        sizes = np.array([len(part.joined) for part in parts], np.uint32)
+        starts = np.repeat(np.cumsum(sizes, dtype=np.uint32) - sizes, [len(part.ends) for part in parts])
+        return cls(np.concatenate([part.ends for part in parts]) + starts, b"".join([part.joined for part in parts]))
+
+    def __len__(self) -> int:
+        """Return the number of texts."""
+        return len(self.ends)
+
+    def __getitem__(self, row: int) -> str:
+        """Return the text of one row."""
+        return self.joined[self._start(row) : int(self.ends[row])].decode()
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the texts, in order."""
+        return map(self.__getitem__, range(len(self)))
+
+    def rows(self, rows: slice | I64) -> Texts:
+        """Return the texts of these rows."""
+        if not isinstance(rows, slice):
+            return Texts.of([self[row] for row in rows.tolist()])
+        first, after, _ = rows.indices(len(self))
+        if first >= after:
+            return Texts.of(())
+        start, end = self._start(first), int(self.ends[after - 1])
+        return Texts(self.ends[first:after] - np.uint32(start), self.joined[start:end])
+
+    def changed(self, texts: Mapping[int, str]) -> Texts:
+        """Return these texts with other texts in some rows."""
+        return Texts.of([texts.get(row, text) for row, text in enumerate(self)])
+
+    def check(self, name: str) -> None:
+        """Refuse texts that are not UTF-8, end before they begin, or end within a character.
+
+        Raises:
+            CorruptError: the check failed; the message names the column.
+        """
+        if not self.joined and not self.ends.any():
+            return  # every text is empty, as all reasons are where nothing was rejected
+        if (self.ends[1:] < self.ends[:-1]).any():
+            msg = "log batch whose texts end before they begin"
+            raise CorruptError(msg)
+        if self.joined.isascii():
+            return  # as most ids are: each byte is a character
+        try:
+            self.joined.decode()
+        except UnicodeDecodeError as error:
+            msg = f"log batch whose {name} are no UTF-8: {error}"
+            raise CorruptError(msg) from error
+        begins = np.frombuffer(self.joined, np.uint8)[self.ends[self.ends < len(self.joined)]]
+        if ((begins & _UTF8_MASK) == _UTF8_INSIDE).any():
+            msg = f"log batch with {name} that end within a character"
+            raise CorruptError(msg)
+
+    def _start(self, row: int) -> int:
+        return int(self.ends[row - 1]) if row else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,3 +427,7 @@ def _copy_of(column: Any) -> Any:  # noqa: ANN401 - an array or texts
 
 def _rows_of(column: Any, rows: slice | I64) -> Any:  # noqa: ANN401 - an array or texts
     return column.rows(rows) if isinstance(column, Texts) else column[rows]
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")

@@ -23,12 +23,10 @@ from contextlib import contextmanager
 import numpy as np
 import xxhash
 
-from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
-from stream_dedup.core.logged_scheme import Scheme
+from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal, naming_panics
+from stream_dedup.core.logged_scheme import Scheme, scheme_mismatch
 from stream_dedup.core.model import BLOCK_BITS, DocNumber, LogOffset, SourceOffset, Widths, log_offset_of, row_of
-from stream_dedup.core.panics import naming_panics
 from stream_dedup.core.rules import Rules
-from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import DefectError, RefusedError, UserError
 from stream_dedup.index.layout import STATE, RowArray, SourceKey, State, id_parts_before, offset_key, row_type
 from stream_dedup.index.records import (

@@ -24,20 +24,20 @@ import numpy as np
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import LogRecord
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
+from stream_dedup.core.fingerprinter import Fingerprints
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import (
     DocNumber,
     Judgement,
     LogOffset,
     LogPosition,
+    ReportProgress,
     SourceOffset,
     Status,
     log_offset_of,
     log_position,
     row_of,
 )
-from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.query import Articles, Near, query_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, StreamDedupError

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stream_dedup.core.entry import Batch, LogRecord, encode
-from stream_dedup.core.model import LogOffset, is_only_in_index
-from stream_dedup.core.progress import ReportProgress
+from stream_dedup.core.model import LogOffset, ReportProgress, is_only_in_index
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UserError
 from stream_dedup.folders import Owner, is_file, writing
 from stream_dedup.index.applying import read_state

@@ -13,10 +13,9 @@ from itertools import islice
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U32, U64
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, DocNumber, SourceOffset
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, DocNumber, ReportProgress, SourceOffset
 from stream_dedup.core.probes import KEY_FACTORS, block_of
 from stream_dedup.core.probes import blocks as blocks_of
-from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.layout import RowArray, SourceKey, directory_key

@@ -22,9 +22,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from stream_dedup.config.model import Config
+from stream_dedup.core.decode import parse_object
 from stream_dedup.core.headers import StampedMatch
 from stream_dedup.core.model import Coordinates
-from stream_dedup.core.text.decode import parse_object
 from stream_dedup.errors import UserError
 from stream_dedup.groups import ArticleGroup, GroupedArticle, GroupStore, VerdictCounts, Window
 from stream_dedup.ports import Clock

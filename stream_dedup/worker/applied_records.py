@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
-from stream_dedup.core.rules import Rules
-from stream_dedup.core.rules_text import rule_changes
+from stream_dedup.core.rules import Rules, rule_changes
 
 if TYPE_CHECKING:
     from stream_dedup.metrics.metrics import Metrics

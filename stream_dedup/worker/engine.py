@@ -30,7 +30,7 @@ import numpy as np
 
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import make_batch
-from stream_dedup.core.fingerprint.entry_maker import checksum
+from stream_dedup.core.fingerprinter import checksum
 from stream_dedup.core.model import ROW_BITS, LogOffset, Status, log_offset_of
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index import FORGOTTEN, UNLOGGED

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from stream_dedup.broker.record import too_large_reason
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.entry_maker import rejected_columns
-from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.core.decode import RawRecord
+from stream_dedup.core.fingerprinter import rejected_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from stream_dedup.core.decode import InputFormat
     from stream_dedup.core.model import Widths
-    from stream_dedup.core.text.decode import InputFormat
     from stream_dedup.ports import SourceRecord
 
 

@@ -41,8 +41,7 @@ from stream_dedup.broker.log import WaitingLog
 from stream_dedup.broker.lost_log import FoundLog, LostLog, lost_log_error, offsets_without_log
 from stream_dedup.broker.rules_log import RulesHistory, read_rules_on, refuse_other_rules, refuse_other_scheme
 from stream_dedup.config.effective import index_settings_of, rules_of
-from stream_dedup.core.model import LogOffset
-from stream_dedup.core.progress import ReportProgress
+from stream_dedup.core.model import LogOffset, ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, keep_aside, only_copy_in, refuse_unknown

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, decode
+from stream_dedup.core.decode import Article, InputFormat, RawRecord, decode
+from stream_dedup.core.fingerprinter import Fingerprinter
 from tests.amount import FULL
 from tests.core.adversarial import PAGES, RECORDS, TEXTS, WAYS, Case, Family, Path, cases
-from tests.core.text.test_clean import plain_host, plain_url
+from tests.core.test_clean import plain_host, plain_url
 from tests.reference import clean as reference
 from tests.reference import markup as reference_markup
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stream_dedup.config.model import Config
+from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.headers import Headers
 from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
 from stream_dedup.core.reasons import EMPTY_TEXT
-from stream_dedup.core.text.decode import InputFormat
 from stream_dedup.groups.model import JudgedOutput, OutputReading
 from stream_dedup.ports import Partition
 from stream_dedup.registry.values import RecordReader

@@ -19,8 +19,7 @@ from stream_dedup.config.effective import with_input_topics
 from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, LogRecord, Trim
-from stream_dedup.core.model import Judgement, LogOffset, SourceOffset, Status, Verdict
-from stream_dedup.core.progress import ReportProgress
+from stream_dedup.core.model import Judgement, LogOffset, ReportProgress, SourceOffset, Status, Verdict
 from stream_dedup.core.query import Near, Query
 from stream_dedup.index import applying
 from stream_dedup.index.applying import Applied

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from stream_dedup.core.arrays import I64
+from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.entry import Basis, Forgotten, LogRecord, Trim, make_batch
 from stream_dedup.core.model import LogOffset, SourceOffset
-from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.index import FORGOTTEN, UNLOGGED
 from stream_dedup.ports import (

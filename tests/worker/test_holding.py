@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stream_dedup.core.decode import InputFormat, RawRecord
 from stream_dedup.core.entry import make_batch
-from stream_dedup.core.fingerprint.entry_maker import checksum, rejected_columns
+from stream_dedup.core.fingerprinter import checksum, rejected_columns
 from stream_dedup.core.model import LogOffset, Verdict
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA
-from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.errors import UserError
 from stream_dedup.ports import Partition
 from stream_dedup.registry.values import FRAME_BYTES

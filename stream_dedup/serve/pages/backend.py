@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, Protocol
 
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.core.model import Coordinates
+from stream_dedup.core.reader import readable_texts
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text.readable import readable_texts
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
 from stream_dedup.groups import ArticleGroup, GroupedArticle, MemberPage, MissingOutputs, VerdictCounts, Window
 from stream_dedup.groups.follow import FollowerState

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xxhash
 
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
+from stream_dedup.core.fingerprinter import Fingerprinter, Fingerprints
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings
 from tests.core.texts import SAMPLE, some_texts

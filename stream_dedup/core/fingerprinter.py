@@ -6,21 +6,21 @@ A fingerprinter may be used by several threads at the same time, as its reader m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self, cast
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U8
-from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.fingerprint.reader import Readings, SchemeReader, Text
+from stream_dedup.core.columns import Columns, Texts
+from stream_dedup.core.decode import InputFormat, RawLines, RawRecord, key_id, native_format, reason_text
 from stream_dedup.core.model import SIGNATURE_BYTES, Status, Widths, signed
+from stream_dedup.core.probes import unpack_margins
+from stream_dedup.core.reader import Readings, SchemeReader, Text
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text.decode import InputFormat, RawLines, RawRecord, native_format, reason_text
-from stream_dedup.core.text_column import Texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +165,43 @@ class Fingerprinter:
         return made._replace(text=" ".join(counts))
 
 
+class EntryMaker:
+    """Makes log entries from records. Several threads may call it at the same time."""
+
+    def __init__(self, settings: FingerprintSettings | None = None, fmt: InputFormat | None = None) -> None:
+        """Load nothing yet: a user's words are loaded with the first records, or by the fingerprinter's ``warm``."""
+        self.fingerprinter = Fingerprinter(settings)
+        """What reads the texts."""
+        self._format = fmt or InputFormat()
+
+    def __call__(self, records: Sequence[RawRecord]) -> Columns:
+        """Make the entries of these records; an entry depends on its own record alone.
+
+        Raises:
+            UserError: a file of words cannot be read. No record raises.
+        """
+        return self.fingerprinter.entries(records, self._format)
+
+    def of_lines(self, lines: Sequence[bytes]) -> Columns:
+        """Make the entries of ``RawLines``; raises as a call."""
+        return self.fingerprinter.line_entries(cast("RawLines", lines), self._format)
+
+
+def checksum(value: bytes | None) -> int:
+    """Return XXH3-64 of a record's value; 0 for a tombstone."""
+    return 0 if value is None else xxhash.xxh3_64_intdigest(value)
+
+
+def rejected_columns(record: RawRecord, fmt: InputFormat, reason: str, widths: Widths) -> Columns:
+    """Make a rejected entry for a record without reading its value, under a scheme of these widths."""
+    return replace(
+        Columns.blank(1, widths),
+        checksums=np.array([checksum(record.value)], np.uint64),
+        ids=Texts.of([key_id(record, fmt)]),
+        reasons=Texts.of([reason]),
+    )
+
+
 def _in_rows(rows: int, columns: Sequence[bytes], scheme: Widths) -> tuple[U8, U8, U8]:
     """Return signatures, margins and sketches, a row for each text."""
     widths = (SIGNATURE_BYTES, scheme.margin_bytes, scheme.sketch_bytes)
@@ -182,7 +219,7 @@ def _explained(told: _native.Explained) -> Explained:
         tuple(Feature(*feature) for feature in features),
         np.array(sums, np.int64),
         signature,
-        simhash.unpack_margins(np.frombuffer(margins, np.uint8)),
+        unpack_margins(np.frombuffer(margins, np.uint8)),
         sketch,
         frame,
         numbers,
