@@ -39,11 +39,9 @@ from stream_dedup.index.records import (
     numbered_records,
     table_rows,
 )
-from stream_dedup.index.segments import Coverage, Uncovered
-from stream_dedup.index.settings import IndexSettings
-from stream_dedup.index.store import Store, WriteBatch
+from stream_dedup.index.store import IndexSettings, Store, WriteBatch
 from stream_dedup.index.tables import RowColumn, Tables
-from stream_dedup.index.trims import History, Mark, TrimEffect, Trims
+from stream_dedup.index.trims import Coverage, History, Mark, TrimEffect, Trims, Uncovered
 
 JOINT_ENTRIES = 4_096
 """Most entries of log batches that share a write: half a MB of log. From some hundred entries on the write is a small

@@ -20,8 +20,8 @@ from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.layout import RowArray, SourceKey, directory_key
 from stream_dedup.index.records import StoredRecord, StoredRecords, table_rows
-from stream_dedup.index.segments import Coverage
 from stream_dedup.index.tables import Run, Tables
+from stream_dedup.index.trims import Coverage
 
 _PROBLEMS = 20
 """Problems listed before the rest is left out: one damaged file spoils thousands of lists."""

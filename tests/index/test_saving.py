@@ -15,8 +15,7 @@ from stream_dedup.folders import Owner
 from stream_dedup.index import LogIndex, only_copy_in, saving
 from stream_dedup.index.folder import Folder
 from stream_dedup.index.layout import LAST_ROWS, ROW, STATE, chunk_key, json_value, offset_key, read_json
-from stream_dedup.index.settings import IndexSettings
-from stream_dedup.index.store import Store
+from stream_dedup.index.store import IndexSettings, Store
 from stream_dedup.index.tables import ROW_CHUNK_BYTES
 
 ARTICLES = 700

@@ -26,10 +26,9 @@ from stream_dedup.index.applying import Applied
 from stream_dedup.index.judge import Accept, Judge, _JudgedArticles
 from stream_dedup.index.layout import RowArray, SourceKey
 from stream_dedup.index.records import StoredRecord, Withdrawn
-from stream_dedup.index.segments import Coverage
 from stream_dedup.index.store import Store
 from stream_dedup.index.tables import Tables
-from stream_dedup.index.trims import TrimEffect, Trims
+from stream_dedup.index.trims import Coverage, TrimEffect, Trims
 from stream_dedup.ports import CommittedOffset, Partition, PassingError, PortError
 from stream_dedup.worker import holding, opening, topic_watch
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState
