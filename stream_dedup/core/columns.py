@@ -187,7 +187,7 @@ class Texts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class StoredColumn:
     """How the log stores a column."""
 
     kind: int
@@ -222,17 +222,17 @@ class _Stored:
         return Texts(zeros, b"") if self.is_texts else zeros
 
 
-def stored_numbers(kind: int, dtype: str) -> dict[str, _Stored]:
+def stored_numbers(kind: int, dtype: str) -> dict[str, StoredColumn]:
     """Return the metadata of a field that is a column of numbers."""
-    return {_STORED: _Stored(kind, dtype, (np.dtype(dtype).itemsize,))}
+    return {_STORED: StoredColumn(kind, dtype, (np.dtype(dtype).itemsize,))}
 
 
-def _stored_bytes(kind: int, *widths: int) -> dict[str, _Stored]:
-    return {_STORED: _Stored(kind, "u1", widths, in_rows=True)}
+def _stored_bytes(kind: int, *widths: int) -> dict[str, StoredColumn]:
+    return {_STORED: StoredColumn(kind, "u1", widths, in_rows=True)}
 
 
-def _stored_texts(kind: int) -> dict[str, _Stored]:
-    return {_STORED: _Stored(kind, "<u4", (4,), is_texts=True)}
+def _stored_texts(kind: int) -> dict[str, StoredColumn]:
+    return {_STORED: StoredColumn(kind, "<u4", (4,), is_texts=True)}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -278,7 +278,7 @@ class Columns:
         rows = list(reasons)
         blank = Columns.blank(len(rows), self.widths)
         changed: dict[str, Any] = {"reasons": self.reasons.changed(reasons)}
-        for name, one in _stored(Columns).items():
+        for name, one in stored_columns(Columns).items():
             if not one.is_texts and name != "checksums":
                 changed[name] = getattr(self, name).copy()
                 changed[name][rows] = getattr(blank, name)
@@ -287,13 +287,13 @@ class Columns:
     @classmethod
     def of(cls, **columns: Any) -> Columns:  # noqa: ANN401 - a sequence of numbers or texts for each field
         """Make columns from one sequence of numbers or texts for each field."""
-        return Columns(**{name: one.made(columns[name]) for name, one in _stored(Columns).items()})
+        return Columns(**{name: one.made(columns[name]) for name, one in stored_columns(Columns).items()})
 
     @classmethod
     def blank(cls, n: int, widths: Widths) -> Columns:
         """Return n rejected entries without checksum, id and reason, under a scheme of these widths."""
         of_scheme = {"margins": widths.margin_bytes, "sketches": widths.sketch_bytes}
-        made = {name: one.blank(n, of_scheme.get(name)) for name, one in _stored(Columns).items()}
+        made = {name: one.blank(n, of_scheme.get(name)) for name, one in stored_columns(Columns).items()}
         made["statuses"].fill(Status.REJECTED)
         return Columns(**made)
 
@@ -303,13 +303,13 @@ class Columns:
         if len(parts) == 1 and type(parts[0]) is Columns:
             return parts[0]
         parts = parts or [cls.blank(0, Widths())]
-        return Columns(**{name: _joined([getattr(part, name) for part in parts]) for name in _stored(Columns)})
+        return Columns(**{name: _joined([getattr(part, name) for part in parts]) for name in stored_columns(Columns)})
 
 
 def encode_columns(columns: Columns) -> list[bytes]:
     """Return the bytes of the columns."""
     table, parts = [], []
-    for name, one in _stored(type(columns)).items():
+    for name, one in stored_columns(type(columns)).items():
         column = getattr(columns, name)
         numbers, texts = (column.ends, column.joined) if one.is_texts else (column, b"")
         width = numbers.shape[1] if one.in_rows else one.least
@@ -325,31 +325,21 @@ def decode_columns(reader: ByteReader, n: int, of: type[Columns]) -> dict[str, A
     Raises:
         CorruptError: the bytes are cut short or damaged, or a column is of an unknown kind.
     """
-    found = {name: _stored(of)[name].column(reader, n, width) for name, width in _table(reader, of)}
+    found = {name: stored_columns(of)[name].column(reader, n, width) for name, width in _table(reader, of)}
     return _completed(found, n, of)
+
+
+def stored_columns(kind: type[Columns]) -> Mapping[str, StoredColumn]:
+    """Return how the log stores each column, by rising kind."""
+    if kind not in _known:
+        stored = {one.name: one.metadata[_STORED] for one in fields(kind) if _STORED in one.metadata}
+        _known[kind] = dict(sorted(stored.items(), key=lambda column: column[1].kind))
+    return _known[kind]
 
 
 def names_of(kind: type[Columns]) -> tuple[str, ...]:
     """Return the names of the columns, including those that a subclass adds."""
-    return tuple(_stored(kind))
-
-
-def kinds_of(kind: type[Columns]) -> dict[str, int]:
-    """Return the number that names each column in a log record, including those that a subclass adds."""
-    return {name: one.kind for name, one in _stored(kind).items()}
-
-
-def widths_of(kind: type[Columns]) -> dict[str, tuple[int, ...]]:
-    """Return the widths that each column may have, the least one first."""
-    return {name: one.widths for name, one in _stored(kind).items()}
-
-
-def numbers_of(kind: type[Columns], n: int, stored: Mapping[str, U8]) -> dict[str, Any]:
-    """Return the numbers of each column, those of n entries, from their bytes; the memory is the same."""
-    return {
-        name: stored[name].view(one.dtype).reshape(one.shape(n, len(stored[name]) // n))
-        for name, one in _stored(kind).items()
-    }
+    return tuple(stored_columns(kind))
 
 
 def _table(reader: ByteReader, of: type[Columns]) -> tuple[tuple[str, int], ...]:
@@ -367,7 +357,7 @@ def _table(reader: ByteReader, of: type[Columns]) -> tuple[tuple[str, int], ...]
 
 def _read_table(raw: bytes, of: type[Columns]) -> tuple[tuple[str, int], ...]:
     """Return the names and widths in the bytes of a table of columns; raises as ``_table``."""
-    names = {one.kind: name for name, one in _stored(of).items()}
+    names = {one.kind: name for name, one in stored_columns(of).items()}
     table = list(_ENTRY.iter_unpack(raw))
     unknown = [kind for kind, _ in table if kind not in names]
     if unknown:
@@ -377,7 +367,7 @@ def _read_table(raw: bytes, of: type[Columns]) -> tuple[tuple[str, int], ...]:
         msg = f"log batch whose columns do not rise by kind: {', '.join(str(kind) for kind, _ in table)}"
         raise CorruptError(msg)
     for kind, width in table:
-        allowed = _stored(of)[names[kind]].widths
+        allowed = stored_columns(of)[names[kind]].widths
         if width not in allowed:
             msg = f"log batch whose {names[kind]} have {width} bytes an entry: must be one of {allowed}"
             raise CorruptError(msg)
@@ -391,7 +381,7 @@ def _completed(found: dict[str, Any], n: int, of: type[Columns]) -> dict[str, An
         CorruptError: a status is unknown, or texts are none.
     """
     made = {}
-    for name, one in _stored(of).items():
+    for name, one in stored_columns(of).items():
         made[name] = column = found[name] if name in found else one.blank(n)
         if one.is_texts and name in found:
             column.check(name)
@@ -401,20 +391,12 @@ def _completed(found: dict[str, Any], n: int, of: type[Columns]) -> dict[str, An
     return made
 
 
-_known: dict[type[Columns], Mapping[str, _Stored]] = {}
-"""What ``_stored`` has found: a record is decoded in half the time."""
+_known: dict[type[Columns], Mapping[str, StoredColumn]] = {}
+"""What ``stored_columns`` has found: a record is decoded in half the time."""
 
 _tables: dict[tuple[type[Columns], bytes], tuple[tuple[str, int], ...]] = {}
 """What ``_table`` has read, by its bytes: the records of a log have one of a few tables, and reading it was a sixth
 of decoding a record of few entries."""
-
-
-def _stored(kind: type[Columns]) -> Mapping[str, _Stored]:
-    """Return how the log stores each column, by rising kind."""
-    if kind not in _known:
-        stored = {one.name: one.metadata[_STORED] for one in fields(kind) if _STORED in one.metadata}
-        _known[kind] = dict(sorted(stored.items(), key=lambda column: column[1].kind))
-    return _known[kind]
 
 
 def _joined(columns: Sequence[Any]) -> Any:  # noqa: ANN401 - arrays or texts

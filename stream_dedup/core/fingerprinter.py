@@ -86,12 +86,13 @@ class Fingerprinter:
 
     def __init__(self, settings: FingerprintSettings | None = None) -> None:
         """Load nothing yet: a user's words are loaded by ``warm`` or with the first text."""
-        self._reader = SchemeReader(settings or FingerprintSettings())
+        self.reader = SchemeReader(settings or FingerprintSettings())
+        """What the native core reads by."""
 
     @property
     def settings(self) -> FingerprintSettings:
         """The settings that the entries depend on."""
-        return self._reader.settings
+        return self.reader.settings
 
     def warm(self) -> None:
         """Load a user's words now, not with the first text.
@@ -99,7 +100,7 @@ class Fingerprinter:
         Raises:
             UserError: a file of words cannot be read.
         """
-        self._reader.native  # noqa: B018 - loaded when it is asked for
+        self.reader.native  # noqa: B018 - loaded when it is asked for
 
     def fingerprint(self, texts: Sequence[Text]) -> Fingerprints:
         """Return signatures, margins and statuses; those of a text depend on this text alone.
@@ -109,42 +110,7 @@ class Fingerprinter:
             ValueError: a text has not as many fields as the settings.
             PanicError: the native core panicked at a text, which it names.
         """
-        return Fingerprints.of(self._reader.read(texts), self.settings.widths)
-
-    def entries(self, records: Sequence[RawRecord], fmt: InputFormat) -> Columns:
-        """Return the entries of records; an entry depends on its own record alone. No record raises.
-
-        Raises:
-            UserError: as ``warm``.
-            ValueError: articles have not as many fields as the settings.
-        """
-        self._check_fields(fmt)
-        return self._columns(self._reader.native.entries(native_format(fmt), self.settings.html, records))
-
-    def line_entries(self, lines: RawLines, fmt: InputFormat) -> Columns:
-        """Return the entries of lines; raises as ``entries``."""
-        self._check_fields(fmt)
-        of = native_format(fmt), self.settings.html
-        return self._columns(self._reader.native.line_entries(*of, lines.lines, lines.name, lines.numbers))
-
-    def _check_fields(self, fmt: InputFormat) -> None:
-        self._reader.check_fields(1 if fmt.kind == "text" else len(fmt.text_fields))
-
-    def _columns(self, made: _native.Entries) -> Columns:
-        checksums, statuses, groups, columns, id_sizes, ids, rejected = made
-        signatures, margins, sketches = _in_rows(len(statuses), columns, self.settings.widths)
-        none = Texts(np.zeros(len(statuses), np.uint32), b"")
-        reasons = {row: reason_text(reason) for row, reason in rejected}
-        return Columns(
-            checksums=np.frombuffer(checksums, "<u8"),
-            statuses=np.frombuffer(statuses, np.uint8),
-            groups=np.frombuffer(groups, "<u8"),
-            signatures=signatures,
-            margins=margins,
-            sketches=sketches,
-            ids=Texts(np.cumsum(np.frombuffer(id_sizes, "<u4"), dtype=np.uint32), ids),
-            reasons=none.changed(reasons) if reasons else none,
-        )
+        return Fingerprints.of(self.reader.read(texts), self.settings.widths)
 
     def features(self, text: Text) -> Explained:
         """Return one text with every value that its entry is made from.
@@ -153,7 +119,7 @@ class Fingerprinter:
             UserError: as ``warm``.
             ValueError: as ``fingerprint``.
         """
-        return _explained(self._reader.native.explain(self._reader.fields(text)))
+        return _explained(self.reader.native.explain(self.reader.fields(text)))
 
     def features_of(self, counts: Mapping[str, int], status: Status = Status.LONG) -> Explained:
         """Return the same for a text whose features the caller counted.
@@ -161,7 +127,7 @@ class Fingerprinter:
         Raises:
             UserError: as ``warm``.
         """
-        made = _explained(self._reader.native.weigh(list(counts.items()), status is Status.LONG))
+        made = _explained(self.reader.native.weigh(list(counts.items()), status is Status.LONG))
         return made._replace(text=" ".join(counts))
 
 
@@ -179,12 +145,41 @@ class EntryMaker:
 
         Raises:
             UserError: a file of words cannot be read. No record raises.
+            ValueError: articles have not as many fields as the settings.
         """
-        return self.fingerprinter.entries(records, self._format)
+        return self._columns(
+            self._reader.entries(native_format(self._format), self.fingerprinter.settings.html, records)
+        )
 
     def of_lines(self, lines: Sequence[bytes]) -> Columns:
         """Make the entries of ``RawLines``; raises as a call."""
-        return self.fingerprinter.line_entries(cast("RawLines", lines), self._format)
+        some, html = cast("RawLines", lines), self.fingerprinter.settings.html
+        return self._columns(
+            self._reader.line_entries(native_format(self._format), html, some.lines, some.name, some.numbers)
+        )
+
+    @property
+    def _reader(self) -> _native.TextReader:
+        """The native core's reader; ValueError where articles have not as many fields as the settings."""
+        reader = self.fingerprinter.reader
+        reader.check_fields(1 if self._format.kind == "text" else len(self._format.text_fields))
+        return reader.native
+
+    def _columns(self, made: _native.Entries) -> Columns:
+        checksums, statuses, groups, columns, id_sizes, ids, rejected = made
+        signatures, margins, sketches = _in_rows(len(statuses), columns, self.fingerprinter.settings.widths)
+        none = Texts(np.zeros(len(statuses), np.uint32), b"")
+        reasons = {row: reason_text(reason) for row, reason in rejected}
+        return Columns(
+            checksums=np.frombuffer(checksums, "<u8"),
+            statuses=np.frombuffer(statuses, np.uint8),
+            groups=np.frombuffer(groups, "<u8"),
+            signatures=signatures,
+            margins=margins,
+            sketches=sketches,
+            ids=Texts(np.cumsum(np.frombuffer(id_sizes, "<u4"), dtype=np.uint32), ids),
+            reasons=none.changed(reasons) if reasons else none,
+        )
 
 
 def checksum(value: bytes | None) -> int:

@@ -368,7 +368,7 @@ class Applied:
         first = next(self.rows.scan_heads(low_watermark), None)
         self.state.first_doc_number = self.state.next_doc_number if first is None else first[1].first
         self.state.articles -= gone
-        withdrawn = self.withdrawn.not_before(self.state.first_doc_number)
+        withdrawn = self.withdrawn.entries[self.withdrawn.entries[:, 0] >= self.state.first_doc_number]
         self.state.withdrawn = len(withdrawn)
         # 1. One atomic write: deletes trimmed entries, source ranges and rules; sets the applied position.
         writes = self.store.batch()
@@ -383,7 +383,7 @@ class Applied:
         self.coverage.write_trim(writes, trim)
         self._write(writes)
         # 2. The same in memory. In runs the low watermark hides trimmed entries until these are merged.
-        self.history.drop_marks_before(low_watermark)
+        self.history.marks = [mark for mark in self.history.marks if mark.offset >= low_watermark]
         self.rows.drop_decoded_before(low_watermark)
         self.coverage.load()
         self.tables.drop_entries_before(self.state.first_doc_number)

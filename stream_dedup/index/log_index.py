@@ -52,7 +52,7 @@ from stream_dedup.core.model import (
 )
 from stream_dedup.core.query import Articles, Near, query_of
 from stream_dedup.core.rules import Rules
-from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UserError
+from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError
 from stream_dedup.folders import Owner, is_file, writing
 from stream_dedup.index import layout
 from stream_dedup.index.applying import Applied, read_state
@@ -60,7 +60,7 @@ from stream_dedup.index.folder import (
     ID_FILE,
     Folder,
     data_folders,
-    data_to_keep,
+    data_to_save,
     holds_data,
     kept_folder,
     refuse_format,
@@ -482,7 +482,7 @@ def _log_ids(path: Path) -> Iterator[str]:
     for data in filter(holds_data, data_folders(path) if path.is_dir() else ()):
         # Data that cannot be read do not count.
         with contextlib.suppress(StreamDedupError, OSError):
-            with contextlib.closing(_store(data)) as store:
+            with _reading(data) as store:
                 log_id = read_state(store).log_id or ""
             yield log_id
 
@@ -511,13 +511,14 @@ def save(path: Path, progress: ReportProgress, *, dry_run: bool = False) -> Save
     if dry_run:
         with contextlib.ExitStack() as stack:
             stack.callback(Owner.read(path).release)
-            records = stack.enter_context(contextlib.closing(_Records(_data(path), progress)))
+            records = _Records(stack.enter_context(_reading(data_to_save(path))), progress)
             articles = sum(len(record.payload) for record in records.read() if isinstance(record.payload, Batch))
             return Saved(articles, records.state.articles, records.lost, None)
     with LogIndex.open(path, scheme=None, staged=True, emptied=True) as index:
-        data = _data(path)
-        with contextlib.closing(_Records(data, progress)) as records:
+        data = data_to_save(path)
+        with _reading(data) as store:
             # 1
+            records = _Records(store, progress)
             index.begin(records.state.log_id or "")
             for record in records.read():
                 index.apply([record])
@@ -535,27 +536,22 @@ def save(path: Path, progress: ReportProgress, *, dry_run: bool = False) -> Save
 
 
 class _Records:
-    """The log records of a data folder, damaged or not, that can be read."""
+    """The log records of a store, damaged or not, that can be read."""
 
-    def __init__(self, data: Path, progress: ReportProgress) -> None:
+    def __init__(self, store: Store, progress: ReportProgress) -> None:
         self._progress = progress
+        self._rows = StoredRecords(store)
         self.lost: list[LogOffset] = []
-        store = _store(data)
-        self.close = store.close
-        with contextlib.ExitStack() as undo:
-            undo.callback(store.close)
-            self._rows = StoredRecords(store)
-            try:
-                self.state = read_state(store)
-                self._rules = {mark.offset: mark.rules for mark in History(store).marks}
-                self._last = self._rows.last_offset()
-            except CorruptError as error:
-                msg = (
-                    f"index {data.parent} cannot be saved, its state or its rules cannot be read; nothing was changed: "
-                    "put the folder back from a backup; without one, begin anew with another folder"
-                )
-                raise CorruptError(msg) from error
-            undo.pop_all()
+        try:
+            self.state = read_state(store)
+            self._rules = {mark.offset: mark.rules for mark in History(store).marks}
+            self._last = self._rows.last_offset()
+        except CorruptError as error:
+            msg = (
+                f"index {store.name} cannot be saved, its state or its rules cannot be read; nothing was changed: "
+                "put the folder back from a backup; without one, begin anew with another folder"
+            )
+            raise CorruptError(msg) from error
 
     def read(self) -> Iterator[LogRecord]:
         """Yield what can be read, in order of the log."""
@@ -572,17 +568,8 @@ class _Records:
             self._progress(offset + 1 - first, end - first)
 
 
-def _store(data: Path) -> Store:
-    return Store(data, IndexSettings(), create=False, on_corrupt=lambda _: None, read_only=True)
-
-
-def _data(path: Path) -> Path:
-    """Return the data folder: the one that ``current`` names, or the only one."""
-    found = data_to_keep(path)
-    if len(found) != 1:
-        msg = f"index {path} has {len(found)} data folders, of which one can be saved: move the others away"
-        raise UserError(msg)
-    return found[0]
+def _reading(data: Path) -> contextlib.closing[Store]:
+    return contextlib.closing(Store(data, IndexSettings(), create=False, on_corrupt=lambda _: None, read_only=True))
 
 
 def _linked(path: Path, data: Path) -> Path:

@@ -338,10 +338,6 @@ class Withdrawn:
         found = self.entries[self.entries[:, 0] == doc_number, 2]
         return LogOffset(int(found[0])) if len(found) else None
 
-    def not_before(self, first: DocNumber) -> I64:
-        """Return the entries from a document number on."""
-        return self.entries[self.entries[:, 0] >= first]
-
     def problems(self, first: DocNumber, after: DocNumber) -> Iterator[str]:
         """Yield the entries that an index of these document numbers cannot have."""
         for doc_number, hidden_from, _ in self.entries.tolist():

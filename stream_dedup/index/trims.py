@@ -279,10 +279,6 @@ class History:
         """Return the valid marks after a log offset; they are void once they are written so."""
         return [mark for mark in self.marks if mark.offset > offset and not mark.void]
 
-    def drop_marks_before(self, low_watermark: LogOffset) -> None:
-        """Drop the marks before the low watermark."""
-        self.marks = [mark for mark in self.marks if mark.offset >= low_watermark]
-
     def best_trim(
         self, owed_time: int, low_watermark: LogOffset, last_void_trim: LogOffset
     ) -> tuple[LogOffset, int] | None:
