@@ -6,32 +6,14 @@ reason is a short sentence of bounded length (``reasons``) that never quotes the
 
 The id of an article is its id field (text, or a number: the digits of a whole one, however it is written), else the
 record key, or the field of it that is named, else the fallback (topic-partition-offset).
-
-Records of other formats become JSON objects first (``json_of``), of these values:
-
-    null, NaN, infinity     null
-    integer, float, bool    the number, true, false
-    decimal                 the number with all its digits
-    text                    the text
-    bytes                   the text, if they are UTF-8 (some writers do not say that they are text), otherwise
-                            {"base64": "…"}
-    date, time, datetime    text as ISO 8601, to the microsecond, with the offset of the time zone
-    timedelta               seconds
-    UUID                    its text
-    list, dict              array, object; of keys that are not text their text
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, overload
-
-import orjson
 
 from stream_dedup import _native
 from stream_dedup.core import reasons
@@ -160,11 +142,6 @@ def parse_object(value: bytes, names: Iterable[FieldPath] = ()) -> dict[str, Any
     return made if isinstance(made, dict) else reason_text(made)
 
 
-def json_of(value: object) -> bytes:
-    """Return a value as JSON; TypeError, ValueError or OverflowError where JSON has no such value."""
-    return orjson.dumps(value, default=_json_other, option=orjson.OPT_NON_STR_KEYS)
-
-
 def key_id(record: RawRecord, fmt: InputFormat) -> str:
     """Return the id of a record without an id field: that of its key, or the fallback if the key has none."""
     key = native_format(fmt).key_id(record.key)
@@ -202,17 +179,3 @@ def reason_text(reason: _native.Reason) -> str:
     name, number, limit, field, kind = reason
     text: str = getattr(reasons, name)
     return text.format(size=number, at=number, limit=limit, field=field, kind=kind)
-
-
-def _json_other(value: object) -> object:
-    """Return what stands for a value that orjson does not know."""
-    if isinstance(value, Decimal):
-        return orjson.Fragment(format(value, "f").encode()) if value.is_finite() else None
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return {"base64": base64.b64encode(value).decode()}
-    return str(value)

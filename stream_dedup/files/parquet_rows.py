@@ -1,6 +1,6 @@
 """Rows of Parquet as JSON objects, in the order of the columns. pyarrow, of the extra ``[parquet]``, is loaded here.
 
-A value becomes what ``core.decode`` says; a time zone that this machine does not know becomes UTC. A struct
+A value becomes what ``json_values`` says; a time zone that this machine does not know becomes UTC. A struct
 is an object, a map an object, or an array of [key, value] where the keys are neither text nor integers.
 
 A row with a value that none of this holds (a year after 9999, text that is not UTF-8) is rejected with a reason and
@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import IO, Any
 
-from stream_dedup.core.decode import json_of
 from stream_dedup.core.reasons import NOT_ROW
 from stream_dedup.errors import UserError
 from stream_dedup.extras import need_packages
 from stream_dedup.files.lines import MAX_LINE_BYTES, AnyLine, Numbered, too_long, unread
+from stream_dedup.json_values import json_of
 
 BATCH_ROWS = 64
 """Rows in memory at once: with articles of a megabyte, as much as a batch of lines."""
