@@ -313,7 +313,9 @@ def decode_plain(raws: Sequence[bytes]) -> list[Batch | None]:
 
 @contextmanager
 def naming_panics(name: Callable[[int | None], str]) -> Iterator[None]:
-    """Raise a panic as DefectError.
+    """Raise a panic of the native core, which is a defect of it, as DefectError that names the record.
+
+    The native core catches the panic, so the process goes on; what it was working on refuses every further call.
 
     Args:
         name: returns what the panic came at: of a search given the number of the article, else given None.

@@ -282,7 +282,7 @@ impl PySearch {
     #[getter]
     fn counts(&self) -> PyResult<(usize, usize)> {
         let search = self.0.lock().map_err(|_| broken())?;
-        Ok((search.lists(), search.compared()))
+        Ok((search.lists(), search.compared))
     }
 }
 
