@@ -11,13 +11,12 @@ from typing import NamedTuple, Self, cast
 
 import numpy as np
 import xxhash
-from numpy.typing import NDArray
 
 from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.columns import Columns, Texts
 from stream_dedup.core.decode import InputFormat, RawLines, RawRecord, key_id, native_format, reason_text
-from stream_dedup.core.model import SIGNATURE_BYTES, Status, Widths, signed
+from stream_dedup.core.model import SIGNATURE_BYTES, Status, Widths
 from stream_dedup.core.probes import unpack_margins
 from stream_dedup.core.reader import Readings, SchemeReader, Text
 from stream_dedup.core.scheme import FingerprintSettings
@@ -47,11 +46,6 @@ class Fingerprints(NamedTuple):
     """``model.Status`` of each text: LONG, SHORT, EXACT or FEATURELESS."""
     sketches: U8
     """Shape (n, bytes of the scheme's sketches); zero without features."""
-
-    @property
-    def featured(self) -> NDArray[np.bool_]:
-        """Whether each text has features."""
-        return signed(self.statuses)
 
     @classmethod
     def of(cls, made: Readings, widths: Widths) -> Self:
