@@ -185,14 +185,14 @@ pub struct PySearch(Mutex<Search>);
 #[pymethods]
 impl PySearch {
     #[new]
-    #[pyo3(signature = (*, keys, words, groups, before, reach, plan, lookups, directed, sieve, bucket_limit, best,
+    #[pyo3(signature = (*, keys, words, scope_hashes, before, reach, plan, lookups, directed, sieve, bucket_limit, best,
         candidates = None, sure = None, sketches = None, least_equal = None, form_words = 0, form_limit = 0,
         certain = -1, far = 0, far_equal = 0, dominated = None, oldest = None, own_ids = None, withdrawn = None))]
     #[expect(clippy::too_many_arguments, reason = "by name")]
     fn new(
         keys: Array<u64>,
         words: Array<u64>,
-        groups: Array<u64>,
+        scope_hashes: Array<u64>,
         before: Array<i64>,
         reach: Array<i64>,
         plan: Array<u32>,
@@ -215,7 +215,7 @@ impl PySearch {
         own_ids: Option<Array<u64>>,
         withdrawn: Option<Array<i64>>,
     ) -> PyResult<Self> {
-        let count = groups.len();
+        let count = scope_hashes.len();
         if lookups == 0 || (plan.len() != lookups && plan.len() != lookups * count) {
             return Err(PyValueError::new_err(format!("{} look-ups for {count} articles", plan.len())));
         }
@@ -256,7 +256,7 @@ impl PySearch {
                 far_equal,
                 dominated: dominated.as_ref().map_or(0, |each| each[at]),
             },
-            group: groups[at],
+            scope_hash: scope_hashes[at],
             oldest: oldest[at],
             own_id: own_ids.as_ref().map(|ids| ids[at]),
             before: before[at] as u64,
