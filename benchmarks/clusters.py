@@ -48,8 +48,8 @@ from stream_dedup.clusters.follow import COUNT_S, ClusterFollower, ClusterMetric
 from stream_dedup.clusters.model import HOUR_MS, OutputReading
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
+from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.model import Coordinates, Verdict
-from stream_dedup.core.text.decode import InputFormat
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.registry.values import RecordReader
 from tests.clusters.outputs import LOG_ID, TIME_MS, LoggedArticle, at, output_record

@@ -17,7 +17,7 @@ from datasketch import MinHash
 
 from benchmarks.fingerprint_shingles import SHINGLE, VALUES, shingles
 from benchmarks.turns import Work, in_chunks
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.core.scheme import FingerprintSettings
 
 with warnings.catch_warnings():

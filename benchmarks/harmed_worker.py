@@ -16,12 +16,11 @@ from pathlib import Path
 import stream_dedup
 from stream_dedup.config.load import load_config
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.core.decode import RawRecord
+from stream_dedup.core.fingerprinter import EntryMaker, Fingerprinter
 from stream_dedup.worker import Step
 from stream_dedup.worker.app import run_worker
-from tests.core.fingerprint.panics import panicking_reader
+from tests.core.panics import panicking_reader
 
 STUCK, SLOW = "stuck", "slow"
 PANICKING = "panic in the core"
@@ -58,7 +57,7 @@ def _panicking_maker() -> Callable[[EntryMaker, Sequence[RawRecord]], Columns]:
             return make(maker, records)
         hostile = copy(maker)
         hostile.fingerprinter = Fingerprinter(maker.fingerprinter.settings)
-        hostile.fingerprinter._reader._native = panicking_reader(maker.fingerprinter.settings)  # noqa: SLF001 - planted
+        hostile.fingerprinter.reader._native = panicking_reader(maker.fingerprinter.settings)  # noqa: SLF001 - planted
         return Columns.concat(
             [make(hostile if PANICKING.encode() in (one.value or b"") else maker, [one]) for one in records]
         )

@@ -34,8 +34,8 @@ from benchmarks.texts import articles
 from stream_dedup.config.effective import fingerprint_settings_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.core.decode import RawRecord
+from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.extras import SERVE_PACKAGES, need_packages
 from stream_dedup.index import IndexSettings, LogIndex

@@ -42,11 +42,11 @@ from stream_dedup.audit.reference import plain_log
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.columns import Columns, encode_columns
+from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.entry import LogRecord, Payload, encode, make_batch
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.profiles import DEFAULT_PROFILE
-from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.dev.broker.jvm import find_java
 from stream_dedup.extras import not_installed
 from stream_dedup.seed.entry_rows import columns_of

@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U8
-from stream_dedup.core.columns import Columns
+from stream_dedup.core.columns import Columns, Texts
 from stream_dedup.core.entry import Batch, LogRecord, encode, make_batch
-from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import BLOCK_BITS, SIGNATURE_BITS, SIGNATURE_BYTES, TABLE_MARGIN_BYTES, Status
+from stream_dedup.core.probes import MARGIN_SCALE, MAX_MARGIN, unpack_margins
 from stream_dedup.core.rules import Rules
-from stream_dedup.core.text_column import Texts
 
 SEED = 20
 FLIPS = 20
@@ -102,7 +101,7 @@ class Stream:
 
     def _keep(self, signatures: U8, margins: U8, sketches: U8) -> None:
         others = self._margins(len(margins), SIGNATURE_BITS // 2 - self._margin_bytes)
-        every = simhash.unpack_margins(np.concatenate((margins, others), axis=1))
+        every = unpack_margins(np.concatenate((margins, others), axis=1))
         # Of equally sure bits any is as weak.
         weak = np.argsort(every + self._rng.random(every.shape), axis=1)[:, : 2 * FLIPS]
         self._kept.add(signatures, margins, sketches, weak)
@@ -158,7 +157,7 @@ def _ids(numbers: I64) -> Texts:
 def _margins_of_normal_sums() -> U8:
     """Two margins in a byte, as in a log entry, for each pair of random bytes."""
     sizes = [NormalDist().inv_cdf((1 + (byte + 0.5) / 256) / 2) for byte in range(256)]
-    margins = np.minimum(np.array(sizes) * simhash.MARGIN_SCALE, simhash.MAX_MARGIN).astype(np.uint8)
+    margins = np.minimum(np.array(sizes) * MARGIN_SCALE, MAX_MARGIN).astype(np.uint8)
     return (margins[:, np.newaxis] << 4 | margins).reshape(-1)
 
 

@@ -169,7 +169,7 @@ def join_batches(
     last_status: int,
     most_entries: int,
 ) -> JoinedBatches:
-    """Join the columns of the plain ones among some values of log records; see ``core.plain_batches``.
+    """Join the columns of the plain ones among some values of log records; see ``core.entry.decode_plain``.
 
     Args:
         values: of log records.

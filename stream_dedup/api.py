@@ -33,10 +33,16 @@ import numpy as np
 from stream_dedup.core.arrays import I64, U8, U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import LogRecord, Payload, encode, make_batch
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
-from stream_dedup.core.fingerprint.simhash import similarity
+from stream_dedup.core.fingerprinter import Fingerprints
 from stream_dedup.core.logged_scheme import Scheme
-from stream_dedup.core.model import FINGERPRINT_BITS, LIBRARY_LOG_PREFIX, SIGNATURE_BYTES, Status, scope_hash_of
+from stream_dedup.core.model import (
+    FINGERPRINT_BITS,
+    LIBRARY_LOG_PREFIX,
+    SIGNATURE_BYTES,
+    Status,
+    scope_hash_of,
+    similarity,
+)
 from stream_dedup.core.probes import words
 from stream_dedup.core.profiles import DEFAULT_PROFILE, Profile
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules

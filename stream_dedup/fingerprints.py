@@ -11,8 +11,8 @@ import operator
 from functools import cache
 from typing import SupportsIndex
 
-from stream_dedup.core.fingerprint.reader import SchemeReader
 from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES, Profile
+from stream_dedup.core.reader import SchemeReader
 from stream_dedup.core.scheme import FingerprintSettings
 
 _FINGERPRINT_VALUES = 1 << 64

@@ -189,7 +189,7 @@ def _exit_code(pid: int) -> int | None:
 def main(descriptor: str) -> None:
     from stream_dedup.config.effective import fingerprint_settings_of  # noqa: PLC0415 - the tests need not load it
     from stream_dedup.config.model import Config  # noqa: PLC0415 - as above
-    from stream_dedup.core.fingerprint.entry_maker import EntryMaker  # noqa: PLC0415 - as above
+    from stream_dedup.core.fingerprinter import EntryMaker  # noqa: PLC0415 - as above
     from tests.files import dying_filter  # noqa: F401, PLC0415 - as above
     from tests.worker import dying_worker  # noqa: F401, PLC0415 - as above
 

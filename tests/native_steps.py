@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.core.scheme import Features, FingerprintSettings, Normalisation, Treatment
 from tests.reference import clean
 from tests.reference.normalise import normalise

@@ -100,6 +100,6 @@ def test_the_architecture_names_files_that_exist() -> None:
     """Each path in backquotes is a file or folder of the package or of the project."""
     root = README.parent
     paths = re.findall(r"`([a-z_]+(?:/[a-z_]+)*(?:\.py|/[a-z_]+))`", (root / "docs/architecture.md").read_text("utf-8"))
-    places = ("", "stream_dedup", "stream_dedup/core/fingerprint", "stream_dedup/index")
+    places = ("", "stream_dedup", "stream_dedup/index")
     assert len(paths) > 20
     assert [path for path in paths if not any((root / place / path).exists() for place in places)] == []

@@ -19,10 +19,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.decode import InputFormat, RawRecord
+from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.core.model import Widths
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.errors import UnavailableError
 from stream_dedup.threads import (
     CHUNK_BYTES,

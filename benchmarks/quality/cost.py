@@ -23,11 +23,10 @@ from benchmarks.quality import data, lsh, peers, report
 from benchmarks.quality.report import Aim
 from benchmarks.quality.seeds import alone
 from benchmarks.turns import Work, in_chunks, microseconds
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.decode import InputFormat, RawRecord
+from stream_dedup.core.fingerprinter import EntryMaker, Fingerprinter
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text.decode import InputFormat, RawRecord
 
 TURNS = 5
 ARTICLES, COMMENTS = 400, 8_000

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.api import PORTION, open_library, records_of
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
+from stream_dedup.core.fingerprinter import Fingerprinter, Fingerprints
 from stream_dedup.core.model import TABLE_MARGIN_BYTES, Status, scope_hash_of, signed
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.rules import EXACT, Rules

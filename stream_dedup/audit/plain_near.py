@@ -61,7 +61,6 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U8, U64, Bools
-from stream_dedup.core.costs import COSTS
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import (
     ROW_BITS,
@@ -73,7 +72,7 @@ from stream_dedup.core.model import (
     row_of,
     signed,
 )
-from stream_dedup.core.probes import KEY_FACTORS, SURE_BITS, SURE_SIEVE_BITS, SUREST_BITS, WORD_SIEVE_BITS
+from stream_dedup.core.probes import COSTS, KEY_FACTORS, SURE_BITS, SURE_SIEVE_BITS, SUREST_BITS, WORD_SIEVE_BITS
 from stream_dedup.core.rules import COPIES_LIMIT, FIRM_MARGIN, UPDATE, Rules
 
 WORD_BLOCKS = 4

@@ -29,12 +29,11 @@ from stream_dedup.audit.report import AuditReport
 from stream_dedup.audit.sources import AuditedSource, Compared, Since, compare_texts, lost_records, records_of
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of, with_input_topics
 from stream_dedup.config.model import Config
+from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.entry import LogRecord
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.core.model import LogOffset, SourceOffset, Verdict
-from stream_dedup.core.progress import ReportStage
-from stream_dedup.core.rules_text import scheme_mismatch
-from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.core.fingerprinter import EntryMaker
+from stream_dedup.core.logged_scheme import scheme_mismatch
+from stream_dedup.core.model import LogOffset, ReportStage, SourceOffset, Verdict
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.ports import (
     AuditPorts,

@@ -26,10 +26,10 @@ import xxhash
 from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
+from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.headers import Stamp, without_ours
 from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Status
 from stream_dedup.core.reasons import DEFECT, RECORD_TOO_LARGE, UNKNOWN_SCHEMA
-from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.ports import OffsetGoneError, Partition, SourceRecord, TopicReader
 from stream_dedup.threads import FingerprintThreads
 

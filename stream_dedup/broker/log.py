@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from stream_dedup.core.entry import LogRecord, Payload
-from stream_dedup.core.model import LogOffset
-from stream_dedup.core.progress import ReportStage
+from stream_dedup.core.model import LogOffset, ReportStage
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.ports import (
     Append,

@@ -24,8 +24,7 @@ from stream_dedup.broker.topics import topic_ids, with_matching_topics
 from stream_dedup.broker.workarounds import alter_offsets
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import offset_metadata
-from stream_dedup.core.model import SourceOffset, SourceRange
-from stream_dedup.core.progress import ReportStage
+from stream_dedup.core.model import ReportStage, SourceOffset, SourceRange
 from stream_dedup.errors import RefusedError, UserError
 
 if TYPE_CHECKING:

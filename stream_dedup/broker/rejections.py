@@ -26,12 +26,12 @@ from stream_dedup.broker.adapter import KafkaOffsets, KafkaTopicReader, connect_
 from stream_dedup.broker.client import unavailable_on_kafka_error
 from stream_dedup.broker.forgotten import ForgottenOffsets
 from stream_dedup.config.effective import input_format_of, with_input_topics
+from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.entry import Batch, Payload, make_batch
-from stream_dedup.core.fingerprint.entry_maker import rejected_columns
+from stream_dedup.core.fingerprinter import rejected_columns
 from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Status
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA
 from stream_dedup.core.rules import Rules
-from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError, SourceRecord
 from stream_dedup.registry.values import Schemas, asks_registry, schema_ids_of
@@ -39,8 +39,8 @@ from stream_dedup.registry.values import Schemas, asks_registry, schema_ids_of
 if TYPE_CHECKING:
     from stream_dedup.broker.log import WaitingLog
     from stream_dedup.config.model import Config
-    from stream_dedup.core.progress import ReportStage
-    from stream_dedup.core.text.decode import InputFormat
+    from stream_dedup.core.decode import InputFormat
+    from stream_dedup.core.model import ReportStage
     from stream_dedup.ports import CommittedOffset, GroupOffsets, TopicReader
 
 

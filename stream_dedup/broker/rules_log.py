@@ -18,10 +18,9 @@ from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, refuse_wrong_topics, topic_ids
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
-from stream_dedup.core.model import LogOffset
-from stream_dedup.core.progress import ReportProgress
+from stream_dedup.core.logged_scheme import scheme_mismatch
+from stream_dedup.core.model import LogOffset, ReportProgress
 from stream_dedup.core.rules import Rules
-from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import RefusedError, UserError
 
 

@@ -23,16 +23,16 @@ from stream_dedup.broker.client import make_admin, unavailable_on_kafka_error
 from stream_dedup.broker.forgotten import ForgottenOffsets
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
+from stream_dedup.core.columns import as_stored
 from stream_dedup.core.entry import MAX_WITHDRAWN, Batch, LogRecord, Withdrawal
 from stream_dedup.core.model import Coordinates, LogOffset, LogPosition, Status, log_offset_of, log_position, row_of
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA, code_of
-from stream_dedup.core.text_column import as_stored
 from stream_dedup.errors import UserError
 
 if TYPE_CHECKING:
     from stream_dedup.broker.log import WaitingLog
     from stream_dedup.config.model import Config
-    from stream_dedup.core.progress import ReportStage
+    from stream_dedup.core.model import ReportStage
 
 
 _BY_COMMAND = code_of(UNKNOWN_SCHEMA.format(id=0))

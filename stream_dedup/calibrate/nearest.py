@@ -26,9 +26,8 @@ import numpy as np
 from stream_dedup.calibrate.list_lengths import ListLengths
 from stream_dedup.core import probes
 from stream_dedup.core.arrays import I32, I64, U8, U16, U32, U64, Bools
-from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, SIGNATURE_BITS, signed
+from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, SIGNATURE_BITS, ReportProgress, signed
 from stream_dedup.core.near import NO_PLACE, Accounts, PairCheck, PairTexts, dominated
-from stream_dedup.core.progress import ReportProgress
 from stream_dedup.core.rules import Rules, exact_steps
 
 NOWHERE = np.iinfo(np.uint16).max

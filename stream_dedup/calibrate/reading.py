@@ -22,12 +22,11 @@ from stream_dedup.calibrate.nearest import SignedEntries
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64, U8
-from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.columns import Columns, as_stored
+from stream_dedup.core.decode import Article, InputFormat, RawRecord, decode, id_at
+from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.core.model import Status, signed
-from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, decode, id_at
-from stream_dedup.core.text.paths import FieldPath
-from stream_dedup.core.text_column import as_stored
+from stream_dedup.core.paths import FieldPath
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import (
     Copies,

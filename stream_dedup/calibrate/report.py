@@ -29,11 +29,10 @@ from stream_dedup.config.effective import input_format_of, rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import file_text
 from stream_dedup.core.arrays import I64
-from stream_dedup.core.fingerprint.simhash import similarity
-from stream_dedup.core.model import Status
+from stream_dedup.core.model import Status, similarity
+from stream_dedup.core.paths import FieldPath
 from stream_dedup.core.profiles import PROFILES, Profile
 from stream_dedup.core.rules import EXACT, most_probes
-from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import AS_RECOGNISED, Copies, Progress, printable
 from stream_dedup.files.lines import MAX_LINE_BYTES

@@ -13,7 +13,7 @@ from stream_dedup.cli.output import ProgressLine, report_columns, write_json, wr
 from stream_dedup.cli.process import terminable
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import SUFFIX
-from stream_dedup.core.text.paths import FieldPath
+from stream_dedup.core.paths import FieldPath
 from stream_dedup.errors import UserError
 from stream_dedup.files.output_file import STDOUT, is_standard_output, refuse_inputs_as_outputs, whole_output
 

@@ -20,7 +20,7 @@ from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 from stream_dedup.files.recognition import InputForm
 
 if TYPE_CHECKING:
-    from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+    from stream_dedup.core.fingerprinter import Fingerprinter
     from stream_dedup.core.rules import Rules
     from stream_dedup.explain.side import Side
 
@@ -129,7 +129,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
 
 def _maker(config: Config, weights: str | None) -> tuple[Fingerprinter, Rules]:
     """Return what makes fingerprints, and the rules over them."""
-    from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter  # noqa: PLC0415 - loads numpy and the dictionary
+    from stream_dedup.core.fingerprinter import Fingerprinter  # noqa: PLC0415 - loads numpy and the dictionary
     from stream_dedup.core.scheme import scheme_of  # noqa: PLC0415 - loads the core
 
     settings = fingerprint_settings_of(config).with_features(weights=weights)
@@ -186,7 +186,7 @@ def _side_of_text(config: Config, arguments: _Arguments, maker: Fingerprinter, n
 
 def _record(config: Config, text: str, name: str) -> tuple[tuple[str, ...], str | None]:
     """Return the texts of the fields, and the scope, of a record."""
-    from stream_dedup.core.text.decode import RawRecord, Rejection, decode  # noqa: PLC0415 - loads the core
+    from stream_dedup.core.decode import RawRecord, Rejection, decode  # noqa: PLC0415 - loads the core
     from stream_dedup.files.lines import MAX_LINE_BYTES  # noqa: PLC0415 - loads the core
 
     article = decode(

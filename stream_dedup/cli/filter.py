@@ -17,7 +17,7 @@ from stream_dedup.core.model import OUTPUT_VERDICTS, Verdict
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 
 if TYPE_CHECKING:
-    from stream_dedup.core.text.paths import FieldPath
+    from stream_dedup.core.paths import FieldPath
     from stream_dedup.files.filter import Tally
     from stream_dedup.files.recognition import InputForm
 

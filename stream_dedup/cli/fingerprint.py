@@ -11,9 +11,9 @@ from stream_dedup.cli.options import config_options, input_options
 from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.config.effective import fingerprint_settings_of
 from stream_dedup.config.model import Config
-from stream_dedup.core.fingerprint.reader import Readings, SchemeReader
+from stream_dedup.core.decode import is_blank
 from stream_dedup.core.model import FINGERPRINT_BITS, Status
-from stream_dedup.core.text.decode import is_blank
+from stream_dedup.core.reader import Readings, SchemeReader
 from stream_dedup.files.inputs import printable, read_text, shown_name
 from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 from stream_dedup.files.recognition import InputForm

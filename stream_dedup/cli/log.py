@@ -13,9 +13,9 @@ import click
 from stream_dedup.cli.options import JUDGING, OFFSET_DIGITS, config_options
 from stream_dedup.cli.output import ProgressLine, write_json, write_lines
 from stream_dedup.config.model import Config
+from stream_dedup.core.logged_scheme import NONE, value_text
 from stream_dedup.core.model import SIGNATURE_BITS
-from stream_dedup.core.rules import Rules
-from stream_dedup.core.rules_text import NONE, rule_changes, rule_values, value_text
+from stream_dedup.core.rules import Rules, rule_changes, rule_values
 from stream_dedup.errors import UserError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
@@ -130,7 +130,7 @@ def _meaning(name: str, rules: Rules) -> str:
 
 
 def _limit(bits: int | None) -> str:
-    from stream_dedup.core.fingerprint.simhash import similarity  # noqa: PLC0415 - loads numpy
+    from stream_dedup.core.model import similarity  # noqa: PLC0415 - loads numpy
 
     return f"bits of the signature's {SIGNATURE_BITS}: similarity {similarity(bits or 0):.3f}"
 

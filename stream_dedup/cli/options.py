@@ -26,7 +26,7 @@ from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.config.keys import all_keys, flag_help, value_flag_help
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
-from stream_dedup.core.text.paths import FieldPath, PathError, parse_path
+from stream_dedup.core.paths import FieldPath, PathError, parse_path
 from stream_dedup.files.output_file import STREAM, refuse_inputs_as_outputs
 from stream_dedup.files.recognition import FORMATS, Format, InputForm, checked_encoding
 

@@ -11,7 +11,7 @@ import click
 from stream_dedup.cli.options import OFFSET_DIGITS, OneField, WholeNumber, config_options, input_options
 from stream_dedup.cli.output import ProgressLine, write_json, write_lines
 from stream_dedup.config.model import Config
-from stream_dedup.core.text.paths import FieldPath
+from stream_dedup.core.paths import FieldPath
 from stream_dedup.errors import UserError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 from stream_dedup.files.output_file import STDOUT, STREAM, refuse_inputs_as_outputs

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
+from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.headers import Stamp, StampedMatch, parse_headers, source_text
 from stream_dedup.core.model import Coordinates, SourceOffset, Verdict
-from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import CorruptError
 from stream_dedup.ports import Partition, SourceRecord
 from stream_dedup.registry.values import RecordReader

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from stream_dedup.clusters.model import COUNTED_WINDOWS, BucketWidth, JudgedOutput
+from stream_dedup.core.columns import as_stored
 from stream_dedup.core.headers import StampedMatch
 from stream_dedup.core.model import Verdict
-from stream_dedup.core.text_column import as_stored
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ValidationError
 
 from stream_dedup.config.keys import accepted_values
+from stream_dedup.core.paths import PathError, check_path
 from stream_dedup.core.rules import MAX_WINDOW_MS
-from stream_dedup.core.text.paths import PathError, check_path
 from stream_dedup.errors import UserError
 
 MAX_FIELD_WEIGHT = 16

@@ -13,7 +13,7 @@ from stream_dedup.core.scheme import FingerprintSettings, scheme_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from stream_dedup.core.text.decode import InputFormat
+    from stream_dedup.core.decode import InputFormat
     from stream_dedup.index import IndexSettings
 
 MAX_VALUE_BYTES = 1_000_000
@@ -99,7 +99,7 @@ def input_format_of(config: Config, max_bytes: int = MAX_VALUE_BYTES, *, deletes
     for a log in Kafka may be: what is given to a command or to the service is a text. Values in the wire format of a
     schema registry are decoded to JSON first (``registry.values``).
     """
-    from stream_dedup.core.text.decode import InputFormat  # noqa: PLC0415 - loads the core
+    from stream_dedup.core.decode import InputFormat  # noqa: PLC0415 - loads the core
 
     return InputFormat(
         kind="text" if config.input.format == "text" else "json",

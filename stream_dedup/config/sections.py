@@ -15,9 +15,9 @@ from stream_dedup.config import checks
 from stream_dedup.config.checks import MAX_FIELD_WEIGHT, ConfigError
 from stream_dedup.config.keys import Section, key
 from stream_dedup.config.profile_file import BUILT_IN, SUFFIX, chosen_profile
+from stream_dedup.core import paths
 from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES, Profile
 from stream_dedup.core.rules import COPIES_LIMIT
-from stream_dedup.core.text import paths
 
 MAX_INDEX_ENTRIES = 1 << 20
 """Entries in memory; each takes 14 bytes for each table."""

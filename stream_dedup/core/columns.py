@@ -29,16 +29,17 @@ that the reader does not know is refused. All integers are little-endian.
 
 from __future__ import annotations
 
+import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any, Final, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream_dedup.core.arrays import I64, U8, U64
-from stream_dedup.core.byte_reader import ByteReader
+from stream_dedup.core.arrays import I64, U8, U32, U64
 from stream_dedup.core.model import (
     SIGNATURE_BYTES,
     SKETCH_SIZES,
@@ -47,17 +48,146 @@ from stream_dedup.core.model import (
     Status,
     Widths,
 )
-from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError
 
 _STORED: Final = "stored"
 LAST_STATUS: Final = max(Status)
 _ENTRY: Final = struct.Struct("<BH")
 """Kind and width of a column."""
+_UTF8_MASK, _UTF8_INSIDE = 0xC0, 0x80  # a byte within a character of UTF-8 begins with the bits 10
+
+
+class ByteReader:
+    """Reads the fields of a log record.
+
+    Every method raises ``CorruptError`` where the bytes do not hold what it reads.
+    """
+
+    def __init__(self, raw: bytes, at: int) -> None:
+        """Start at byte ``at``."""
+        self._raw = raw
+        self._at = at
+
+    def take(self, length: int) -> bytes:
+        """Return the next bytes."""
+        start = self._pass(length)
+        return self._raw[start : self._at]
+
+    def rest(self) -> bytes:
+        """Return all bytes that are left."""
+        return self.take(len(self._raw) - self._at)
+
+    def text(self, length: int) -> str:
+        """Return the topic name in the next bytes."""
+        try:
+            return self.take(length).decode()
+        except UnicodeDecodeError as error:
+            msg = f"log batch whose topic name is no UTF-8: {error}"
+            raise CorruptError(msg) from error
+
+    def column(self, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Return the next column of numbers."""
+        kind, count = np.dtype(dtype), math.prod(shape)
+        if kind.itemsize == 1:
+            # The wide columns, signatures and margins, are not copied.
+            return np.frombuffer(self._raw, kind, count, self._pass(count)).reshape(shape)
+        return np.frombuffer(self.take(count * kind.itemsize), kind).reshape(shape)
+
+    def end(self) -> None:
+        """Refuse bytes behind the last field."""
+        if self._at != len(self._raw):
+            msg = f"log record has {len(self._raw) - self._at} bytes after its end"
+            raise CorruptError(msg)
+
+    def _pass(self, length: int) -> int:
+        start, end = self._at, self._at + length
+        if end > len(self._raw):
+            msg = f"log record of {len(self._raw)} bytes is cut short: a field ends at byte {end}"
+            raise CorruptError(msg)
+        self._at = end
+        return start
+
+
+def as_stored(text: str) -> str:
+    """Return the text as a column would: half surrogates, which UTF-8 cannot encode, become escapes."""
+    return _encoded(text).decode()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Texts:
+    """A column of texts: the texts joined in UTF-8, and the end of each."""
+
+    ends: U32
+    joined: bytes
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Texts:
+        """Make a column of these texts, each as ``as_stored`` says."""
+        parts = list(map(_encoded, texts))
+        return cls(np.cumsum([len(part) for part in parts], dtype=np.uint32), b"".join(parts))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Texts]) -> Texts:
+        """Return the texts of all parts, in order."""
+        sizes = np.array([len(part.joined) for part in parts], np.uint32)
+        starts = np.repeat(np.cumsum(sizes, dtype=np.uint32) - sizes, [len(part.ends) for part in parts])
+        return cls(np.concatenate([part.ends for part in parts]) + starts, b"".join([part.joined for part in parts]))
+
+    def __len__(self) -> int:
+        """Return the number of texts."""
+        return len(self.ends)
+
+    def __getitem__(self, row: int) -> str:
+        """Return the text of one row."""
+        return self.joined[self._start(row) : int(self.ends[row])].decode()
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the texts, in order."""
+        return map(self.__getitem__, range(len(self)))
+
+    def rows(self, rows: slice | I64) -> Texts:
+        """Return the texts of these rows."""
+        if not isinstance(rows, slice):
+            return Texts.of([self[row] for row in rows.tolist()])
+        first, after, _ = rows.indices(len(self))
+        if first >= after:
+            return Texts.of(())
+        start, end = self._start(first), int(self.ends[after - 1])
+        return Texts(self.ends[first:after] - np.uint32(start), self.joined[start:end])
+
+    def changed(self, texts: Mapping[int, str]) -> Texts:
+        """Return these texts with other texts in some rows."""
+        return Texts.of([texts.get(row, text) for row, text in enumerate(self)])
+
+    def check(self, name: str) -> None:
+        """Refuse texts that are not UTF-8, end before they begin, or end within a character.
+
+        Raises:
+            CorruptError: the check failed; the message names the column.
+        """
+        if not self.joined and not self.ends.any():
+            return  # every text is empty, as all reasons are where nothing was rejected
+        if (self.ends[1:] < self.ends[:-1]).any():
+            msg = "log batch whose texts end before they begin"
+            raise CorruptError(msg)
+        if self.joined.isascii():
+            return  # as most ids are: each byte is a character
+        try:
+            self.joined.decode()
+        except UnicodeDecodeError as error:
+            msg = f"log batch whose {name} are no UTF-8: {error}"
+            raise CorruptError(msg) from error
+        begins = np.frombuffer(self.joined, np.uint8)[self.ends[self.ends < len(self.joined)]]
+        if ((begins & _UTF8_MASK) == _UTF8_INSIDE).any():
+            msg = f"log batch with {name} that end within a character"
+            raise CorruptError(msg)
+
+    def _start(self, row: int) -> int:
+        return int(self.ends[row - 1]) if row else 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class StoredColumn:
     """How the log stores a column."""
 
     kind: int
@@ -92,17 +222,17 @@ class _Stored:
         return Texts(zeros, b"") if self.is_texts else zeros
 
 
-def stored_numbers(kind: int, dtype: str) -> dict[str, _Stored]:
+def stored_numbers(kind: int, dtype: str) -> dict[str, StoredColumn]:
     """Return the metadata of a field that is a column of numbers."""
-    return {_STORED: _Stored(kind, dtype, (np.dtype(dtype).itemsize,))}
+    return {_STORED: StoredColumn(kind, dtype, (np.dtype(dtype).itemsize,))}
 
 
-def _stored_bytes(kind: int, *widths: int) -> dict[str, _Stored]:
-    return {_STORED: _Stored(kind, "u1", widths, in_rows=True)}
+def _stored_bytes(kind: int, *widths: int) -> dict[str, StoredColumn]:
+    return {_STORED: StoredColumn(kind, "u1", widths, in_rows=True)}
 
 
-def _stored_texts(kind: int) -> dict[str, _Stored]:
-    return {_STORED: _Stored(kind, "<u4", (4,), is_texts=True)}
+def _stored_texts(kind: int) -> dict[str, StoredColumn]:
+    return {_STORED: StoredColumn(kind, "<u4", (4,), is_texts=True)}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -148,7 +278,7 @@ class Columns:
         rows = list(reasons)
         blank = Columns.blank(len(rows), self.widths)
         changed: dict[str, Any] = {"reasons": self.reasons.changed(reasons)}
-        for name, one in _stored(Columns).items():
+        for name, one in stored_columns(Columns).items():
             if not one.is_texts and name != "checksums":
                 changed[name] = getattr(self, name).copy()
                 changed[name][rows] = getattr(blank, name)
@@ -157,13 +287,13 @@ class Columns:
     @classmethod
     def of(cls, **columns: Any) -> Columns:  # noqa: ANN401 - a sequence of numbers or texts for each field
         """Make columns from one sequence of numbers or texts for each field."""
-        return Columns(**{name: one.made(columns[name]) for name, one in _stored(Columns).items()})
+        return Columns(**{name: one.made(columns[name]) for name, one in stored_columns(Columns).items()})
 
     @classmethod
     def blank(cls, n: int, widths: Widths) -> Columns:
         """Return n rejected entries without checksum, id and reason, under a scheme of these widths."""
         of_scheme = {"margins": widths.margin_bytes, "sketches": widths.sketch_bytes}
-        made = {name: one.blank(n, of_scheme.get(name)) for name, one in _stored(Columns).items()}
+        made = {name: one.blank(n, of_scheme.get(name)) for name, one in stored_columns(Columns).items()}
         made["statuses"].fill(Status.REJECTED)
         return Columns(**made)
 
@@ -173,13 +303,13 @@ class Columns:
         if len(parts) == 1 and type(parts[0]) is Columns:
             return parts[0]
         parts = parts or [cls.blank(0, Widths())]
-        return Columns(**{name: _joined([getattr(part, name) for part in parts]) for name in _stored(Columns)})
+        return Columns(**{name: _joined([getattr(part, name) for part in parts]) for name in stored_columns(Columns)})
 
 
 def encode_columns(columns: Columns) -> list[bytes]:
     """Return the bytes of the columns."""
     table, parts = [], []
-    for name, one in _stored(type(columns)).items():
+    for name, one in stored_columns(type(columns)).items():
         column = getattr(columns, name)
         numbers, texts = (column.ends, column.joined) if one.is_texts else (column, b"")
         width = numbers.shape[1] if one.in_rows else one.least
@@ -195,31 +325,21 @@ def decode_columns(reader: ByteReader, n: int, of: type[Columns]) -> dict[str, A
     Raises:
         CorruptError: the bytes are cut short or damaged, or a column is of an unknown kind.
     """
-    found = {name: _stored(of)[name].column(reader, n, width) for name, width in _table(reader, of)}
+    found = {name: stored_columns(of)[name].column(reader, n, width) for name, width in _table(reader, of)}
     return _completed(found, n, of)
+
+
+def stored_columns(kind: type[Columns]) -> Mapping[str, StoredColumn]:
+    """Return how the log stores each column, by rising kind."""
+    if kind not in _known:
+        stored = {one.name: one.metadata[_STORED] for one in fields(kind) if _STORED in one.metadata}
+        _known[kind] = dict(sorted(stored.items(), key=lambda column: column[1].kind))
+    return _known[kind]
 
 
 def names_of(kind: type[Columns]) -> tuple[str, ...]:
     """Return the names of the columns, including those that a subclass adds."""
-    return tuple(_stored(kind))
-
-
-def kinds_of(kind: type[Columns]) -> dict[str, int]:
-    """Return the number that names each column in a log record, including those that a subclass adds."""
-    return {name: one.kind for name, one in _stored(kind).items()}
-
-
-def widths_of(kind: type[Columns]) -> dict[str, tuple[int, ...]]:
-    """Return the widths that each column may have, the least one first."""
-    return {name: one.widths for name, one in _stored(kind).items()}
-
-
-def numbers_of(kind: type[Columns], n: int, stored: Mapping[str, U8]) -> dict[str, Any]:
-    """Return the numbers of each column, those of n entries, from their bytes; the memory is the same."""
-    return {
-        name: stored[name].view(one.dtype).reshape(one.shape(n, len(stored[name]) // n))
-        for name, one in _stored(kind).items()
-    }
+    return tuple(stored_columns(kind))
 
 
 def _table(reader: ByteReader, of: type[Columns]) -> tuple[tuple[str, int], ...]:
@@ -237,7 +357,7 @@ def _table(reader: ByteReader, of: type[Columns]) -> tuple[tuple[str, int], ...]
 
 def _read_table(raw: bytes, of: type[Columns]) -> tuple[tuple[str, int], ...]:
     """Return the names and widths in the bytes of a table of columns; raises as ``_table``."""
-    names = {one.kind: name for name, one in _stored(of).items()}
+    names = {one.kind: name for name, one in stored_columns(of).items()}
     table = list(_ENTRY.iter_unpack(raw))
     unknown = [kind for kind, _ in table if kind not in names]
     if unknown:
@@ -247,7 +367,7 @@ def _read_table(raw: bytes, of: type[Columns]) -> tuple[tuple[str, int], ...]:
         msg = f"log batch whose columns do not rise by kind: {', '.join(str(kind) for kind, _ in table)}"
         raise CorruptError(msg)
     for kind, width in table:
-        allowed = _stored(of)[names[kind]].widths
+        allowed = stored_columns(of)[names[kind]].widths
         if width not in allowed:
             msg = f"log batch whose {names[kind]} have {width} bytes an entry: must be one of {allowed}"
             raise CorruptError(msg)
@@ -261,7 +381,7 @@ def _completed(found: dict[str, Any], n: int, of: type[Columns]) -> dict[str, An
         CorruptError: a status is unknown, or texts are none.
     """
     made = {}
-    for name, one in _stored(of).items():
+    for name, one in stored_columns(of).items():
         made[name] = column = found[name] if name in found else one.blank(n)
         if one.is_texts and name in found:
             column.check(name)
@@ -271,20 +391,12 @@ def _completed(found: dict[str, Any], n: int, of: type[Columns]) -> dict[str, An
     return made
 
 
-_known: dict[type[Columns], Mapping[str, _Stored]] = {}
-"""What ``_stored`` has found: a record is decoded in half the time."""
+_known: dict[type[Columns], Mapping[str, StoredColumn]] = {}
+"""What ``stored_columns`` has found: a record is decoded in half the time."""
 
 _tables: dict[tuple[type[Columns], bytes], tuple[tuple[str, int], ...]] = {}
 """What ``_table`` has read, by its bytes: the records of a log have one of a few tables, and reading it was a sixth
 of decoding a record of few entries."""
-
-
-def _stored(kind: type[Columns]) -> Mapping[str, _Stored]:
-    """Return how the log stores each column, by rising kind."""
-    if kind not in _known:
-        stored = {one.name: one.metadata[_STORED] for one in fields(kind) if _STORED in one.metadata}
-        _known[kind] = dict(sorted(stored.items(), key=lambda column: column[1].kind))
-    return _known[kind]
 
 
 def _joined(columns: Sequence[Any]) -> Any:  # noqa: ANN401 - arrays or texts
@@ -297,3 +409,7 @@ def _copy_of(column: Any) -> Any:  # noqa: ANN401 - an array or texts
 
 def _rows_of(column: Any, rows: slice | I64) -> Any:  # noqa: ANN401 - an array or texts
     return column.rows(rows) if isinstance(column, Texts) else column[rows]
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")

@@ -1,4 +1,7 @@
-"""The scheme of a log, as its rules records have it: the name of everything that an entry depends on."""
+"""The scheme of a log, as its rules records have it: the name of everything that an entry depends on.
+
+Commands, errors and log lines describe a scheme, and the values of rules, in the words of this file only.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,12 @@ from stream_dedup.core.model import (
 
 DELETES = "deletes"
 """The parameter of a scheme whose entries may be deletes."""
+NONE = "none"
+"""A rule without a value: it belongs to the other kind of search."""
+SHOWN_PARAMETERS = 6
+"""Most parameters of a scheme that one line of an error names."""
+SHOWN_VALUE_CHARACTERS = 48
+"""A longer value of a parameter is cut there, so that a line of an error stays one."""
 _NO_SKETCH = ["", 0]
 
 
@@ -82,7 +91,7 @@ class Scheme:
         """Return why this is no scheme; nothing if it is one."""
         if not _text(self.name):
             return [f"scheme.name {self.name!r}: must be a name"]
-        if not _whole(self.version):
+        if not is_whole(self.version):
             return [f"scheme.version {self.version!r}: must be a whole number"]
         try:
             parameters = json.loads(self.parameters)
@@ -91,11 +100,39 @@ class Scheme:
         if not isinstance(parameters, dict):
             return [f"scheme.parameters {self.parameters!r}: must be a JSON object, as text"]
         tables, block_bits = parameters.get("tables"), parameters.get("block_bits")
-        if not _whole(tables) or tables not in TABLE_COUNTS:
+        if not is_whole(tables) or tables not in TABLE_COUNTS:
             return [f"scheme.parameters: tables {tables!r}: must be one of {', '.join(map(str, TABLE_COUNTS))}"]
-        if not _whole(block_bits) or block_bits not in BLOCK_WIDTHS:
+        if not is_whole(block_bits) or block_bits not in BLOCK_WIDTHS:
             return [f"scheme.parameters: block_bits {block_bits!r}: must be one of {', '.join(map(str, BLOCK_WIDTHS))}"]
         return _sketch_problems(parameters.get("sketch", _NO_SKETCH), "form" in parameters)
+
+
+def is_whole(value: object) -> bool:
+    """Whether a value is a whole number: to Python True is one, too."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def scheme_mismatch(held: Scheme, configured: Scheme, holder: str, remedy: str) -> str:
+    """Return the three lines of an error: the scheme that ``holder`` has, the configuration's, and the way out.
+
+    Of two schemes with one name, only the parameters that differ are named.
+    """
+    theirs, ours = ({}, {}) if held.name != configured.name else (held.flat(), configured.flat())
+    names = [name for name in theirs | ours if theirs.get(name, ...) != ours.get(name, ...)]
+    return (
+        f"{holder} has scheme {held.id}{_parameters(theirs, names)}\n"
+        f"the configuration gives scheme {configured.id}{_parameters(ours, names)}\n"
+        f"entries of two schemes cannot be compared; {remedy}"
+    )
+
+
+def value_text(value: object) -> str:
+    """Return the value of a rule or of a parameter of a scheme."""
+    if value is None:
+        return NONE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 @cache
@@ -132,12 +169,20 @@ def _sketch_problems(sketch: object, has_form: bool) -> list[str]:  # noqa: FBT0
 
 
 def _is_size(value: object) -> bool:
-    return _whole(value) and value in SKETCH_SIZES
+    return is_whole(value) and value in SKETCH_SIZES
 
 
 def _text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _parameters(values: dict[str, object], names: list[str]) -> str:
+    if not names:
+        return ""
+    shown = [f"{name} {_short(value_text(values[name])) if name in values else 'absent'}" for name in names]
+    more = [f"{len(names) - SHOWN_PARAMETERS} more"] * (len(names) > SHOWN_PARAMETERS)
+    return f" ({', '.join(shown[:SHOWN_PARAMETERS] + more)})"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN_VALUE_CHARACTERS else f"{text[:SHOWN_VALUE_CHARACTERS]}…"

@@ -9,7 +9,9 @@ Coordinates
 
 from __future__ import annotations
 
+import math
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Literal, NamedTuple, NewType, get_args
@@ -84,6 +86,10 @@ LogPosition = NewType("LogPosition", int)
 """Log offset and row of an entry, packed by ``log_position``."""
 DocNumber = NewType("DocNumber", int)
 """Number that an index gives an entry: 0 for the first that it applied, then one more for each."""
+ReportProgress = Callable[[int, int], None]
+"""Called by a long task with the amount that is done and the total amount."""
+ReportStage = Callable[[str, int, int], None]
+"""Called by a long task with the name of the stage, the amount that is done and the total amount."""
 
 
 def is_only_in_index(log_id: str) -> bool:
@@ -166,6 +172,11 @@ def scope_hash_of(status: Status, scope: str | None = None) -> int:
         return 0
     whole = kind.name if scope is None else f"{kind.name}\0{scope}"
     return xxhash.xxh3_64_intdigest(whole.encode("utf-8", "surrogatepass"))
+
+
+def similarity(bits: int, width: int = SIGNATURE_BITS) -> float:
+    """Return the cosine of two weight vectors, as estimated from the distance of their signatures."""
+    return math.cos(math.pi * bits / width)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from stream_dedup import _native
 from stream_dedup.core import probes
 from stream_dedup.core.arrays import I32, I64, U8, U16, U32, U64, Bools
-from stream_dedup.core.fingerprint.simhash import unpack_margins
 from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, FORM_BYTES, Status
 from stream_dedup.core.rules import FIRM_MARGIN, Rules
 
@@ -82,7 +81,7 @@ def dominated(most: int | None, statuses: U8, margins: U8) -> U8:
     """
     if most is None:
         return np.zeros(len(statuses), np.uint8)
-    yielding = (unpack_margins(margins[:, : FINGERPRINT_BITS // 2]) < FIRM_MARGIN).sum(axis=1)
+    yielding = (probes.unpack_margins(margins[:, : FINGERPRINT_BITS // 2]) < FIRM_MARGIN).sum(axis=1)
     levels = (yielding <= most).astype(np.uint8) + (yielding <= most // 2)
     return np.where(statuses == Status.LONG, levels, 0).astype(np.uint8)
 

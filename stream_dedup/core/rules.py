@@ -1,7 +1,8 @@
 """The scheme and the rules of a log.
 
 The scheme names everything that an entry depends on; it never changes within a log. The rules say how
-articles are judged. They may change: the rules in force at an article's log position apply to it.
+articles are judged. They may change: the rules in force at an article's log position apply to it. ``judgement_of``
+derives the verdict of an entry from them, and is defined for every entry.
 
 Every rules record has a revision. The first record of a log takes effect. A later one takes effect only if its
 revision is the one in force plus 1, so of two concurrent changes the first takes effect and the second is void.
@@ -16,17 +17,20 @@ import math
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
-from stream_dedup.core.logged_scheme import Scheme
+from stream_dedup.core.logged_scheme import Scheme, is_whole, value_text
 from stream_dedup.core.model import (
     BLOCK_BITS,
     BLOCKS_PER_WORD,
     FINGERPRINT_BITS,
     SIGNATURE_BITS,
+    Judgement,
+    Match,
     Status,
     Verdict,
 )
+from stream_dedup.core.reasons import FEATURELESS_REASON
 from stream_dedup.errors import CorruptError
 
 EXACT, DIRECTED = "exact", "directed"
@@ -72,6 +76,11 @@ BUCKET_LIMIT = 16_384
 """Entries; the default bucket limit: the length of a posting list when 2**30 articles are spread evenly."""
 CANDIDATES = 1024
 """Candidates; the default bound of a new log: ordinary articles have fewer, those of a flood have any number."""
+
+FOR_EVER = "for ever"
+"""The window of rules that have none."""
+_UNITS = (("d", 86_400_000, 2), ("h", 3_600_000, 1), ("m", 60_000, 1), ("s", 1000, 1))
+_NOT_IN_CONFIGURATION = frozenset(("scheme", "revision", "window_ms"))
 
 
 def mask_bits(block_bits: int) -> int:
@@ -258,7 +267,7 @@ class Rules:
     def differences(self, other: Rules) -> list[str]:
         """Return lines ``name: mine here, theirs in the log`` for each rule that differs; not the revision.
 
-        Schemes are compared first: rules of two schemes have nothing in common (``rules_text.scheme_mismatch``).
+        Schemes are compared first: rules of two schemes have nothing in common (``scheme_mismatch``).
         """
         names = [field.name for field in fields(self) if field.name not in {"scheme", "revision"}]
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in names}
@@ -342,6 +351,60 @@ class Rules:
         return _outside(name, value, 0, values)
 
 
+def rule_values(rules: Rules) -> dict[str, str]:
+    """Return each rule except scheme and revision, in the form of the configuration."""
+    names = [field.name for field in fields(rules) if field.name not in _NOT_IN_CONFIGURATION]
+    window = FOR_EVER if rules.window_ms is None else _duration(rules.window_ms)
+    return {name: value_text(getattr(rules, name)) for name in names} | {"window": window}
+
+
+def rule_changes(before: Rules, now: Rules) -> list[str]:
+    """Return ``name: old -> new`` for each rule that differs; scheme and revision are left out."""
+    old, new = rule_values(before), rule_values(now)
+    return [f"{name}: {old[name]} -> {new[name]}" for name in old if old[name] != new[name]]
+
+
+class NearEntries(NamedTuple):
+    """The earlier entries that are near an entry.
+
+    ``match`` is the nearest, among equally near ones the earliest. With ``update`` it is the nearest earlier version of
+    the same article, and the rules let updates pass. ``copies`` is how many there are, up to ``COPIES_LIMIT``.
+    """
+
+    match: Match
+    copies: int = 1
+    update: bool = False
+
+
+def judgement_of(status: Status, rules: Rules, near: NearEntries | None, reason: str) -> Judgement:
+    """Return the verdict of one entry.
+
+    Args:
+        status: the kind of the entry.
+        rules: the rules in force at its log position.
+        near: the earlier entries that are near it; None if no entry is.
+        reason: why the record was rejected, if it was.
+    """
+    if status is Status.DELETE:
+        return Judgement(Verdict.DELETE)
+    if status is Status.REJECTED:
+        return Judgement(Verdict.REJECTED, reason=reason)
+    if status is Status.FEATURELESS:
+        if rules.featureless == REJECTED:
+            return Judgement(Verdict.REJECTED, reason=FEATURELESS_REASON)
+        return Judgement(Verdict.UNIQUE)
+    return Judgement(Verdict.UNIQUE) if near is None else _beside(near, rules)
+
+
+def _beside(near: NearEntries, rules: Rules) -> Judgement:
+    """Return the verdict of an entry that is near others."""
+    if near.update:
+        return Judgement(Verdict.UNIQUE, match=near.match, copies=near.copies)
+    if near.copies < rules.copies:
+        return Judgement(Verdict.UNIQUE, copies=near.copies)
+    return Judgement(Verdict.DUPLICATE, match=near.match, copies=near.copies)
+
+
 def _differing(pairs: dict[str, tuple[object, object]]) -> list[str]:
     different = [(name, *pair) for name, pair in pairs.items() if pair[0] != pair[1]]
     return [f"{name}: {_word(mine)} here, {_word(theirs)} in the log" for name, mine, theirs in different]
@@ -364,12 +427,8 @@ def _refuse_other_fields(what: str, values: dict[str, Any], kind: type[Rules | S
         raise CorruptError(msg)
 
 
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _outside(name: str, value: object, least: int, most: int) -> str:
-    if isinstance(value, int) and _whole(value) and least <= value <= most:
+    if isinstance(value, int) and is_whole(value) and least <= value <= most:
         return ""
     return f"{name} {_word(value)}: must be a whole number from {least} to {most}"
 
@@ -384,3 +443,9 @@ def _no_flag(name: str, value: object) -> str:
 
 def _given(name: str, value: object, search: str) -> str:
     return "" if value is None else f"{name} {_word(value)}: says nothing in {search} search"
+
+
+def _duration(ms: int) -> str:
+    """Return a duration in the largest unit that divides it; in days from two days on."""
+    fitting = (f"{ms // size}{unit}" for unit, size, least in _UNITS if ms % size == 0 and ms >= size * least)
+    return next(fitting, f"{ms} ms")

@@ -159,7 +159,7 @@ class FingerprintSettings:
 
     A text of less than ``article_size`` letters is short (0: no text; None: every text). A text of less than
     ``exact_size`` characters is near equal texts only (0: no text). ``exact`` says what is compared of such a text, and
-    counted for its size: all characters or ``letters`` alone. ``fingerprint.reader`` says which of them count.
+    counted for its size: all characters or ``letters`` alone. ``native/src/reader.rs`` says which of them count.
 
     ``fields``: names and weights of the fields that make a text, in order; none: one text. A field of weight 3
     counts as if it occurred three times; weights are at most 100. ``key_sentences``: how many more times the first and
@@ -170,7 +170,7 @@ class FingerprintSettings:
 
     ``sketch``: lengths of shingles, and how many values of an entry's sketch are made of each; none: no sketch. It is
     made of the ``letters`` of the text, or of all ``characters``, addresses included. ``form``: whether it ends with
-    the form of the text (``fingerprint.form``).
+    the form of the text (``native/src/signature/form.rs``).
 
     ``scope_field``: articles match only within one value of this field. ``deletes``: whether there are entries that
     withdraw the articles with their id. ``seed`` changes the hash of every feature,

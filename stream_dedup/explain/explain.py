@@ -24,11 +24,10 @@ import numpy as np
 
 from stream_dedup.core import probes
 from stream_dedup.core.arrays import I64, U8, U32
-from stream_dedup.core.costs import COSTS
-from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.fingerprint.fingerprinter import Feature
-from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, Status, Verdict, signed
+from stream_dedup.core.fingerprinter import Feature
+from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, Status, Verdict, signed, similarity
 from stream_dedup.core.near import NO_PLACE, Account, PairCheck
+from stream_dedup.core.probes import COSTS
 from stream_dedup.core.rules import SEARCH_RULES, Rules, mask_bits, most_probes
 from stream_dedup.explain.side import Side, kind
 
@@ -86,7 +85,7 @@ def _blocks_of(a: Side, b: Side, rules: Rules) -> tuple[Block, ...]:
     met = PairCheck(rules).meetings(
         np.array([b.status], np.uint8), words[1:], words[:1], probes.sieve_masks(rules, margins), _plan(rules, margins)
     )
-    costs = COSTS[simhash.unpack_margins(b.margins)].ravel()[probes.bits_of_blocks(tables, block_bits)]
+    costs = COSTS[probes.unpack_margins(b.margins)].ravel()[probes.bits_of_blocks(tables, block_bits)]
     blocks = []
     for table in range(tables):
         one, other = cut[0][table], cut[1][table]
@@ -147,7 +146,7 @@ class Explanation:
     @property
     def similarity(self) -> float:
         """The cosine that is estimated from the distance of the signatures."""
-        return simhash.similarity(self.account.signature_distance)
+        return similarity(self.account.signature_distance)
 
     @cached_property
     def cosine(self) -> float | None:

@@ -12,9 +12,9 @@ import numpy as np
 
 from stream_dedup.core.arrays import U8
 from stream_dedup.core.entry import Batch, LogRecord
-from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.fingerprint.fingerprinter import Explained, Feature, Fingerprinter
+from stream_dedup.core.fingerprinter import Explained, Feature, Fingerprinter
 from stream_dedup.core.model import LogOffset, LogPosition, Status, log_position, scope_hash_of, signed
+from stream_dedup.core.probes import pack_margins, unpack_margins
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.errors import RefusedError, UserError
 
@@ -58,7 +58,7 @@ class Side:
     @property
     def bit_margins(self) -> tuple[int, ...]:
         """The margin of each bit of the blocks."""
-        return tuple(simhash.unpack_margins(self.margins).tolist())
+        return tuple(unpack_margins(self.margins).tolist())
 
 
 def side_of(name: str, text: str | None, made: Explained, unit: int, scope: str | None = None) -> Side:
@@ -69,7 +69,7 @@ def side_of(name: str, text: str | None, made: Explained, unit: int, scope: str 
         status=made.status,
         scope_hash=scope_hash_of(made.status, scope) if has else 0,
         signature=made.signature,
-        margins=simhash.pack_margins(made.margins),
+        margins=pack_margins(made.margins),
         sketch=made.sketch,
         scope=scope,
         text=text,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from stream_dedup.core.fingerprint.fingerprinter import Feature
+from stream_dedup.core.fingerprinter import Feature
 from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status
 from stream_dedup.core.near import Forms
 from stream_dedup.core.probes import sieve_limit

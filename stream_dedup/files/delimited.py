@@ -22,8 +22,8 @@ from collections.abc import Iterable, Iterator
 
 import orjson
 
+from stream_dedup.core.decode import BYTE_ORDER_MARK, is_blank
 from stream_dedup.core.reasons import NOT_ROW, NOT_UTF8, ROW_LENGTH
-from stream_dedup.core.text.decode import BYTE_ORDER_MARK, is_blank
 from stream_dedup.errors import UserError
 from stream_dedup.files.lines import MAX_LINE_BYTES, AnyLine, Numbered, UnreadLine, too_long, unread, whole_lines
 

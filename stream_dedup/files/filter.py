@@ -49,8 +49,9 @@ from stream_dedup.config.effective import fingerprint_settings_of, index_setting
 from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
+from stream_dedup.core.decode import has_text
 from stream_dedup.core.entry import Batch, LogRecord, Payload, encode, make_batch
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.core.model import (
     FILES_LOG_PREFIX,
     OUTPUT_VERDICTS,
@@ -61,9 +62,8 @@ from stream_dedup.core.model import (
     Status,
     Verdict,
 )
+from stream_dedup.core.paths import FieldPath
 from stream_dedup.core.reasons import NOT_UTF8
-from stream_dedup.core.text.decode import has_text
-from stream_dedup.core.text.paths import FieldPath
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import AS_RECOGNISED, STDIN, LineBatch, Progress, check_inputs, read_batches, total_bytes
 from stream_dedup.files.lines import KEPT_BYTES, MAX_LINE_BYTES, AnyLine, LineBlock, UnreadLine

@@ -33,8 +33,8 @@ from itertools import chain
 from pathlib import Path
 from typing import IO
 
+from stream_dedup.core.decode import BYTE_ORDER_MARK, RawLines
 from stream_dedup.core.reasons import NOT_ENCODED
-from stream_dedup.core.text.decode import BYTE_ORDER_MARK, RawLines
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.files.compressed import unpacked
 from stream_dedup.files.delimited import rows

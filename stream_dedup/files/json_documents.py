@@ -16,8 +16,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from stream_dedup.core.decode import BYTE_ORDER_MARK
 from stream_dedup.core.reasons import NOT_JSON
-from stream_dedup.core.text.decode import BYTE_ORDER_MARK
 from stream_dedup.errors import UserError
 from stream_dedup.files.lines import AnyLine, CutPieces, Numbered, UnreadLine, stripped, unread
 

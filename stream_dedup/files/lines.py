@@ -14,8 +14,8 @@ from itertools import groupby
 from typing import Self
 
 from stream_dedup import _native
+from stream_dedup.core.decode import is_blank
 from stream_dedup.core.reasons import LINE_TOO_LONG
-from stream_dedup.core.text.decode import is_blank
 from stream_dedup.errors import UserError
 
 MAX_LINE_BYTES = 64 << 20

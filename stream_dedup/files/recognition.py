@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, NoReturn, get_args
 from unicodedata import category
 
-from stream_dedup.core.text.decode import BYTE_ORDER_MARK
+from stream_dedup.core.decode import BYTE_ORDER_MARK
 from stream_dedup.errors import UserError
 
 Format = Literal["jsonl", "json", "csv", "tsv", "parquet"]

@@ -21,9 +21,9 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta, timezone
 
+from stream_dedup.core.decode import field_at
+from stream_dedup.core.paths import FieldPath
 from stream_dedup.core.reasons import NO_TIME, UNKNOWN_TIME
-from stream_dedup.core.text.decode import field_at
-from stream_dedup.core.text.paths import FieldPath
 
 LEAST_MILLISECONDS = 100_000_000_000
 """A number from this one on is milliseconds (1973 and later), a smaller one seconds (until the year 5138)."""

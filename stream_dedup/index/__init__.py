@@ -4,9 +4,18 @@ A cache of the log: everything in it can be built again. Only ``store`` knows Ro
 """
 
 from stream_dedup.index.folder import keep_aside, mark_corrupt
-from stream_dedup.index.log_index import FORGOTTEN, UNLOGGED, IndexStats, LogIndex
-from stream_dedup.index.saving import Saved, is_unknown, only_copy_in, refuse_unknown, save
-from stream_dedup.index.settings import IndexSettings
+from stream_dedup.index.log_index import (
+    FORGOTTEN,
+    UNLOGGED,
+    IndexStats,
+    LogIndex,
+    Saved,
+    is_unknown,
+    only_copy_in,
+    refuse_unknown,
+    save,
+)
+from stream_dedup.index.store import IndexSettings
 
 __all__ = [
     "FORGOTTEN",

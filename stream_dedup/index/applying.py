@@ -23,12 +23,10 @@ from contextlib import contextmanager
 import numpy as np
 import xxhash
 
-from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
-from stream_dedup.core.logged_scheme import Scheme
+from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal, naming_panics
+from stream_dedup.core.logged_scheme import Scheme, scheme_mismatch
 from stream_dedup.core.model import BLOCK_BITS, DocNumber, LogOffset, SourceOffset, Widths, log_offset_of, row_of
-from stream_dedup.core.panics import naming_panics
 from stream_dedup.core.rules import Rules
-from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.errors import DefectError, RefusedError, UserError
 from stream_dedup.index.layout import STATE, RowArray, SourceKey, State, id_parts_before, offset_key, row_type
 from stream_dedup.index.records import (
@@ -41,11 +39,9 @@ from stream_dedup.index.records import (
     numbered_records,
     table_rows,
 )
-from stream_dedup.index.segments import Coverage, Uncovered
-from stream_dedup.index.settings import IndexSettings
-from stream_dedup.index.store import Store, WriteBatch
+from stream_dedup.index.store import IndexSettings, Store, WriteBatch
 from stream_dedup.index.tables import RowColumn, Tables
-from stream_dedup.index.trims import History, Mark, TrimEffect, Trims
+from stream_dedup.index.trims import Coverage, History, Mark, TrimEffect, Trims, Uncovered
 
 JOINT_ENTRIES = 4_096
 """Most entries of log batches that share a write: half a MB of log. From some hundred entries on the write is a small
@@ -372,7 +368,7 @@ class Applied:
         first = next(self.rows.scan_heads(low_watermark), None)
         self.state.first_doc_number = self.state.next_doc_number if first is None else first[1].first
         self.state.articles -= gone
-        withdrawn = self.withdrawn.not_before(self.state.first_doc_number)
+        withdrawn = self.withdrawn.entries[self.withdrawn.entries[:, 0] >= self.state.first_doc_number]
         self.state.withdrawn = len(withdrawn)
         # 1. One atomic write: deletes trimmed entries, source ranges and rules; sets the applied position.
         writes = self.store.batch()
@@ -387,7 +383,7 @@ class Applied:
         self.coverage.write_trim(writes, trim)
         self._write(writes)
         # 2. The same in memory. In runs the low watermark hides trimmed entries until these are merged.
-        self.history.drop_marks_before(low_watermark)
+        self.history.marks = [mark for mark in self.history.marks if mark.offset >= low_watermark]
         self.rows.drop_decoded_before(low_watermark)
         self.coverage.load()
         self.tables.drop_entries_before(self.state.first_doc_number)

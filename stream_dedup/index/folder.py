@@ -242,10 +242,18 @@ def holds_data(data: Path) -> bool:
     return is_file(data / _COMMITTED)
 
 
-def data_to_keep(path: Path) -> list[Path]:
-    """Return the committed data folders: the one that ``current`` names, if it is one of them, else all."""
-    found = [each for each in data_folders(path) if holds_data(each)]
-    return [each for each in found if each.name == _data_named(path)] or found
+def data_to_save(path: Path) -> Path:
+    """Return the committed data folder: the one that ``current`` names, or the only one.
+
+    Raises:
+        UserError: there are several, or none.
+    """
+    held = [each for each in data_folders(path) if holds_data(each)]
+    held = [each for each in held if each.name == _data_named(path)] or held
+    if len(held) != 1:
+        msg = f"index {path} has {len(held)} data folders, of which one can be saved: move the others away"
+        raise UserError(msg)
+    return held[0]
 
 
 def remove_data(data: Path) -> None:

@@ -17,11 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_dedup.core import verdict
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.entry import make_batch
-from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.model import (
     FILES_LOG_PREFIX,
     FINGERPRINT_BITS,
@@ -38,9 +36,10 @@ from stream_dedup.core.model import (
     log_position,
     row_of,
     signed,
+    similarity,
 )
 from stream_dedup.core.query import BEST, Articles, Near, Query, query_of
-from stream_dedup.core.rules import COPIES_LIMIT, UPDATE, Rules
+from stream_dedup.core.rules import COPIES_LIMIT, UPDATE, NearEntries, Rules, judgement_of
 from stream_dedup.errors import RefusedError
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.layout import Head
@@ -189,7 +188,7 @@ class Judge:
         for at in here[~has_signature].tolist():
             status = Status(own.articles.statuses[at])
             record, row = own.entry(at)
-            yield at, CheckedArticle(verdict.judge(status, rules, None, record.batch.reason(row)))
+            yield at, CheckedArticle(judgement_of(status, rules, None, record.batch.reason(row)))
         signed_here = here[has_signature]
         if len(signed_here):
             for number, one in self._judge_signed(rules, own.of(signed_here), most):
@@ -206,8 +205,8 @@ class Judge:
             version = again.get(number)
             signature = int.from_bytes(signatures[number])
             match = self._match(signature, (version or nearest).entries[0])
-            near = verdict.NearEntries(match, nearest.copies, update=version is not None)
-            judgement = verdict.judge(_STATUSES[statuses[number]], rules, near, "")
+            near = NearEntries(match, nearest.copies, update=version is not None)
+            judgement = judgement_of(_STATUSES[statuses[number]], rules, near, "")
             others = nearest.entries[1:] if version is None else nearest.entries[:most]
             shown = [match] * (version is None and most > 0) + [self._match(signature, one) for one in others]
             yield number, CheckedArticle(judgement, tuple(shown))

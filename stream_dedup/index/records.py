@@ -24,6 +24,7 @@ import numpy as np
 import xxhash
 
 from stream_dedup.core.arrays import I64, U64, Bools
+from stream_dedup.core.columns import Texts
 from stream_dedup.core.entry import Batch, LogRecord, decode
 from stream_dedup.core.model import (
     MAX_ROWS,
@@ -37,7 +38,6 @@ from stream_dedup.core.model import (
     signed,
 )
 from stream_dedup.core.probes import sketch_words, words
-from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import layout
 from stream_dedup.index.layout import Head, RowArray, row_type
@@ -58,7 +58,7 @@ class StoredRecord:
     head: Head
     raw: bytes
     is_alone: bool = False
-    """Whether the columns of its batch share no memory with those of others (``plain_batches``)."""
+    """Whether the columns of its batch share no memory with those of others (``entry.decode_plain``)."""
 
     @cached_property
     def numbered(self) -> Bools:
@@ -337,10 +337,6 @@ class Withdrawn:
         """Return the log offset of the withdrawal of an entry, None of one that was not withdrawn."""
         found = self.entries[self.entries[:, 0] == doc_number, 2]
         return LogOffset(int(found[0])) if len(found) else None
-
-    def not_before(self, first: DocNumber) -> I64:
-        """Return the entries from a document number on."""
-        return self.entries[self.entries[:, 0] >= first]
 
     def problems(self, first: DocNumber, after: DocNumber) -> Iterator[str]:
         """Yield the entries that an index of these document numbers cannot have."""

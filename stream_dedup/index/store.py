@@ -31,6 +31,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -54,10 +55,23 @@ from rocksdict import WriteBatch as RocksBatch
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError
 from stream_dedup.folders import TemporaryFolder, is_file
 from stream_dedup.index.layout import DEFAULT_FAMILY, FAMILIES, ORDERED_FAMILIES, REBUILD, families_of, family_of
-from stream_dedup.index.settings import IndexSettings
 
-__all__ = ["Store", "WriteBatch"]
+FOLD_ENTRIES = 131_072
+"""Entries of a table that are in memory before they are stored as a run: 12 bytes each. They are read from the rows
+again when the index opens."""
 
+MEMORY_MIB = 4096
+"""MiB of chunks, rows, and RocksDB's own cache and buffers: an index of 28 million articles."""
+
+WRITE_BUFFER_BYTES, _BLOCK_CACHE_BYTES = 64 << 20, 64 << 20
+"""Bytes of writes that RocksDB gathers before it writes files, and of its cache, of a large budget. After a kill
+what was gathered is read from the log again: some 100,000 entries, two seconds."""
+_LEAST_BYTES = 4 << 20
+"""Bytes of each of these, of the smallest budget."""
+_SHARE = 32
+"""The share of the budget that each of these has, of a smaller one."""
+_BUFFERS = 2
+"""Buffers of writes: one is filled while the other is written to files."""
 _BLOCK_BYTES = 16 << 10
 """Bytes of one stored block: measured 2.0 us a look-up against 2.4 with 4 KiB."""
 _BLOOM_BITS = 10
@@ -106,6 +120,37 @@ _HELD = "lock hold by current process"
 
 _rocksdb_pid: int | None = None
 """The first process, among this one and those it was forked from, that opened a store: RocksDB's threads are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """The settings of an index: where entries are held, and how much is read at once. None changes a verdict.
+
+    The constants of this file have each unit and reason.
+    """
+
+    memory_mib: int = MEMORY_MIB
+    fold_entries: int = FOLD_ENTRIES
+    buffer_bytes: int = WRITE_BUFFER_BYTES
+
+    @property
+    def write_buffer_bytes(self) -> int:
+        """Bytes of writes that RocksDB gathers."""
+        return min(self._share, self.buffer_bytes)
+
+    @property
+    def block_cache_bytes(self) -> int:
+        """Bytes of RocksDB's cache."""
+        return min(self._share, _BLOCK_CACHE_BYTES)
+
+    @property
+    def _share(self) -> int:
+        return max((self.memory_mib << 20) // _SHARE, _LEAST_BYTES)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of chunks and rows."""
+        return max((self.memory_mib << 20) - _BUFFERS * self.write_buffer_bytes - self.block_cache_bytes, 0)
 
 
 class WriteBatch:

@@ -45,8 +45,7 @@ from stream_dedup.index.layout import (
     read_json,
     row_type,
 )
-from stream_dedup.index.settings import IndexSettings
-from stream_dedup.index.store import Store, WriteBatch
+from stream_dedup.index.store import IndexSettings, Store, WriteBatch
 
 WRITE_BYTES = 4 << 20
 """Bytes of chunks that one write has, about: 4 ms in which no other thread of Python runs."""

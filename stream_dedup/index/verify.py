@@ -13,16 +13,15 @@ from itertools import islice
 import numpy as np
 
 from stream_dedup.core.arrays import I64, U32, U64
-from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, DocNumber, SourceOffset
+from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, DocNumber, ReportProgress, SourceOffset
 from stream_dedup.core.probes import KEY_FACTORS, block_of
 from stream_dedup.core.probes import blocks as blocks_of
-from stream_dedup.core.progress import ReportProgress
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.layout import RowArray, SourceKey, directory_key
 from stream_dedup.index.records import StoredRecord, StoredRecords, table_rows
-from stream_dedup.index.segments import Coverage
 from stream_dedup.index.tables import Run, Tables
+from stream_dedup.index.trims import Coverage
 
 _PROBLEMS = 20
 """Problems listed before the rest is left out: one damaged file spoils thousands of lists."""

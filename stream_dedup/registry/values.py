@@ -28,10 +28,10 @@ import orjson
 from stream_dedup.config.model import Config
 from stream_dedup.core import reasons
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker, checksum
+from stream_dedup.core.decode import Article, InputFormat, RawRecord, Rejection, decode, key_id
+from stream_dedup.core.fingerprinter import EntryMaker, checksum
 from stream_dedup.core.model import Status
-from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejection, decode, key_id
-from stream_dedup.core.text.paths import parse_path, with_value
+from stream_dedup.core.paths import parse_path, with_value
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.extras import need_packages
 from stream_dedup.json_values import json_of

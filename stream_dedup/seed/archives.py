@@ -32,10 +32,10 @@ from stream_dedup.broker.record import too_large_reason
 from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.entry_maker import checksum
+from stream_dedup.core.decode import RawRecord
+from stream_dedup.core.fingerprinter import checksum
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import SourceOffset
-from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.files.inputs import STDIN, LineBatch, Progress, printable, read_batches
 from stream_dedup.files.parquet_rows import opened, unreadable

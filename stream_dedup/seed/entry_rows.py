@@ -28,11 +28,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stream_dedup.core.arrays import I64, U8, U64
-from stream_dedup.core.columns import Columns
+from stream_dedup.core.columns import Columns, Texts
+from stream_dedup.core.decode import MAX_ID_BYTES
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import SIGNATURE_BYTES, Status
-from stream_dedup.core.text.decode import MAX_ID_BYTES
-from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import UserError
 
 _FORMAT_VERSION = 1

@@ -14,8 +14,8 @@ from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics, refuse_wrong_topics, topic_ids
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.config.model import Config
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.core.progress import ReportStage
+from stream_dedup.core.fingerprinter import EntryMaker
+from stream_dedup.core.model import ReportStage
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.files.inputs import AS_RECOGNISED, Progress, check_inputs, printable, total_bytes
 from stream_dedup.files.recognition import InputForm

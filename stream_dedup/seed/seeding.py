@@ -38,11 +38,10 @@ from stream_dedup.broker.rules_log import RulesHistory, begin_with_rules, refuse
 from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
+from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.entry import Batch, Payload, make_batch
-from stream_dedup.core.model import LogOffset, SourceOffset, Status
-from stream_dedup.core.progress import ReportStage
+from stream_dedup.core.model import LogOffset, ReportStage, SourceOffset, Status
 from stream_dedup.core.rules import Rules
-from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError
 from stream_dedup.seed.archives import Archive, SeedBatch, SeedSource
 from stream_dedup.threads import FingerprintThreads

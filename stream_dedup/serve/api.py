@@ -23,9 +23,9 @@ from starlette.responses import PlainTextResponse, Response
 
 from stream_dedup.clusters import ArticleCluster, ClusteredArticle, ClusterStore, VerdictCounts, Window
 from stream_dedup.config.model import Config
+from stream_dedup.core.decode import parse_object
 from stream_dedup.core.headers import StampedMatch
 from stream_dedup.core.model import Coordinates
-from stream_dedup.core.text.decode import parse_object
 from stream_dedup.errors import UserError
 from stream_dedup.ports import Clock
 from stream_dedup.serve.checking import Checker, CheckRequest, Json, rules_values, source_values

@@ -29,12 +29,12 @@ from stream_dedup.clusters import ClusterStore
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.columns import Columns
+from stream_dedup.core.decode import InputFormat, RawRecord
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import Coordinates, Match, Status, signed
+from stream_dedup.core.paths import FieldPath, parse_path, with_value
 from stream_dedup.core.reasons import code_of
 from stream_dedup.core.rules import COPIES_LIMIT, Rules
-from stream_dedup.core.text.decode import InputFormat, RawRecord
-from stream_dedup.core.text.paths import FieldPath, parse_path, with_value
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.index.judge import CheckedArticle
 from stream_dedup.serve.clusters import ServiceClusters

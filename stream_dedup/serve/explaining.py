@@ -18,9 +18,9 @@ from pydantic import ConfigDict, Field, model_validator
 
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.config.model import Config
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.decode import Article, Rejection, decode
+from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.core.model import Coordinates, LogPosition, SourceOffset
-from stream_dedup.core.text.decode import Article, Rejection, decode
 from stream_dedup.explain.explain import as_json, explain
 from stream_dedup.explain.side import Side, side_at, side_of_texts
 from stream_dedup.serve.checking import GivenArticle, GivenObject, raw_of, refuse_unused

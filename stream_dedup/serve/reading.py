@@ -19,9 +19,9 @@ from typing import Any, NamedTuple, TypeVar
 from stream_dedup.audit.sources import read_ranges
 from stream_dedup.config.effective import input_format_of, rules_of
 from stream_dedup.config.model import Config
+from stream_dedup.core.decode import Article, RawRecord
 from stream_dedup.core.headers import source_text
 from stream_dedup.core.model import Coordinates, SourceOffset
-from stream_dedup.core.text.decode import Article, RawRecord
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.ports import Clock, GroupOffsets, Partition, PortError, SourceRecord, TopicReader
 from stream_dedup.registry.values import RecordReader, Schemas, asks_registry

@@ -14,11 +14,9 @@ from typing import NamedTuple
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.config.model import Config
 from stream_dedup.config.sections import MAX_RECORD_BYTES
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.logged_scheme import Scheme
+from stream_dedup.core.fingerprinter import EntryMaker, Fingerprinter
+from stream_dedup.core.logged_scheme import Scheme, scheme_mismatch
 from stream_dedup.core.profiles import PROFILES
-from stream_dedup.core.rules_text import scheme_mismatch
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
 from stream_dedup.ports import SourceRecord
 from stream_dedup.serve.problems import ProblemError, not_ready

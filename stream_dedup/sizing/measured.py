@@ -50,7 +50,7 @@ WORKER_MEMORY = MeasuredCost(90, "MB", "a worker, without its index", "docs/sizi
 THREAD_MEMORY = MeasuredCost(70, "MB", "a fingerprinting thread, with texts of 1 MB", "docs/sizing.md")
 
 ROCKSDB_MIB = 192
-"""MiB that RocksDB's own cache and buffers take of a large ``index.memory_mib`` (``index/settings.py``)."""
+"""MiB that RocksDB's own cache and buffers take of a large ``index.memory_mib`` (``index/store.py``)."""
 PEAK = 3
 """Busy hours, and catching up after a stop: times the mean rate. An assumption."""
 MERGING = 1.3

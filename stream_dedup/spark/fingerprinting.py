@@ -22,10 +22,10 @@ from stream_dedup.config.effective import fingerprint_settings_of, input_format_
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker, checksum
+from stream_dedup.core.decode import InputFormat, RawRecord
+from stream_dedup.core.fingerprinter import EntryMaker, checksum
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
-from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.errors import UserError
 from stream_dedup.registry.values import is_framed
 from stream_dedup.seed.entry_rows import ROWS_SCHEMA, batch_of

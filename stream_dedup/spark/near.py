@@ -41,8 +41,15 @@ from stream_dedup.config.model import Config
 from stream_dedup.core import probes
 from stream_dedup.core.arrays import I64, U8, U64
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.simhash import similarity
-from stream_dedup.core.model import BLOCKS_PER_WORD, SIGNATURE_BITS, SIGNATURE_BYTES, Status, Verdict, signed
+from stream_dedup.core.model import (
+    BLOCKS_PER_WORD,
+    SIGNATURE_BITS,
+    SIGNATURE_BYTES,
+    Status,
+    Verdict,
+    signed,
+    similarity,
+)
 from stream_dedup.core.near import PairCheck, PairTexts, dominated
 from stream_dedup.core.reasons import FEATURELESS_REASON
 from stream_dedup.core.rules import REJECTED, UPDATE, Rules
@@ -343,7 +350,7 @@ def _matches(pairs: DataFrame, articles: DataFrame, rules: Rules) -> DataFrame:
 
 
 def _verdicts(articles: DataFrame, matches: DataFrame, rules: Rules) -> DataFrame:
-    """Return the verdict of each article, by the rules of ``core.verdict``."""
+    """Return the verdict of each article, by the rules of ``core.rules.judgement_of``."""
     rejected, featureless = f.col("status") == int(Status.REJECTED), f.col("status") == int(Status.FEATURELESS)
     refused = featureless & f.lit(rules.featureless == REJECTED)
     verdict = f.when(rejected | refused, Verdict.REJECTED.value).when(f.col("other"), Verdict.DUPLICATE.value)

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from stream_dedup.broker.hanging_transactions import Holding
 from stream_dedup.broker.lost_log import ABSENT_LOG, EMPTY_LOG, HAS_OFFSETS
 from stream_dedup.broker.replication import FAULT_SENTENCES, TopicFault
-from stream_dedup.core.rules import Rules
-from stream_dedup.core.rules_text import rule_changes
+from stream_dedup.core.rules import Rules, rule_changes
 from stream_dedup.status.snapshot import PartitionState, Rates, Snapshot
 
 

@@ -34,8 +34,7 @@ from stream_dedup.broker.rules_log import RulesHistory
 from stream_dedup.broker.topics import check_topics, topic_ids, with_matching_topics
 from stream_dedup.config.model import Config
 from stream_dedup.core.entry import LogRecord, Trim
-from stream_dedup.core.model import LogOffset
-from stream_dedup.core.progress import ReportProgress
+from stream_dedup.core.model import LogOffset, ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError
 from stream_dedup.ports import Partition

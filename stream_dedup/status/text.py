@@ -7,7 +7,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from stream_dedup.core.rules_text import NONE, rule_values
+from stream_dedup.core.logged_scheme import NONE
+from stream_dedup.core.rules import rule_values
 from stream_dedup.status.findings import GroupFinding
 from stream_dedup.status.snapshot import LogState, Rates, Snapshot
 from stream_dedup.terminal import table

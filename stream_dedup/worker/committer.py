@@ -50,7 +50,7 @@ import xxhash
 from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES, call_limit_s
 from stream_dedup.broker.record import MESSAGE_FRAME_BYTES, record_bytes
 from stream_dedup.broker.replication import MESSAGE_BYTES
-from stream_dedup.core.fingerprint.entry_maker import checksum
+from stream_dedup.core.fingerprinter import checksum
 from stream_dedup.core.headers import OmittedValue, OutputHeaders, without_ours
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError

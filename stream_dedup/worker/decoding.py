@@ -27,9 +27,9 @@ import numpy as np
 
 from stream_dedup.broker.record import too_large_reason
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.entry_maker import rejected_columns
+from stream_dedup.core.decode import RawRecord
+from stream_dedup.core.fingerprinter import rejected_columns
 from stream_dedup.core.model import SourceOffset
-from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.ports import CommittedOffset
 from stream_dedup.registry.client import RegistryAwayError, UnknownSchemaError
 from stream_dedup.registry.values import schema_ids_of
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stream_dedup.core.arrays import I64
+    from stream_dedup.core.decode import InputFormat
     from stream_dedup.core.model import LogOffset, Widths
-    from stream_dedup.core.text.decode import InputFormat
     from stream_dedup.ports import Append, Clock, Partition, SourceRecord
     from stream_dedup.registry.values import Schemas
     from stream_dedup.worker.assignments import AssignmentOwner, PolledBatch

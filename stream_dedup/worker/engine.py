@@ -31,10 +31,9 @@ import numpy as np
 
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal, make_batch
-from stream_dedup.core.fingerprint.entry_maker import checksum
+from stream_dedup.core.fingerprinter import checksum
 from stream_dedup.core.model import ROW_BITS, LogOffset, Status, log_offset_of
-from stream_dedup.core.rules import Rules
-from stream_dedup.core.rules_text import rule_changes
+from stream_dedup.core.rules import Rules, rule_changes
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.index import FORGOTTEN, UNLOGGED
 from stream_dedup.ports import RecordTooLargeError, RefusedByBrokerError

@@ -50,8 +50,7 @@ from stream_dedup.broker.rules_log import RulesHistory, read_rules_on, refuse_ot
 from stream_dedup.broker.topics import ensure_topics, refuse_wrong_topics, topic_ids, topic_of_id
 from stream_dedup.config.effective import index_settings_of, rules_of
 from stream_dedup.core.entry import Trim
-from stream_dedup.core.model import LogOffset
-from stream_dedup.core.progress import ReportProgress
+from stream_dedup.core.model import LogOffset, ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, keep_aside, only_copy_in, refuse_unknown

@@ -23,10 +23,10 @@ from stream_dedup.broker.topics import ensure_topics, topic_ids
 from stream_dedup.cli import run
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
+from stream_dedup.core.columns import Texts
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Headers, offset_metadata
 from stream_dedup.core.model import Verdict
-from stream_dedup.core.text_column import Texts
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
 from tests.broker.deleting import delete_topic
 from tests.headers import output_headers

@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.core.costs import COSTS
 from stream_dedup.core.model import Status, scope_hash_of
-from stream_dedup.core.probes import KEY_FACTORS, SURE_BITS, SUREST_BITS, WORD_SIEVE_BITS
+from stream_dedup.core.probes import COSTS, KEY_FACTORS, SURE_BITS, SUREST_BITS, WORD_SIEVE_BITS
 from stream_dedup.core.rules import Rules, most_probes
 from tests.logs import Entry, LogOfTest, directed_rules, entries_batch, judged, said, scheme_of
 

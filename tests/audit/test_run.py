@@ -10,10 +10,10 @@ import pytest
 
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.config.load import load_config
+from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.entry import Basis, Forgotten, Trim, make_batch
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.core.model import Coordinates, Judgement, LogOffset, SourceOffset, Verdict
-from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError
 from stream_dedup.ports import (
     Partition,

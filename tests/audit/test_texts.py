@@ -12,14 +12,13 @@ import pytest
 from stream_dedup.audit.audit import Audit
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.audit.sources import compare_texts
-from stream_dedup.core.columns import Columns
+from stream_dedup.core.columns import Columns, Texts
+from stream_dedup.core.decode import InputFormat, RawRecord
 from stream_dedup.core.entry import Batch, make_batch
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker, rejected_columns
+from stream_dedup.core.fingerprinter import EntryMaker, rejected_columns
 from stream_dedup.core.headers import OmittedValue
 from stream_dedup.core.model import Judgement, Status, Verdict, Widths
 from stream_dedup.core.reasons import DEFECT
-from stream_dedup.core.text.decode import InputFormat, RawRecord
-from stream_dedup.core.text_column import Texts
 from stream_dedup.threads import FingerprintThreads
 from tests.audit.comparing import SOURCE_0, TOPICS, OutputRecord, counts, scope
 from tests.headers import output_headers

@@ -12,10 +12,10 @@ from stream_dedup.broker import rejections
 from stream_dedup.broker.log import WaitingLog
 from stream_dedup.broker.rejections import FoundRecord, Outcome, RecordPlace, found_records, reject
 from stream_dedup.config.load import load_config
+from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.entry import Batch, Payload
-from stream_dedup.core.fingerprint.entry_maker import checksum
+from stream_dedup.core.fingerprinter import checksum
 from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Status
-from stream_dedup.core.text.decode import InputFormat
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.ports import CommittedOffset, Partition, SourceRecord
 from stream_dedup.registry.values import Schemas

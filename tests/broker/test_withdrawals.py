@@ -11,10 +11,10 @@ from stream_dedup.broker import withdrawals
 from stream_dedup.broker.log import WaitingLog
 from stream_dedup.broker.withdrawals import Wanted, WithdrawnId, withdraw, withdrawn_entries
 from stream_dedup.config.load import load_config
+from stream_dedup.core.columns import Texts
 from stream_dedup.core.entry import Batch, Payload, Withdrawal
 from stream_dedup.core.model import LogOffset, Status, log_position
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA
-from stream_dedup.core.text_column import Texts
 from tests.logs import OTHER_TOPIC, TOPIC, Entry, delete_of, entries_batch, rules
 from tests.memory.world import MemoryWorld
 

@@ -21,10 +21,10 @@ from stream_dedup.cli import run
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.profile_file import file_text, own_keys, read_profile
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.decode import RawRecord
+from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.core.model import Status, signed
 from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES
-from stream_dedup.core.text.decode import RawRecord
 from tests.amount import FULL
 from tests.calibrate.corpus import article, records, write
 from tests.forks import ForkedProcess

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from stream_dedup.clusters.model import JudgedOutput, OutputReading
 from stream_dedup.config.model import Config
+from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.headers import Headers
 from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
 from stream_dedup.core.reasons import EMPTY_TEXT
-from stream_dedup.core.text.decode import InputFormat
 from stream_dedup.ports import Partition
 from stream_dedup.registry.values import RecordReader
 from tests.headers import output_headers

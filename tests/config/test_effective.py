@@ -19,8 +19,8 @@ from stream_dedup.config.effective import (
     with_input_topics,
 )
 from stream_dedup.config.load import load_config
+from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.rules import Rules
-from stream_dedup.core.text.decode import InputFormat
 from stream_dedup.index import IndexSettings
 from tests.profiles import profile_with
 

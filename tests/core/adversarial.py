@@ -12,10 +12,10 @@ from dataclasses import replace
 from itertools import chain, count, islice
 from typing import NamedTuple
 
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.decode import InputFormat, RawRecord
+from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text.decode import InputFormat, RawRecord
 
 Family = Callable[[int], str]
 """A text of about so many characters."""

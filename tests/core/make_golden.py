@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from stream_dedup.core import probes
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.core.model import Status, scope_hash_of
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of

@@ -17,8 +17,8 @@ import numpy as np
 import xxhash
 
 from stream_dedup._native import text_of_html as text_of
+from stream_dedup.core.decode import InputFormat, RawRecord, Rejection, decode
 from stream_dedup.core.scheme import Normalisation
-from stream_dedup.core.text.decode import InputFormat, RawRecord, Rejection, decode
 from tests.native_steps import as_long, simplified
 from tests.reference.clean import TOKEN_NAMES
 from tests.reference.decode import MAX_NESTING

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, decode
+from stream_dedup.core.decode import Article, RawRecord, decode
+from stream_dedup.core.fingerprinter import EntryMaker
 from tests.amount import FULL
 from tests.core.adversarial import PAGES, RECORDS, TEXTS, WAYS, Case, Family, Path, cases
-from tests.core.text.test_clean import plain_host, plain_url
+from tests.core.test_clean import plain_host, plain_url
 from tests.reference import clean as reference
 from tests.reference import markup as reference_markup
 
@@ -114,17 +114,17 @@ def test_a_step_that_is_quadratic_is_found(
 
 def _take_before(step: Callable[[str], object], monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each text of a record take a step before its entry is made."""
-    entries = Fingerprinter.entries
+    make = EntryMaker.__call__
 
-    def taking(fingerprinter: Fingerprinter, records: Sequence[RawRecord], fmt: InputFormat) -> Columns:
+    def taking(maker: EntryMaker, records: Sequence[RawRecord]) -> Columns:
         for record in records:
-            article = decode(record, fmt)
+            article = decode(record, maker._format)
             assert isinstance(article, Article)
             for text in article.texts:
                 step(text)
-        return entries(fingerprinter, records, fmt)
+        return make(maker, records)
 
-    monkeypatch.setattr(Fingerprinter, "entries", taking)
+    monkeypatch.setattr(EntryMaker, "__call__", taking)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core.columns import Columns
+from stream_dedup.core.columns import Columns, Texts
 from stream_dedup.core.entry import MAX_WITHDRAWN, Basis, Batch, Forgotten, Trim, Withdrawal, decode, encode, make_batch
 from stream_dedup.core.model import (
     SIGNATURE_BYTES,
@@ -26,7 +26,6 @@ from stream_dedup.core.model import (
     log_position,
 )
 from stream_dedup.core.rules import Rules
-from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError
 from tests.amount import sampled
 from tests.logs import SCHEME

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.fingerprint.own_words import MAX_FREQUENCY
-from stream_dedup.core.fingerprint.reader import Text
+from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import ARTICLE_SIZE, PROFILES
+from stream_dedup.core.reader import MAX_FREQUENCY, Text
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.errors import UserError
 from tests.core.texts import JAPANESE_STORY, MORE, SAMPLE, STORY, TRADITIONAL_STORY, some_texts

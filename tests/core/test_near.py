@@ -13,10 +13,10 @@ from stream_dedup import _native
 from stream_dedup.audit.plain_near import PlainEntries, PlainQuery, PlainSearch
 from stream_dedup.core import probes
 from stream_dedup.core.arrays import I64, U8, U64
-from stream_dedup.core.fingerprint.simhash import pack_margins
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import BLOCKS_PER_WORD, LogOffset, Status
 from stream_dedup.core.near import NO_PLACE, Accounts, Forms, Meetings, PairCheck, PairTexts, dominated
+from stream_dedup.core.probes import pack_margins
 from stream_dedup.core.rules import DIRECTED, Rules, greatest_distance
 from tests.amount import FULL
 from tests.definition import plain_entries

@@ -8,11 +8,18 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from stream_dedup.core.columns import Columns
-from stream_dedup.core.entry import LOG_FORMAT_VERSION, Batch, decode, encode, make_batch
+from stream_dedup.core.columns import Columns, Texts
+from stream_dedup.core.entry import (
+    LEAST_TOGETHER,
+    LOG_FORMAT_VERSION,
+    MOST_TOGETHER_VALUE_BYTES,
+    Batch,
+    decode,
+    decode_plain,
+    encode,
+    make_batch,
+)
 from stream_dedup.core.model import SIGNATURE_BYTES, SKETCH_SIZES, TABLE_COUNTS, LogOffset, Status
-from stream_dedup.core.plain_batches import LEAST_TOGETHER, MOST_TOGETHER_VALUE_BYTES, decode_plain
-from stream_dedup.core.text_column import Texts
 from stream_dedup.errors import CorruptError
 from tests.amount import sampled
 from tests.logs import rules, trim_of

@@ -10,16 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stream_dedup.core.costs import COSTS
-from stream_dedup.core.fingerprint.simhash import MAX_MARGIN, pack_margins
 from stream_dedup.core.probes import (
+    COSTS,
     KEY_FACTORS,
+    MAX_MARGIN,
     bits_of_blocks,
     block_of,
     blocks,
     directed,
     exact_plan,
     keys,
+    pack_margins,
     sure_masks,
     words,
 )

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.core import reasons
+from stream_dedup.core.decode import InputFormat, RawRecord, Rejection, decode
 from stream_dedup.core.reasons import CODES, OTHER, code_of
-from stream_dedup.core.text.decode import InputFormat, RawRecord, Rejection, decode
 
 PRODUCT = Path(reasons.__file__).parents[1]
 FIELDS = InputFormat(fields=("title", "body"), scope_field="site", max_bytes=5_000)

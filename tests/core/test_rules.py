@@ -1,4 +1,7 @@
-"""Rules records: what is written is read back, and what says no rules is refused with its field and reason."""
+"""Rules records: what is written is read back, and what says no rules is refused with its field and reason.
+
+And what they say: from an entry and what is near it to the verdict, and in words.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,20 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from stream_dedup.core.logged_scheme import Scheme
-from stream_dedup.core.model import Status
-from stream_dedup.core.rules import DIRECTED, Rules, most_probes
+from stream_dedup.core import scheme
+from stream_dedup.core.logged_scheme import SHOWN_PARAMETERS, Scheme, scheme_mismatch
+from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Status, Verdict
+from stream_dedup.core.reasons import FEATURELESS_REASON
+from stream_dedup.core.rules import (
+    DIRECTED,
+    REJECTED,
+    UNIQUE,
+    NearEntries,
+    Rules,
+    judgement_of,
+    most_probes,
+    rule_changes,
+)
 from stream_dedup.errors import CorruptError
 from tests.logs import scheme_of
 
@@ -20,6 +34,9 @@ SKETCHED = Scheme("article", 3, '{"block_bits":16,"sketch":["minhash/1",16],"tab
 FORMED = scheme_of(8, 16, form=True)
 EXACT_RULES = Rules(SCHEME, distance=5, window_ms=1000)
 DIRECTED_RULES = Rules(WIDE, search=DIRECTED, distance=None, probes=64, limit=52, short_limit=44)
+MATCH = Match(LogPosition(5), "a", "articles", Coordinates(b"0" * 16, 0, SourceOffset(5)), 1000, 2, 0.99)
+ONE = NearEntries(MATCH)
+HELD = Scheme("article", 1, '{"fields":{"text":1,"title":3},"tables":8}')
 
 
 def raw(rules: Rules, **changes: object) -> bytes:
@@ -220,3 +237,71 @@ def test_parameters_of_a_scheme_one_by_one() -> None:
 def test_reach(rules: Rules, reaches: tuple[int, int, int]) -> None:
     """Long, short and exact text each have a greatest distance of their own."""
     assert tuple(rules.reach(status) for status in (Status.LONG, Status.SHORT, Status.EXACT)) == reaches
+
+
+@pytest.mark.parametrize(
+    ("status", "near", "featureless", "expected"),
+    [
+        (Status.LONG, None, UNIQUE, Judgement(Verdict.UNIQUE)),
+        (Status.LONG, ONE, UNIQUE, Judgement(Verdict.DUPLICATE, match=MATCH, copies=1)),
+        (Status.FEATURELESS, None, UNIQUE, Judgement(Verdict.UNIQUE)),
+        (Status.FEATURELESS, None, REJECTED, Judgement(Verdict.REJECTED, reason=FEATURELESS_REASON)),
+        (Status.REJECTED, None, UNIQUE, Judgement(Verdict.REJECTED, reason="why")),
+        (Status.DELETE, None, REJECTED, Judgement(Verdict.DELETE)),
+    ],
+)
+def test_verdict(status: Status, near: NearEntries | None, featureless: str, expected: Judgement) -> None:
+    """Every status has its verdict, with and without a match, under both rules."""
+    assert judgement_of(status, replace(Rules(SCHEME), featureless=featureless), near, "why") == expected
+
+
+@pytest.mark.parametrize(("copies", "verdict"), [(3, Verdict.UNIQUE), (4, Verdict.DUPLICATE), (5, Verdict.DUPLICATE)])
+def test_an_article_is_a_duplicate_from_so_many_copies_on(copies: int, verdict: Verdict) -> None:
+    """Below the number it is unique and has no match; the copies are counted in both."""
+    judged = judgement_of(Status.LONG, replace(Rules(SCHEME), copies=4), NearEntries(MATCH, copies), "")
+    assert judged == Judgement(verdict, match=MATCH if verdict is Verdict.DUPLICATE else None, copies=copies)
+
+
+@pytest.mark.parametrize("least", [1, 9])
+def test_an_update_is_unique_with_its_match(least: int) -> None:
+    """An update is unique, however many copies there are, and its match is the earlier version."""
+    judged = judgement_of(Status.SHORT, replace(Rules(SCHEME), copies=least), NearEntries(MATCH, 2, update=True), "")
+    assert judged == Judgement(Verdict.UNIQUE, match=MATCH, copies=2)
+
+
+def test_changes_of_rules_are_in_the_form_of_the_configuration() -> None:
+    """Each rule that differs has its old and its new value; a window is a duration, no rule is none."""
+    before = Rules(HELD, distance=3)
+    assert rule_changes(before, replace(before, revision=7)) == []
+    assert rule_changes(before, replace(before, distance=None, observe=True, window_ms=86_400_000)) == [
+        "distance: 3 -> none",
+        "observe: no -> yes",
+        "window: for ever -> 24h",
+    ]
+
+
+def test_a_scheme_mismatch_has_three_lines() -> None:
+    """The lines have the scheme that is held, the configuration's, and the way out, with the parameters that differ."""
+    ours = replace(HELD, parameters='{"fields":{"text":1},"seed":0,"tables":16}')
+    assert scheme_mismatch(HELD, ours, "log news.fingerprints", "use another --group").split("\n") == [
+        f"log news.fingerprints has scheme {HELD.id} (fields.title 3, tables 8, seed absent)",
+        f"the configuration gives scheme {ours.id} (fields.title absent, tables 16, seed 0)",
+        "entries of two schemes cannot be compared; use another --group",
+    ]
+
+
+def test_schemes_of_two_names_differ_by_name() -> None:
+    """Parameters of different profiles are not compared; nor are there any where the versions differ."""
+    for ours in (replace(HELD, name="comment", parameters="{}"), replace(HELD, version=2)):
+        first, second, _ = scheme_mismatch(HELD, ours, "index x", "-").split("\n")
+        assert (first, second) == (f"index x has scheme {HELD.id}", f"the configuration gives scheme {ours.id}")
+
+
+def test_a_scheme_mismatch_stays_short() -> None:
+    """Schemes that differ in everything, one value of 10,000 characters among it, give lines of some hundred."""
+    held = scheme.scheme_of(scheme.FingerprintSettings())
+    many = ",".join(f'"p{number}":"{"x" * 10_000}"' for number in range(SHOWN_PARAMETERS + 3))
+    lines = scheme_mismatch(held, replace(held, parameters=f"{{{many}}}"), "index x", "-").split("\n")
+    assert len(lines) == 3
+    assert max(map(len, lines)) < 600
+    assert all(" more)" in line for line in lines[:2])

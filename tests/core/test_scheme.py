@@ -185,7 +185,7 @@ def test_the_core_imports_no_clock_no_randomness_no_logging_and_no_adapter() -> 
 
 def test_naming_the_scheme_loads_no_numpy() -> None:
     """Computing the scheme does not load numpy, so configuration commands start quickly."""
-    code = "import sys, stream_dedup.core.scheme, stream_dedup.core.text.decode; sys.exit('numpy' in sys.modules)"
+    code = "import sys, stream_dedup.core.scheme, stream_dedup.core.decode; sys.exit('numpy' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from stream_dedup.core.fingerprint.fingerprinter import Feature
+from stream_dedup.core.fingerprinter import Feature
 from stream_dedup.core.model import Status, scope_hash_of
 from stream_dedup.explain.side import Side
 from tests.reference import sums

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_dedup.core.costs import COSTS
-from stream_dedup.core.fingerprint.fingerprinter import Feature
-from stream_dedup.core.fingerprint.simhash import similarity
-from stream_dedup.core.model import Status, Verdict
+from stream_dedup.core.fingerprinter import Feature
+from stream_dedup.core.model import Status, Verdict, similarity
+from stream_dedup.core.probes import COSTS
 from stream_dedup.explain.explain import NO_LOOKUP, Sieve, as_json, explain, pushes
 from stream_dedup.explain.side import Side
 from stream_dedup.explain.text import bit_row, lines

@@ -17,8 +17,8 @@ import pytest
 import zstandard
 
 from stream_dedup import _native
+from stream_dedup.core.decode import InputFormat, has_text
 from stream_dedup.core.model import UNIQUE_JUDGEMENT, Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
-from stream_dedup.core.text.decode import InputFormat, has_text
 from stream_dedup.errors import UserError
 from stream_dedup.files import inputs, lines
 from stream_dedup.files.filter import rejected_line, said_of

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core.text.paths import parse_path
+from stream_dedup.core.paths import parse_path
 from stream_dedup.files.times import time_at
 
 MOMENT = datetime(2018, 10, 10, 20, 19, 24, tzinfo=UTC)

@@ -17,10 +17,10 @@ import numpy as np
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.config.load import load_config
 from stream_dedup.core.columns import Columns
+from stream_dedup.core.decode import MAX_ID_BYTES, RawRecord
 from stream_dedup.core.entry import Batch, decode, encode, make_batch
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker, checksum
+from stream_dedup.core.fingerprinter import EntryMaker, checksum
 from stream_dedup.core.model import Status
-from stream_dedup.core.text.decode import MAX_ID_BYTES, RawRecord
 from tests.fuzz.records import DrawnRecord, RecordFuzzer
 
 SHARD_RECORDS = 10_000

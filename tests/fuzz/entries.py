@@ -20,9 +20,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
-from stream_dedup.core.fingerprint.reader import Text
+from stream_dedup.core.fingerprinter import Fingerprinter, Fingerprints
 from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.reader import Text
 from stream_dedup.core.scheme import FingerprintSettings
 from tests.core.adversarial import STEPS
 from tests.core.texts import all_texts

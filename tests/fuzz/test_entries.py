@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
-from stream_dedup.core.fingerprint.reader import Text
+from stream_dedup.core.fingerprinter import Fingerprinter, Fingerprints
 from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.reader import Text
 from tests.amount import FULL
 from tests.fuzz import entries as module
 from tests.fuzz.entries import OTHER_WAYS, WAYS, Comparison, compare_drawn, other_digests, write_digests

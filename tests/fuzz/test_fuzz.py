@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from stream_dedup.core.columns import Columns
+from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.model import Status
-from stream_dedup.core.text.decode import RawRecord
 from tests.amount import FULL
 from tests.fuzz.core import WAYS, faults, maker_of, run_shard
 

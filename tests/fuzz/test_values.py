@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
+from stream_dedup.core import decode
+from stream_dedup.core.decode import Article, Rejection
 from stream_dedup.core.reasons import CODES, code_of
-from stream_dedup.core.text import decode
-from stream_dedup.core.text.decode import Article, Rejection
 from tests.amount import FULL
 from tests.fuzz.values import ValueFuzzer, fuzz_values
 

@@ -6,8 +6,8 @@ import json
 import random
 from collections.abc import Callable, Iterator
 
-from stream_dedup.core.text import decode
-from stream_dedup.core.text.decode import InputFormat, RawRecord
+from stream_dedup.core import decode
+from stream_dedup.core.decode import InputFormat, RawRecord
 from tests.reference import decode as reference
 
 FORMATS = (

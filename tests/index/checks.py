@@ -7,7 +7,7 @@ import numpy as np
 from stream_dedup.api import records_of, signatures_of
 from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.core.entry import LogRecord, Trim
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
+from stream_dedup.core.fingerprinter import Fingerprints
 from stream_dedup.core.model import Judgement, SourceOffset
 from stream_dedup.core.query import Near, Query
 from stream_dedup.index import FORGOTTEN, UNLOGGED, IndexSettings, LogIndex

@@ -22,8 +22,7 @@ from stream_dedup.api import open_library
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.index import tables
 from stream_dedup.index.log_index import LogIndex
-from stream_dedup.index.settings import IndexSettings
-from stream_dedup.index.store import Store
+from stream_dedup.index.store import IndexSettings, Store
 from tests.index.small import small_runs
 
 BEFORE, AFTER = 4_000, 8_000

@@ -16,9 +16,8 @@ import numpy as np
 from stream_dedup import Index
 from stream_dedup.api import _Article, _content, _scope, article_ids, open_library
 from stream_dedup.core.entry import LogRecord, decode, encode
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
-from stream_dedup.core.fingerprint.simhash import similarity
-from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS
+from stream_dedup.core.fingerprinter import Fingerprints
+from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, similarity
 from stream_dedup.core.probes import words
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules
 from stream_dedup.index import IndexSettings, LogIndex

@@ -19,7 +19,7 @@ from stream_dedup.core.query import Near, Query
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules, greatest_distance
 from stream_dedup.index import tables
 from stream_dedup.index.layout import RowArray, row_type
-from stream_dedup.index.settings import IndexSettings
+from stream_dedup.index.store import IndexSettings
 from stream_dedup.index.tables import RowColumn, Tables
 from tests.definition import QUERY_TIME, near_by_definition, plain_entries
 from tests.logs import scheme_of

@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks.stream import FLIPS, KEPT_OF_BATCH, Search, Stream
 from stream_dedup.core.entry import decode
-from stream_dedup.core.fingerprint.simhash import unpack_margins
 from stream_dedup.core.model import BLOCK_WIDTHS, Verdict, log_position
+from stream_dedup.core.probes import unpack_margins
 from stream_dedup.core.rules import DIRECTED
 from stream_dedup.index import LogIndex
 

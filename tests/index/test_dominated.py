@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stream_dedup import Index
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.core.near import dominated
 from stream_dedup.core.profiles import PROFILES
 from tests.quality.cases import TEXTS

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from stream_dedup.audit.reference import plain_log
-from stream_dedup.core.entry import Basis, Batch, Forgotten, LogRecord, Trim
+from stream_dedup.core.entry import Basis, Batch, Forgotten, LogRecord, Trim, decode_plain
 from stream_dedup.core.model import LogOffset, SourceOffset, log_position
-from stream_dedup.core.plain_batches import decode_plain
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import IndexSettings, LogIndex, applying, tables
 from stream_dedup.index.store import Store, WriteBatch

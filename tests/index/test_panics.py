@@ -12,8 +12,7 @@ import pytest
 import stream_dedup
 from stream_dedup import _native
 from stream_dedup.broker.adapter.fingerprint_log import LOG_APPEND_TIME, log_records
-from stream_dedup.core import plain_batches
-from stream_dedup.core.entry import encode
+from stream_dedup.core.entry import LEAST_TOGETHER, encode
 from stream_dedup.core.model import ROW_BITS
 from stream_dedup.core.query import Query
 from stream_dedup.errors import DefectError, RefusedError
@@ -244,7 +243,7 @@ def test_a_panic_while_records_are_decoded_names_their_offsets(monkeypatch: pyte
         raise _native.PanicError(msg)
 
     monkeypatch.setattr(_native, "join_batches", planted)
-    raws = [encode(batch([number], [FIRST])) for number in range(plain_batches.LEAST_TOGETHER)]
+    raws = [encode(batch([number], [FIRST])) for number in range(LEAST_TOGETHER)]
     consumed = [Consumed(40 + number, raw) for number, raw in enumerate(raws)]
     with pytest.raises(DefectError, match=f"^decoding topic a.log, offsets 40 to 43: {SAID}"):
         log_records("a.log", consumed)

@@ -12,11 +12,10 @@ from stream_dedup import Index
 from stream_dedup.cli import run
 from stream_dedup.errors import CorruptError, StreamDedupError
 from stream_dedup.folders import Owner
-from stream_dedup.index import LogIndex, only_copy_in, saving
+from stream_dedup.index import LogIndex, only_copy_in, save
 from stream_dedup.index.folder import Folder
 from stream_dedup.index.layout import LAST_ROWS, ROW, STATE, chunk_key, json_value, offset_key, read_json
-from stream_dedup.index.settings import IndexSettings
-from stream_dedup.index.store import Store
+from stream_dedup.index.store import IndexSettings, Store
 from stream_dedup.index.tables import ROW_CHUNK_BYTES
 
 ARTICLES = 700
@@ -154,7 +153,7 @@ def test_a_saved_index_takes_new_articles_after_those_that_it_lost(folder: Path)
     (folder / "kept-1").write_text("a file of somebody else")
     with pytest.raises(CorruptError):
         Index(folder)
-    saved = saving.save(folder, lambda _done, _whole: None)
+    saved = save(folder, lambda _done, _whole: None)
     assert saved == (188, ARTICLES, [1], folder / "kept-2")
     with Index(folder) as index:
         for number in range(600):
@@ -190,11 +189,11 @@ def test_a_rebuild_that_ends_between_two_steps_loses_nothing(
         }
         patch.setattr(*where.get(step, (Folder, "make_current", after)))
         with pytest.raises(KilledError):
-            saving.save(folder, lambda _done, _whole: None)
+            save(folder, lambda _done, _whole: None)
     assert only_copy_in(folder)
     assert (folder / "kept-1").exists() is (step in {"kept", "current"})
     if step != "current":
-        assert saving.save(folder, lambda _done, _whole: None).articles == ARTICLES
+        assert save(folder, lambda _done, _whole: None).articles == ARTICLES
     with Index(folder) as index:
         assert len(index) == ARTICLES
 
@@ -204,7 +203,7 @@ def test_an_index_that_is_open_is_not_rebuilt(folder: Path) -> None:
     with Index(folder):
         for dry_run in (False, True):
             with pytest.raises(StreamDedupError, match="is open in this process already"):
-                saving.save(folder, lambda _done, _whole: None, dry_run=dry_run)
+                save(folder, lambda _done, _whole: None, dry_run=dry_run)
     assert sorted(each.name for each in folder.iterdir()) == ["current", "data-1", "owner"]
 
 

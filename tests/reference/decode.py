@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any, NamedTuple, NoReturn
 
+from stream_dedup.core.decode import Article, InputFormat, RawRecord, Rejection
 from stream_dedup.core.reasons import (
     DELETE,
     DELETE_WITHOUT_ID,
@@ -31,7 +32,6 @@ from stream_dedup.core.reasons import (
     TOO_DEEP,
     TOO_LONG,
 )
-from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejection
 
 MAX_ID_BYTES = 512
 MAX_NESTING = 512

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import rjieba
 
-from stream_dedup.core.fingerprint.own_words import user_words
+from stream_dedup.core.reader import user_words
 from tests.reference.normalise import Runs, marks, normalise, split_normalised
 from tests.reference.simplify import simplify
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from stream_dedup.core.fingerprint.fingerprinter import Explained, Feature, Fingerprints
-from stream_dedup.core.fingerprint.reader import Text
+from stream_dedup.core.fingerprinter import Explained, Feature, Fingerprints
 from stream_dedup.core.model import BLOCK_BITS, SIGNATURE_BYTES, Status
+from stream_dedup.core.reader import Text
 from stream_dedup.core.scheme import Features, FingerprintSettings
 from tests.reference import sums
 from tests.reference.clean import TOKEN_NAMES

@@ -33,8 +33,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from stream_dedup.core.fingerprint.own_words import read_lines
 from stream_dedup.core.model import Status
+from stream_dedup.core.reader import read_lines
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation, Treatment
 from tests.reference import clean, markup
 from tests.reference.features import count_words, cut_unspaced, grams_of, segmenter, units_of

@@ -38,7 +38,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from stream_dedup.core.fingerprint.own_words import read_lines
+from stream_dedup.core.reader import read_lines
 from stream_dedup.core.scheme import Features
 from tests.reference.normalise import HAN_FIRST, HAN_LAST
 

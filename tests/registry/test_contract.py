@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from stream_dedup.config.effective import input_format_of
-from stream_dedup.core.text.decode import Article, RawRecord
+from stream_dedup.core.decode import Article, RawRecord
 from stream_dedup.registry.client import RegistryClient, UnknownSchemaError
 from stream_dedup.registry.values import RecordReader, Schemas, ValueReader
 from tests.registry.records import (

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.config.load import load_config
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker, checksum
+from stream_dedup.core.decode import Article, RawRecord, Rejection
+from stream_dedup.core.fingerprinter import EntryMaker, checksum
 from stream_dedup.core.model import Status
 from stream_dedup.core.reasons import DELETE, DELETE_WITHOUT_ID, DELETE_WITHOUT_KEY_FIELD, code_of
-from stream_dedup.core.text.decode import Article, RawRecord, Rejection
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.registry.client import Reference
 from stream_dedup.registry.decoders import SchemaProblemError, avro_decoder, message_path, protobuf_decoder

@@ -13,7 +13,7 @@ from stream_dedup.config.effective import fingerprint_settings_of, input_format_
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.entry import Batch, LogRecord
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.core.model import Coordinates
 from stream_dedup.errors import RefusedError
 from stream_dedup.files.inputs import Progress

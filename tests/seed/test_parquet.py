@@ -14,8 +14,8 @@ from pyarrow import parquet
 
 from stream_dedup.config.effective import fingerprint_settings_of, rules_of
 from stream_dedup.core.columns import encode_columns
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.core.decode import RawRecord
+from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.files import parquet_rows
 from stream_dedup.files.inputs import Progress

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.core.text.decode import InputFormat, RawRecord, decode, parse_object
-from stream_dedup.core.text.paths import FieldPath
+from stream_dedup.core.decode import InputFormat, RawRecord, decode, parse_object
+from stream_dedup.core.paths import FieldPath
 from stream_dedup.serve.api import SMALL_BODY
 from stream_dedup.serve.checking import GivenArticle, name_paths, raw_of
 from tests.amount import FULL

@@ -12,8 +12,8 @@ import pytest
 
 from stream_dedup import Index, fingerprint
 from stream_dedup.config.effective import rules_of
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.core.decode import RawRecord
+from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.errors import DefectError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.ports import Partition, PassingError

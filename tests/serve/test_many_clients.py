@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.core.decode import RawRecord
+from stream_dedup.core.fingerprinter import EntryMaker
 from tests.serve.served import CONNECTIONS, CUT_S, HOST, MARKUP, THREADS, MemoryService, assert_answers, limited_service
 from tests.waiting import wait_until
 

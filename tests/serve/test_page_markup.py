@@ -14,9 +14,9 @@ from types import SimpleNamespace
 import pytest
 
 from stream_dedup.config.load import load_config
+from stream_dedup.core.decode import Article
 from stream_dedup.core.model import Coordinates, SourceOffset
 from stream_dedup.core.profiles import PROFILES
-from stream_dedup.core.text.decode import Article
 from stream_dedup.serve.pages.backend import ArticleText, ServicePages
 from stream_dedup.serve.pages.rendering import LANGUAGES, said
 from stream_dedup.serve.pages.shown_text import MAX_READ, MAX_SHOWN, ShownArticle

@@ -20,9 +20,9 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.entry_maker import checksum
+from stream_dedup.core.decode import RawRecord
+from stream_dedup.core.fingerprinter import checksum
 from stream_dedup.core.model import SIGNATURE_BYTES, Status, Widths
-from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.ports import SourceRecord
 from tests.simulation.registry import article_of
 

@@ -16,8 +16,7 @@ from typing import Any, ClassVar
 
 from stream_dedup.errors import CorruptError
 from stream_dedup.index.layout import family_of
-from stream_dedup.index.settings import IndexSettings
-from stream_dedup.index.store import Store
+from stream_dedup.index.store import IndexSettings, Store
 
 _BUFFERED = 200
 """Batches of writes that a full buffer has: then they are written out."""

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xxhash
 
+from stream_dedup.core.decode import InputFormat, RawRecord
 from stream_dedup.core.entry import Batch, LogRecord, Withdrawal, encode, make_batch
-from stream_dedup.core.fingerprint.entry_maker import rejected_columns
+from stream_dedup.core.fingerprinter import rejected_columns
 from stream_dedup.core.model import Coordinates, LogOffset, LogPosition, SourceOffset, Widths, log_position
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA
 from stream_dedup.core.rules import Rules
-from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.registry.values import schema_id_of
 from stream_dedup.seed.seeding import LoggedArticles
 from tests.memory.log import payload_of

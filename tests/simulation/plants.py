@@ -19,18 +19,16 @@ from stream_dedup.config.effective import with_input_topics
 from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, LogRecord, Trim
-from stream_dedup.core.model import Judgement, LogOffset, SourceOffset, Status, Verdict
-from stream_dedup.core.progress import ReportProgress
+from stream_dedup.core.model import Judgement, LogOffset, ReportProgress, SourceOffset, Status, Verdict
 from stream_dedup.core.query import Near, Query
 from stream_dedup.index import applying
 from stream_dedup.index.applying import Applied
 from stream_dedup.index.judge import Accept, Judge, _JudgedArticles
 from stream_dedup.index.layout import RowArray, SourceKey
 from stream_dedup.index.records import StoredRecord, Withdrawn
-from stream_dedup.index.segments import Coverage
 from stream_dedup.index.store import Store
 from stream_dedup.index.tables import Tables
-from stream_dedup.index.trims import TrimEffect, Trims
+from stream_dedup.index.trims import Coverage, TrimEffect, Trims
 from stream_dedup.ports import CommittedOffset, Partition, PassingError, PortError
 from stream_dedup.worker import decoding, opening, source
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState, JudgedBatch, PolledBatch

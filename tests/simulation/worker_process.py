@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry
 from stream_dedup.config.effective import input_format_of, rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.columns import Columns
+from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA
-from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UnavailableError
 from stream_dedup.index import LogIndex
 from stream_dedup.metrics.metrics import Metrics

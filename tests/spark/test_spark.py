@@ -25,11 +25,11 @@ from stream_dedup.config.effective import fingerprint_settings_of, input_format_
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.columns import Columns, encode_columns
+from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.entry import make_batch
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.core.model import Judgement, LogOffset, Match, Status, Widths
 from stream_dedup.core.rules import DUPLICATE, REJECTED, UPDATE, Rules
-from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import UserError
 from stream_dedup.seed.entry_rows import batch_of, columns_of
 from stream_dedup.spark import fingerprint, near_duplicates

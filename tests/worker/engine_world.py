@@ -15,11 +15,11 @@ from prometheus_client import CollectorRegistry
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.core.columns import Columns
+from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.entry import Batch, LogRecord
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
+from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES
-from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.index import LogIndex
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.ports import (

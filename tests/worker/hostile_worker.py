@@ -10,10 +10,10 @@ from pathlib import Path
 from unittest.mock import patch
 
 from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.core.fingerprint.reader import SchemeReader
-from stream_dedup.core.text.decode import RawRecord
-from tests.core.fingerprint.panics import panicking_reader
+from stream_dedup.core.decode import RawRecord
+from stream_dedup.core.fingerprinter import EntryMaker
+from stream_dedup.core.reader import SchemeReader
+from tests.core.panics import panicking_reader
 from tests.worker import dying_worker
 
 WAITING = "wait for the file "

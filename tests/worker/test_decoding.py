@@ -14,11 +14,11 @@ import pytest
 
 from stream_dedup.broker.record import too_large_reason
 from stream_dedup.core.columns import Columns, names_of
+from stream_dedup.core.decode import InputFormat, RawRecord
 from stream_dedup.core.entry import make_batch
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker, checksum, rejected_columns
+from stream_dedup.core.fingerprinter import EntryMaker, checksum, rejected_columns
 from stream_dedup.core.model import LogOffset, Verdict, Widths
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA
-from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.errors import UserError
 from stream_dedup.ports import Partition, SourceRecord
 from stream_dedup.registry.values import FRAME_BYTES, Schemas

@@ -14,10 +14,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from stream_dedup.core.arrays import I64
+from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.entry import Basis, Forgotten, LogRecord, Trim, make_batch
 from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.core.rules import Rules
-from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.index import FORGOTTEN, UNLOGGED
 from stream_dedup.metrics.metrics import Metrics

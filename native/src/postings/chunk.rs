@@ -234,7 +234,7 @@ impl<'a> Chunk<'a> {
     /// The document number of an entry.
     #[must_use]
     pub fn number(self, at: usize) -> u32 {
-        bytemuck::cast_slice(&self.words[self.shape.starts() + self.shape.entries..])[at]
+        self.numbers()[at]
     }
 
     /// An entry.
@@ -277,16 +277,11 @@ impl<'a> Chunk<'a> {
     /// How many of the entries from `begin` to `end`, which are of one block, are before a document number.
     #[must_use]
     pub fn before(self, (begin, end): (usize, usize), number: u64) -> usize {
-        let (mut low, mut high) = (begin, end);
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            if u64::from(self.number(middle)) < number {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low - begin
+        self.numbers()[begin..end].partition_point(|&one| u64::from(one) < number)
+    }
+
+    fn numbers(self) -> &'a [u32] {
+        bytemuck::cast_slice(&self.words[self.shape.starts() + self.shape.entries..])
     }
 
     fn start(self, bucket: usize) -> usize {

@@ -65,7 +65,7 @@ impl Merge {
     /// The first block that may have entries which are not in the new run yet.
     #[must_use]
     pub fn frontier(&self) -> u32 {
-        self.made.ends().last().map_or(0, |&(_, last)| last)
+        self.made.ends.last().map_or(0, |&(_, last)| last)
     }
 
     /// Whether a run is one of the two.
@@ -148,7 +148,7 @@ impl Merge {
     fn release(&mut self, runs: [&Run; 2], cache: &mut Cache) {
         let frontier = self.frontier();
         for ((run, cursor), released) in runs.into_iter().zip(self.cursors).zip(&mut self.released) {
-            while *released < cursor.chunk && run.ends()[*released].1 < frontier {
+            while *released < cursor.chunk && run.ends[*released].1 < frontier {
                 cache.remove(run.places[*released]);
                 *released += 1;
             }

@@ -43,7 +43,7 @@ pub struct Run {
     /// Where its chunks are.
     pub places: Vec<Place>,
     /// First and last block of each chunk.
-    ends: Vec<(u32, u32)>,
+    pub ends: Vec<(u32, u32)>,
     /// By the highest bits of a block, the first chunk that does not end before it.
     jumps: Vec<u32>,
     jump_shift: u32,
@@ -64,19 +64,12 @@ impl Filter {
         says_something.then(|| Self { bits, words: vec![0; 1 << (bits - LEAST_FILTER_BITS)] })
     }
 
-    fn add(&mut self, block: u32, blocks: Blocks) {
-        let bit = block >> (u32::from(blocks.bits) - self.bits);
-        self.words[bit as usize / 64] |= 1 << (bit % 64);
-    }
-
-    fn has(&self, block: u32, blocks: Blocks) -> bool {
-        let bit = block >> (u32::from(blocks.bits) - self.bits);
-        self.word(block, blocks) >> (bit % 64) & 1 == 1
+    fn bit(&self, block: u32, blocks: Blocks) -> usize {
+        (block >> (u32::from(blocks.bits) - self.bits)) as usize
     }
 
     fn word(&self, block: u32, blocks: Blocks) -> u64 {
-        let bit = block >> (u32::from(blocks.bits) - self.bits);
-        self.words[bit as usize / 64]
+        self.words[self.bit(block, blocks) / 64]
     }
 }
 
@@ -105,7 +98,8 @@ impl Run {
     pub fn add(&mut self, entries: &[Entry], cache: &mut Cache) -> Option<(Key, Vec<u8>)> {
         if let Some(filter) = &mut self.filter {
             for entry in entries {
-                filter.add(self.blocks.of(entry.key), self.blocks);
+                let bit = filter.bit(self.blocks.of(entry.key), self.blocks);
+                filter.words[bit / 64] |= 1 << (bit % 64);
             }
         }
         let stored = self.is_stored.then(|| (self.key(self.places.len()), to_bytes(entries)));
@@ -191,7 +185,9 @@ impl Run {
     /// Whether a block may have entries, by the filter alone.
     #[must_use]
     pub fn may_have(&self, block: u32) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter.has(block, self.blocks))
+        self.filter
+            .as_ref()
+            .is_none_or(|filter| filter.word(block, self.blocks) >> (filter.bit(block, self.blocks) % 64) & 1 == 1)
     }
 
     /// The word of the filter that says whether a block may have entries; 0 without a filter.
@@ -215,12 +211,6 @@ impl Run {
     pub fn full_of(&self, chunk: usize, block: u32) -> usize {
         let is_full = self.ends[chunk] == (block, block) && chunk + 1 < self.ends.len();
         if is_full { self.shape.entries } else { 0 }
-    }
-
-    /// First and last block of each chunk.
-    #[must_use]
-    pub fn ends(&self) -> &[(u32, u32)] {
-        &self.ends
     }
 
     /// The bytes of the directory.
@@ -317,10 +307,7 @@ mod tests {
                 assert!(run.may_have(block) || chunks.is_empty(), "{block} {how}");
                 let found: Vec<_> = run.chunks_of(block).collect();
                 assert!(chunks.iter().all(|chunk| found.contains(chunk)), "{block} in {chunks:?} {how}: {found:?}");
-                assert!(
-                    found.iter().all(|at| (run.ends()[*at].0..=run.ends()[*at].1).contains(&block)),
-                    "{block} {how}"
-                );
+                assert!(found.iter().all(|at| (run.ends[*at].0..=run.ends[*at].1).contains(&block)), "{block} {how}");
             }
             assert!(
                 (0..65_536).filter(|block| run.may_have(*block)).count() < 8192,

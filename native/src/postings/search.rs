@@ -81,8 +81,9 @@ pub struct Search {
     seen: Seen,
     /// Of each article the ranks of the nearest entries: distance, then document number.
     best: Vec<u64>,
-    compared: usize,
-    /// What [`Tables::changes`] gave last: the spans are those of tables that have not changed since.
+    /// Entries that were compared.
+    pub compared: usize,
+    /// What [`Tables::changes`] was last: the spans are those of tables that have not changed since.
     changes: u64,
 }
 
@@ -112,7 +113,7 @@ impl Search {
     /// Go on until chunks are missing, which are to be supplied before the next call, or until the end: none are. Where
     /// the tables changed since the last call, the article that was looked up is looked up from the beginning.
     pub fn run(&mut self, tables: &mut Tables) -> Vec<Key> {
-        if std::mem::replace(&mut self.changes, tables.changes()) != self.changes {
+        if std::mem::replace(&mut self.changes, tables.changes) != self.changes {
             self.begin_article();
         }
         while self.article < self.articles.len() {
@@ -133,12 +134,6 @@ impl Search {
     #[must_use]
     pub fn article(&self) -> Option<usize> {
         (self.article < self.articles.len()).then_some(self.article)
-    }
-
-    /// Entries that were compared.
-    #[must_use]
-    pub fn compared(&self) -> usize {
-        self.compared
     }
 
     /// Posting lists that the plans name; where candidates are bounded, the last of them may not be read.

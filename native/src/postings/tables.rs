@@ -72,8 +72,8 @@ pub struct Tables {
     families: u32,
     /// Document number of the first entry that counts.
     first: u64,
-    /// How often the runs, or what is merged of them, changed.
-    changes: u64,
+    /// A count that differs where runs were added, merged or dropped in between.
+    pub changes: u64,
     /// What [`Tables::take_work`] gives next.
     work: Work,
 }
@@ -155,12 +155,6 @@ impl Tables {
     #[must_use]
     pub fn numbers(&self) -> Range<u64> {
         self.first..self.rows.after()
-    }
-
-    /// A count that differs where runs were added, merged or dropped in between.
-    #[must_use]
-    pub fn changes(&self) -> u64 {
-        self.changes
     }
 
     /// The chunks of some rows that are to be supplied first. This is a use of them.

@@ -240,22 +240,28 @@ impl PySearch {
             far,
             form_limit,
         };
-        let columns = Columns {
-            keys: keys.fixed(count, "keys")?,
-            words: words.fixed(count, "words")?,
-            scope_hashes,
-            before: before.each(count, "before")?,
-            reach: reach.each(count, "reach")?,
-            sieve,
-            sure,
-            sketches,
-            least_equal: each(least_equal, 0, "least_equal")?,
-            far_equal,
-            dominated: dominated.map(|one| one.each(count, "dominated")).transpose()?,
-            oldest: each(oldest, i64::MIN, "oldest")?,
-            own_ids: own_ids.map(|ids| ids.each(count, "own_ids")).transpose()?,
+        let (keys, words) = (keys.fixed(count, "keys")?, words.fixed(count, "words")?);
+        let (before, reach) = (before.each(count, "before")?, reach.each(count, "reach")?);
+        let (least_equal, oldest) = (each(least_equal, 0, "least_equal")?, each(oldest, i64::MIN, "oldest")?);
+        let dominated = dominated.map(|one| one.each(count, "dominated")).transpose()?;
+        let own_ids = own_ids.map(|ids| ids.each(count, "own_ids")).transpose()?;
+        let article = |at: usize| Article {
+            keys: keys[at],
+            words: words[at],
+            sketch: std::array::from_fn(|word| sketches.at(at).get(word).copied().unwrap_or(0)),
+            sieves: sieves_of(sure.at(at), sieve.unwrap_or(u64::try_from(reach[at]).unwrap_or(0))),
+            demand: Demand {
+                reach: reach[at] as i32,
+                least_equal: least_equal[at] as i32,
+                far_equal,
+                dominated: dominated.as_ref().map_or(0, |each| each[at]),
+            },
+            scope_hash: scope_hashes[at],
+            oldest: oldest[at],
+            own_id: own_ids.as_ref().map(|ids| ids[at]),
+            before: before[at] as u64,
         };
-        let articles = caught(|| (0..count).map(|at| columns.article(at)).collect())?;
+        let articles = caught(|| (0..count).map(article).collect())?;
         let withdrawn = withdrawn.as_deref().unwrap_or_default().chunks_exact(2);
         let withdrawn = withdrawn.map(|one| (one[0] as u64, one[1] as u64)).collect();
         let terms = Terms { plan: plan.all(), lookups, limits, bucket_limit, candidates, best, withdrawn };
@@ -282,7 +288,7 @@ impl PySearch {
     #[getter]
     fn counts(&self) -> PyResult<(usize, usize)> {
         let search = self.0.lock().map_err(|_| broken())?;
-        Ok((search.lists(), search.compared()))
+        Ok((search.lists(), search.compared))
     }
 }
 
@@ -295,50 +301,12 @@ impl PySearch {
     }
 }
 
-/// What a search is given of its articles.
-struct Columns {
-    keys: Vec<[u64; WORDS]>,
-    words: Vec<[u64; WORDS]>,
-    scope_hashes: Array<u64>,
-    before: Vec<i64>,
-    reach: Vec<i64>,
-    sieve: Option<u64>,
-    sure: Shares,
-    sketches: Shares,
-    least_equal: Vec<i64>,
-    far_equal: i32,
-    dominated: Option<Vec<u8>>,
-    oldest: Vec<i64>,
-    own_ids: Option<Vec<u64>>,
-}
-
-impl Columns {
-    fn article(&self, at: usize) -> Article {
-        let (sketch, sure) = (self.sketches.at(at), self.sure.at(at));
-        let demand = Demand {
-            reach: self.reach[at] as i32,
-            least_equal: self.least_equal[at] as i32,
-            far_equal: self.far_equal,
-            dominated: self.dominated.as_ref().map_or(0, |each| each[at]),
-        };
-        Article {
-            keys: self.keys[at],
-            words: self.words[at],
-            sketch: std::array::from_fn(|word| sketch.get(word).copied().unwrap_or(0)),
-            sieves: std::array::from_fn(|word| Sieve {
-                sure: match sure.chunks_exact(2).nth(word) {
-                    Some(masks) => [masks[0], masks[1]],
-                    None => [u64::MAX, 0],
-                },
-                most: self.sieve.unwrap_or(u64::try_from(self.reach[at]).unwrap_or(0)),
-            }),
-            demand,
-            scope_hash: self.scope_hashes[at],
-            oldest: self.oldest[at],
-            own_id: self.own_ids.as_ref().map(|ids| ids[at]),
-            before: self.before[at] as u64,
-        }
-    }
+/// The sieve of each key word, of its masks; without any, of all bits.
+fn sieves_of(masks: &[u64], most: u64) -> [Sieve; WORDS] {
+    std::array::from_fn(|word| {
+        let masks = masks.chunks_exact(2).nth(word).map_or([u64::MAX, 0], |two| [two[0], two[1]]);
+        Sieve { sure: masks, most }
+    })
 }
 
 /// Words of which each article has as many; maybe none.

@@ -11,7 +11,7 @@ use super::characters::Class;
 use super::edit::{Draft, Edit};
 use super::halves;
 use super::points;
-use super::traits::is_wide;
+use super::traits::{Traits, WIDES};
 
 /// What a full-width character is beyond that of ASCII.
 const NARROWER: u32 = 0xff01 - '!' as u32;
@@ -33,7 +33,7 @@ pub fn narrow(draft: &mut Draft) {
     draft.take(halves::join_pairs);
     draft.take(|edit| {
         for (at, point) in points::each(edit.text) {
-            if is_wide(point) {
+            if Traits::of_point(point).has(WIDES) {
                 let narrow = char::from_u32(point - NARROWER).expect("a character of ASCII");
                 edit.replace_by(at..at + halves::BYTES, narrow);
             }

@@ -18,7 +18,7 @@ use super::simplify::simplify;
 use super::spacing;
 use super::spam;
 use super::tags;
-use super::traits::Traits;
+use super::traits::{IDEOGRAPHS, INVISIBLES, PICTURES, TRADITIONAL, Traits, WIDES};
 use crate::settings::{Normalisation, Treat};
 
 /// The token of an address of a page.
@@ -63,7 +63,7 @@ pub fn before_nfkc<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room
     }
     // It holds until characters are folded: the steps before drop characters, or put ASCII or tokens in their place.
     let mut has = Traits::of(draft.text());
-    if steps.invisible && (has.has_invisible() || has.has_pictures()) {
+    if steps.invisible && has.has(INVISIBLES | PICTURES) {
         draft.take(spacing::drop_invisible);
     }
     if steps.quotes {
@@ -73,7 +73,7 @@ pub fn before_nfkc<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room
         tags::drop_all(&mut draft, false);
     }
     let is_addressed = replace_addresses(&mut draft, steps, has);
-    if steps.emoji != Treat::Keep && has.has_pictures() {
+    if steps.emoji != Treat::Keep && has.has(PICTURES) {
         let token = if steps.emoji == Treat::Token { String::from(EMOJI) } else { String::new() };
         draft.take(|edit| spacing::replace_pictures(edit, &token));
     }
@@ -83,10 +83,10 @@ pub fn before_nfkc<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room
     if steps.join_numbers {
         spacing::join_numbers(&mut draft);
     }
-    if steps.rejoin && has.has_ideographs() {
+    if steps.rejoin && has.has(IDEOGRAPHS) {
         spacing::rejoin(&mut draft);
     }
-    if steps.simplify && has.has_traditional() {
+    if steps.simplify && has.has(TRADITIONAL) {
         draft.take(halves::replace);
         simplify(&mut draft);
     }
@@ -173,7 +173,7 @@ fn undo_entities(draft: &mut Draft) {
 /// Replaces addresses; returns whether there were any, or characters that became narrow.
 fn replace_addresses(draft: &mut Draft, steps: &Normalisation, has: Traits) -> bool {
     let kept = (Treat::Keep, Treat::Keep, Treat::Keep);
-    let is_narrowed = has.has_wide() && (steps.urls, steps.emails, steps.users) != kept;
+    let is_narrowed = has.has(WIDES) && (steps.urls, steps.emails, steps.users) != kept;
     if is_narrowed {
         addresses::narrow(draft);
     }

@@ -18,7 +18,7 @@ use super::characters::Class;
 use super::edit::{Draft, Edit};
 use super::normalise::MAX_MARKS;
 use super::points;
-use super::traits::{Traits, may_be_folded, may_combine};
+use super::traits::{self, Traits};
 
 include!(concat!(env!("OUT_DIR"), "/folding.rs"));
 
@@ -29,9 +29,9 @@ const SOLIDUS: u32 = 0x338;
 
 /// Takes both steps; returns whether they changed anything. `has`: what the text may have.
 pub fn fold(draft: &mut Draft, has: Traits) -> bool {
-    let is_bare = has.has_combining() && draft.take(drop_marks);
+    let is_bare = has.has(traits::COMBINING) && draft.take(drop_marks);
     // Marks that compose may make what is folded.
-    let is_replaced = (has.has_folded() || is_bare) && draft.take(replace);
+    let is_replaced = (has.has(traits::FOLDED) || is_bare) && draft.take(replace);
     is_bare || is_replaced
 }
 
@@ -134,14 +134,14 @@ fn replace(edit: &mut Edit) {
 
 /// Returns what a character becomes, if it is folded.
 fn folded(point: u32) -> Option<&'static (char, &'static str)> {
-    if !may_be_folded(point) {
+    if !Traits::of_point(point).has(traits::FOLDED) {
         return None;
     }
     FOLDED.binary_search_by_key(&point, |&(one, _)| one.into()).ok().map(|found| &FOLDED[found])
 }
 
 fn is_combining(point: u32) -> bool {
-    may_combine(point) && has(&COMBINING, point)
+    Traits::of_point(point).has(traits::COMBINING) && has(&COMBINING, point)
 }
 
 fn has(ranges: &[(u32, u32)], point: u32) -> bool {

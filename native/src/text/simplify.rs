@@ -9,7 +9,7 @@ use memchr::memmem;
 
 use super::edit::{Draft, Edit};
 use super::points;
-use super::traits::{begins_phrase, may_be_simplified};
+use super::traits::{FIRST, TRADITIONAL, Traits};
 
 include!(concat!(env!("OUT_DIR"), "/opencc.rs"));
 
@@ -38,7 +38,7 @@ fn unify(edit: &mut Edit) {
     let mut described = 0;
     for (at, point) in points::each(edit.text) {
         described = described.max(description_end(edit.text, at, point));
-        if at >= described && may_be_simplified(point) {
+        if at >= described && Traits::of_point(point).has(TRADITIONAL) {
             replace_character(edit, at, point, &UNIFIED);
         }
     }
@@ -52,10 +52,10 @@ fn convert(edit: &mut Edit) {
             continue;
         }
         described = description_end(edit.text, at, point);
-        let phrase = begins_phrase(point).then(|| phrase_at(&edit.text[at..])).flatten();
+        let phrase = Traits::of_point(point).has(FIRST).then(|| phrase_at(&edit.text[at..])).flatten();
         if let Some((phrase, simple)) = phrase {
             edit.replace(at..at + phrase.len(), simple);
-        } else if may_be_simplified(point) {
+        } else if Traits::of_point(point).has(TRADITIONAL) {
             replace_character(edit, at, point, &CHARACTERS);
         }
     }

@@ -11,15 +11,22 @@ use std::ops::RangeInclusive;
 /// Of each unit, as bits: the build makes it.
 static OF_UNITS: &[u8; 1 << 16] = include_bytes!(concat!(env!("OUT_DIR"), "/traits.bin"));
 
-const INVISIBLES: u8 = 1;
-const PICTURES: u8 = 1 << 1;
-const IDEOGRAPHS: u8 = 1 << 2;
-const WIDES: u8 = 1 << 3;
-const TRADITIONAL: u8 = 1 << 4;
-/// The character begins a phrase of `OpenCC`.
-const FIRST: u8 = 1 << 5;
-const FOLDED: u8 = 1 << 6;
-const COMBINING: u8 = 1 << 7;
+/// Characters that nobody sees.
+pub const INVISIBLES: u8 = 1;
+/// Pictures.
+pub const PICTURES: u8 = 1 << 1;
+/// Ideographs or kana of the first plane; never a false alarm.
+pub const IDEOGRAPHS: u8 = 1 << 2;
+/// Full-width letters, digits or signs that addresses have.
+pub const WIDES: u8 = 1 << 3;
+/// Characters that have a simplified form by themselves.
+pub const TRADITIONAL: u8 = 1 << 4;
+/// Characters that begin a phrase of `OpenCC`.
+pub const FIRST: u8 = 1 << 5;
+/// Characters that are folded.
+pub const FOLDED: u8 = 1 << 6;
+/// Marks that combine with letters of any script.
+pub const COMBINING: u8 = 1 << 7;
 /// Skin tones of pictures, which are pictures too.
 const SKIN: RangeInclusive<u32> = 0x1_f3fb..=0x1_f3ff;
 
@@ -40,45 +47,17 @@ impl Traits {
         Self(seen)
     }
 
-    fn of_point(point: u32) -> Self {
+    /// Those of a character.
+    #[must_use]
+    pub fn of_point(point: u32) -> Self {
         let unit = if point < 0x1_0000 { point } else { 0xd800 + (((point - 0x1_0000) >> 10) & 0x3ff) };
         Self(OF_UNITS[unit as usize])
     }
 
-    /// Whether it may have characters that nobody sees.
+    /// Whether it may have one of these.
     #[must_use]
-    pub fn has_invisible(self) -> bool {
-        self.0 & INVISIBLES != 0
-    }
-
-    /// Whether it may have pictures.
-    #[must_use]
-    pub fn has_pictures(self) -> bool {
-        self.0 & PICTURES != 0
-    }
-
-    /// Whether it has ideographs or kana of the first plane.
-    #[must_use]
-    pub fn has_ideographs(self) -> bool {
-        self.0 & IDEOGRAPHS != 0
-    }
-
-    /// Whether it has full-width letters, digits or signs that addresses have.
-    #[must_use]
-    pub fn has_wide(self) -> bool {
-        self.0 & WIDES != 0
-    }
-
-    /// Whether it may have characters that are folded.
-    #[must_use]
-    pub fn has_folded(self) -> bool {
-        self.0 & FOLDED != 0
-    }
-
-    /// Whether it may have marks that combine with letters of any script.
-    #[must_use]
-    pub fn has_combining(self) -> bool {
-        self.0 & COMBINING != 0
+    pub fn has(self, any: u8) -> bool {
+        self.0 & any != 0
     }
 
     /// Those of either of two texts.
@@ -86,24 +65,18 @@ impl Traits {
     pub fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
-
-    /// Whether it may have characters with a simplified form.
-    #[must_use]
-    pub fn has_traditional(self) -> bool {
-        self.0 & TRADITIONAL != 0
-    }
 }
 
 /// Whether a character is a zero-width character or a control character other than white space.
 #[must_use]
 pub fn is_invisible(point: u32) -> bool {
-    Traits::of_point(point).has_invisible() && any_has(INVISIBLE, point)
+    Traits::of_point(point).has(INVISIBLES) && any_has(INVISIBLE, point)
 }
 
 /// Whether a character is an emoji or a dingbat.
 #[must_use]
 pub fn is_picture(point: u32) -> bool {
-    Traits::of_point(point).has_pictures() && any_has(PICTURE, point)
+    Traits::of_point(point).has(PICTURES) && any_has(PICTURE, point)
 }
 
 /// Whether a character is the skin tone of a picture.
@@ -115,37 +88,7 @@ pub fn is_skin_tone(point: u32) -> bool {
 /// Whether a character is Han or kana of the first plane.
 #[must_use]
 pub fn is_ideograph(point: u32) -> bool {
-    Traits::of_point(point).has_ideographs()
-}
-
-/// Whether a character is a full-width letter, digit or sign that addresses have.
-#[must_use]
-pub fn is_wide(point: u32) -> bool {
-    Traits::of_point(point).has_wide()
-}
-
-/// Whether a character may be folded.
-#[must_use]
-pub fn may_be_folded(point: u32) -> bool {
-    Traits::of_point(point).has_folded()
-}
-
-/// Whether a character may be a mark that combines with letters of any script.
-#[must_use]
-pub fn may_combine(point: u32) -> bool {
-    Traits::of_point(point).has_combining()
-}
-
-/// Whether a character may have a simplified form by itself.
-#[must_use]
-pub fn may_be_simplified(point: u32) -> bool {
-    Traits::of_point(point).has_traditional()
-}
-
-/// Whether a phrase may begin with a character.
-#[must_use]
-pub fn begins_phrase(point: u32) -> bool {
-    Traits::of_point(point).0 & FIRST != 0
+    Traits::of_point(point).has(IDEOGRAPHS)
 }
 
 fn any_has(ranges: &Ranges, point: u32) -> bool {

@@ -16,10 +16,17 @@ from stream_dedup.broker.adapter.group import AdminConnection
 from stream_dedup.broker.adapter.port_errors import port_error, port_errors
 from stream_dedup.broker.client import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
 from stream_dedup.broker.topics import LOG_MESSAGE_BYTES
-from stream_dedup.core.entry import LOG_FORMAT_VERSION, Batch, LogRecord, Payload, decode, encode
+from stream_dedup.core.entry import (
+    LOG_FORMAT_VERSION,
+    Batch,
+    LogRecord,
+    Payload,
+    decode,
+    decode_plain,
+    encode,
+    naming_panics,
+)
 from stream_dedup.core.model import LogOffset
-from stream_dedup.core.panics import naming_panics
-from stream_dedup.core.plain_batches import decode_plain
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError
 

@@ -18,8 +18,8 @@ from stream_dedup.clusters import ArticleCluster, ClusteredArticle, MemberPage, 
 from stream_dedup.clusters.follow import FollowerState
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.core.model import Coordinates
+from stream_dedup.core.reader import readable_texts
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text.readable import readable_texts
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
 from stream_dedup.serve.api import Service
 from stream_dedup.serve.checking import GivenArticle

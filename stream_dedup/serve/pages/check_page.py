@@ -12,9 +12,9 @@ from uuid import UUID
 import numpy as np
 
 from stream_dedup.clusters import ClusteredArticle, parse_cluster_id
-from stream_dedup.core.fingerprint.simhash import pack_margins
 from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, Coordinates, SourceOffset, Status, Verdict
 from stream_dedup.core.near import Account, Forms, PairCheck
+from stream_dedup.core.probes import pack_margins
 from stream_dedup.core.rules import Rules
 from stream_dedup.serve.checking import GivenArticle, fields_of
 from stream_dedup.serve.pages.backend import ArticleText, FormFields, PageBackend, ShownSource

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from stream_dedup.core.rules import DIRECTED, DUPLICATE, EXACT, REJECTED, UNIQUE, UPDATE, Rules
-from stream_dedup.core.rules_text import FOR_EVER, NONE, rule_values, value_text
+from stream_dedup.core.logged_scheme import NONE, value_text
+from stream_dedup.core.rules import DIRECTED, DUPLICATE, EXACT, FOR_EVER, REJECTED, UNIQUE, UPDATE, Rules, rule_values
 from stream_dedup.serve.follower import Phase, Position
 from stream_dedup.serve.pages.backend import ClustersState, PageBackend, StatusView
 

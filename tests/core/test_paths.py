@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejection, decode, field_at, id_at
-from stream_dedup.core.text.paths import MAX_STEPS, PathError, PathStep, parse_path, with_value
+from stream_dedup.core.decode import Article, InputFormat, RawRecord, Rejection, decode, field_at, id_at
+from stream_dedup.core.paths import MAX_STEPS, PathError, PathStep, parse_path, with_value
 from tests.reference import decode as reference
 
 

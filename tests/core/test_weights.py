@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.core.model import Status
 from stream_dedup.core.scheme import Features, FingerprintSettings, Treatment
 from tests.reference.normalise import normalise, split_normalised

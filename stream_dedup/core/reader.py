@@ -1,23 +1,37 @@
-"""Reads texts under one scheme, by the native core: the bytes that log entries have of them.
+"""Reads texts under one scheme, by the native core: the bytes that log entries have of them, and what a reader sees.
 
 It loads no NumPy: a program that wants the fingerprint of a text starts without it. ``fingerprinter`` makes arrays of
 these bytes. A reader may be used by several threads at the same time: the native core has scratch memory for each of
 them.
+
+A user's files of words are a dictionary in jieba's format, and words that do not count.
+
+Readable texts are those that the words of the fingerprint come from, as a reader sees them. The steps
+(``native/src/decode/readable.rs``) are those of the scheme that drop markup (``markup``, ``entities`` and ``tags``),
+and no others: case, addresses, pictures and invisible characters stay. Tags of blocks leave line breaks, where the
+fingerprint needs a space.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from stream_dedup import _native
-from stream_dedup.core.fingerprint.own_words import read_lines, user_words
 from stream_dedup.core.model import Status
 from stream_dedup.core.reasons import DEFECT
-from stream_dedup.core.scheme import FingerprintSettings
+from stream_dedup.core.scheme import FingerprintSettings, Normalisation
+from stream_dedup.errors import UserError
 
 Text = str | Sequence[str]
 """A text, or the texts of its fields in the order of ``FingerprintSettings.fields``."""
+MAX_FREQUENCY = 10**15
+"""Of a word: 16 million times the sum of jieba's frequencies. Sums of them stay finite as floats."""
+_SHOWN = 60
+"""Characters of a wrong line that its error repeats."""
+_IDEOGRAPHS = re.compile("[\u4e00-\u9fd5]+")
 
 
 class Readings(NamedTuple):
@@ -104,3 +118,73 @@ class SchemeReader:
                 f"{len(self.settings.html)}: pass an empty string for a field that is missing"
             )
             raise ValueError(msg)
+
+
+def readable_texts(texts: Sequence[str], settings: FingerprintSettings) -> list[str]:
+    """Return each field without its markup; a field that has none as it is.
+
+    Args:
+        texts: the fields, in the order of the settings.
+        settings: those of the scheme.
+    """
+    steps = (settings.long if settings.has_long else settings.short).normalisation
+    return [readable(text, steps, is_html=html) for text, html in zip(texts, settings.html, strict=True)]
+
+
+def readable(text: str, steps: Normalisation, *, is_html: bool = False) -> str:
+    """Return a text without the markup that these steps drop, its paragraphs on lines; without markup as it is."""
+    return _native.readable(text, is_html=is_html, entities=steps.entities, tags=steps.tags)
+
+
+def user_words(path: Path) -> dict[str, int | None]:
+    """Read words and frequencies of a dictionary in jieba's format, with lines ``word [frequency] [tag]``.
+
+    Only words of ideographs are returned: other words are never cut, so a dictionary cannot change them.
+
+    Raises:
+        UserError: the file cannot be read, or a line has another form.
+    """
+    words: dict[str, int | None] = {}
+    for number, line in read_lines(path).items():
+        word, *rest = line.split()
+        frequency = _frequency(rest[0]) if rest else None
+        # In jieba, a frequency of 0 forbids the word in every tokenizer of the process.
+        if len(rest) > 2 or (len(rest) == 2 and frequency is None) or frequency == 0:  # noqa: PLR2004 - and a tag
+            shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+            msg = f"{path}, line {number}: {shown!r} is no entry of a dictionary; write: word [frequency above 0] [tag]"
+            raise UserError(msg)
+        if frequency is not None and frequency > MAX_FREQUENCY:
+            msg = f"{path}, line {number}: the frequency has {len(rest[0])} digits; write at most {MAX_FREQUENCY}"
+            raise UserError(msg)
+        if _IDEOGRAPHS.fullmatch(word):
+            words[word] = frequency
+    return words
+
+
+def _frequency(digits: str) -> int | None:
+    """Return the number, one above the maximum for a larger one, or None for a tag.
+
+    Python itself reads 4,300 digits at most.
+    """
+    if not (digits.isascii() and digits.isdecimal()):
+        return None
+    significant = digits.lstrip("0")
+    return int(significant or "0") if len(significant) <= len(str(MAX_FREQUENCY)) else MAX_FREQUENCY + 1
+
+
+def read_lines(path: Path) -> dict[int, str]:
+    """Return the lines of a file of words by their numbers, from 1, without empty lines and comments (#).
+
+    Raises:
+        UserError: the file cannot be read as UTF-8.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        msg = f"{path} cannot be read ({error.strerror}): name a text file"
+        raise UserError(msg) from error
+    except UnicodeDecodeError as error:
+        msg = f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8"
+        raise UserError(msg) from error
+    lines = enumerate(map(str.strip, text.splitlines()), 1)
+    return {number: line for number, line in lines if line and not line.startswith("#")}

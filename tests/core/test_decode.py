@@ -10,16 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core.text.decode import (
-    MAX_ID_BYTES,
-    Article,
-    InputFormat,
-    RawRecord,
-    Rejection,
-    decode,
-    parse_object,
-)
-from stream_dedup.core.text.paths import parse_path
+from stream_dedup.core.decode import MAX_ID_BYTES, Article, InputFormat, RawRecord, Rejection, decode, parse_object
+from stream_dedup.core.paths import parse_path
 from tests.amount import code_points
 from tests.reference import decode as reference
 from tests.reference.decode import MAX_NESTING, decode_object, depth_of

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker, checksum
+from stream_dedup.core.decode import Article, InputFormat, RawRecord, Rejection, decode
+from stream_dedup.core.fingerprinter import EntryMaker, checksum
 from stream_dedup.core.model import Status
 from stream_dedup.core.reasons import DELETE, DELETE_WITHOUT_ID, TOMBSTONE, code_of
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text.decode import Article, InputFormat, RawRecord, Rejection, decode
 from tests.reference import decode as reference
 
 PLAIN = InputFormat(deletes=True)

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.core.profiles import PROFILES
 from tests.core.texts import STORY
 from tests.reference.mixing import WHOLE, factor, mixing_begin, mixing_end, share_of_short

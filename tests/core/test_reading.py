@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.fingerprint.reader import Text
+from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.reader import Text
 from stream_dedup.core.scheme import FingerprintSettings, Treatment
 from tests.amount import FULL
-from tests.core.fingerprint.test_segmenting import traps
+from tests.core.test_segmenting import traps
 from tests.core.texts import MORE, SAMPLE, STORY, some_texts
 from tests.reference.fingerprint import Reference, differing
 from tests.reference.mixing import mixing_begin, mixing_end

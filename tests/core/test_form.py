@@ -8,11 +8,10 @@ from functools import cache
 import pytest
 import xxhash
 
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.fingerprint.own_words import read_lines
-from stream_dedup.core.fingerprint.reader import Text
+from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.core.model import FORM_BYTES
 from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.reader import Text, read_lines
 from stream_dedup.core.scheme import FingerprintSettings
 from tests.reference.form import GRAMMAR, MOST_LETTERS, NO_FORM, Form, _words_of_grammar, form_of, packed
 from tests.reference.normalise import normalise

@@ -6,21 +6,20 @@ A fingerprinter may be used by several threads at the same time, as its reader m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
+import xxhash
 
 from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U8
-from stream_dedup.core.columns import Columns
-from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.fingerprint.reader import Readings, SchemeReader, Text
-from stream_dedup.core.model import SIGNATURE_BYTES, Status, Widths, signed
+from stream_dedup.core.columns import Columns, Texts
+from stream_dedup.core.decode import InputFormat, RawLines, RawRecord, key_id, native_format, reason_text
+from stream_dedup.core.model import SIGNATURE_BYTES, Status, Widths
+from stream_dedup.core.probes import unpack_margins
+from stream_dedup.core.reader import Readings, SchemeReader, Text
 from stream_dedup.core.scheme import FingerprintSettings
-from stream_dedup.core.text.decode import InputFormat, RawLines, RawRecord, native_format, reason_text
-from stream_dedup.core.text_column import Texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +46,6 @@ class Fingerprints(NamedTuple):
     """``model.Status`` of each text: LONG, SHORT, EXACT or FEATURELESS."""
     sketches: U8
     """Shape (n, bytes of the scheme's sketches); zero without features."""
-
-    @property
-    def featured(self) -> NDArray[np.bool_]:
-        """Whether each text has features."""
-        return signed(self.statuses)
 
     @classmethod
     def of(cls, made: Readings, widths: Widths) -> Self:
@@ -86,12 +80,13 @@ class Fingerprinter:
 
     def __init__(self, settings: FingerprintSettings | None = None) -> None:
         """Load nothing yet: a user's words are loaded by ``warm`` or with the first text."""
-        self._reader = SchemeReader(settings or FingerprintSettings())
+        self.reader = SchemeReader(settings or FingerprintSettings())
+        """What the native core reads by."""
 
     @property
     def settings(self) -> FingerprintSettings:
         """The settings that the entries depend on."""
-        return self._reader.settings
+        return self.reader.settings
 
     def warm(self) -> None:
         """Load a user's words now, not with the first text.
@@ -99,7 +94,7 @@ class Fingerprinter:
         Raises:
             UserError: a file of words cannot be read.
         """
-        self._reader.native  # noqa: B018 - loaded when it is asked for
+        self.reader.native  # noqa: B018 - loaded when it is asked for
 
     def fingerprint(self, texts: Sequence[Text]) -> Fingerprints:
         """Return signatures, margins and statuses; those of a text depend on this text alone.
@@ -109,30 +104,64 @@ class Fingerprinter:
             ValueError: a text has not as many fields as the settings.
             PanicError: the native core panicked at a text, which it names.
         """
-        return Fingerprints.of(self._reader.read(texts), self.settings.widths)
+        return Fingerprints.of(self.reader.read(texts), self.settings.widths)
 
-    def entries(self, records: Sequence[RawRecord], fmt: InputFormat) -> Columns:
-        """Return the entries of records; an entry depends on its own record alone. No record raises.
+    def features(self, text: Text) -> Explained:
+        """Return one text with every value that its entry is made from.
 
         Raises:
             UserError: as ``warm``.
+            ValueError: as ``fingerprint``.
+        """
+        return _explained(self.reader.native.explain(self.reader.fields(text)))
+
+    def features_of(self, counts: Mapping[str, int], status: Status = Status.LONG) -> Explained:
+        """Return the same for a text whose features the caller counted.
+
+        Raises:
+            UserError: as ``warm``.
+        """
+        made = _explained(self.reader.native.weigh(list(counts.items()), status is Status.LONG))
+        return made._replace(text=" ".join(counts))
+
+
+class EntryMaker:
+    """Makes log entries from records. Several threads may call it at the same time."""
+
+    def __init__(self, settings: FingerprintSettings | None = None, fmt: InputFormat | None = None) -> None:
+        """Load nothing yet: a user's words are loaded with the first records, or by the fingerprinter's ``warm``."""
+        self.fingerprinter = Fingerprinter(settings)
+        """What reads the texts."""
+        self._format = fmt or InputFormat()
+
+    def __call__(self, records: Sequence[RawRecord]) -> Columns:
+        """Make the entries of these records; an entry depends on its own record alone.
+
+        Raises:
+            UserError: a file of words cannot be read. No record raises.
             ValueError: articles have not as many fields as the settings.
         """
-        self._check_fields(fmt)
-        return self._columns(self._reader.native.entries(native_format(fmt), self.settings.html, records))
+        return self._columns(
+            self._reader.entries(native_format(self._format), self.fingerprinter.settings.html, records)
+        )
 
-    def line_entries(self, lines: RawLines, fmt: InputFormat) -> Columns:
-        """Return the entries of lines; raises as ``entries``."""
-        self._check_fields(fmt)
-        of = native_format(fmt), self.settings.html
-        return self._columns(self._reader.native.line_entries(*of, lines.lines, lines.name, lines.numbers))
+    def of_lines(self, lines: Sequence[bytes]) -> Columns:
+        """Make the entries of ``RawLines``; raises as a call."""
+        some, html = cast("RawLines", lines), self.fingerprinter.settings.html
+        return self._columns(
+            self._reader.line_entries(native_format(self._format), html, some.lines, some.name, some.numbers)
+        )
 
-    def _check_fields(self, fmt: InputFormat) -> None:
-        self._reader.check_fields(1 if fmt.kind == "text" else len(fmt.text_fields))
+    @property
+    def _reader(self) -> _native.TextReader:
+        """The native core's reader; ValueError where articles have not as many fields as the settings."""
+        reader = self.fingerprinter.reader
+        reader.check_fields(1 if self._format.kind == "text" else len(self._format.text_fields))
+        return reader.native
 
     def _columns(self, made: _native.Entries) -> Columns:
         checksums, statuses, scope_hashes, columns, id_sizes, ids, rejected = made
-        signatures, margins, sketches = _in_rows(len(statuses), columns, self.settings.widths)
+        signatures, margins, sketches = _in_rows(len(statuses), columns, self.fingerprinter.settings.widths)
         none = Texts(np.zeros(len(statuses), np.uint32), b"")
         reasons = {row: reason_text(reason) for row, reason in rejected}
         return Columns(
@@ -146,23 +175,20 @@ class Fingerprinter:
             reasons=none.changed(reasons) if reasons else none,
         )
 
-    def features(self, text: Text) -> Explained:
-        """Return one text with every value that its entry is made from.
 
-        Raises:
-            UserError: as ``warm``.
-            ValueError: as ``fingerprint``.
-        """
-        return _explained(self._reader.native.explain(self._reader.fields(text)))
+def checksum(value: bytes | None) -> int:
+    """Return XXH3-64 of a record's value; 0 for a tombstone."""
+    return 0 if value is None else xxhash.xxh3_64_intdigest(value)
 
-    def features_of(self, counts: Mapping[str, int], status: Status = Status.LONG) -> Explained:
-        """Return the same for a text whose features the caller counted.
 
-        Raises:
-            UserError: as ``warm``.
-        """
-        made = _explained(self._reader.native.weigh(list(counts.items()), status is Status.LONG))
-        return made._replace(text=" ".join(counts))
+def rejected_columns(record: RawRecord, fmt: InputFormat, reason: str, widths: Widths) -> Columns:
+    """Make a rejected entry for a record without reading its value, under a scheme of these widths."""
+    return replace(
+        Columns.blank(1, widths),
+        checksums=np.array([checksum(record.value)], np.uint64),
+        ids=Texts.of([key_id(record, fmt)]),
+        reasons=Texts.of([reason]),
+    )
 
 
 def _in_rows(rows: int, columns: Sequence[bytes], scheme: Widths) -> tuple[U8, U8, U8]:
@@ -182,7 +208,7 @@ def _explained(told: _native.Explained) -> Explained:
         tuple(Feature(*feature) for feature in features),
         np.array(sums, np.int64),
         signature,
-        simhash.unpack_margins(np.frombuffer(margins, np.uint8)),
+        unpack_margins(np.frombuffer(margins, np.uint8)),
         sketch,
         frame,
         numbers,

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stream_dedup.core.fingerprint import simhash
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.fingerprinter import Fingerprinter
+from stream_dedup.core.model import similarity
+from stream_dedup.core.probes import MAX_MARGIN, pack_margins, unpack_margins
 from stream_dedup.core.scheme import FingerprintSettings
 from tests.reference import sums as definition
 from tests.reference.fingerprint import Reference, differing
@@ -77,7 +78,7 @@ def test_margins_are_what_exact_arithmetic_gives(sums: list[int], squares: int) 
     found = definition.margins(sums, squares)
     for value, margin in zip(sums, found, strict=True):
         ratio = Fraction(definition.MARGIN_SCALE * abs(value)) ** 2 / squares
-        assert margin == simhash.MAX_MARGIN or ratio < Fraction(margin + 1) ** 2 * Fraction(1 + 2**-50)
+        assert margin == MAX_MARGIN or ratio < Fraction(margin + 1) ** 2 * Fraction(1 + 2**-50)
         assert ratio * Fraction(1 + 2**-50) >= margin**2
 
 
@@ -90,8 +91,8 @@ def test_margins_of_no_features_are_zero() -> None:
 def test_margins_pack_two_a_byte(values: list[int]) -> None:
     """The first of two margins is in the high half of the byte; unpacking returns them."""
     margins = np.array([values], np.uint8)
-    assert simhash.pack_margins(margins)[0, 0] == values[0] * 16 + values[1]
-    assert simhash.unpack_margins(simhash.pack_margins(margins)).tolist() == [values]
+    assert pack_margins(margins)[0, 0] == values[0] * 16 + values[1]
+    assert unpack_margins(pack_margins(margins)).tolist() == [values]
 
 
 def wide_hash(word: str, width: int) -> bytes:
@@ -105,7 +106,7 @@ def estimated_cosine(a: Counter[str], b: Counter[str], width: int) -> float:
         )
         for one in (a, b)
     ]
-    return simhash.similarity((signatures[0] ^ signatures[1]).bit_count(), width)
+    return similarity((signatures[0] ^ signatures[1]).bit_count(), width)
 
 
 def cosine(a: Counter[str], b: Counter[str]) -> float:
@@ -135,7 +136,7 @@ def test_distance_estimates_the_cosine_over_its_whole_range(changed: int) -> Non
 
 def test_similarity_at_its_ends() -> None:
     """No bit apart: 1; half of them: 0; all of them: -1; and 52 of 256 stand for a cosine of 0.8."""
-    assert simhash.similarity(0) == 1
-    assert simhash.similarity(128) == pytest.approx(0, abs=1e-12)
-    assert simhash.similarity(256) == -1
-    assert simhash.similarity(52) == pytest.approx(0.8, abs=0.005)
+    assert similarity(0) == 1
+    assert similarity(128) == pytest.approx(0, abs=1e-12)
+    assert similarity(256) == -1
+    assert similarity(52) == pytest.approx(0.8, abs=0.005)

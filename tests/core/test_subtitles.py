@@ -5,8 +5,8 @@ from itertools import product
 import pytest
 
 from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.reader import readable
 from stream_dedup.core.scheme import Normalisation
-from stream_dedup.core.text.readable import readable
 from tests.amount import FULL
 from tests.core.texts import some_texts
 from tests.native_steps import as_long, assert_cleaned

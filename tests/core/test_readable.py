@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from stream_dedup._native import text_of_html as text_of
 from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.reader import readable, readable_texts
 from stream_dedup.core.scheme import FingerprintSettings, Normalisation
-from stream_dedup.core.text.readable import readable, readable_texts
 from tests.native_steps import as_long
 from tests.reference.normalise import normalise
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, overload
 
 from stream_dedup import _native
 from stream_dedup.core import reasons
-from stream_dedup.core.text.paths import FieldPath, parse_path
+from stream_dedup.core.paths import FieldPath, parse_path
 
 MAX_ID_BYTES = _native.MAX_ID_BYTES
 """Longest id in UTF-8: a URL fits, and a log batch of 500 entries stays far below the size limit of a record."""

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 import xxhash
 
-from stream_dedup.core.columns import Columns, names_of
+from stream_dedup.core.columns import Columns, Texts, names_of
+from stream_dedup.core.decode import InputFormat, RawRecord
 from stream_dedup.core.entry import Batch, decode, encode, make_batch
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker, rejected_columns
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.fingerprinter import EntryMaker, Fingerprinter, rejected_columns
 from stream_dedup.core.model import Status, Widths, scope_hash_of
 from stream_dedup.core.profiles import PROFILES
-from stream_dedup.core.text.decode import InputFormat, RawRecord
-from stream_dedup.core.text_column import Texts
 from tests.core.texts import STORY
 
 RECORDS = [

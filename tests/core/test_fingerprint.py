@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import xxhash
 
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
+from stream_dedup.core.fingerprinter import Fingerprinter, Fingerprints
+from stream_dedup.core.model import signed
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings
 from tests.core.texts import SAMPLE, some_texts
@@ -113,7 +114,7 @@ def test_a_signature_depends_on_its_text_alone() -> None:
 def test_text_without_words_has_no_features() -> None:
     """Text without words has zero signature and margins; text of noise words has features."""
     prints = Fingerprinter().fingerprint(["。！", "", "the", "的", "x"])
-    assert prints.featured.tolist() == [False, False, True, True, True]
+    assert signed(prints.statuses).tolist() == [False, False, True, True, True]
     assert not prints.signatures[:2].any()
     assert not prints.margins[:2].any()
 

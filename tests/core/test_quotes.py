@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup._native import text_of_html
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import Features, FingerprintSettings, Normalisation, Treatment
 from tests.amount import FULL

@@ -9,14 +9,13 @@ import pytest
 
 from stream_dedup import _native
 from stream_dedup.core.columns import Columns, names_of
-from stream_dedup.core.fingerprint.entry_maker import EntryMaker
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.fingerprint.reader import SchemeReader
+from stream_dedup.core.decode import RawRecord
+from stream_dedup.core.fingerprinter import EntryMaker, Fingerprinter
 from stream_dedup.core.model import Status
 from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.reader import SchemeReader
 from stream_dedup.core.reasons import DEFECT
-from stream_dedup.core.text.decode import RawRecord
-from tests.core.fingerprint.panics import panicking_reader
+from tests.core.panics import panicking_reader
 from tests.core.texts import STORY
 
 SETTINGS = PROFILES["article"].settings

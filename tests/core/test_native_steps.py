@@ -19,10 +19,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stream_dedup import _native
-from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
+from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.reader import readable
 from stream_dedup.core.scheme import Features, FingerprintSettings, Normalisation, Treatment, content_hash
-from stream_dedup.core.text.readable import readable
 from tests.amount import FULL, code_points
 from tests.core.texts import MORE, SAMPLE, some_texts
 from tests.native_steps import (
@@ -41,7 +41,7 @@ from tests.reference.readable import readable as readable_by_definition
 from tests.reference.unicode14 import unassigned
 from tests.reference.weights import idf_of, weigh
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 LONG, SHORT = PROFILES["article"].settings.long.normalisation, PROFILES["comment"].settings.short.normalisation
 ALL = replace(LONG, emails="drop", users="token", emoji="drop")
 SIMPLE = Normalisation(simplify=True)

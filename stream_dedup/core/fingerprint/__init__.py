@@ -1,1 +1,0 @@
-"""From normalised text to signatures, margins and the columns of log entries."""
