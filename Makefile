@@ -93,10 +93,9 @@ run: setup
 demo: setup
 	@exec $(BIN)/python -P -m stream_dedup.dev.live
 
-# One test after another to whichever process is free: the long ones come first (tests/conftest.py).
 test: $(TOOLS)
 	@PYO3_PYTHON='$(CURDIR)/$(BIN)/python' cargo test $(CRATE) --no-default-features
-	@$(BIN)/pytest --numprocesses $(JOBS) --dist load --maxschedchunk 1 $(ARGS)
+	@$(BIN)/pytest --numprocesses $(JOBS) $(ARGS)
 
 test-full: export STREAM_DEDUP_TESTS := full
 test-full: $(VENV)/.spark test

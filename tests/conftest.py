@@ -26,6 +26,7 @@ from typing import Any
 import hypothesis
 import pytest
 from kafka import KafkaAdminClient
+from xdist.scheduler import LoadScopeScheduling
 
 from stream_dedup.broker.client import make_admin
 from stream_dedup.config.load import load_config
@@ -49,6 +50,13 @@ from tests.secured import Secured, can_be_secured, share, shared_secured, start_
 
 BROKER_FIXTURES = {"broker", "own_broker", "cluster", "secured", "way"}
 """Fixtures that start a broker, or a function that does."""
+TOGETHER = (
+    "tests/dev/test_demo.py",
+    "tests/documentation/test_site.py",
+    "tests/documentation/test_snippets.py::test_a_page_runs_on_a_broker",
+    "tests/registry/test_contract.py",
+)
+"""Tests that one process of a run has: what they share takes long to start, or they have the same topics."""
 MEMORY_FOLDER = "/dev/shm"
 MEMORY_FREE_BYTES = 4 << 30
 """Free there at least, if the tests are to keep their temporary folders in memory."""
@@ -110,6 +118,18 @@ def _keep_bytecode() -> None:
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+
+
+class _OneByOne(LoadScopeScheduling):  # type: ignore[misc] # of a package without types
+    """Hands the next test to whichever process is free, in the order of the collection."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((each for each in TOGETHER if nodeid.startswith(each)), nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:  # noqa: ANN401 - as above
+    config.option.loadscopereorder = False
+    return _OneByOne(config, log)
 
 
 def _hands_out(config: pytest.Config) -> bool:

@@ -35,7 +35,7 @@ from stream_dedup.threads import (
 )
 from tests.waiting import wait_until
 
-LIMIT_S = 20
+LIMIT_S = 60
 SIZES = st.lists(st.integers(0, CHUNK_BYTES // 3) | st.integers(CHUNK_BYTES - 2, CHUNK_BYTES + 2), max_size=60)
 Make = Callable[[Sequence[RawRecord]], Columns]
 

@@ -110,6 +110,7 @@ def contents(store: ClusterStore) -> dict[str, list[tuple[object, ...]]]:
     return {table: store.writer.execute(f"SELECT * FROM {table}").fetchall() for table in tables}  # noqa: S608
 
 
+@pytest.mark.slow
 def test_a_kill_within_apply_leaves_all_of_it_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before each statement: of a batch that makes placeholders, fills them, and merges stored clusters."""
     outputs = outputs_of(the_reads(2_000)[:300])
@@ -130,6 +131,7 @@ def test_a_kill_within_apply_leaves_all_of_it_or_nothing(tmp_path: Path, monkeyp
     assert after["position"] != before["position"]
 
 
+@pytest.mark.slow
 def test_a_kill_within_forget_leaves_sound_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before each statement; the next run does the rest."""
     monkeypatch.setattr("stream_dedup.clusters.store.FORGOTTEN_AT_ONCE", 40)

@@ -74,6 +74,7 @@ def test_small_forests(tmp_path_factory: pytest.TempPathFactory, data: st.DataOb
         refuse_other_clusters(store, [article for article in log if article in arrived])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["forwards", "backwards", "shuffled"])
 def test_a_long_chain_is_one_cluster(store: ClusterStore, order: str) -> None:
     """Each duplicate matches the one before it; the cluster's id is that of the first, and few rows are written."""

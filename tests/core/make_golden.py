@@ -15,7 +15,7 @@ from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.core.model import Status, scope_hash_of
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
-from tests.core.steps import results
+from tests.core.steps import STEPS
 from tests.core.texts import ENGLISH_STORY, MORE, SAMPLE, STORY
 
 FOLDER = Path(__file__).with_name("golden")
@@ -70,7 +70,7 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for name in NAMES:
         _write(name, golden(name))
-    _write("steps", results())
+    _write("steps", {step: results() for step, results in STEPS.items()})
 
 
 def _write(name: str, values: dict[str, Any]) -> None:

@@ -231,21 +231,6 @@ _EVERY_STEP = Normalisation(
 )
 
 
-def results() -> dict[str, Any]:
-    """Return the results of each step, as they stand in the file."""
-    return {
-        "html": [*map(text_of, PAGES), hash_of(map(text_of, _made_pages(2000)))],
-        "entities": hash_of(f"{name} {text}" for name, text in sorted(html.entities.html5.items())),
-        "decode": [_decoded(record) for record in RECORDS],
-        "simplify": [simplified(PHRASES).split(" "), hash_of(as_long([*map(chr, sorted(simplifiable()))], _SIMPLE))],
-        "fold": hash_of(as_long([*map(chr, sorted(table()))], Normalisation(fold=True))),
-        "unicode": {name: hash_of(map(property_of, _known())) for name, property_of in _PROPERTIES.items()},
-        "unknown": [_cleaned(text) for one in UNKNOWN for text in _around(one)],
-        # NumPy's view: every bit counts, and the cuts hang on the last ones.
-        "damping": hash_of(str(math.floor(1024 * (1 + math.log(count)) + 0.5)) for count in range(1, 65_536)),
-    }
-
-
 def hash_of(texts: Iterable[str]) -> str:
     """Return the hash of texts in their order."""
     found = xxhash.xxh3_64()
@@ -312,3 +297,20 @@ def _cleaned(text: str) -> str:
     for letter, name in TOKEN_NAMES.items():
         made = made.replace(name, letter)
     return made
+
+
+STEPS: dict[str, Callable[[], Any]] = {
+    "html": lambda: [*map(text_of, PAGES), hash_of(map(text_of, _made_pages(2000)))],
+    "entities": lambda: hash_of(f"{name} {text}" for name, text in sorted(html.entities.html5.items())),
+    "decode": lambda: [_decoded(record) for record in RECORDS],
+    "simplify": lambda: [
+        simplified(PHRASES).split(" "),
+        hash_of(as_long([*map(chr, sorted(simplifiable()))], _SIMPLE)),
+    ],
+    "fold": lambda: hash_of(as_long([*map(chr, sorted(table()))], Normalisation(fold=True))),
+    "unicode": lambda: {name: hash_of(map(property_of, _known())) for name, property_of in _PROPERTIES.items()},
+    "unknown": lambda: [_cleaned(text) for one in UNKNOWN for text in _around(one)],
+    # NumPy's view: every bit counts, and the cuts hang on the last ones.
+    "damping": lambda: hash_of(str(math.floor(1024 * (1 + math.log(count)) + 0.5)) for count in range(1, 65_536)),
+}
+"""What gives the results of each step, as they stand in the file."""

@@ -160,6 +160,7 @@ def test_a_folded_text_is_that_of_the_definition(text: str) -> None:
     assert_cleaned(FOLD, [text])
 
 
+@pytest.mark.slow
 def test_each_character_is_folded_as_the_definition_says() -> None:
     """Alone, on and behind letters whose marks go or stay, and before marks."""
     for form in ("{}", "a{}b", "か{}", "{}\u0301", "{}\u030d\u031a\u0346é", "é\u030d\u031a{}\u0301"):

@@ -248,6 +248,7 @@ def test_halves_are_joined_by_the_steps_that_join_them(steps: Normalisation) -> 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(unicodedata.unidata_version != "14.0.0", reason="another version of Unicode")
 def test_the_table_of_properties_is_that_of_this_python() -> None:
     """The file that the native core is built with, written anew."""
@@ -268,6 +269,7 @@ def test_the_table_of_radicals_is_that_of_perl() -> None:
     assert script.with_suffix(".txt").read_text("ascii").splitlines()[-1] == f"unified {made}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("alphabet", "size"),
     [
@@ -326,6 +328,7 @@ def test_every_sign_within_an_address(form: str) -> None:
     assert_cleaned(ALL, [f"字{form}字".format(chr(point)) for point in points])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [LONG, SHORT, ALL, Normalisation(emoji="token", rejoin=True)])
 def test_every_character_alone_and_among_others(steps: Normalisation) -> None:
     """Each has the traits that the definition gives it."""

@@ -62,6 +62,7 @@ LIMITS: dict[str, tuple[Callable[[int], str], int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_limit_is_that_of_the_definition(name: str) -> None:
     """A page at the limit, and those with one part less and more; two of them are read in two ways."""

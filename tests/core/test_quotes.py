@@ -164,6 +164,7 @@ def test_pages_with_marked_quotations_are_those_of_the_definition() -> None:
     assert sum("<blockquote>\n" in text_of_html(page, marks_quotes=True) for page in marked) > len(marked) // 10
 
 
+@pytest.mark.slow
 def test_every_word_that_is_looked_for() -> None:
     """As the definition has it, in any case of its letters."""
     for word in reference.every_word():
@@ -231,6 +232,7 @@ def test_what_remains_is_what_the_definition_says(text: str) -> None:
     assert_cleaned(DROP, [text, f"{OWN}\n{text}", f"{text}\n{OWN}"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "alphabet",
     [

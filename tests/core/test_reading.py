@@ -147,6 +147,7 @@ def test_features_that_a_caller_counted_weigh_as_the_definition_says(counts: dic
             assert differing(made, expected) == [], (made, expected)
 
 
+@pytest.mark.slow
 def test_every_character_has_the_entry_of_the_definition() -> None:
     """Each code point of Unicode 14 and some others, behind a letter that marks compose with, and beside ideographs."""
     points = np.flatnonzero(~unassigned())[:: 1 if FULL else 23].tolist()
@@ -186,6 +187,7 @@ def test_runs_beside_others_are_cut_as_alone() -> None:
     assert_same(LONG, ["，".join(runs[start : start + 40]) for start in range(0, len(runs), 40)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [COMMENT, replace(COMMENT, sketch_text="letters", exact="letters", exact_size=4)])
 def test_words_go_on_with_marks(settings: FingerprintSettings) -> None:
     """Every order of letters, marks (Thai ones, too), ideographs, signs and spaces, alone and in a text."""
@@ -216,6 +218,7 @@ def test_a_sketch_of_characters_keeps_what_only_the_steps_of_addresses_narrow(te
         assert_same(COMMENT.with_normalisation(join_numbers=joins, rejoin=rejoins), [f"{text} 今天的新闻内容", text])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("article_size", [20, 40, 250])
 def test_texts_of_every_size_have_the_entries_of_the_definition(article_size: int) -> None:
     """Exact, short, between short and long, and long, at the edges too; of characters that become several letters."""

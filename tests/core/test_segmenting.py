@@ -113,6 +113,7 @@ def test_words_of_a_user_are_added_as_rjieba_adds_them() -> None:
     assert cut("去中心化金融协议", OWN) == ["去中心化金融协议"] != cut("去中心化金融协议")
 
 
+@pytest.mark.slow
 def test_words_without_a_frequency_get_that_of_rjieba() -> None:
     """Each word is added to the same dictionary as by rjieba, and cut out of the text of its neighbours."""
     rng, words = random.Random(2), words_in_dictionary()

@@ -156,7 +156,6 @@ def that_is_a_file(folder: Path) -> None:
     folder.write_text(gone())
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "make",
     [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from stream_dedup.dev.broker.base import free_ports
 from tests.documentation.pages import Block
 from tests.make_readme import README, ROOT
 from tests.waiting import wait_until
@@ -86,7 +86,7 @@ class Session:
         """The text with addresses of this machine: that of the broker, and free ports for the others."""
 
         def replaced(found: re.Match[str]) -> str:
-            return self._addresses.setdefault(found[0], f"127.0.0.1:{_free_port()}")
+            return self._addresses.setdefault(found[0], f"127.0.0.1:{free_ports(1)[0]}")
 
         return re.sub(r"\b127\.0\.0\.1:[1-9]\d*", replaced, text)
 
@@ -138,10 +138,3 @@ def pattern_of(output: str) -> re.Pattern[str]:
         for line in output.splitlines()
     ]
     return re.compile("".join(lines))
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port

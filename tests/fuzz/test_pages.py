@@ -19,6 +19,7 @@ def test_pages_have_the_text_that_the_definition_gives() -> None:
     assert fuzz_pages(PAGES, SEED, large_one_in=PAGES) == []
 
 
+@pytest.mark.slow
 def test_large_pages_are_parsed_or_stripped_as_the_definition_does() -> None:
     """Some are nested too deeply for a parser, and some are not."""
     pages = list(PageFuzzer(SEED).pages(LARGE, large_one_in=1))

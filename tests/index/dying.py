@@ -1,7 +1,8 @@
 """Run as a forked process: does something to an index, dying after its first effect, its second, and so on.
 
-Every effect on the names of files and every flush counts. Each time a child is forked, which ends without any clearing
-up; what it leaves stands in a folder of its own: PATH/1, PATH/2, ... The last child comes to its end.
+Every effect on the names of files and every flush counts; a sample takes every other one. Each time a child is forked,
+which ends without any clearing up; what it leaves stands in a folder of its own, PATH/1, PATH/3, ... The last child
+comes to its end.
 """
 
 import os
@@ -13,12 +14,15 @@ from typing import Any
 
 from stream_dedup.index import LogIndex
 from stream_dedup.index.store import Store
+from tests.amount import FULL
 from tests.index.checks import build
 from tests.logs import SCHEME, START_TIME, batch_record, rules_record
 
 RECORDS = [rules_record(0), batch_record(1, START_TIME, [3, 3], [0, 1])]
 EXTRA = batch_record(2, START_TIME, [3], [2])
 
+STEP = 1 if FULL else 2
+"""Effects between two deaths."""
 EFFECTS = [
     *((Path, name) for name in ("mkdir", "touch", "replace", "unlink", "rmdir")),
     (os, "rename"),
@@ -120,5 +124,5 @@ def main(name: str, path: str) -> int:
     call, before = CALLS[name]
     effects = 1
     while run(call, Path(path) / str(effects), before=before, effects=effects) != 0:
-        effects += 1
+        effects += STEP
     return effects

@@ -233,6 +233,7 @@ def test_a_batch_of_other_widths_is_refused(tmp_path: Path, widths: Widths, sche
     index.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tables", "probes"), [(4, 400), (16, 900), (4, None)])
 @pytest.mark.parametrize("bits", [20, 24])
 def test_an_index_of_wide_blocks_gives_the_verdicts_of_the_definition(

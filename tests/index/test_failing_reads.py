@@ -70,6 +70,7 @@ def test_a_search_that_cannot_read_changes_nothing(tmp_path: Path) -> None:
         assert reads > 20
 
 
+@pytest.mark.slow
 def test_an_index_that_cannot_read_for_a_merge_stops(tmp_path: Path) -> None:
     """What it had applied stays applied; opened again it goes on, with the verdicts of one that met no error."""
     records = the_log()

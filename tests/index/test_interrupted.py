@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.index import LogIndex
-from tests.index.dying import EFFECTS, EXTRA, counting, kept
+from tests.index.dying import EFFECTS, EXTRA, STEP, counting, kept
 from tests.logs import SCHEME
 
 
@@ -16,7 +16,7 @@ def test_an_interruption_between_any_two_effects_leaves_one_index_or_the_other(
     """What `current` may name is not cleared away by the closing that follows, as what was given up is."""
     found, effects, ended = [], 0, False
     while not ended:
-        effects += 1
+        effects += STEP
         path = tmp_path / str(effects)
         kept(path)
         with monkeypatch.context() as patch:

@@ -82,8 +82,9 @@ def test_an_index_is_the_same_however_its_records_are_grouped(
             assert index.judge(np.array(held, np.int64)) == single.judge(np.array(held, np.int64))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("written", [False, True])
-@pytest.mark.parametrize("seed", sampled(range(20), 3))
+@pytest.mark.parametrize("seed", sampled(range(20), 2))
 def test_a_call_that_ends_beside_any_write_leaves_the_index_of_a_prefix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, *, written: bool
 ) -> None:

@@ -35,6 +35,7 @@ def test_gives_what_the_reference_gives(case: Case) -> None:
     assert by_definition(case) == numbered(near, len(case.query))
 
 
+@pytest.mark.slow
 @examples(100)
 @given(case=cases())
 def test_candidates_and_look_ups_are_counted(case: Case) -> None:

@@ -48,6 +48,7 @@ def test_one_form_with_other_numbers_has_a_limit_of_its_own(far: int) -> None:
     assert sum(map(len, found)) < 0.9 * sum(map(len, by_definition(without)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("certain", [-1, 14])
 def test_far_entries_must_have_more_equal_values(certain: int) -> None:
     """Copies on both sides of ``far`` bits: what the reference says, of each number of equal values."""

@@ -29,6 +29,7 @@ def test_a_store_has_its_set_block_cache_after_opening_again(tmp_path: Path) -> 
         store.close()
 
 
+@pytest.mark.slow
 def test_what_a_kill_leaves_is_cut_between_two_writes(tmp_path: Path) -> None:
     """All column families are as of one write, and it is among the last ones."""
     rng, found = random.Random(8), set[int]()
@@ -52,6 +53,7 @@ def test_what_a_kill_leaves_is_cut_between_two_writes(tmp_path: Path) -> None:
     assert len(found) > 10
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_opened_often_has_few_files(tmp_path: Path) -> None:
     """A call of `filter` writes little and closes, and the next one does."""
     path = tmp_path / "data"

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from stream_dedup.dev.broker.base import free_ports
+
 _BY_ID = re.compile(r"/schemas/ids/(\d+)")
 _BY_VERSION = re.compile(r"/subjects/([^/]+)/versions/(\d+)")
 _VERSIONS = re.compile(r"/subjects/([^/]+)/versions")
@@ -32,7 +34,7 @@ class FakeRegistry:
         """Ids that it does not know for now."""
         self.asked: list[str] = []
         self._certificate = certificate
-        self._port = 0
+        (self._port,) = free_ports(1)
         self._server: ThreadingHTTPServer | None = None
         self.start()
 
@@ -68,7 +70,6 @@ class FakeRegistry:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(self._certificate)
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        self._port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def stop(self) -> None:

@@ -56,9 +56,8 @@ class Client:
         return Answer(got.status, {name.lower(): value for name, value in got.getheaders()}, got.read())
 
 
-def trickle(connection: socket.socket, content: bytes, every_s: float) -> float:
-    """Send a byte at a time until the server closes the connection; return the seconds that it took."""
-    began = time.monotonic()
+def trickle(connection: socket.socket, content: bytes, every_s: float) -> None:
+    """Send a byte at a time until the server closes the connection."""
     with suppress(ConnectionError):
         for byte in content:
             connection.sendall(bytes([byte]))
@@ -70,4 +69,3 @@ def trickle(connection: socket.socket, content: bytes, every_s: float) -> float:
                         break
             finally:
                 connection.setblocking(True)
-    return time.monotonic() - began

@@ -263,6 +263,7 @@ def resolved(pointer: str, document: Any) -> Any:  # noqa: ANN401 - JSON values
     return document
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/v1/check", "/v1/explain"])
 def test_every_pointer_leads_to_a_value_of_the_request(service: MemoryService, path: str) -> None:
     """Whatever JSON is sent."""

@@ -41,6 +41,7 @@ from tests.memory.group import Group
 from tests.memory.sink import MemorySink
 from tests.memory.source import MemorySource
 from tests.memory.transactions import Transaction, TransactionalId, Transactions
+from tests.simulation import world
 from tests.simulation.memory_store import Change, MemoryStore
 from tests.simulation.scheduler import VirtualClock
 
@@ -57,7 +58,7 @@ class Plant:
     make: Callable[[], AbstractContextManager[object]]
 
 
-def _patched(*patches: tuple[type, str, Any]) -> Callable[[], AbstractContextManager[object]]:
+def _patched(*patches: tuple[object, str, Any]) -> Callable[[], AbstractContextManager[object]]:
     def make() -> AbstractContextManager[object]:
         stack = ExitStack()
         for owner, name, replacement in patches:
@@ -439,7 +440,8 @@ PLANTS = (
     Plant(
         "an output matches",
         "a pattern takes an output topic for one of articles",
-        lambda: patch.object(source, "with_input_topics", _with_an_output),
+        # What matches is judged again and again: it would take minutes to wait for the end of that.
+        _patched((source, "with_input_topics", _with_an_output), (world, "QUIET_S", 10.0)),
     ),
     Plant(
         "deleted again by a copy",

@@ -23,7 +23,7 @@ from tests.worker.pipeline import SESSION_S, Keys, Pipeline, freeze, is_frozen, 
 
 ARTICLES = 3_600
 SEED = 20261121
-KILLS = 20 if FULL else 5
+KILLS = 20 if FULL else 3
 PARTITIONS = 6
 WORKERS = ("worker-0", "worker-1", "worker-2")
 PORTION = 10

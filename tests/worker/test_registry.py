@@ -1,4 +1,7 @@
-"""Workers whose records have schemas: a real registry and a fake one, on a real broker, with kills."""
+"""Workers whose records have schemas, on a real broker, with kills.
+
+The registry is the fake one, which keeps the contract of a real one (``tests/registry/test_contract.py``).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,6 @@ from stream_dedup.dev.broker.base import free_ports
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
 from stream_dedup.worker import Step
 from tests.forks import ForkedProcess
-from tests.registry.apicurio import Apicurio, apicurio, can_run
 from tests.registry.fake import FakeRegistry
 from tests.registry.records import AVRO, AVRO_EVOLVED, PROTOBUF, article_message, avro_data, frame, register
 from tests.waiting import wait_until
@@ -42,14 +44,6 @@ def fake() -> Iterator[FakeRegistry]:
     made = FakeRegistry()
     yield made
     made.stop()
-
-
-@pytest.fixture(scope="module")
-def real_registry() -> Iterator[Apicurio]:
-    if not can_run():
-        pytest.skip("neither Java 17 with Maven, nor the registry's jars are here")
-    with apicurio() as started:
-        yield started
 
 
 def text(number: int) -> str:
@@ -75,11 +69,9 @@ def writer(url: str, fmt: str, subject: str) -> Callable[[int], bytes]:
     if fmt == "avro":
         old, new = (register(url, subject, schema) for schema in (AVRO, AVRO_EVOLVED))
         return lambda number: evolved(new, number) if number % 2 else avro(old, number)
-    if fmt == "protobuf":
-        more = PROTOBUF.replace("Source source = 3;", "Source source = 3; string author = 4;")
-        ids = [register(url, subject, schema, "PROTOBUF") for schema in (PROTOBUF, more)]
-        return lambda number: frame(ids[number % 2], article_message(number, text(number)))
-    return lambda number: frame(number, json.dumps({"id": number, "text": text(number)}).encode())
+    more = PROTOBUF.replace("Source source = 3;", "Source source = 3; string author = 4;")
+    ids = [register(url, subject, schema, "PROTOBUF") for schema in (PROTOBUF, more)]
+    return lambda number: frame(ids[number % 2], article_message(number, text(number)))
 
 
 def audited(made: Pipeline) -> int:
@@ -134,17 +126,16 @@ def with_metrics(make: MakePipeline, url: str, partitions: int = 1, **keys: str)
     )
 
 
-@pytest.mark.parametrize("fmt", ["avro", "protobuf", "json-schema"])
-def test_exactly_once_through_a_real_registry(make_pipeline: MakePipeline, real_registry: Apicurio, fmt: str) -> None:
+@pytest.mark.parametrize(("fmt", "client"), [("avro", "kafka-python"), ("protobuf", "confluent")])
+def test_exactly_once_with_schemas(make_pipeline: MakePipeline, fake: FakeRegistry, fmt: str, client: str) -> None:
     """Workers die one after the other at each step; every article leaves once, by the schema of its own."""
-    url = real_registry.url
     made = make_pipeline(
         input={"format": fmt},
-        registry={"url": url},
+        registry={"url": fake.url},
         worker={"batch_records": 10},
-        kafka={"client": "confluent" if fmt == "protobuf" else "kafka-python"},
+        kafka={"client": client},
     )
-    write = writer(url, fmt, f"{made.topic}-value")
+    write = writer(fake.url, fmt, f"{made.topic}-value")
     produced = 0
     for step in STEPS:
         made.produce((None, write(number)) for number in range(produced, produced + 40))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stream_dedup.ports import GroupOffsets
 
 LOG_ID = b"l" * 16
-LONG_S = 8.0
+LONG_S = 60.0
 """An interval that no look-up of a test waits for."""
 
 
