@@ -1,4 +1,4 @@
-"""The interfaces of worker, audit and groups to Kafka, time and threads: protocols with their contracts.
+"""The interfaces of worker, audit and clusters to Kafka, time and threads: protocols with their contracts.
 
 Two adapters exist: one on kafka-python (``broker.adapter``), one in memory (``tests.memory``). One contract suite
 (``tests/contract``) runs on both; where the broker does something else, the memory adapter is wrong.
@@ -160,7 +160,7 @@ class OffsetGoneError(PortError):
 
 
 class SourceChangedError(PortError):
-    """A partition was truncated below the offset that was read, or its topic was made again: offsets denote others."""
+    """A partition was truncated below the offset that was read, or its topic was recreated: offsets denote others."""
 
 
 class UnreadableError(PortError, CorruptError):

@@ -35,8 +35,8 @@ SERVED_INDEX = "index"
 
 LOG_SUFFIX = ".fingerprints"
 """The log topic is the group's name followed by this suffix."""
-MARK_SUFFIX = ".groups"
-"""The consumer group that says how far ``topics.groups`` is written is the group's name followed by this suffix."""
+MARK_SUFFIX = ".clusters"
+"""The consumer group that says how far ``topics.clusters`` is written is the group's name followed by this suffix."""
 
 _Topic = Annotated[str, AfterValidator(keys.topic_name)]
 _TopicOrPattern = Annotated[str, AfterValidator(keys.topic_or_pattern)]
@@ -152,9 +152,9 @@ class TopicsConfig(Section):
     unique: _Topic = key("unique", "output topic of unique articles", form="a topic name")
     duplicate: _Topic = key("duplicate", "output topic of duplicates", form="a topic name")
     rejected: _Topic = key("rejected", "output topic of unreadable records", form="a topic name")
-    groups: _Topic | None = key(
+    clusters: _Topic | None = key(
         None,
-        "compacted topic with one record for each group of articles, which stream-dedup serve writes",
+        "compacted topic with one record for each cluster of articles, which stream-dedup serve writes",
         form="a topic name",
         unset="none",
     )
@@ -328,12 +328,12 @@ class WorkerConfig(Section):
     )
 
 
-class GroupsConfig(Section):
-    """The groups of articles that ``stream-dedup serve`` keeps."""
+class ClustersConfig(Section):
+    """The clusters of articles that ``stream-dedup serve`` keeps."""
 
     keep: Annotated[str, AfterValidator(keys.duration)] | None = key(
         None,
-        "time for which an article stays in its group, counted from its output",
+        "time for which an article stays in its cluster, counted from its output",
         form="a duration such as 90d",
         note="at least 7d, and at least match.window",
         unset="twice match.window, at least 8d; for ever without a window",
@@ -364,7 +364,7 @@ class ServeConfig(Section):
         form="host:port (port 0: any free port)",
     )
     data_dir: Path = key(
-        Path("serve"), "folder of the index and the groups of the service", form="a folder on a local disk"
+        Path("serve"), "folder of the index and the clusters of the service", form="a folder on a local disk"
     )
     threads: int | None = _threads("fingerprinting threads of the service")
     token_file: Path | None = key(
@@ -394,7 +394,7 @@ class Config(Section):
     match: MatchConfig = MatchConfig()
     index: IndexConfig = IndexConfig()
     worker: WorkerConfig = WorkerConfig()
-    groups: GroupsConfig = GroupsConfig()
+    clusters: ClustersConfig = ClustersConfig()
     metrics: MetricsConfig = MetricsConfig()
     serve: ServeConfig = ServeConfig()
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(keys.lower)] = key(
@@ -408,7 +408,7 @@ class Config(Section):
 
     @property
     def mark_group(self) -> str:
-        """The consumer group, without members, whose offset says how far ``topics.groups`` is written."""
+        """The consumer group, without members, whose offset says how far ``topics.clusters`` is written."""
         return f"{self.kafka.group}{MARK_SUFFIX}"
 
 
