@@ -6,26 +6,28 @@ not the index.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from stream_dedup.api import Found, Index
+    from stream_dedup.config.load import read_profile
     from stream_dedup.fingerprints import distance, fingerprint
 
 __version__ = "0.1.0"
-__all__ = ["Found", "Index", "__version__", "distance", "fingerprint"]
-_WITHOUT_INDEX = ("distance", "fingerprint")
+__all__ = ["Found", "Index", "__version__", "distance", "fingerprint", "read_profile"]
+_HOMES = {
+    "Found": "api",
+    "Index": "api",
+    "distance": "fingerprints",
+    "fingerprint": "fingerprints",
+    "read_profile": "config.load",
+}
 
 
 def __getattr__(name: str) -> object:
     """Import a public name at its first use."""
-    if name not in __all__:
+    if name not in _HOMES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    if name in _WITHOUT_INDEX:
-        from stream_dedup import fingerprints  # noqa: PLC0415 - importing it here is the purpose of this function
-
-        return getattr(fingerprints, name)
-    from stream_dedup import api  # noqa: PLC0415 - as above
-
-    return getattr(api, name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

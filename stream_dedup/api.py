@@ -91,9 +91,9 @@ class _Made(NamedTuple):
 class Index:
     """Finds near articles among those added, as a profile defines near.
 
-    An index with a path is kept between programs; without a path it is in a temporary folder. ``profile`` is a
-    ``Profile``, or the name of one. Only articles of one scope and one kind (long, short, exact) can be near. Text
-    without any feature is near nothing and is not kept.
+    An index with a path is kept between programs; without a path it is in a temporary folder. ``profile`` is the
+    name of a built-in one, or a ``Profile`` (``read_profile`` reads one from a file). Only articles of one scope and
+    one kind (long, short, exact) can be near. Text without any feature is near nothing and is not kept.
 
     What was added is durable after ``flush`` or ``close``. After an error of the disk, or a defect of the native core
     (DefectError), the index refuses every call but ``close``; opened again it holds at least what was durable.

@@ -55,7 +55,7 @@ def checked_profile(profile: str | Profile) -> Profile:
     if isinstance(profile, Profile):
         return profile
     if checked_string("profile", profile, "a name or a Profile") not in PROFILES:
-        msg = f"profile {profile!r}: must be one of {', '.join(PROFILES)}"
+        msg = f"profile {profile!r}: must be one of {', '.join(PROFILES)}, or what read_profile returns"
         raise ValueError(msg)
     return PROFILES[profile]
 

@@ -13,7 +13,7 @@ from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES, Profile
 
 def profile_with(base: str = DEFAULT_PROFILE, **sections: Mapping[str, Any]) -> Profile:
     """Return a profile with these values."""
-    return with_values(PROFILES[base], Path(), ProfileFile.model_validate(sections))
+    return with_values(PROFILES[base], ProfileFile.model_validate(sections))
 
 
 def write_profile(folder: Path, base: str = DEFAULT_PROFILE, **sections: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ from stream_dedup.broker.workarounds import (
     read_any_header_name,
     take_finished_joins,
 )
-from stream_dedup.config.sections import MAX_RECORD_BYTES
+from stream_dedup.config.model import MAX_RECORD_BYTES
 from stream_dedup.errors import UnavailableError, UserError, reason_of
 
 if TYPE_CHECKING:

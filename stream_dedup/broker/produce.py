@@ -17,7 +17,7 @@ from stream_dedup.broker.client import CLOSE_TIMEOUT_S, HEADER_ALLOWANCE_BYTES, 
 from stream_dedup.broker.replication import MESSAGE_BYTES, mend_command
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
-from stream_dedup.config.sections import MAX_RECORD_BYTES
+from stream_dedup.config.model import MAX_RECORD_BYTES
 from stream_dedup.core.decode import id_at, is_blank
 from stream_dedup.core.paths import FieldPath
 from stream_dedup.errors import UnavailableError, UserError

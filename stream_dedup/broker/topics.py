@@ -55,7 +55,7 @@ from stream_dedup.broker.replication import (
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.workarounds import describe_topic_settings
 from stream_dedup.config.effective import with_input_topics
-from stream_dedup.config.sections import MAX_RECORD_BYTES
+from stream_dedup.config.model import MAX_RECORD_BYTES
 from stream_dedup.errors import UserError
 
 if TYPE_CHECKING:

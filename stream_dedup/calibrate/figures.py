@@ -3,6 +3,22 @@
 Long and short text have limits of their own and never match, so each has its own figures.
 A **step** is a length of the plan of look-ups (see ``nearest``), a **cell** one step with one limit. In exact search
 the limit k fixes the step, so a limit has one cell; in directed search it has one for each step.
+
+**Labels** name the original of an article. Articles that a label links, directly or through others, are one **family**,
+and so are articles of one id; an article whose field is missing, null or empty has no link. Of the measured articles:
+
+* an article **should be found** if an earlier article is of its family;
+* an article **is found rightly** if it is judged a duplicate and its match is of its family;
+* precision is the share of articles found rightly among the duplicates, recall their share among the articles that
+  should be found, F1 the harmonic mean of the two. A share of zero articles is None.
+
+Without labels the limit lies in the **valley** of the histogram. If there are duplicates, the distances make two hills:
+one at small distances, and a higher one where the nearest entry is an unrelated article.
+
+* The counts are smoothed first (a moving mean): single bits have gaps by chance.
+* The valley is the dip that is deepest below the lower one of its two shoulders.
+* It must fall to half of that shoulder, and each side must hold enough articles; otherwise there is no valley. The
+  limit of a flat valley is its middle, which is furthest from both hills.
 """
 
 from __future__ import annotations
@@ -15,9 +31,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.calibrate.labels import Score, score
 from stream_dedup.calibrate.nearest import NOWHERE, MeasuredSearch, Nearest
-from stream_dedup.calibrate.valley import Valley, find_valley
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.model import FINGERPRINT_BITS, Status
 from stream_dedup.core.rules import Rules, exact_steps, greatest_distance
@@ -32,6 +46,50 @@ LEAST_FOUND = 100
 """Fewest duplicates for which look-ups are suggested: below it ``GAIN`` is one or two articles, which is chance."""
 AS_GOOD = 0.002
 """F1 values that differ by less count as equal: then fewer look-ups win."""
+WINDOW_SHARE = 50
+"""The moving mean is over one 50th of all distances, rounded up to an odd number: 7 of 257, 3 of 65."""
+MOST_OF_SHOULDER = 0.5
+"""How high the bottom may be: half the lower hill. With less of a dip the hills are one."""
+FLAT = 0.1
+"""What counts as bottom: up to a tenth of the way from it to the lower shoulder."""
+LEAST_ARTICLES = 10
+"""Articles on each side: fewer make no hill."""
+LEAST_SHARE = 0.005
+"""And as a share of all: with a hundred thousand articles ten are stragglers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The score of one setting by the labels."""
+
+    judged: int
+    right: int
+    due: int
+
+    @property
+    def precision(self) -> float | None:
+        """Share of the duplicates that are found rightly."""
+        return self.right / self.judged if self.judged else None
+
+    @property
+    def recall(self) -> float | None:
+        """Share of the articles to be found that are found rightly."""
+        return self.right / self.due if self.due else None
+
+    @property
+    def f1(self) -> float | None:
+        """Harmonic mean of precision and recall."""
+        return 2 * self.right / (self.judged + self.due) if self.judged + self.due else None
+
+
+@dataclass(frozen=True, slots=True)
+class Valley:
+    """A flat bottom from distance ``low`` to ``high`` with so many ``articles``; ``limit`` is its middle."""
+
+    low: int
+    high: int
+    limit: int
+    articles: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,3 +346,78 @@ def _suggest_by_labels(measured: Measured, scores: tuple[tuple[Score, ...], ...]
 
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
+
+
+def families(ids: Sequence[str], originals: Sequence[str | None]) -> I64:
+    """Return the number of each article's family."""
+    parent: dict[str, str] = {}
+    for article, original in zip(ids, originals, strict=True):
+        mine = _root(parent, article)
+        if original:
+            parent[mine] = _root(parent, original)
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(_root(parent, article), len(numbers)) for article in ids], np.int64)
+
+
+def should_be_found(family: I64) -> NDArray[np.bool_]:
+    """Return which articles have an earlier article of their family."""
+    due = np.ones(len(family), np.bool_)
+    due[np.unique(family, return_index=True)[1]] = False
+    return due
+
+
+def score(judged: NDArray[np.bool_], own: I64, matched: I64, due: NDArray[np.bool_]) -> Score:
+    """Return the score of verdicts.
+
+    Args:
+        judged: which articles are judged duplicates.
+        own: family of each article.
+        matched: family of each article's match; any value where it has none.
+        due: which articles should be found.
+    """
+    return Score(int(judged.sum()), int((judged & (own == matched)).sum()), int(due.sum()))
+
+
+def _root(parent: dict[str, str], name: str) -> str:
+    """Return the representative of a family, and shorten the links to it."""
+    root = parent.setdefault(name, name)
+    while parent[root] != root:
+        root = parent[root]
+    while parent[name] != root:
+        parent[name], name = root, parent[name]
+    return root
+
+
+def find_valley(histogram: I64) -> Valley | None:
+    """Return the valley of counts by distance, or None."""
+    smooth = smoothed(histogram)
+    # Lower shoulder of each distance: the lesser of the highest counts before and after it.
+    left = np.maximum.accumulate(smooth)
+    right = np.maximum.accumulate(smooth[::-1])[::-1]
+    shoulder = np.minimum(left, right)
+    before = np.cumsum(histogram)
+    least = max(LEAST_ARTICLES, LEAST_SHARE * int(before[-1]))
+    inside = (before >= least) & (before[-1] - before >= least)
+    depth = np.where(inside, shoulder - smooth, -1.0)
+    bottom = int(depth.argmax())
+    if depth[bottom] <= 0 or smooth[bottom] > MOST_OF_SHOULDER * shoulder[bottom]:
+        return None
+    flat = inside & (smooth <= smooth[bottom] + FLAT * depth[bottom])
+    low, high = _flat_range(flat, bottom)
+    return Valley(low, high, (low + high) // 2, int(histogram[low : high + 1].sum()))
+
+
+def smoothed(histogram: I64) -> NDArray[np.float64]:
+    """Return the moving mean; at the ends it is over fewer counts."""
+    window = np.ones(-(-len(histogram) // WINDOW_SHARE) | 1)
+    sums = np.convolve(histogram, window, "same")
+    return sums / np.convolve(np.ones(len(histogram)), window, "same")
+
+
+def _flat_range(flat: NDArray[np.bool_], at: int) -> tuple[int, int]:
+    """Return the first and the last of the adjacent distances at which ``flat`` is true."""
+    breaks = np.flatnonzero(~flat)
+    after = np.searchsorted(breaks, at)
+    low = int(breaks[after - 1]) + 1 if after else 0
+    high = int(breaks[after]) - 1 if after < len(breaks) else len(flat) - 1
+    return low, high

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stream_dedup.calibrate.list_lengths import ListLengths
 from stream_dedup.core import probes
 from stream_dedup.core.arrays import I32, I64, U8, U16, U32, U64, Bools
 from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, SIGNATURE_BITS, ReportProgress, signed
@@ -36,6 +35,8 @@ _DISTANCES = 1 << 24
 """Distances that are computed at once, 2 bytes each: more of them share the copying of the entries' signatures."""
 _STEP = 256
 """Articles whose plans are made at once, and between two progress reports."""
+_NUMBER_BITS = 40
+"""Bits of an entry's number below its block in one int64: more than any file has lines."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +78,45 @@ class Nearest:
     compared: I64
     closest: U16
     equal: I64
+
+
+class ListLengths:
+    """The posting lists of all tables, as of each article.
+
+    Entries are numbered 0, 1, 2, ... in their order; the posting list of table t and value v has the numbers of the
+    entries whose block t is v. How many are between two numbers gives the candidates of a look-up (the newest entries
+    of the list, as many as the bucket limit), and whether a given entry is among them.
+    """
+
+    def __init__(self, blocks: U32, block_bits: int) -> None:
+        """Sort ``blocks`` of shape (entries, tables), of so many bits each; block t of an entry is column t."""
+        self._block_bits = block_bits
+        numbers = np.arange(len(blocks), dtype=np.int64)
+        self._sorted = [np.sort(_joined(column, numbers)) for column in blocks.T]
+        self.longest = max(
+            (int(np.bincount(np.unique_inverse(column)[1]).max(initial=0)) for column in blocks.T), default=0
+        )
+        """Length of the longest posting list."""
+
+    def between(self, table: int, values: U32, since: I64, until: I64) -> I64:
+        """Return how many entries from ``since`` to before ``until`` are in the posting lists of these values."""
+        ordered = self._sorted[table]
+        return np.searchsorted(ordered, _joined(values, until)) - np.searchsorted(ordered, _joined(values, since))
+
+    def sizes(self, lookups: U32, until: I64) -> I64:
+        """Return how many entries before ``until`` are in each list, given as ``table << block_bits | value``."""
+        tables = lookups >> self._block_bits
+        values = lookups & (1 << self._block_bits) - 1
+        sizes = np.empty(lookups.shape, np.int64)
+        for table in range(len(self._sorted)):
+            chosen = tables == table
+            ends = np.broadcast_to(until, lookups.shape)[chosen]
+            sizes[chosen] = self.between(table, values[chosen], np.zeros_like(ends), ends)
+        return sizes
+
+
+def _joined(values: U32, numbers: I64) -> I64:
+    return values.astype(np.int64) << _NUMBER_BITS | numbers
 
 
 class MeasuredSearch:

@@ -4,8 +4,14 @@
 2. Choose the articles to measure: all, or a sample if all would take more than ``COMPARISONS`` comparisons. The
    sample is drawn with a fixed seed, so that a report can be made again.
 3. Find their nearest earlier entries among all articles (``nearest``).
-4. Make figures and pairs of them (``figures``, ``edge``), and read the texts of the pairs again.
+4. Make figures (``figures``) and pairs at the edge of the limit of them, and read the texts of the pairs again.
 5. Make the profile with the suggested settings.
+
+The pairs at the edge of the limit are for a person to judge. There are three lists under the present rules: the **least
+similar duplicates**, the **most similar pairs beyond the limit**, and the pairs **missed**: within the limit, but no
+look-up reaches the earlier article. With labels there is a fourth: the most similar duplicates whose match is not of
+their family. A flood of equal texts gives one pair: no two pairs of a list have the same earlier article, or the same
+two signatures. Of each text a pair shows the passage around the first difference.
 
 The window of the rules is not applied (an article may be near any earlier one), and re-crawls count as duplicates.
 """
@@ -13,23 +19,33 @@ The window of the rules is not applied (an article may be near any earlier one),
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from enum import StrEnum
+from itertools import chain, islice
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream_dedup.calibrate import edge
-from stream_dedup.calibrate.figures import Figures, Labels, Measured, ceiling, figures, lengths_for
-from stream_dedup.calibrate.labels import families, should_be_found
-from stream_dedup.calibrate.nearest import MeasuredSearch, SignedEntries, measure, work
+from stream_dedup.calibrate.figures import (
+    Figures,
+    Labels,
+    Measured,
+    ceiling,
+    families,
+    figures,
+    lengths_for,
+    should_be_found,
+)
+from stream_dedup.calibrate.nearest import NOWHERE, MeasuredSearch, SignedEntries, measure, work
 from stream_dedup.calibrate.reading import Collected, Where, collect, texts_at
 from stream_dedup.config.effective import input_format_of, rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import file_text
-from stream_dedup.core.arrays import I64
-from stream_dedup.core.model import Status, similarity
+from stream_dedup.core.arrays import I64, U8
+from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, Status, similarity
 from stream_dedup.core.paths import FieldPath
 from stream_dedup.core.profiles import PROFILES, Profile
 from stream_dedup.core.rules import EXACT, most_probes
@@ -41,6 +57,56 @@ from stream_dedup.files.recognition import InputForm
 COMPARISONS = 2_000_000_000
 """Most comparisons of signatures: all of 63,000 articles, or 4,000 of a million."""
 SAMPLE_SEED = 0
+BEFORE = 20
+"""Characters shown before the first difference."""
+SHOWN = 160
+"""Characters shown of each text."""
+
+
+class EdgeList(StrEnum):
+    """The list that a pair is in."""
+
+    DUPLICATE = "duplicate"
+    MISSED = "missed"
+    BEYOND = "beyond"
+    DENIED = "denied"
+
+
+TITLES = {
+    EdgeList.DUPLICATE: "Least similar duplicates: are they right?",
+    EdgeList.MISSED: "Within the limit, but missed: no look-up reaches the earlier one",
+    EdgeList.BEYOND: "Most similar beyond the limit: are they no duplicates?",
+    EdgeList.DENIED: "Most similar duplicates that the labels deny: is a label missing?",
+}
+
+
+ONLY_IF_ANY = frozenset((EdgeList.MISSED, EdgeList.DENIED))
+"""Lists that a report omits if they are empty, as they mostly are."""
+
+
+class Edge(NamedTuple):
+    """A pair as numbers of entries: the judged article and the earlier one."""
+
+    kind: Status
+    side: EdgeList
+    later: int
+    earlier: int
+    distance: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPair:
+    """A pair for a person to judge: ids, distance, similarity, and a passage of each text."""
+
+    kind: str
+    side: EdgeList
+    earlier: str
+    later: str
+    distance: int
+    similarity: float
+    earlier_passage: str
+    later_passage: str
+    lengths: tuple[int, int]
 
 
 class Listener(Protocol):
@@ -88,7 +154,7 @@ class CalibrationReport:
     labelled: bool
     notes: tuple[str, ...]
     figures: tuple[Figures, ...]
-    pairs: tuple[edge.ShownPair, ...]
+    pairs: tuple[ShownPair, ...]
     profile: str
 
 
@@ -117,8 +183,8 @@ def _report(config: Config, options: Options, listener: Listener, copies: Copies
     measured = Measured(rules, search, near, _labels(collected))
     kinds = [kind for kind in (Status.LONG, Status.SHORT) if (entries.statuses[queries] == kind).any()]
     rows = {kind: np.flatnonzero(entries.statuses[queries] == kind) for kind in kinds}
-    shower = _Shower(config, options, collected, measured, copies)
-    shown = [one for kind in kinds for one in shower.pairs(kind, rows[kind])]
+    edges = chain.from_iterable(_edges(measured, rows[kind], kind, entries.signatures, options.pairs) for kind in kinds)
+    pairs = _pairs(config, options, collected, list(edges), copies)
     exact = np.flatnonzero(entries.statuses[queries] == Status.EXACT)
     made = [figures(measured, rows[kind], kind, int((entries.statuses == kind).sum())) for kind in kinds]
     return CalibrationReport(
@@ -139,7 +205,7 @@ def _report(config: Config, options: Options, listener: Listener, copies: Copies
         labelled=collected.originals is not None,
         notes=tuple(_notes(config, collected, queries)),
         figures=tuple(made),
-        pairs=tuple(shown),
+        pairs=tuple(pairs),
         profile=file_text(suggested(config.match.profile, made)),
     )
 
@@ -206,46 +272,94 @@ def _notes(config: Config, collected: Collected, queries: I64) -> list[str]:
     return notes
 
 
-@dataclass(frozen=True, slots=True)
-class _Shower:
-    """Makes the pairs at the edge, with passages of their texts."""
-
-    config: Config
-    options: Options
-    collected: Collected
-    measured: Measured
-    copies: Copies
-
-    def pairs(self, kind: Status, rows: I64) -> list[edge.ShownPair]:
-        """Return the pairs of one kind of text."""
-        lists = edge.at_edge(self.measured, rows, kind, self.collected.entries.signatures, self.options.pairs)
-        texts = self._texts({number for pairs in lists.values() for pair in pairs for number in pair[:2]})
-        return [self._show(pair, side, kind, texts) for side, pairs in lists.items() for pair in pairs]
-
-    def _texts(self, numbers: set[int]) -> dict[int, str]:
-        """Return the texts of these articles; empty for one that can no longer be read."""
-        sources = {number: Where(*self.collected.where[number].tolist()) for number in numbers}
-        texts = texts_at(
-            self.options.files,
-            set(sources.values()),
-            input_format_of(self.config, MAX_LINE_BYTES),
-            self.copies,
-            self.options.form,
+def _pairs(
+    config: Config, options: Options, collected: Collected, edges: Sequence[Edge], copies: Copies
+) -> list[ShownPair]:
+    """Return pairs with their ids and passages, which are empty where a text can no longer be read."""
+    width = FINGERPRINT_BITS if config.match.profile.search == EXACT else SIGNATURE_BITS
+    numbers = {number for edge in edges for number in (edge.later, edge.earlier)}
+    sources = {number: Where(*collected.where[number].tolist()) for number in numbers}
+    fmt = input_format_of(config, MAX_LINE_BYTES)
+    texts = texts_at(options.files, set(sources.values()), fmt, copies, options.form)
+    pairs = []
+    for edge in edges:
+        earlier, later = (texts.get(sources[number], "") for number in (edge.earlier, edge.later))
+        earlier_passage, later_passage = passages(earlier, later)
+        pairs.append(
+            ShownPair(
+                kind=edge.kind.name.lower(),
+                side=edge.side,
+                earlier=collected.ids[edge.earlier],
+                later=collected.ids[edge.later],
+                distance=edge.distance,
+                similarity=similarity(edge.distance, width),
+                earlier_passage=earlier_passage,
+                later_passage=later_passage,
+                lengths=(len(earlier), len(later)),
+            )
         )
-        return {number: texts.get(source, "") for number, source in sources.items()}
+    return pairs
 
-    def _show(self, pair: edge.Edge, side: edge.EdgeList, kind: Status, texts: dict[int, str]) -> edge.ShownPair:
-        """Return a pair with its passages."""
-        earlier, later = texts[pair.earlier], texts[pair.later]
-        passages = edge.passages(earlier, later)
-        return edge.ShownPair(
-            kind=kind.name.lower(),
-            side=side,
-            earlier=self.collected.ids[pair.earlier],
-            later=self.collected.ids[pair.later],
-            distance=pair.distance,
-            similarity=similarity(pair.distance, self.measured.search.width),
-            earlier_passage=passages[0],
-            later_passage=passages[1],
-            lengths=(len(earlier), len(later)),
-        )
+
+def _edges(measured: Measured, rows: I64, kind: Status, signatures: U8, most: int) -> list[Edge]:
+    """Return the pairs of one kind of text: in each list at most ``most``, those nearest to the edge first."""
+    limit = measured.rules.reach(kind)
+    step = measured.step_of(limit)
+    judged = measured.judged(rows, step, limit)
+    within = measured.judged(rows, -1, limit)
+    denied = judged & _denied(measured, rows, step)
+    lists = (
+        (EdgeList.DUPLICATE, rows[judged], step, -1),
+        (EdgeList.MISSED, rows[within & ~judged], -1, 1),
+        (EdgeList.BEYOND, rows[~within], -1, 1),
+        (EdgeList.DENIED, rows[denied], step, 1),
+    )
+    return [
+        Edge(kind, side, *pair)
+        for side, some, at, direction in lists
+        for pair in islice(_ordered(measured, some, at, direction, signatures), most)
+    ]
+
+
+def _denied(measured: Measured, rows: I64, step: int) -> NDArray[np.bool_]:
+    """Return which articles have a match of another family; none without labels."""
+    if measured.labels is None:
+        return np.zeros(len(rows), np.bool_)
+    family = measured.labels.family
+    other: NDArray[np.bool_] = family[measured.near.queries[rows]] != family[measured.near.matches[rows, step]]
+    return other
+
+
+def _ordered(
+    measured: Measured, rows: I64, step: int, direction: int, signatures: U8
+) -> Iterator[tuple[int, int, int]]:
+    """Yield the pairs of these rows by rising (1) or falling (-1) distance, without repetitions."""
+    near = measured.near
+    rows = rows[near.distances[rows, step] != NOWHERE]
+    seen: set[object] = set()
+    for row in rows[np.argsort(direction * near.distances[rows, step].astype(np.int64), kind="stable")].tolist():
+        later, earlier = int(near.queries[row]), int(near.matches[row, step])
+        marks = {earlier, (signatures[earlier].tobytes(), signatures[later].tobytes())}
+        if seen.isdisjoint(marks):
+            yield later, earlier, int(near.distances[row, step])
+        seen |= marks
+
+
+def passages(earlier: str, later: str) -> tuple[str, str]:
+    """Return a passage of each text, from a little before their first difference on."""
+    one, other = " ".join(earlier.split()), " ".join(later.split())
+    start = max(0, _common(one, other) - BEFORE)
+    return _passage(one, start), _passage(other, start)
+
+
+def _common(one: str, other: str) -> int:
+    """Return the length of the common beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
+
+
+def _passage(text: str, start: int) -> str:
+    # If one text is the beginning of the other, show its end.
+    start = max(0, min(start, len(text) - BEFORE))
+    shown = text[start : start + SHOWN]
+    return ("…" if start else "") + shown + ("…" if start + SHOWN < len(text) else "")

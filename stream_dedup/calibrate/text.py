@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from stream_dedup.calibrate.edge import ONLY_IF_ANY, TITLES, ShownPair
-from stream_dedup.calibrate.figures import Cell, Figures
-from stream_dedup.calibrate.labels import Score
-from stream_dedup.calibrate.report import CalibrationReport
+from stream_dedup.calibrate.figures import Cell, Figures, Score
+from stream_dedup.calibrate.report import ONLY_IF_ANY, TITLES, CalibrationReport, ShownPair
 from stream_dedup.sizing.size import width_advice
 from stream_dedup.terminal import pad, shorten, table
 

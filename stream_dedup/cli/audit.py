@@ -13,7 +13,7 @@ import click
 from stream_dedup.audit.report import COUNT_KINDS, FAULT_KINDS, AuditReport
 from stream_dedup.cli.options import FLAGS, OFFSET_DIGITS, WholeNumber, config_options
 from stream_dedup.cli.output import ProgressLine, write_json, write_lines
-from stream_dedup.config.checks import parse_duration_ms
+from stream_dedup.config.keys import parse_duration_ms
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import LogOffset
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK

@@ -14,6 +14,7 @@ from stream_dedup.cli.process import terminable
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import SUFFIX
 from stream_dedup.core.paths import FieldPath
+from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.errors import UserError
 from stream_dedup.files.output_file import STDOUT, is_standard_output, refuse_inputs_as_outputs, whole_output
 
@@ -123,6 +124,8 @@ def _check_outputs(
     if write_profile is not None and (str(write_profile) == STDOUT or not str(write_profile).endswith(SUFFIX)):
         msg = f"--write-profile {write_profile}: name a file that ends in {SUFFIX}"
         raise UserError(msg)
+    if write_profile is not None:
+        _check_paths(config.match.profile.settings, write_profile)
     if write_profile is not None and write_profile == html:
         msg = f"--html and --write-profile {html}: name a file for each"
         raise UserError(msg)
@@ -135,6 +138,16 @@ def _check_outputs(
     elif is_standard_output(html) and not html.is_char_device():
         msg = f"--html {html}: standard output, to which the text report goes; give --html - for the page alone"
         raise UserError(msg)
+
+
+def _check_paths(settings: FingerprintSettings, write_profile: Path) -> None:
+    """Raise UserError where the profile has a path that TOML cannot have."""
+    for path in filter(None, (settings.user_dictionary, settings.stop_words)):
+        try:
+            str(path).encode("utf-8")
+        except UnicodeEncodeError as error:
+            msg = f"--write-profile {write_profile}: {path} is not UTF-8, as TOML has to be; rename that path"
+            raise UserError(msg) from error
 
 
 class _CalibrationProgress:

@@ -33,7 +33,7 @@ def check(config: Config) -> None:
 def show(config: Config) -> None:
     """Write the configuration in force as TOML, with the meaning of each key.
 
-    A key without a value is commented out. Comments at the end have the values of the profile.
+    A key without a value is commented out, a path is absolute. Comments at the end have the values of the profile.
     """
     write_lines(*to_toml(config).rstrip("\n").split("\n"))
 
@@ -62,4 +62,4 @@ def _of_profile(profile: Profile) -> list[str]:
     own = own_keys(profile)
     base = profile.settings.profile
     values = [f"# {key} = {word}{' (its own)' if key in own else ''}" for key, word in shown_values(profile).items()]
-    return [f"# profile {toml_value(profile.name)}{'' if profile.path is None else f', from {base}'}", *values]
+    return [f"# profile {toml_value(profile)}{'' if profile.path is None else f', from {base}'}", *values]

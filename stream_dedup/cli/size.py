@@ -6,7 +6,7 @@ import click
 
 from stream_dedup.cli.options import WholeNumber
 from stream_dedup.cli.output import write_json, write_lines
-from stream_dedup.config.checks import parse_duration_ms
+from stream_dedup.config.keys import parse_duration_ms
 from stream_dedup.core.model import BLOCK_WIDTHS
 from stream_dedup.errors import UserError
 from stream_dedup.sizing.measured import PLANS

@@ -1,33 +1,95 @@
-"""A key of the configuration: its default, its meaning, its unit and its range are declared once.
+"""A key of the configuration: its default, its meaning, its unit, its range and the check of its value.
 
-``key`` declares one in ``sections``. Everything that a person reads about a key is derived here: the values that an
-error message offers, the help of its flag, the comment in ``config show``, the row of the reference's table. The keys
-of a profile's file are declared in the same way (``profile_file``).
+``key`` declares one, once, in ``model`` or, for a profile's file, in ``profile_file``. Everything that a person reads
+about it is derived here: the values that an error message offers, the help of its flag, the comment in ``config show``,
+the row of the reference's table. A check of one value returns it, or raises ValueError with the reason.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import json
-from collections.abc import Iterator
+import os
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin
+from urllib.parse import urlsplit
 
 from annotated_types import Ge, Le
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
+from stream_dedup.core.paths import PathError, check_path
 from stream_dedup.core.profiles import Profile
+from stream_dedup.core.rules import MAX_WINDOW_MS
+from stream_dedup.errors import UserError
 from stream_dedup.terminal import replace_hidden
+
+MAX_FIELD_WEIGHT = 16
+"""A heavier field would hide the others."""
+MAX_TOPIC_CHARACTERS = 249
+"""Kafka's limit for the name of a topic."""
+PATTERN = "^"
+"""Begins a pattern of names of topics, as in librdkafka: no name of a topic does, so none is mistaken for a pattern."""
+MAX_REPEATS = 4
+"""Parts of a pattern that match more or less of a name. With four the slowest match of the longest name takes a second,
+in which no other thread runs; each further one multiplies that by some fifty, and a repeated group has no bound."""
+_PATTERN_PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?:\?(?:[:=!]|<[=!]))?|\{[0-9,]+\}|.", re.DOTALL)
+_REPEAT = re.compile(r"[*+?]|\{.+\}", re.DOTALL)
 
 MAX_SHORT_ESCAPE = 0xFFFF
 """The last code point that TOML escapes with four digits."""
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\],/]*):(?P<port>\d{1,5})")
+_DURATION = re.compile(r"(\d{1,9})\s*([smhd])")
+_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LOG_SUFFIX_CHARACTERS = len(".fingerprints")
+_MAX_PORT = 65_535
+
+
+class ConfigError(UserError):
+    """The configuration is invalid; ``problems`` has one line for each problem."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        """Take one line for each problem; the message contains all of them."""
+        self.problems = list(problems)
+        count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        super().__init__("\n".join([f"configuration has {count}:", *(f"  {line}" for line in self.problems)]))
+
+
+class ConfigProblem(NamedTuple):
+    """A problem between keys that are each valid alone."""
+
+    keys: tuple[str, ...]
+    reason: str
+    remedy: str
+
+    def line(self, source: str = "") -> str:
+        """Return the problem as one line; ``source`` is that of the keys where all have the same."""
+        return f"{', '.join(self.keys)}{f' ({source})' if source else ''}: {self.reason}; {self.remedy}"
 
 
 class Section(BaseModel):
     """A section of the configuration, or of a profile's file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    read_first: ClassVar[tuple[str, ...]] = ()
+    """Keys of a file that are read before the others, which depend on them."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_boolean_numbers(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse true and false for a number, or in a table of numbers; pydantic reads them as 1 and 0."""
+        given = value.values() if isinstance(value, dict) else (value,)
+        if any(isinstance(one, bool) for one in given):
+            annotation = cls.model_fields[str(info.field_name)].annotation
+            if {int, float} & {annotation, *get_args(annotation)}:
+                msg = "must be a number"
+                raise ValueError(msg)
+        return value
 
 
 def key(
@@ -101,8 +163,30 @@ def shown_comment(field: FieldInfo) -> str:
     return "; ".join(part for part in (field.description, _text(field, "note"), default) if part)
 
 
+def file_problem(key: str, path: Path | None) -> Iterator[ConfigProblem]:
+    """Yield the problem of a key that names no readable file. That of a secret is not shown: it may be the secret."""
+    if path is None or (os.path.isfile(path) and os.access(path, os.R_OK)):  # noqa: PTH113 - Path raises for odd names
+        return
+    if key.endswith("_file"):
+        remedy = "give the path of a file that contains the secret, never the secret itself"
+        yield ConfigProblem((key,), "not the path of a readable file", remedy)
+    else:
+        yield ConfigProblem((key,), f"{path} is not a readable file", "name a readable file")
+
+
+def is_path(field: FieldInfo) -> bool:
+    """Return whether the value of a key is a path."""
+    return Path in {field.annotation, *get_args(field.annotation)}
+
+
 def toml_value(value: object) -> str:
-    """Return a value as TOML, which shares strings, numbers, booleans and lists with JSON."""
+    """Return a value as TOML, which shares strings, numbers, booleans and lists with JSON.
+
+    A path is written as an absolute one, so that the file may stand in any folder.
+    """
+    path = value.path if isinstance(value, Profile) else value
+    if isinstance(path, Path):
+        return toml_value(str(path.absolute()))
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(name)} = {toml_value(one)}" for name, one in value.items()) + "}"
     return replace_hidden(json.dumps(_plain(value), ensure_ascii=False), _toml_escape)
@@ -139,3 +223,174 @@ def _plain(value: object) -> object:
     if isinstance(value, Profile):
         return value.name
     return str(value) if isinstance(value, Path) else value
+
+
+# Checks of one value.
+
+
+def parse_duration_ms(text: str) -> int:
+    """Return the milliseconds of a duration such as ``90s``, ``15m``, ``24h``, ``7d``.
+
+    Raises:
+        ValueError: not a number with a unit, zero, or longer than the rules can store.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or int(match[1]) == 0:
+        msg = "not a duration"
+        raise ValueError(msg)
+    found = int(match[1]) * _UNIT_MS[match[2]]
+    if found > MAX_WINDOW_MS:
+        msg = f"longer than {MAX_WINDOW_MS // _UNIT_MS['d']} days"
+        raise ValueError(msg)
+    return found
+
+
+def duration(text: str) -> str:
+    """Check a duration and return it unchanged."""
+    parse_duration_ms(text)
+    return text
+
+
+def topic_name(name: str) -> str:
+    """Check the name of a topic and return it."""
+    if _TOPIC_NAME.fullmatch(name) is None or name in {".", ".."} or len(name) > MAX_TOPIC_CHARACTERS:
+        msg = f"not a topic name: 1 to {MAX_TOPIC_CHARACTERS} letters, digits, '.', '_' and '-'"
+        raise ValueError(msg)
+    return name
+
+
+def topic_or_pattern(text: str) -> str:
+    """Check the name of a topic, or a pattern of names, and return it."""
+    if not text.startswith(PATTERN):
+        return topic_name(text)
+    try:
+        re.compile(text)
+    except re.error as error:
+        msg = f"not a regular expression: {error}"
+        raise ValueError(msg) from error
+    _refuse_slow(text)
+    return text
+
+
+def _refuse_slow(pattern: str) -> None:
+    """Refuse a pattern that one name could keep a worker busy with for hours."""
+    parts = _PATTERN_PART.findall(pattern)
+    repeats = [
+        (before, part)
+        for before, part in pairwise(parts)
+        if _REPEAT.fullmatch(part) and not _REPEAT.fullmatch(before)  # else it makes a repeat lazy or possessive
+    ]
+    if len(repeats) > MAX_REPEATS:
+        msg = f"one name could take hours: {len(repeats)} repeats (* + ? {{}}), at most {MAX_REPEATS} are allowed"
+        raise ValueError(msg)
+    if any(before == "(" for before, _ in repeats):
+        msg = "of the groups that begin with (? only (?: and the lookarounds (?= (?! (?<= (?<! are allowed"
+        raise ValueError(msg)
+    if any(before == ")" and part != "?" for before, part in repeats):
+        msg = "one name could take hours: a group is repeated by * + or {}, which is allowed of one character"
+        raise ValueError(msg)
+
+
+def group_name(name: str) -> str:
+    """Check the name of a group, which with the suffix of the log must be the name of a topic, and return it."""
+    if _TOPIC_NAME.fullmatch(name) is None or len(name) + _LOG_SUFFIX_CHARACTERS > MAX_TOPIC_CHARACTERS:
+        most = MAX_TOPIC_CHARACTERS - _LOG_SUFFIX_CHARACTERS
+        msg = f"not a group name: its log is a topic, so at most {most} letters, digits, '.', '_' and '-'"
+        raise ValueError(msg)
+    return name
+
+
+def broker_list(text: str) -> str:
+    """Check a list of brokers and return it."""
+    for part in text.split(","):
+        host, port = split_address(part.strip())
+        if not host or port == 0:
+            msg = f"{part.strip()!r} is not host:port"
+            raise ValueError(msg)
+    return text
+
+
+def listening_address(text: str) -> str:
+    """Check an address and return it."""
+    split_address(text)
+    return text
+
+
+def metrics_address(text: str) -> str:
+    """Check an address or ``off`` and return it."""
+    return text if text == "off" else listening_address(text)
+
+
+def http_url(text: str) -> str:
+    """Check the address of an HTTP service and return it; one with a password in it is refused without showing it."""
+    try:
+        parts = urlsplit(text)
+        is_url = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 0) >= 0
+    except ValueError:
+        is_url = False
+    if not is_url or parts.query or parts.fragment:
+        msg = "not the address of a server"
+        raise ValueError(msg)
+    if "@" in parts.netloc:
+        msg = "a user name in it; set registry.username and registry.password_file"
+        raise ValueError(msg)
+    return text
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Return host and port of ``host:port``. An IPv6 host is in brackets; an empty host means every address.
+
+    Raises:
+        ValueError: the text is not ``host:port``.
+    """
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match["port"]) > _MAX_PORT:
+        msg = f"{text!r} is not host:port"
+        raise ValueError(msg)
+    return match["host"].strip("[]"), int(match["port"])
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether only this machine reaches an address ``host:port``."""
+    host, _ = split_address(address)
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def split_list(value: object) -> object:
+    """Split a text at its commas (from the environment); return any other value unchanged."""
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+
+def split_weights(value: object) -> object:
+    """Parse names and weights (``title=3,text=1``, from the environment); return any other value unchanged."""
+    if not isinstance(value, str):
+        return value
+    pairs = (part.partition("=") for part in value.split(","))
+    return {name.strip(): weight.strip() for name, _, weight in pairs}
+
+
+def whole(value: object) -> object:
+    """Parse a text of digits (from the environment); return any other value unchanged."""
+    return int(value) if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value) else value
+
+
+def field_weights(weights: dict[str, int]) -> dict[str, int]:
+    """Check the paths of fields and their weights, and return them."""
+    for name, weight in weights.items():
+        try:
+            check_path(name)
+        except PathError as error:
+            msg = f"field {name!r}, {error}"
+            raise ValueError(msg) from None
+        if not 1 <= weight <= MAX_FIELD_WEIGHT:
+            msg = f"field {name!r} has weight {weight}"
+            raise ValueError(msg)
+    return weights
+
+
+def lower(value: object) -> object:
+    """Return a text in lower case, any other value unchanged."""
+    return value.lower() if isinstance(value, str) else value

@@ -4,26 +4,77 @@ Three sources, each overriding those before it: a TOML file, environment variabl
 (``STREAM_DEDUP_<SECTION>__<KEY>``, lists with commas), flags of the command line. Rules:
 
 * One ``ConfigError`` reports every problem: key, value, source, reason, remedy. An unknown key is a problem.
-* The value of an unknown key is never printed, for it may be a password.
+* The value of an unknown key, or of one that names the file of a secret, is never printed: it may be a password.
+* A path in a file is relative to the folder of that file, another one to the working directory.
 
-Opens no other file than the configuration file and that of the profile.
+Reads no other file than the configuration file and that of the profile, each once.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Mapping
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, time
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-from stream_dedup.config import checks
-from stream_dedup.config.across import across
-from stream_dedup.config.checks import ConfigError
-from stream_dedup.config.model import Config
+from pydantic import ValidationError
 
-__all__ = ["ENV_PREFIX", "load_config"]
+from stream_dedup.config.keys import (
+    ConfigError,
+    ConfigProblem,
+    Section,
+    accepted_values,
+    all_keys,
+    file_problem,
+    is_loopback,
+    is_path,
+)
+from stream_dedup.config.model import SERVED_INDEX, Config, InputConfig, KafkaConfig
+from stream_dedup.config.profile_file import BUILT_IN, SUFFIX, ProfileFile, profile_problems, with_values
+from stream_dedup.core.profiles import DEFAULT_PROFILE, PROFILES, Profile
 
 ENV_PREFIX = "STREAM_DEDUP_"
+PROFILE_KEY = "match.profile"
+MAX_SHOWN_CHARACTERS = 80
+"""A value in an error is truncated there, so that its line stays readable."""
+OAUTHBEARER = "OAUTHBEARER"
+"""The mechanism that takes a token in place of name and password."""
+LEAST_KEEP_MS = 7 * 24 * 3_600_000
+"""The longest window in which clusters are counted, ms."""
+
+_REASONS = {
+    "string_too_short": "must not be empty",
+    "string": "must be text",
+    "int": "must be a whole number",
+    "float": "must be a number",
+    "bool": "must be true or false",
+    "path": "must be a path",
+    "list": "must be a list",
+    "dict": "must be a table",
+    "model": "must be a table",
+    "literal": "unknown value",
+    "is_instance": "unknown value",
+}
+"""Reasons for pydantic's kinds of errors that begin with these words, the first that fits."""
+_IN_PROFILE = {name: f"[{name}]" for name in ProfileFile.model_fields} | {
+    name.partition(".")[2]: name for name, _ in all_keys(ProfileFile)
+}
+"""Sections and keys of a profile's file, with how they are written there."""
+_USER_INFO = re.compile(r"//[^/]*@")
+_Section = TypeVar("_Section", bound=Section)
+
+
+class Layer(NamedTuple):
+    """One source: values by section and key; None is a value that is not given."""
+
+    name: str
+    values: Mapping[str, Any]
 
 
 def load_config(
@@ -42,16 +93,65 @@ def load_config(
         ConfigError: the configuration is invalid; the error lists every problem.
     """
     problems: list[str] = []
-    file_values = checks.read_toml(path, "--config", problems) if path is not None else {}
     layers = [
-        checks.Layer(f"file {path}", file_values),
-        checks.Layer("environment", _from_environment(os.environ if environment is None else environment)),
-        checks.Layer("flag", _given(overrides or {})),
+        Layer(f"file {path}", {} if path is None else _read_toml(path, "--config", Config, problems)),
+        Layer("environment", _from_environment(os.environ if environment is None else environment)),
+        Layer("flag", overrides or {}),
     ]
-    config = checks.validate(Config, layers, problems, across)
+    layers.append(_profile_layer(layers, problems))
+    config = _validated(Config, layers, problems, _problems_between)
     if config is None:
         raise ConfigError(problems)
     return config
+
+
+def read_profile(path: Path | str) -> Profile:
+    """Read a profile from its file (``docs/reference/profiles.md``).
+
+    Raises:
+        ConfigError: the file cannot be read, or has problems; the error lists all of them.
+    """
+    path, problems = Path(path), list[str]()
+    values = _read_toml(path, f"{PROFILE_KEY} (--profile)", ProfileFile, problems)
+    if problems:
+        raise ConfigError(problems)
+    source, name = f"file {path}", values.pop("from", None)
+    base = PROFILES.get(name) if isinstance(name, str) else None
+    if base is None:
+        shown, reason = ("", "missing") if name is None else (f" = {_shown(name)}", "unknown value")
+        problems.append(f"from{shown} ({source}): {reason}; give {BUILT_IN}")
+    given = _validated(ProfileFile, [Layer(source, values)], problems, partial(profile_problems, base))
+    if base is None or given is None:
+        raise ConfigError(problems)
+    return replace(with_values(base, given), path=path)
+
+
+def _read_toml(path: Path, key: str, model: type[Section], problems: list[str]) -> dict[str, Any]:
+    """Return the content of a file that ``key`` names; nothing, and a problem more, where it cannot be read."""
+    try:
+        values = tomllib.loads(path.read_text("utf-8"))
+    except UnicodeDecodeError as error:
+        problems.append(f"file {path}: not UTF-8 at byte {error.start}; save it as UTF-8")
+    except tomllib.TOMLDecodeError as error:
+        problems.append(f"file {path}: not TOML: {error}; correct that line")
+    except RecursionError:
+        problems.append(f"file {path}: a value has too many brackets in each other; correct it")
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or error
+        problems.append(f"file {path}: cannot be read ({reason}); name a TOML file with {key}")
+    else:
+        return _with_absolute_paths(values, model, path.parent.absolute())
+    return {}
+
+
+def _with_absolute_paths(values: dict[str, Any], model: type[Section], folder: Path) -> dict[str, Any]:
+    for name, field in all_keys(model):
+        section, _, key = name.rpartition(".")
+        table = values.get(section)
+        given = table.get(key) if isinstance(table, dict) else None
+        if isinstance(given, str) and (is_path(field) or (name == PROFILE_KEY and given.endswith(SUFFIX))):
+            values[section][key] = folder / given
+    return values
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -68,11 +168,304 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def _given(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flags that were given: without None and empty sections."""
-    kept: dict[str, Any] = {}
-    for name, value in overrides.items():
-        inner = _given(value) if isinstance(value, Mapping) else value
-        if inner is not None and inner != {}:
-            kept[name] = inner
-    return kept
+def _profile_layer(layers: Sequence[Layer], problems: list[str]) -> Layer:
+    """Return a layer with the profile whose file the others name; the default one in place of one with problems."""
+    named, _ = _given_by(layers, PROFILE_KEY.split("."))
+    if not isinstance(named, str | Path) or not str(named).endswith(SUFFIX):
+        return Layer("profile", {})
+    profile = PROFILES[DEFAULT_PROFILE]
+    try:
+        profile = read_profile(named)
+    except ConfigError as error:
+        problems += error.problems
+    return Layer("profile", {"match": {"profile": profile}})
+
+
+def _validated(
+    model: type[_Section],
+    layers: Sequence[Layer],
+    problems: list[str],
+    between: Callable[[_Section], list[ConfigProblem]],
+) -> _Section | None:
+    """Merge the layers and check the result. Return None, and append to ``problems``, where anything is wrong.
+
+    Values that are invalid alone are removed before the rules between keys are checked, so that one call reports
+    both kinds of problem.
+    """
+    values, wrong = _merged(layers), set[str]()
+    try:
+        config = model.model_validate(values)
+    except ValidationError as error:
+        lines = _lines(model, layers, error)
+        problems += lines.values()
+        wrong = set(lines)
+        config = model.model_validate(_without(values, wrong))
+    source, below = layers[0].name if len(layers) == 1 else "", [f"{name}." for name in wrong]
+    for problem in between(config):
+        if not any(f"{key}.".startswith(bad) or bad.startswith(f"{key}.") for key in problem.keys for bad in below):
+            problems.append(problem.line(source))
+    return None if problems else config
+
+
+def _merged(layers: Sequence[Layer]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for section, values in layer.values.items():
+            if isinstance(values, Mapping):
+                below = merged.get(section)
+                given = {key: value for key, value in values.items() if value is not None}
+                merged[section] = {**below, **given} if isinstance(below, dict) else given
+            elif values is not None:
+                merged[section] = values
+    return merged
+
+
+def _without(merged: Mapping[str, Any], wrong: set[str]) -> dict[str, Any]:
+    """Return the merged values without those in ``wrong``, named as ``section`` or ``section.key``."""
+    return {
+        section: {key: value for key, value in values.items() if f"{section}.{key}" not in wrong}
+        if isinstance(values, dict)
+        else values
+        for section, values in merged.items()
+        if section not in wrong
+    }
+
+
+# Lines of the error.
+
+
+def _lines(model: type[Section], layers: Sequence[Layer], error: ValidationError) -> dict[str, str]:
+    """Return one line for each key with a problem, by its name (``section.key``)."""
+    lines: dict[str, str] = {}
+    for item in error.errors(include_url=False, include_input=False):
+        loc = [str(part) for part in item["loc"][:2]]
+        if item["type"] == "extra_forbidden":
+            line = _unknown_key(model, layers, loc)
+        else:
+            line = _wrong_value(model, layers, loc, _reason(item["type"], str(item["msg"])))
+        lines.setdefault(".".join(loc), line)
+    return lines
+
+
+def _unknown_key(model: type[Section], layers: Sequence[Layer], loc: Sequence[str]) -> str:
+    *section, key = loc
+    known = [*model.read_first, *model.model_fields]
+    if section:
+        known = [inner for *outer, inner in (name.split(".") for name, _ in all_keys(model)) if outer == section]
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    if model is Config and key in _IN_PROFILE:
+        remedy = f'{_IN_PROFILE[key]} belongs to a profile: a file with from = "article" that {PROFILE_KEY} names'
+    elif near:
+        is_secret = near[0].endswith("_file")
+        remedy = f"did you mean {near[0]!r}{', the path of a file that contains the secret' if is_secret else ''}?"
+    else:
+        remedy = f"known keys: {', '.join(known)}"
+    return f"{'.'.join(loc)} ({_given_by(layers, loc)[1]}): unknown key; {remedy}"
+
+
+def _wrong_value(model: type[Section], layers: Sequence[Layer], loc: Sequence[str], reason: str) -> str:
+    name, (value, source) = ".".join(loc), _given_by(layers, loc)
+    field = dict(all_keys(model)).get(name)
+    if field is None:
+        return f"{name} ({source}): {reason}; give a table of keys"
+    shown = "" if name.endswith("_file") else f" = {_shown(value)}"
+    return f"{name}{shown} ({source}): {reason}; give {accepted_values(field)}"
+
+
+def _reason(kind: str, message: str) -> str:
+    """Return why a value is invalid: the text of a check of ours, or one for this kind of pydantic's errors."""
+    for name, reason in _REASONS.items():
+        if kind.startswith(name):
+            return reason
+    return message.removeprefix("Value error, ").replace("Input should be", "must be")
+
+
+def _given_by(layers: Sequence[Layer], loc: Sequence[str]) -> tuple[object, str]:
+    """Return the value and the name of the last layer that sets it."""
+    for layer in reversed(layers):
+        value: object = layer.values
+        for part in loc:
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if value is not None:
+            variable = f" {ENV_PREFIX}{'__'.join(loc).upper()}" if layer.name == "environment" else ""
+            return value, f"{layer.name}{variable}"
+    return None, "default"
+
+
+def _shown(value: object) -> str:
+    """Return a value as TOML has it, as far as it is shown; without what stands before the host of a URL."""
+    try:
+        text = value.isoformat() if isinstance(value, date | time) else repr(value)
+    except RecursionError:
+        return "…"  # keys with thousands of dots
+    text = _USER_INFO.sub("//…@", text.lower() if isinstance(value, bool) else text)
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"
+
+
+# Rules between keys that are each valid alone. Named files are checked, and not read.
+
+
+def _problems_between(config: Config) -> list[ConfigProblem]:
+    """Return every problem between keys that are each valid alone."""
+    return [
+        *_security_problems(config.kafka),
+        *_file_problems(config),
+        *_topic_problems(config),
+        *_input_problems(config),
+        *_registry_problems(config),
+        *_delete_problems(config.input),
+        *_keep_problems(config),
+        *_serve_problems(config),
+    ]
+
+
+def _keep_problems(config: Config) -> Iterator[ConfigProblem]:
+    keep = config.clusters.keep_ms
+    if keep is not None and keep < LEAST_KEEP_MS:
+        yield ConfigProblem(("clusters.keep",), "clusters are counted in windows of up to a week", "set at least 7d")
+    if keep is not None and keep < (config.match.window_ms or 0):
+        yield ConfigProblem(
+            ("clusters.keep", "match.window"),
+            "an article that can still be matched would be in no cluster any more",
+            "set clusters.keep to more than the window",
+        )
+
+
+def _security_problems(kafka: KafkaConfig) -> Iterator[ConfigProblem]:
+    yield from _sasl_problems(kafka)
+    if kafka.ssl_keyfile is not None and kafka.ssl_certfile is None:
+        yield ConfigProblem(("kafka.ssl_keyfile",), "a private key needs a certificate", "set kafka.ssl_certfile")
+    if not kafka.security_protocol.endswith("SSL"):
+        for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password_file"):
+            if getattr(kafka, name) is not None:
+                yield _unused(f"kafka.{name}", kafka.security_protocol, "SSL or SASL_SSL")
+
+
+def _sasl_problems(kafka: KafkaConfig) -> Iterator[ConfigProblem]:
+    names = ("sasl_mechanism", "sasl_username", "sasl_password_file", "sasl_token_file")
+    given = [name for name in names if getattr(kafka, name) is not None]
+    if not kafka.security_protocol.startswith("SASL"):
+        yield from (_unused(f"kafka.{name}", kafka.security_protocol, "SASL_SSL") for name in given)
+        return
+    mechanism = kafka.sasl_mechanism
+    by_name = ("sasl_username", "sasl_password_file")
+    needed = ("sasl_mechanism", *(("sasl_token_file",) if mechanism == OAUTHBEARER else by_name))
+    for name in needed:
+        if name not in given:
+            yield ConfigProblem(
+                (f"kafka.{name}",),
+                f"required by {mechanism or kafka.security_protocol}",
+                "set it, or another kafka.sasl_mechanism or kafka.security_protocol",
+            )
+    for name in given:
+        if mechanism is not None and name not in needed:
+            keys = (f"kafka.{name}", "kafka.sasl_mechanism")
+            yield ConfigProblem(keys, f"{mechanism} does not use it", f"remove kafka.{name}")
+
+
+def _unused(key: str, protocol: str, other: str) -> ConfigProblem:
+    return ConfigProblem(
+        (key, "kafka.security_protocol"),
+        f"{protocol} does not use it, so the connection would be less secure than it looks",
+        f"set kafka.security_protocol to {other}, or remove {key}",
+    )
+
+
+def _file_problems(config: Config) -> Iterator[ConfigProblem]:
+    for name, field in all_keys(Config):
+        section, _, key = name.partition(".")
+        if section in {"kafka", "registry"} and is_path(field):
+            yield from file_problem(name, getattr(getattr(config, section), key))
+
+
+def _topic_problems(config: Config) -> Iterator[ConfigProblem]:
+    roles = [(name, f"topics.input[{at}]") for at, name in enumerate(config.topics.input)]
+    roles += [(getattr(config.topics, role), f"topics.{role}") for role in ("unique", "duplicate", "rejected")]
+    if config.topics.clusters is not None:
+        roles.append((config.topics.clusters, "topics.clusters"))
+    roles.append((config.log_topic, "the log of kafka.group"))
+    first: dict[str, str] = {}
+    for name, role in roles:
+        other = first.setdefault(name, role)
+        if other != role:
+            keys = ("topics", *(part for part in (role, other) if part.startswith("topics.")))
+            yield ConfigProblem(keys, f"topic {name!r} is both {other} and {role}", "use a different topic for each")
+
+
+def _input_problems(config: Config) -> Iterator[ConfigProblem]:
+    given = config.input
+    if given.format == "text":
+        for name in ("fields", "html_fields", "scope_field", "delete_field"):
+            if getattr(given, name):
+                yield ConfigProblem(
+                    (f"input.{name}", "input.format"),
+                    "plain text has no fields",
+                    f"set input.format to json, or remove input.{name} (input.markup sets HTML)",
+                )
+        return
+    fields = list(given.fields) or [given.text_field]
+    known = ", ".join(fields)
+    for name in given.html_fields:
+        if name not in fields:
+            yield ConfigProblem(
+                ("input.html_fields", "input.fields", "input.text_field"),
+                f"{name!r} is not a field of the text ({known})",
+                "name a field of the text, or add it to input.fields",
+            )
+    if given.text_field != "text" and given.text_field not in fields:
+        yield ConfigProblem(
+            ("input.text_field", "input.fields"),
+            f"the text consists of {known} only",
+            f"add {given.text_field!r} to input.fields, or remove input.text_field",
+        )
+
+
+def _registry_problems(config: Config) -> Iterator[ConfigProblem]:
+    registry = config.registry
+    if config.input.format in {"avro", "protobuf"} and registry.url is None:
+        yield ConfigProblem(("registry.url", "input.format"), f"required by {config.input.format}", "set it")
+    if (registry.password_file is None) is not (registry.username is None):
+        keys = ("registry.username", "registry.password_file")
+        yield ConfigProblem(keys, "a user name and a password go together", "set both, or none of them")
+    if registry.username is not None and registry.token_file is not None:
+        keys = ("registry.username", "registry.token_file")
+        yield ConfigProblem(keys, "basic and bearer authentication exclude each other", "set only one of them")
+    if registry.ssl_cafile is not None and not (registry.url or "https:").startswith("https:"):
+        yield ConfigProblem(
+            ("registry.ssl_cafile", "registry.url"),
+            "the connection is not encrypted",
+            "begin registry.url with https://",
+        )
+
+
+def _delete_problems(given: InputConfig) -> Iterator[ConfigProblem]:
+    """Yield each key about deletes that has no effect."""
+    names = ("delete_field", "delete_value", "delete_id_field")
+    set_names = [name for name in names if getattr(given, name) != InputConfig.model_fields[name].default]
+    if given.deletes == "reject":
+        why, remedy, needed = "no record is a delete", 'set input.deletes to "withdraw"', "input.deletes"
+    elif given.delete_field is None:
+        why, remedy, needed = "no field has the operation of a record", "set input.delete_field", "input.delete_field"
+    else:
+        return
+    for name in set_names:
+        yield ConfigProblem((f"input.{name}", needed), why, f"{remedy}, or remove input.{name}")
+
+
+def _serve_problems(config: Config) -> Iterator[ConfigProblem]:
+    serve = config.serve
+    if (serve.tls_cert is None) is not (serve.tls_key is None):
+        keys = ("serve.tls_cert", "serve.tls_key")
+        yield ConfigProblem(keys, "a certificate and its private key go together", "set both, or none of them")
+    if serve.token_file is None and not is_loopback(serve.address):
+        yield ConfigProblem(
+            ("serve.address", "serve.token_file"),
+            f"{serve.address} can be reached from other machines",
+            "set serve.token_file, or a loopback address",
+        )
+    if serve.data_dir.absolute() / SERVED_INDEX == config.index.path.absolute():
+        yield ConfigProblem(
+            ("serve.data_dir", "index.path"),
+            "the service would use the folder of a worker's index",
+            "name another folder with serve.data_dir",
+        )

@@ -9,26 +9,29 @@
     limit = 60
 
 ``text`` and ``features`` have what the scheme depends on, ``search`` has rules. A key that is not given has the value
-of the profile named by ``from``. Paths in the file are relative to its folder. As for the configuration, every problem
-is reported at once, and an unknown key is a problem.
-
-A key is declared here once; the problems, the reference and ``config show`` are derived from the declaration.
+of the profile named by ``from``. ``load`` reads a file, as it reads the configuration; here are the keys, each declared
+once, the rules between them, the profile that they make, and its keys and values as text.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
 
-from stream_dedup.config import checks
-from stream_dedup.config.checks import MAX_FIELD_WEIGHT, ConfigProblem, ManyProblemsError
-from stream_dedup.config.keys import Section, all_keys, key, toml_value
+from stream_dedup.config.keys import (
+    MAX_FIELD_WEIGHT,
+    ConfigProblem,
+    Section,
+    all_keys,
+    file_problem,
+    key,
+    toml_value,
+    whole,
+)
 from stream_dedup.core.model import (
     BLOCK_WIDTHS,
     FINGERPRINT_BITS,
@@ -142,10 +145,10 @@ class FeaturesSection(Section):
     user_dictionary: Path | None = key(None, "words that are never split", form="a UTF-8 file, one word on each line")
     stop_words: Path | None = key(None, "words that do not count", form="a UTF-8 file, one word on each line")
     seed: int | None = key(None, "seed of the feature hash", ge=0, le=4_294_967_295)
-    tables: Annotated[TableCount, BeforeValidator(checks.whole)] | None = key(
+    tables: Annotated[TableCount, BeforeValidator(whole)] | None = key(
         None, "number of block tables: 4 cover the fingerprint, 8 or 16 cover more of the signature"
     )
-    block_bits: Annotated[BlockBits, BeforeValidator(checks.whole)] | None = key(
+    block_bits: Annotated[BlockBits, BeforeValidator(whole)] | None = key(
         None, "bits of a key of a block table: wider keys have shorter posting lists, which pays in large indexes"
     )
 
@@ -204,6 +207,7 @@ class SearchSection(Section):
 class ProfileFile(Section):
     """What a file says beside ``from``."""
 
+    read_first = ("from",)
     text: TextSection = TextSection()
     features: FeaturesSection = FeaturesSection()
     search: SearchSection = SearchSection()
@@ -217,46 +221,7 @@ _SETTINGS = ("key_sentences", "user_dictionary", "stop_words", "seed", "tables",
 """The other keys of ``features``: settings of fingerprinting."""
 
 
-def chosen_profile(value: object) -> Profile:
-    """Return the profile that ``match.profile`` names.
-
-    Raises:
-        ValueError: there is none of this name.
-        ManyProblemsError: it is a file with problems.
-    """
-    if isinstance(value, Profile):
-        return value
-    if isinstance(value, str) and value in PROFILES:
-        return PROFILES[value]
-    if isinstance(value, str) and value.endswith(SUFFIX):
-        return read_profile(Path(value))
-    msg = "unknown value" if isinstance(value, str) else "must be text"
-    raise ValueError(msg)
-
-
-def read_profile(path: Path) -> Profile:
-    """Read a profile's file.
-
-    Raises:
-        ManyProblemsError: it has problems.
-    """
-    problems: list[str] = []
-    source, folder = f"file {path}", path.parent.absolute()
-    values = checks.read_toml(path, "match.profile (--profile)", problems)
-    if not problems:
-        name = values.pop("from", None)
-        if not isinstance(name, str) or name not in PROFILES:
-            shown, reason = ("", "missing") if name is None else (f" = {name!r}", "unknown value")
-            problems.append(f"from{shown} ({source}): {reason}; give {BUILT_IN}")
-        base = PROFILES.get(name) if isinstance(name, str) else None
-        between = partial(_between, base, folder)
-        given = checks.validate(ProfileFile, [checks.Layer(source, values)], problems, between)
-        if base is not None and given is not None:
-            return replace(with_values(base, folder, given), path=path)
-    raise ManyProblemsError(problems)
-
-
-def with_values(base: Profile, folder: Path, given: ProfileFile) -> Profile:
+def with_values(base: Profile, given: ProfileFile) -> Profile:
     """Return a built-in profile with the given values."""
     text, features, search = given.text, given.features, given.search
     settings = base.settings.with_normalisation(**{name: getattr(text, name) for name in _STEPS})
@@ -264,8 +229,7 @@ def with_values(base: Profile, folder: Path, given: ProfileFile) -> Profile:
     settings = settings.with_features(**changed)
     own = {name: getattr(text, name) for name in ("article_size", "exact_size")}
     own |= {name: getattr(features, name) for name in _SETTINGS}
-    own |= {name: folder / own[name] for name in ("user_dictionary", "stop_words") if own[name] is not None}
-    settings = replace(settings, **_without_none(own))
+    settings = replace(settings, **{name: value for name, value in own.items() if value is not None})
     rules = {name: getattr(search, name) for name in SEARCH_RULES}
     if not settings.has_long:
         rules |= {f"short_{name}": _or(rules[f"short_{name}"], rules[name]) for name in ("limit", "min_equal")}
@@ -289,31 +253,21 @@ def _or(given: int | None, else_this: int | None) -> int | None:
     return else_this if given is None else given
 
 
-def _without_none(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
 # Problems between keys that are each valid alone.
 
 
-def _between(base: Profile | None, folder: Path, given: ProfileFile) -> list[ConfigProblem]:
+def profile_problems(base: Profile | None, given: ProfileFile) -> list[ConfigProblem]:
     """Return every problem between keys; none where the profile that the file starts from is not known."""
     if base is None:
         return []
-    profile = with_values(base, folder, given)
+    profile = with_values(base, given)
     return [
-        *_file_problems(profile.settings),
+        *file_problem("features.user_dictionary", given.features.user_dictionary),
+        *file_problem("features.stop_words", given.features.stop_words),
         *_size_problems(profile.settings),
         *_feature_problems(base, profile.settings, given.features),
         *_search_problems(base, profile, given.search),
     ]
-
-
-def _file_problems(settings: FingerprintSettings) -> Iterator[ConfigProblem]:
-    for name in ("user_dictionary", "stop_words"):
-        path: Path | None = getattr(settings, name)
-        if path is not None and not (path.is_file() and os.access(path, os.R_OK)):
-            yield ConfigProblem((f"features.{name}",), f"{path} is not a readable file", "name a readable file")
 
 
 def _size_problems(settings: FingerprintSettings) -> Iterator[ConfigProblem]:
@@ -496,12 +450,12 @@ def own_keys(profile: Profile) -> dict[str, Value]:
 
 
 def file_text(profile: Profile) -> str:
-    """Return a profile as the content of a file. Paths are absolute, so that it may stand in any folder."""
+    """Return a profile as the content of a file, which may stand in any folder."""
     lines, before = [f"from = {toml_value(profile.settings.profile)}"], ""
     for name, value in own_keys(profile).items():
         section, _, inner = name.partition(".")
         lines += [] if section == before else ["", f"[{section}]"]
-        lines.append(f"{inner} = {toml_value(value.absolute() if isinstance(value, Path) else value)}")
+        lines.append(f"{inner} = {toml_value(value)}")
         before = section
     return "\n".join(lines) + "\n"
 

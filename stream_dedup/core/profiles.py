@@ -8,7 +8,7 @@
 
 A change here of a setting that entries depend on needs a new version of the profile; the golden files of the tests
 fail otherwise. Search, distance, probes and limits change verdicts only: a log gets them with its rules. Profiles of a
-user's own are files that start from one of these (``config.profile_file``).
+user's own are files that start from one of these (``config.profile_file``), read by ``config.load``.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from types import FrameType
 from stream_dedup.cli import exit_code_of
 from stream_dedup.cli.output import write_lines
 from stream_dedup.config.load import load_config
-from stream_dedup.config.sections import ServeConfig
+from stream_dedup.config.model import ServeConfig
 from stream_dedup.core.model import OUTPUT_VERDICTS
 from stream_dedup.dev.broker import NoMachineryError, find_broker
 from stream_dedup.dev.showing import DevProcess, Showing

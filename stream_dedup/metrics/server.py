@@ -35,7 +35,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from stream_dedup.config.checks import split_address
+from stream_dedup.config.keys import split_address
 from stream_dedup.errors import UserError
 
 MAX_HEAD_BYTES = 65_537

@@ -18,7 +18,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote, urlsplit
 
-from stream_dedup.config.sections import RegistryConfig
+from stream_dedup.config.model import RegistryConfig
 from stream_dedup.errors import UserError
 
 REGISTRY_ANSWER_S = 5.0

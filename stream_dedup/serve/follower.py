@@ -42,8 +42,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from stream_dedup.broker.log import WaitingLog
 from stream_dedup.config.effective import index_settings_of
-from stream_dedup.config.model import Config
-from stream_dedup.config.sections import SERVED_INDEX
+from stream_dedup.config.model import SERVED_INDEX, Config
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import LogOffset

@@ -12,8 +12,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
-from stream_dedup.config.model import Config
-from stream_dedup.config.sections import MAX_RECORD_BYTES
+from stream_dedup.config.model import MAX_RECORD_BYTES, Config
 from stream_dedup.core.fingerprinter import EntryMaker, Fingerprinter
 from stream_dedup.core.logged_scheme import Scheme, scheme_mismatch
 from stream_dedup.core.profiles import PROFILES

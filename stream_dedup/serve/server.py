@@ -49,8 +49,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from stream_dedup.config.checks import split_address
-from stream_dedup.config.sections import ServeConfig
+from stream_dedup.config.keys import split_address
+from stream_dedup.config.model import ServeConfig
 from stream_dedup.errors import UserError
 from stream_dedup.metrics.server import ACCEPT_PAUSE_S, Faults, bind_refusal
 from stream_dedup.serve.problems import (

@@ -26,8 +26,7 @@ from stream_dedup.broker.confluent.port_errors import client_errors, error_of, p
 from stream_dedup.broker.confluent.records import PositionGone, next_events, record_of
 from stream_dedup.broker.confluent.source import ASSIGNED_WITHIN_S, PROOF_MAGIC, generation_of
 from stream_dedup.config.load import load_config
-from stream_dedup.config.model import Config, KafkaConfig
-from stream_dedup.config.sections import MAX_RECORD_BYTES
+from stream_dedup.config.model import MAX_RECORD_BYTES, Config, KafkaConfig
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import UserError

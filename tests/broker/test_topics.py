@@ -27,8 +27,7 @@ from stream_dedup.broker.topics import (
     with_matching_topics,
 )
 from stream_dedup.cli import run
-from stream_dedup.config.model import Config
-from stream_dedup.config.sections import MAX_RECORD_BYTES
+from stream_dedup.config.model import MAX_RECORD_BYTES, Config
 from stream_dedup.dev.broker import DevCluster
 from stream_dedup.errors import UserError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER

@@ -19,8 +19,8 @@ from stream_dedup.calibrate.figures import Suggestion, ceiling
 from stream_dedup.calibrate.report import suggested
 from stream_dedup.cli import run
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
-from stream_dedup.config.load import load_config
-from stream_dedup.config.profile_file import file_text, own_keys, read_profile
+from stream_dedup.config.load import load_config, read_profile
+from stream_dedup.config.profile_file import file_text, own_keys
 from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.core.model import Status, signed
@@ -201,6 +201,20 @@ def test_a_written_profile_has_what_the_given_one_has(
     assert own_keys(written)["text.numbers"] == "drop"
     assert run(["calibrate", "--profile", profile, "--write-profile", profile, str(mixed_texts)]) == 2
     assert "it is also an input" in capsys.readouterr().err
+
+
+def test_a_path_that_toml_cannot_have_is_refused(
+    long_texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the articles are compared; nothing is written. Without --write-profile it is no problem."""
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    folder.mkdir()
+    (folder / "words").write_text("ferry\n", "utf-8")
+    profile, written = write_profile(folder, features={"stop_words": "words"}), tmp_path / "mine.toml"
+    assert run(["calibrate", "--profile", profile, "--write-profile", str(written), str(long_texts)]) == 2
+    assert "caf\\udce9/words is not UTF-8, as TOML has to be; rename that path" in capsys.readouterr().err
+    assert not written.exists()
+    assert run(["calibrate", "--json", "--profile", profile, str(long_texts)]) == 0
 
 
 def suggestion(kind: str, limit: int, lookups: int = 4) -> SimpleNamespace:

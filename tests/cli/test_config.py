@@ -18,13 +18,14 @@ ARTICLE = PROFILES["article"]
 
 
 def test_config_show_can_be_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What `config show` writes is a configuration file of the same configuration."""
+    """What `config show` writes is a configuration file of the same configuration; its paths are absolute."""
     fields = write(tmp_path, '[input]\nfields = { title = 3, "the text" = 1 }\n')
     flags = ["--window", "24h", "--input", "a", "--input", "b", "--observe"]
     assert run(["config", "show", "--config", str(fields), *flags]) == 0
     shown = capsys.readouterr().out
     assert tomllib.loads(shown)["match"]["window"] == "24h"
     given = {"match": {"window": "24h", "observe": True}, "topics": {"input": ["a", "b"]}}
+    given |= {"index": {"path": Path("index").absolute()}, "serve": {"data_dir": Path("serve").absolute()}}
     again = load_config(None, {**given, "input": {"fields": {"title": 3, "the text": 1}}}, {})
     assert load_config(write(tmp_path, shown), {}, {}) == again
 
@@ -60,14 +61,14 @@ def test_config_show_says_which_values_are_those_of_a_file(
     monkeypatch.chdir(tmp_path)
     assert run(["config", "show", "--profile", "profile.toml"]) == 0
     shown = capsys.readouterr().out
-    assert '# profile "profile.toml", from comment\n' in shown
+    assert f'# profile "{tmp_path}/profile.toml", from comment\n' in shown
     assert [line for line in shown.splitlines() if line.endswith("(its own)")] == [
         "# text.urls = drop (its own)",
         "# text.emails = drop (its own)",
         "# search.limit = 44 (its own)",
         "# search.short_limit = 44 (its own)",
     ]
-    assert tomllib.loads(shown)["match"]["profile"] == "profile.toml"
+    assert tomllib.loads(shown)["match"]["profile"] == str(tmp_path / "profile.toml")
 
 
 def test_config_show_says_what_an_unset_key_means(capsys: pytest.CaptureFixture[str]) -> None:

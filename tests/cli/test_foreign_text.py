@@ -213,7 +213,7 @@ def test_config_show_is_toml_of_the_same_value(
     value = f"{HOSTILE}\U000e0041"
     said = output(capsys, "config", "show", "--index", value)
     assert_harmless(said)
-    assert tomllib.loads(said)["index"]["path"] == value
+    assert tomllib.loads(said)["index"]["path"] == str(tmp_path / value)
 
 
 def test_log_lines(capsys: pytest.CaptureFixture[str]) -> None:

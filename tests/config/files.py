@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.config.checks import ConfigError
+from stream_dedup.config.keys import ConfigError
 from stream_dedup.config.load import load_config
 
 

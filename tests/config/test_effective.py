@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.config.checks import MAX_TOPIC_CHARACTERS, parse_duration_ms, topic_or_pattern
 from stream_dedup.config.effective import (
     clusters_keep_ms,
     fingerprint_settings_of,
@@ -18,6 +17,7 @@ from stream_dedup.config.effective import (
     rules_of,
     with_input_topics,
 )
+from stream_dedup.config.keys import MAX_TOPIC_CHARACTERS, parse_duration_ms, topic_or_pattern
 from stream_dedup.config.load import load_config
 from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.rules import Rules

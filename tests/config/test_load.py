@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin
@@ -10,11 +11,11 @@ import pytest
 from annotated_types import Ge, Le
 from pydantic import BaseModel
 
-from stream_dedup.config.checks import ConfigError, parse_duration_ms
-from stream_dedup.config.keys import all_keys
-from stream_dedup.config.load import load_config
+from stream_dedup.config.keys import ConfigError, all_keys, parse_duration_ms
+from stream_dedup.config.load import load_config, read_profile
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import ProfileFile
+from stream_dedup.core.profiles import PROFILES
 from tests.config.files import problems_of, write
 from tests.profiles import write_profile
 
@@ -74,6 +75,12 @@ def test_a_problem_names_key_value_source_reason_and_remedy(tmp_path: Path) -> N
     ]
 
 
+def test_the_file_of_a_secret_is_guessed_as_a_file(tmp_path: Path) -> None:
+    """Nobody is led to write the secret where its path belongs."""
+    (told,) = problems_of(tmp_path, f'[kafka]\nsasl_password = "{SECRET}"\n')
+    assert told.endswith("did you mean 'sasl_password_file', the path of a file that contains the secret?")
+
+
 @pytest.mark.parametrize(("key", "meant"), [("brokrs", "brokers"), ("session_timeout", "session_timeout_s")])
 def test_an_unknown_key_is_a_problem_with_a_guess(tmp_path: Path, key: str, meant: str) -> None:
     """A misspelt key is not passed over; the nearest known one is named."""
@@ -87,6 +94,77 @@ def test_an_unknown_section_is_a_problem(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "name", "belongs"),
+    [
+        ("[match]\ncandidates = 9\n", "match.candidates", "search.candidates"),
+        ("[match]\nurls = 'drop'\n", "match.urls", "text.urls"),
+        ("[features]\nseed = 1\n", "features", "[features]"),
+        ("[search]\nkind = 'exact'\n", "search", "[search]"),
+    ],
+)
+def test_a_key_of_a_profile_is_no_key_of_the_configuration(tmp_path: Path, text: str, name: str, belongs: str) -> None:
+    """The problem says where it belongs, and guesses at no other key."""
+    (told,) = problems_of(tmp_path, text)
+    assert told.startswith(f"{name} (file {tmp_path / 'worker.toml'}): unknown key; {belongs} belongs to a profile: ")
+    assert told.endswith('a file with from = "article" that match.profile names')
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        ("match", "copies", "true"),
+        ("kafka", "session_timeout_s", "true"),
+        ("topics", "replication", "true"),
+        ("input", "fields", "{ title = true }"),
+    ],
+)
+def test_true_is_no_number(tmp_path: Path, section: str, key: str, value: str) -> None:
+    """Nor is false 0: not for a number, and not in a table of numbers."""
+    for given in (value, value.replace("true", "false")):
+        (told,) = problems_of(tmp_path, f"[{section}]\n{key} = {given}\n")
+        assert told.startswith(f"{section}.{key} = ")
+        assert "must be a number; give " in told
+
+
+def test_true_is_no_number_of_a_profile(tmp_path: Path) -> None:
+    """`certain = true` was 1."""
+    with pytest.raises(ConfigError, match=r"search.certain = true .*: must be a number; give 0 to 256"):
+        read_profile(write_profile(tmp_path, "article", search={"certain": True}))
+
+
+def test_paths_in_a_file_are_relative_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the profile too. Those of the environment and of flags are relative to the working directory."""
+    folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    (folder / "ca.pem").touch()
+    write_profile(folder, "comment")
+    text = '[match]\nprofile = "profile.toml"\n[index]\npath = "data"\n[registry]\nssl_cafile = "ca.pem"\n'
+    path = write(folder, f'{text}[serve]\ndata_dir = "served"\n')
+    monkeypatch.chdir(elsewhere)
+    config = load_config(Path("../folder") / path.name, {}, {})
+    there = elsewhere / "../folder"
+    assert (config.index.path, config.registry.ssl_cafile) == (there / "data", there / "ca.pem")
+    assert config.match.profile == replace(PROFILES["comment"], path=there / "profile.toml")
+    config = load_config(path, {"index": {"path": "data"}}, {"STREAM_DEDUP_SERVE__DATA_DIR": "served"})
+    assert (config.index.path, config.serve.data_dir) == (Path("data"), Path("served"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = " + "[" * 50_000 + "]" * 50_000 + "\n", "a value has too many brackets in each other"),
+        ("[kafka]\nbrokers" + ".a" * 2000 + " = 1\n", "kafka.brokers = … (file "),
+    ],
+    ids=["brackets", "dots"],
+)
+def test_deep_nesting_is_a_problem_of_the_file(tmp_path: Path, text: str, said: str) -> None:
+    """And no defect of the program."""
+    (told,) = problems_of(tmp_path, text)
+    assert said in told
+
+
+@pytest.mark.parametrize(
     "text",
     [
         f'[kafka]\nsasl_password = ["{SECRET}"]\n',
@@ -95,10 +173,13 @@ def test_an_unknown_section_is_a_problem(tmp_path: Path) -> None:
         f'[kafka]\nsasl_password = "{SECRET}"\nsasl_password_file = "/nope"\nbrokers = "x"\n',
         f'[registry]\npassword = "{SECRET}"\n',
         f'sasl_password = "{SECRET}"\n',
+        f'[kafka]\nsasl_password_file = "{SECRET}"\n',
+        f'[kafka]\nsasl_token_file = ["{SECRET}"]\n',
+        f'[registry]\ntoken_file = "{SECRET * 100}"\n',
     ],
 )
 def test_a_secret_is_in_no_problem(tmp_path: Path, text: str) -> None:
-    """Wrong or misspelt, a secret's value is not in the message."""
+    """Wrong or misspelt, or given where its file's path belongs, a secret's value is not in the message."""
     assert SECRET not in "\n".join(problems_of(tmp_path, text))
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import fields, replace
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
-from stream_dedup.config.checks import ConfigError
 from stream_dedup.config.effective import rules_of
-from stream_dedup.config.keys import all_keys
-from stream_dedup.config.load import load_config
+from stream_dedup.config.keys import ConfigError, all_keys
+from stream_dedup.config.load import load_config, read_profile
 from stream_dedup.config.model import Config
-from stream_dedup.config.profile_file import ProfileFile, file_text, own_keys, read_profile, shown_values, values_of
+from stream_dedup.config.profile_file import ProfileFile, file_text, own_keys, shown_values, values_of
 from stream_dedup.core.profiles import PROFILES, Profile
 from stream_dedup.core.rules import SEARCH_RULES, Rules
 from stream_dedup.core.scheme import Features, Normalisation
@@ -163,6 +164,32 @@ def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     assert unknown == "text.url: unknown key; did you mean 'urls'?"
 
 
+def test_a_file_is_read_once(tmp_path: Path) -> None:
+    """Also where another key is wrong: a pipe has its content once, and then no end."""
+    pipe = tmp_path / "pipe.toml"
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_text, args=['from = "comment"\n[search]\nlimit = 300\n'], daemon=True)
+    writer.start()
+    told: list[str] = []
+
+    def load() -> None:
+        with pytest.raises(ConfigError) as caught:
+            load_config(None, {"match": {"profile": str(pipe), "copies": 99}}, {})
+        told.extend(caught.value.problems)
+
+    reader = Thread(target=load, daemon=True)
+    reader.start()
+    reader.join(timeout=20)
+    assert sorted(line.partition(" =")[0] for line in told) == ["match.copies", "search.limit"]
+
+
+def test_known_keys_are_all_keys(tmp_path: Path) -> None:
+    """The one that a file begins with among them; it is guessed as the others are."""
+    nothing_near, near = problems_of(tmp_path, 'from = "article"\nxyz = 1\nfrm = 1\n')
+    assert nothing_near == "xyz: unknown key; known keys: from, text, features, search"
+    assert near == "frm: unknown key; did you mean 'from'?"
+
+
 def test_a_problem_names_the_file(tmp_path: Path) -> None:
     """Beside the key, for a value and for keys that do not go together."""
     path = write(tmp_path, 'from = "comment"\n[search]\ndistance = 12\nform_limit = 9\n')
@@ -194,8 +221,10 @@ def test_a_file_starts_from_a_built_in_profile(tmp_path: Path, text: str, told: 
     [
         ("articl", "unknown value; give article, comment or simhash, or a profile file: a path that ends in .toml"),
         ("", "unknown value"),
-        (3, "must be text"),
+        (3, "unknown value"),
+        (["article"], "unknown value"),
         ("none.toml", "file none.toml: cannot be read (No such file or directory)"),
+        ("a\0.toml", "cannot be read (embedded null byte); name a TOML file with match.profile (--profile)"),
     ],
 )
 def test_a_profile_that_is_none(value: object, told: str) -> None:

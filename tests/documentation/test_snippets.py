@@ -16,9 +16,8 @@ import pytest
 import yaml
 
 from stream_dedup.broker.client import make_admin
-from stream_dedup.config.load import load_config
+from stream_dedup.config.load import load_config, read_profile
 from stream_dedup.config.model import Config
-from stream_dedup.config.profile_file import read_profile
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import UserError
 from tests.documentation.pages import WRITTEN_BY_BENCHMARKS, Block, all_pages, blocks_of

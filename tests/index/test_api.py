@@ -177,6 +177,18 @@ def test_a_profile_of_ones_own() -> None:
             index.search(STORY, k=3)
 
 
+def test_a_profile_of_a_file(tmp_path: Path) -> None:
+    """It is read by the package's own function, and holds for the index and for fingerprints."""
+    (tmp_path / "mine.toml").write_text('from = "simhash"\n[search]\ndistance = 0\n', "utf-8")
+    profile = stream_dedup.read_profile(tmp_path / "mine.toml")
+    with Index(profile=profile) as index:
+        index.add("cat", fingerprint(CAT, profile))
+        assert [found.id for found in index.search(CAT)] == ["cat"]
+        assert index.search(fingerprint(CAT) ^ 1) == []
+    with pytest.raises(UserError, match="cannot be read"):
+        stream_dedup.read_profile(tmp_path / "none.toml")
+
+
 @pytest.mark.parametrize(
     ("profile", "arguments", "message"),
     [
@@ -194,7 +206,7 @@ def test_a_search_refuses_what_it_does_not_take(profile: str, arguments: dict[st
 
 def test_an_unknown_profile_is_refused() -> None:
     """The message names those there are."""
-    with pytest.raises(ValueError, match="profile 'blog': must be one of article, comment, simhash"):
+    with pytest.raises(ValueError, match="profile 'blog': must be one of article, comment, simhash, or"):
         Index(profile="blog")
 
 

@@ -20,8 +20,7 @@ from stream_dedup.broker.group_offsets import committed_offsets
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import ensure_topics
 from stream_dedup.config.load import load_config
-from stream_dedup.config.model import Config
-from stream_dedup.config.sections import MAX_RECORD_BYTES
+from stream_dedup.config.model import MAX_RECORD_BYTES, Config
 from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.worker import Step
 from tests.forks import ForkedProcess, forks

@@ -132,7 +132,7 @@ def test_a_registry_has_an_address_and_one_way_to_say_who_asks(tmp_path: Path) -
         f'password_file = "{secret}"': "a user name and a password go together",
         f'username = "me"\npassword_file = "{secret}"\ntoken_file = "{secret}"': "exclude each other",
         f'ssl_cafile = "{secret}"': "the connection is not encrypted",
-        'token_file = "/nope"': "/nope is not a readable file",
+        'token_file = "/nope"': "registry.token_file: not the path of a readable file",
     }
     for keys, said in told_of.items():
         (told,) = problems_of(tmp_path, f'{avro}[registry]\nurl = "http://registry:8081/api"\n{keys}\n')
