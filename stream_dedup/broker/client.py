@@ -11,7 +11,7 @@ offset by itself, and every consumer reads committed records only.
 from __future__ import annotations
 
 import logging
-import re
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,8 +22,8 @@ from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from stream_dedup.broker.workarounds import (
+    NetClients,
     close_abandoned_sockets,
-    closed_when_not_made,
     deliver_last_response,
     end_sender,
     forget_after_errors,
@@ -75,12 +75,6 @@ HEADER_ALLOWANCE_BYTES = 16_384
 """Room for the ``dedup.*`` headers beside the record as it came: at most some 2,500 bytes."""
 CODEC_PACKAGES = {"snappy": "python-snappy", "lz4": "lz4", "zstd": "zstandard"}
 """Packages by which the client reads Kafka's codecs; gzip comes with Python."""
-# A connection that ends in the middle (EOF) means that the broker went away, not that it refuses.
-_REFUSAL = re.compile(
-    r"(?:Authentication failed|(?<=SaslAuthenticationFailedError: )\{"
-    r"|UnsupportedSaslMechanism|\[SSL: (?!UNEXPECTED_EOF))[^()]*"
-)
-"""What the client logs where a broker refuses it; a refused token comes with JSON."""
 
 
 def make_admin(kafka: KafkaConfig) -> KafkaAdminClient:
@@ -160,11 +154,12 @@ def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: Fa
     limit_s = FIRST_TRY_S
     warned = False
     while not stopped():
+        net_clients = NetClients()
         try:
-            with _refusals_as_errors(kafka):
-                _ask_broker(kafka, limit_s)
-                return
+            _ask_broker(kafka, limit_s, net_clients)
         except (KafkaError, OSError) as error:
+            if net_clients.refusal is not None:
+                raise _refused(kafka, net_clients.refusal) from error
             if time.monotonic() > deadline:
                 msg = (
                     f"no Kafka broker answers at {kafka.brokers} within {kafka.broker_wait_s:g} s ({_short(error)}); "
@@ -175,12 +170,15 @@ def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: Fa
             if not warned:
                 log.warning("no Kafka broker answers at %s yet; waiting up to %g s", kafka.brokers, kafka.broker_wait_s)
                 warned = True
+        else:
+            return
         limit_s = min(2 * limit_s, BOOTSTRAP_TIMEOUT_MS / 1_000, max(FIRST_TRY_S, deadline - time.monotonic()))
 
 
-def _ask_broker(kafka: KafkaConfig, limit_s: float) -> None:
+def _ask_broker(kafka: KafkaConfig, limit_s: float, net_clients: NetClients) -> None:
     """Connect within ``limit_s`` and make one admin request."""
-    admin = _constructed(KafkaAdminClient, _common(kafka) | {"bootstrap_timeout_ms": int(limit_s * 1_000)})
+    settings = _common(kafka) | {"bootstrap_timeout_ms": int(limit_s * 1_000)}
+    admin = _constructed(KafkaAdminClient, settings, net_clients)
     try:
         admin.describe_cluster()
     finally:
@@ -218,24 +216,26 @@ def _made(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) 
     Raises:
         UnavailableError: the broker cannot be reached, or refuses this client.
     """
+    net_clients = NetClients()
     try:
-        with _refusals_as_errors(kafka):
-            return _constructed(kind, settings)
+        return _constructed(kind, settings, net_clients)
     except (KafkaError, OSError) as error:
+        if net_clients.refusal is not None:
+            raise _refused(kafka, net_clients.refusal) from error
         msg = (
             f"cannot reach a Kafka broker at {kafka.brokers}: {_short(error)}; is it running, and is the address right?"
         )
         raise UnavailableError(msg) from error
 
 
-def _constructed(kind: Callable[..., T], settings: dict[str, Any]) -> T:
+def _constructed(kind: Callable[..., T], settings: dict[str, Any], net_clients: NetClients) -> T:
     check_codecs()
     close_abandoned_sockets()
     deliver_last_response()
     take_finished_joins()
     read_any_header_name()
-    with closed_when_not_made() as make:
-        return kind(**settings, kafka_client=make)
+    with net_clients:
+        return kind(**settings, kafka_client=net_clients.make)
 
 
 class TokenFile(AbstractTokenProvider):  # type: ignore[misc] # the client has no types
@@ -259,41 +259,15 @@ class TokenFile(AbstractTokenProvider):  # type: ignore[misc] # the client has n
             raise KafkaConnectionError(msg) from error
 
 
-class _Refusals(logging.Handler):
-    """Keeps the reason why a broker refused the client: the client only logs it."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.reason: str | None = None
-
-    def emit(self, record: logging.LogRecord) -> None:
-        found = _REFUSAL.search(record.getMessage())
-        if found:
-            self.reason = found.group().strip()
-
-
-@contextmanager
-def _refusals_as_errors(kafka: KafkaConfig) -> Iterator[None]:
-    """Raise an error that names the reason if the broker refuses the client (password, certificate).
-
-    Raises:
-        UnavailableError: a connection failed in the block, and its reason is known.
-    """
-    refusals = _Refusals()
-    logger = logging.getLogger("kafka")
-    logger.addHandler(refusals)
-    try:
-        yield
-    except (KafkaError, OSError) as error:
-        if refusals.reason is None:
-            raise
-        msg = (
-            f"the Kafka broker at {kafka.brokers} and this client do not come together by {kafka.security_protocol}: "
-            f"{refusals.reason}; see kafka.security_protocol, kafka.sasl_* and kafka.ssl_* (stream-dedup config show)"
-        )
-        raise UnavailableError(msg) from error
-    finally:
-        logger.removeHandler(refusals)
+def _refused(kafka: KafkaConfig, refusal: Exception) -> UnavailableError:
+    """Return the error for a broker that refuses this client (password, certificate), or is refused by it."""
+    name = type(refusal).__name__
+    said = refusal.strerror if isinstance(refusal, ssl.SSLError) else next(iter(refusal.args), name)
+    reason = str(said).removeprefix(f"{name}: ").partition(" (_ssl.c")[0]
+    return UnavailableError(
+        f"the Kafka broker at {kafka.brokers} and this client do not come together by {kafka.security_protocol}: "
+        f"{reason}; see kafka.security_protocol, kafka.sasl_* and kafka.ssl_* (stream-dedup config show)"
+    )
 
 
 def _short(error: BaseException) -> str:

@@ -97,7 +97,7 @@ def test_no_try_lasts_longer_than_that_of_a_client(monkeypatch: pytest.MonkeyPat
     """Tries grow up to the limit of every client: a connection that stays silent does not use up the wait."""
     limits: list[float] = []
 
-    def unanswered(_kafka: KafkaConfig, limit_s: float) -> None:
+    def unanswered(_kafka: KafkaConfig, limit_s: float, _net_clients: object) -> None:
         limits.append(limit_s)
         raise KafkaTimeoutError
 

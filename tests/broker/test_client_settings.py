@@ -27,7 +27,9 @@ def made(monkeypatch: pytest.MonkeyPatch, **keys: object) -> dict[str, dict[str,
         "forget_after_errors",
     ):
         monkeypatch.setattr(client, workaround, lambda _client: None)
-    monkeypatch.setattr(client, "_constructed", lambda kind, settings: seen.update({kind.__name__: settings}))
+    monkeypatch.setattr(
+        client, "_constructed", lambda kind, settings, _net_clients: seen.update({kind.__name__: settings})
+    )
     for make in (make_admin, make_consumer, make_producer):
         make(kafka)
     return seen

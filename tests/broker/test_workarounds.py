@@ -5,7 +5,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``forget_after_errors``: test_coordinator.py, and the tests below of an admin client
 * ``describe_group``: test_group_state.py::test_an_error_is_not_a_group_without_members
 * ``alter_offsets``: test_offsets_that_are_not_set_for_the_moment below
-* ``closed_when_not_made`` and ``close_abandoned_sockets``: the tests below that look at open sockets
+* ``NetClients`` and ``close_abandoned_sockets``: the tests below that look at open sockets, and at refusals
 * ``deliver_last_response``: test_what_a_broker_sends_before_it_closes_is_delivered below
 * ``read_any_header_name``: test_a_header_name_that_is_not_utf_8_is_kept below
 * ``keep_transaction_requests``: test_client.py::test_commit_that_begins_while_the_broker_is_away
@@ -34,6 +34,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -55,8 +56,10 @@ from kafka.errors import (
     KafkaTimeoutError,
     NodeNotReadyError,
     NotControllerError,
+    SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
     UnknownMemberIdError,
+    UnsupportedSaslMechanismError,
 )
 from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
@@ -75,6 +78,7 @@ from stream_dedup.broker.group_offsets import committed_offsets
 from stream_dedup.broker.record import record_bytes
 from stream_dedup.broker.retry import patiently
 from stream_dedup.broker.topics import topic_ids
+from stream_dedup.broker.workarounds.connections import refusal_in
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.dev.broker.base import free_ports
 from stream_dedup.errors import UnavailableError, UserError
@@ -272,7 +276,9 @@ def nobody() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("server", "protocol"), [(nobody, "PLAINTEXT"), (stranger, "SSL")], ids=["refused", "no TLS handshake"]
+    ("server", "protocol", "reason"),
+    [(nobody, "PLAINTEXT", "cannot reach a Kafka broker"), (stranger, "SSL", r"by SSL: \[SSL: WRONG_VERSION_NUMBER\]")],
+    ids=["refused", "no TLS handshake"],
 )
 @pytest.mark.parametrize("make", [make_admin, make_consumer, make_producer])
 def test_a_client_that_is_not_made_leaves_nothing(
@@ -280,14 +286,49 @@ def test_a_client_that_is_not_made_leaves_nothing(
     make: Callable[[KafkaConfig], object],
     server: Callable[[], AbstractContextManager[str]],
     protocol: str,
+    reason: str,
 ) -> None:
-    """No socket stays open and no thread runs on after a constructor that reached no broker."""
+    """No socket stays open and no thread runs on after a constructor that reached no broker; the error says why."""
     monkeypatch.setattr(client_module, "BOOTSTRAP_TIMEOUT_MS", 200)
     sockets, threads = open_sockets(), set(threading.enumerate())
-    with server() as address, pytest.raises(UnavailableError) as refused:
+    with server() as address, pytest.raises(UnavailableError, match=reason) as refused:
         make(KafkaConfig.model_validate({"brokers": address, "security_protocol": protocol}))
     assert refused.value.__cause__ is not None  # holds the frames of the client, and with them its objects
     assert (open_sockets() - sockets, set(threading.enumerate()) - threads) == (set(), set())
+
+
+def tls_failed(reason: ssl.SSLError) -> KafkaConnectionError:
+    """Return the client's error for a TLS handshake that failed: the reason is in its text and its context alone."""
+    try:
+        raise reason
+    except ssl.SSLError:
+        error = KafkaConnectionError(f"Handshake failed: {reason}")
+        error.__context__ = reason
+        return error
+
+
+REFUSALS = {
+    "password": SaslAuthenticationFailedError("SaslAuthenticationFailedError: Authentication failed"),
+    "mechanism": UnsupportedSaslMechanismError(),
+    "certificate": ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"),
+    "client's certificate": ssl.SSLError(1, "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] certificate required"),
+}
+
+
+def test_what_a_broker_refuses_is_found_in_the_error_of_a_connection() -> None:
+    """By itself, in the context of a handshake that failed, or in the error of a read, where TLS ends with an alert."""
+    for refusal in REFUSALS.values():
+        assert refusal_in(refusal) is refusal
+        assert refusal_in(KafkaConnectionError(refusal)) is refusal
+        if isinstance(refusal, ssl.SSLError):
+            assert refusal_in(tls_failed(refusal)) is refusal
+
+
+def test_a_broker_that_goes_away_refuses_nothing() -> None:
+    """Nor does a handshake that ends in the middle: the client tries again."""
+    ended = ssl.SSLEOFError(8, "[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred in violation of protocol")
+    for error in (tls_failed(ended), KafkaConnectionError(ended), KafkaConnectionError("socket disconnected")):
+        assert refusal_in(error) is None
 
 
 def test_an_interrupted_constructor_does_not_wait_for_its_thread() -> None:
@@ -295,8 +336,8 @@ def test_an_interrupted_constructor_does_not_wait_for_its_thread() -> None:
     answered, made = threading.Event(), list[KafkaNetClient]()
 
     def construct() -> None:
-        with workarounds.closed_when_not_made() as make:
-            made.append(make())
+        with workarounds.NetClients() as net_clients:
+            made.append(net_clients.make())
             made[0]._net.start()
             made[0]._net.call_soon_threadsafe(answered.wait)
             raise KeyboardInterrupt

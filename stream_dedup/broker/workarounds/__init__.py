@@ -15,8 +15,8 @@ from stream_dedup.broker.workarounds.admin import (
 )
 from stream_dedup.broker.workarounds.assignor import RoundRobinAssignor
 from stream_dedup.broker.workarounds.connections import (
+    NetClients,
     close_abandoned_sockets,
-    closed_when_not_made,
     deliver_last_response,
 )
 from stream_dedup.broker.workarounds.consumer import (
@@ -47,12 +47,12 @@ from stream_dedup.broker.workarounds.producer import (
 )
 
 __all__ = [
+    "NetClients",
     "RawName",
     "RoundRobinAssignor",
     "UndecodedError",
     "alter_offsets",
     "close_abandoned_sockets",
-    "closed_when_not_made",
     "commit_as_member",
     "commit_for_member",
     "deliver_last_response",

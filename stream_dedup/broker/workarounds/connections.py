@@ -1,44 +1,86 @@
-"""Workarounds for the connections of every client: sockets that it abandons, responses that it drops."""
+"""Workarounds for the connections of every client: sockets that it abandons, errors and responses that it drops."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import ssl
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, Self, cast
 from weakref import WeakKeyDictionary, WeakSet
 
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
 from kafka.net.compat import KafkaNetClient
+from kafka.net.connection import KafkaConnection
 from kafka.net.inet import KafkaNetSocket
+from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from stream_dedup.broker.workarounds.private import private
 
 
-@contextmanager
-def closed_when_not_made() -> Iterator[Callable[..., KafkaNetClient]]:
-    """Yield the ``kafka_client`` for a constructor in the block; close it if the constructor fails.
+class NetClients:
+    """Makes the ``kafka_client`` of a constructor in the block, and closes it if the block fails.
 
     A constructor that finds no broker raises and leaves its event loop to the garbage collector: a socket pair, and
     in the admin client and the consumer a thread that runs on. Every try to find a broker would leave another.
     An interrupted constructor (a signal that ends the program) is not closed: closing waits for the thread, which may
     wait for a name server.
     """
-    made: list[KafkaNetClient] = []
 
-    def make(**settings: Any) -> KafkaNetClient:  # noqa: ANN401 - the client's own settings
-        made.append(KafkaNetClient(**settings))
-        return made[-1]
+    def __init__(self) -> None:
+        """Make nothing yet."""
+        self._clients: list[KafkaNetClient] = []
+        self.refusal: Exception | None = None
+        """Why a broker refused a connection the last time (password, certificate): a constructor only says that it
+        reached none."""
 
-    try:
-        yield make
-    except Exception:
-        for client in made:
-            client.close()
-        raise
+    def __enter__(self) -> Self:
+        """Begin the block."""
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        """Close what was made, if the block failed."""
+        if isinstance(error, Exception):
+            for client in self._clients:
+                client.close()
+
+    def make(self, **settings: Any) -> KafkaNetClient:  # noqa: ANN401 - the client's own settings
+        """Make what the constructor calls its ``kafka_client``."""
+        net = NetworkSelector(**settings)
+        self._clients.append(KafkaNetClient(net, _NotingManager(net, self._note, **settings)))
+        return self._clients[-1]
+
+    def _note(self, error: Exception) -> None:
+        self.refusal = refusal_in(error) or self.refusal
+
+
+class _NotingManager(KafkaConnectionManager):  # type: ignore[misc] # the client has no types
+    """Tells why a connection could not be made."""
+
+    def __init__(self, net: NetworkSelector, note: Callable[[Exception], None], **settings: Any) -> None:  # noqa: ANN401
+        self._note = note
+        super().__init__(net, **settings)
+
+    def get_connection(self, *args: Any, **named: Any) -> KafkaConnection:  # noqa: ANN401 - as the client's
+        connection = super().get_connection(*args, **named)
+        if not connection.init_future.is_done:
+            connection.init_future.add_errback(self._note)
+        return connection
+
+
+def refusal_in(error: BaseException) -> Exception | None:
+    """Return the error by which broker and client refuse each other, which may be inside of one of the client; or None.
+
+    A TLS connection that ends in the middle means that the broker went away.
+    """
+    for one in (error, error.__context__, *error.args):
+        if isinstance(one, SaslAuthenticationFailedError | UnsupportedSaslMechanismError):
+            return cast("Exception", one)
+        if isinstance(one, ssl.SSLError) and not isinstance(one, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+            return one
+    return None
 
 
 @cache
