@@ -23,8 +23,8 @@ from typing import NamedTuple
 from kafka.admin import NewTopic
 
 from benchmarks.processes import in_new_process
-from stream_dedup.broker.client import make_admin, make_producer
 from stream_dedup.broker.clients import worker_log, worker_ports
+from stream_dedup.broker.kafka_python.client import make_admin, make_producer
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.headers import SOURCE_TIMESTAMP

@@ -40,8 +40,10 @@ from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.broker.adapter import KafkaOffsets, KafkaTopicFollower, KafkaTopicReader, kafka_follow_ports
-from stream_dedup.broker.client import make_admin, make_producer
+from stream_dedup.broker.clients import kafka_follow_ports
+from stream_dedup.broker.kafka_python.admin import KafkaOffsets
+from stream_dedup.broker.kafka_python.client import make_admin, make_producer
+from stream_dedup.broker.kafka_python.readers import KafkaTopicFollower, KafkaTopicReader
 from stream_dedup.broker.topics import ensure_topics
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config

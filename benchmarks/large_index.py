@@ -53,7 +53,7 @@ from benchmarks.pipeline import PARTITIONS, Bench, end_worker, source_time, star
 from benchmarks.processes import memory_of, processor_s_of
 from benchmarks.texts import articles as texts
 from benchmarks.texts import as_json, described
-from stream_dedup.broker.client import make_admin, make_consumer
+from stream_dedup.broker.kafka_python.client import make_admin, make_consumer
 from stream_dedup.broker.topics import ensure_topics
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.profiles import DEFAULT_PROFILE

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from benchmarks.stream import Stream
-from stream_dedup.broker.adapter import connect_log
+from stream_dedup.broker.clients import connect_log
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
 

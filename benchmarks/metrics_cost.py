@@ -42,7 +42,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from benchmarks.pipeline import LOOK_S, PARTITIONS, PATIENCE_S, Bench
 from benchmarks.texts import articles, as_json, described
-from stream_dedup.broker.client import make_consumer
+from stream_dedup.broker.kafka_python.client import make_consumer
 from stream_dedup.config.load import load_config
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker

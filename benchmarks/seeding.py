@@ -23,7 +23,7 @@ from pathlib import Path
 
 from benchmarks.pipeline import measure_filter
 from benchmarks.texts import SEED, articles, as_json, described
-from stream_dedup.broker.adapter import connect_log
+from stream_dedup.broker.clients import connect_log
 from stream_dedup.core.entry import Batch
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.exit_codes import EXIT_OK

@@ -27,7 +27,7 @@ import hypothesis
 import pytest
 from kafka import KafkaAdminClient
 
-from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.kafka_python.client import make_admin
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.dev.broker import (

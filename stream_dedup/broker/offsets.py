@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Literal
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka.errors import NoError
 
-from stream_dedup.broker.adapter import connect_log
-from stream_dedup.broker.client import make_admin
-from stream_dedup.broker.forgotten import ForgottenOffsets
-from stream_dedup.broker.group_offsets import committed_offsets, offset_bounds, partitions_of
-from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.topics import topic_ids, with_matching_topics
-from stream_dedup.broker.workarounds import alter_offsets
+from stream_dedup.broker.clients import connect_log
+from stream_dedup.broker.kafka_python.admin import committed_offsets, offset_bounds, partitions_of, topic_ids
+from stream_dedup.broker.kafka_python.client import make_admin
+from stream_dedup.broker.kafka_python.client_workarounds import alter_offsets
+from stream_dedup.broker.kafka_python.errors import patiently
+from stream_dedup.broker.log import ForgottenOffsets
+from stream_dedup.broker.topics import with_matching_topics
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.core.model import SourceOffset, SourceRange

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, RecordListTooLargeError
 
-from stream_dedup.broker.client import CLOSE_TIMEOUT_S, HEADER_ALLOWANCE_BYTES, make_admin, make_producer
-from stream_dedup.broker.replication import MESSAGE_BYTES, mend_command
-from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.topics import topic_ids
+from stream_dedup.broker.kafka_python.admin import topic_ids
+from stream_dedup.broker.kafka_python.client import CLOSE_TIMEOUT_S, make_admin, make_producer
+from stream_dedup.broker.kafka_python.errors import patiently
+from stream_dedup.broker.record import HEADER_ALLOWANCE_BYTES
+from stream_dedup.broker.topics import MESSAGE_BYTES, mend_command
 from stream_dedup.config.sections import MAX_RECORD_BYTES
 from stream_dedup.core.text.decode import id_at, is_blank
 from stream_dedup.core.text.paths import FieldPath

@@ -1,4 +1,4 @@
-"""A consumer record, and its size as the broker counts it.
+"""The size of a record, as the broker counts it.
 
 The size of a record is that of a batch that holds this record alone, in version 2 of Kafka's record format. Every
 number in the record is a varint, so framing takes 2 bytes or more of each header:
@@ -25,6 +25,14 @@ from typing import Protocol
 
 from stream_dedup.core.reasons import RECORD_TOO_LARGE
 
+LOG_MESSAGE_BYTES = 8 << 20
+"""Largest record of the log: 10,000 entries, the most that one batch can be set to, of 193 bytes each (with 16 tables),
+an id of up to 512 and a reason."""
+
+DEFAULT_RECORD_BYTES = 1 << 20
+"""Largest record that a topic takes by Kafka's default, as ``record_bytes`` counts it."""
+HEADER_ALLOWANCE_BYTES = 16_384
+"""Room for the ``dedup.*`` headers beside the record as it came: at most some 2,500 bytes."""
 BATCH_FRAME_BYTES = 61
 """The batch beside its records."""
 MESSAGE_FRAME_BYTES = 12
@@ -34,21 +42,6 @@ FIXED_BYTES = 3
 """Attributes, time and offset of a record that is alone in its batch."""
 _FIXED_BYTES_OF_NONE = FIXED_BYTES + 1
 """The same with a number of headers of 0."""
-
-
-class ConsumerRecord(Protocol):
-    """A record of a topic, as the client returns it."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    """Milliseconds since 1970."""
-    timestamp_type: int
-    """0: set by the producer, 1: by the broker at the append."""
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]]
 
 
 class Sized(Protocol):

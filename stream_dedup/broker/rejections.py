@@ -15,18 +15,20 @@ has appended the entry or has not; the same call goes on.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stream_dedup.broker.adapter import KafkaOffsets, KafkaTopicReader, connect_log
-from stream_dedup.broker.client import unavailable_on_kafka_error
-from stream_dedup.broker.forgotten import ForgottenOffsets
+from stream_dedup.broker.clients import connect_log
+from stream_dedup.broker.kafka_python.admin import KafkaOffsets
+from stream_dedup.broker.kafka_python.client import unavailable_on_kafka_error
+from stream_dedup.broker.kafka_python.readers import KafkaTopicReader
+from stream_dedup.broker.log import ForgottenOffsets
 from stream_dedup.config.effective import input_format_of, with_input_topics
-from stream_dedup.core.entry import Batch, Payload, make_batch
+from stream_dedup.core.entry import Batch, LogRecord, Payload, make_batch
 from stream_dedup.core.fingerprint.entry_maker import rejected_columns
 from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Status
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA
@@ -84,8 +86,12 @@ class _LoggedRecords:
     rules: Rules | None = None
     _forgotten: ForgottenOffsets = field(default_factory=ForgottenOffsets)
 
-    def follow(self, payload: Payload) -> None:
-        """Take note of the next record of the log."""
+    def follow(self, records: Iterable[LogRecord]) -> None:
+        """Take note of the next records of the log."""
+        for record in records:
+            self._add(record.payload)
+
+    def _add(self, payload: Payload) -> None:
         self._forgotten.follow(payload)
         if isinstance(payload, Rules) and payload.takes_force_after(self.rules):
             self.rules = payload
@@ -138,7 +144,7 @@ def reject(
     logged = _LoggedRecords({at: one.place for at, one in found.items()})
     # 2
     start, end = log.bounds()
-    _follow(log, logged, (start, end), progress)
+    logged.follow(log.follow(start, end, progress))
     if logged.rules is None:
         msg = "the log has no rules: start a worker first, with the group that is meant (--group)"
         raise UserError(msg)
@@ -153,18 +159,9 @@ def reject(
         batch = make_batch(columns, at.topic_id, place.partition.topic, at.partition, [at.offset], read_to=end)
         # 5
         appended = log.append_now(batch)
-        _follow(log, logged, (end, LogOffset(appended + 1)), progress)
+        logged.follow(log.follow(end, LogOffset(appended + 1), progress))
         end = LogOffset(appended + 1)
     return [Outcome(one.place, logged.found.get(at), at in before) for at, one in found.items()]
-
-
-def _follow(log: WaitingLog, logged: _LoggedRecords, part: tuple[LogOffset, LogOffset], progress: ReportStage) -> None:
-    start, end = part
-    for records in log.read(start, end):
-        for record in records:
-            logged.follow(record.payload)
-        if records:
-            progress("log records read", records[-1].offset + 1 - start, end - start)
 
 
 def found_records(

@@ -11,8 +11,23 @@ Owns which settings a topic must have, and why:
 * The topic of groups is compacted: it has the last record of each group, and none of them is deleted by age.
 
 The program never changes a topic that exists: the error for a wrong setting names the command that corrects it.
-Replication is ``topics.replication``, or the broker's default (``replication`` owns what is checked). Several workers
-may make the topics at once: a topic that another worker made in the meantime is no error.
+Replication is ``topics.replication``, or the broker's default. Several workers may make the topics at once: a topic
+that another worker made in the meantime is no error.
+
+An error is a setting by which records that were acknowledged are lost, or by which no record can be acknowledged:
+
+* ``unclean.leader.election.enable`` of the log: a replica that is behind may become its leader, and the appends that it
+  has not got are gone. Their articles have left, their source offsets are committed, and later articles that they match
+  become unique.
+* ``min.insync.replicas`` above the number of replicas, of the log and the outputs: every write is refused, for ever.
+
+A warning is a setting by which the loss of one disk is enough, or partitions that somebody added to the log, which
+nothing is written to. It may be meant (a cluster for development, a topic that is restored from elsewhere), a group
+that has worked with it for years goes on, and no promise is broken yet:
+
+* one replica of the log, although the cluster has more brokers;
+* ``min.insync.replicas`` of 1 with three replicas or more of the log: while the others are away, an append is
+  acknowledged that is on one disk only. With two replicas 1 is right: 2 would stop every append while one is away.
 
 ``create_topics``, in order:
 
@@ -28,32 +43,19 @@ So a call that is refused has made nothing. Commands that check more than the to
 from __future__ import annotations
 
 import logging
-import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import kafka.errors as kafka_errors
 from kafka import TopicPartition
 from kafka.protocol.consumer import OffsetSpec
 
-from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES
-from stream_dedup.broker.record import MESSAGE_FRAME_BYTES
-from stream_dedup.broker.replication import (
-    MESSAGE_BYTES,
-    MIN_IN_SYNC,
-    SAFE_REPLICAS,
-    UNCLEAN,
-    FaultValues,
-    Replication,
-    TopicFault,
-    TopicProblem,
-    log_warnings,
-    mend_command,
-    written_problems,
-)
-from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.workarounds import describe_topic_settings
+from stream_dedup.broker.kafka_python.admin import topic_exists, topic_ids
+from stream_dedup.broker.kafka_python.client_workarounds import describe_topic_settings
+from stream_dedup.broker.kafka_python.errors import patiently
+from stream_dedup.broker.record import HEADER_ALLOWANCE_BYTES, LOG_MESSAGE_BYTES, MESSAGE_FRAME_BYTES
 from stream_dedup.config.effective import with_input_topics
 from stream_dedup.config.sections import MAX_RECORD_BYTES
 from stream_dedup.errors import UserError
@@ -63,13 +65,152 @@ if TYPE_CHECKING:
 
     from stream_dedup.config.model import Config
 
+UNCLEAN = "unclean.leader.election.enable"
+
+MIN_IN_SYNC = "min.insync.replicas"
+
+MESSAGE_BYTES = "max.message.bytes"
+
+SAFE_REPLICAS = 3
+"""Replicas from which on two of them can be required without stopping when one is away."""
+
+
+class TopicFault(StrEnum):
+    """What is wrong with a topic."""
+
+    ABSENT = "absent"
+    PARTITIONS = "partitions"
+    SPARE_PARTITIONS = "spare_partitions"
+    SETTINGS = "settings"
+    TOO_SMALL = "too_small"
+    UNWRITABLE = "unwritable"
+    ONE_COPY = "one_copy"
+    ONE_DISK = "one_disk"
+
+
+FaultValues = Mapping[str, str | int]
+
+
+class FaultSentences(NamedTuple):
+    """A fault and its remedy in English, with the names of their values in braces."""
+
+    reason: str
+    remedy: str
+
+
+_MEND = "mend it: {command}"
+
+FAULT_SENTENCES: Mapping[TopicFault, FaultSentences] = {
+    TopicFault.ABSENT: FaultSentences("it is not there", "make it: stream-dedup topics create, or {command}"),
+    TopicFault.PARTITIONS: FaultSentences(
+        "it has {found} partitions, and one order needs exactly one",
+        "partitions cannot be taken away: begin a new log with another --group, or, if no article was logged yet: "
+        "{command}",
+    ),
+    TopicFault.SPARE_PARTITIONS: FaultSentences(
+        "it has {found} partitions; the log is partition 0, and the others are empty",
+        "workers go on, and nothing is lost; let no other program write to it",
+    ),
+    TopicFault.SETTINGS: FaultSentences("{reasons}", _MEND),
+    TopicFault.TOO_SMALL: FaultSentences(
+        f"{MESSAGE_BYTES} is {{found}}, but topic {{source}} takes records of up to {{largest}} bytes, which need "
+        "{needed} with the headers of an output",
+        "raise it, then start the workers again: {command}",
+    ),
+    TopicFault.UNWRITABLE: FaultSentences(
+        f"{MIN_IN_SYNC} is {{found}}, but it has {{replicas}} replicas: every write is refused", _MEND
+    ),
+    TopicFault.ONE_COPY: FaultSentences(
+        "it has one replica on a cluster of {brokers} brokers: its disk is the only copy", "add replicas: {command}"
+    ),
+    TopicFault.ONE_DISK: FaultSentences(
+        f"{MIN_IN_SYNC} is 1: an append may be acknowledged that is on one disk only", _MEND
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicProblem:
+    """What is wrong with a topic, and the command that corrects it."""
+
+    topic: str
+    fault: TopicFault
+    values: FaultValues
+    """The values of the sentences of the fault, ``command`` among them."""
+    is_warning: bool = False
+    """Whether a worker goes on with it."""
+
+    @property
+    def reason(self) -> str:
+        """The fault in English."""
+        return FAULT_SENTENCES[self.fault].reason.format(**self.values)
+
+    @property
+    def remedy(self) -> str:
+        """What corrects it, in English."""
+        return FAULT_SENTENCES[self.fault].remedy.format(**self.values)
+
+    def __str__(self) -> str:
+        """One line to be read by a person."""
+        return f"topic {self.topic}: {self.reason}; {self.remedy}"
+
+
+@dataclass(frozen=True, slots=True)
+class Replication:
+    """How a topic is replicated."""
+
+    topic: str
+    replicas: int
+    """The least number of replicas of a partition."""
+    in_sync: int
+    """Its ``min.insync.replicas``."""
+    brokers: Sequence[int]
+    """Node ids of the cluster."""
+
+
+def log_warnings(found: Replication, bootstrap: str) -> list[TopicProblem]:
+    """Return the warnings about the replication of the log."""
+    problems = []
+    if found.replicas == 1 and len(found.brokers) > 1:
+        values: FaultValues = {"brokers": len(found.brokers), "command": _reassign_command(bootstrap, found)}
+        problems.append(TopicProblem(found.topic, TopicFault.ONE_COPY, values, is_warning=True))
+    if found.replicas >= SAFE_REPLICAS and found.in_sync == 1:
+        command = mend_command(bootstrap, found.topic, {MIN_IN_SYNC: "2"})
+        problems.append(TopicProblem(found.topic, TopicFault.ONE_DISK, {"command": command}, is_warning=True))
+    return problems
+
+
+def written_problems(found: Replication, bootstrap: str) -> list[TopicProblem]:
+    """Return why no record can be written to a topic at all."""
+    if found.in_sync <= found.replicas:
+        return []
+    command = mend_command(bootstrap, found.topic, {MIN_IN_SYNC: str(max(1, found.replicas - 1))})
+    values: FaultValues = {"found": found.in_sync, "replicas": found.replicas, "command": command}
+    return [TopicProblem(found.topic, TopicFault.UNWRITABLE, values)]
+
+
+def mend_command(bootstrap: str, topic: str, changes: Mapping[str, str]) -> str:
+    """Return the command that changes settings of a topic."""
+    pairs = ",".join(f"{name}={value}" for name, value in changes.items())
+    return (
+        f"kafka-configs.sh --bootstrap-server {bootstrap} --alter --entity-type topics "
+        f"--entity-name {topic} --add-config {pairs}"
+    )
+
+
+def _reassign_command(bootstrap: str, found: Replication) -> str:
+    replicas = ",".join(map(str, sorted(found.brokers)[:SAFE_REPLICAS]))
+    return (
+        f"kafka-reassign-partitions.sh --bootstrap-server {bootstrap} --execute "
+        '--reassignment-json-file FILE, with {"version":1,"partitions":[{"topic":'
+        f'"{found.topic}","partition":0,"replicas":[{replicas}]}}]}} in FILE'
+    )
+
+
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-LOG_MESSAGE_BYTES = 8 << 20
-"""Largest record of the log: 10,000 entries, the most that one batch can be set to, of 193 bytes each (with 16 tables),
-an id of up to 512 and a reason."""
 DEFAULT_MESSAGE_BYTES = (1 << 20) + MESSAGE_FRAME_BYTES
 """Kafka's default of ``max.message.bytes``: what an input topic is taken to have that is not there."""
 MOST_MESSAGE_BYTES = (1 << 31) - 1
@@ -292,16 +433,6 @@ def _problems(admin: KafkaAdminClient, config: Config, states: Mapping[str, _Sta
     return problems
 
 
-def topic_ids(admin: KafkaAdminClient, names: Iterable[str] | None) -> dict[str, bytes]:
-    """Return the ids (16 bytes) of those topics that exist; None: of every topic but the broker's own.
-
-    Raises what the client raises: a caller that watches goes on, a caller that starts gives up.
-    """
-    described = admin.describe_topics(None if names is None else list(names))
-    wanted = [topic for topic in described if names is not None or not topic["is_internal"]]
-    return {topic["name"]: _id_bytes(topic["topic_id"]) for topic in wanted if _exists(topic)}
-
-
 def with_matching_topics(admin: KafkaAdminClient, config: Config) -> Config:
     """Return the configuration with the topics that its patterns match in their place.
 
@@ -309,24 +440,6 @@ def with_matching_topics(admin: KafkaAdminClient, config: Config) -> Config:
         UserError, UnavailableError: as ``ensure_topics``.
     """
     return with_input_topics(config, lambda: _ask(config, lambda: topic_ids(admin, None), DESCRIBE))
-
-
-def topic_of_id(admin: KafkaAdminClient, topic_id: uuid.UUID) -> str | None:
-    """Return the name of the topic with this id; None if there is none, or this client may not describe it.
-
-    Raises what the client raises.
-    """
-    described = admin.describe_topics([topic_id])[0]
-    error = kafka_errors.for_code(described["error_code"])
-    if error is kafka_errors.UnknownTopicIdError:
-        return None
-    return str(described["name"]) if _exists(described) else None
-
-
-def partition_counts(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, int]:
-    """Return the number of partitions of those topics that exist."""
-    described = admin.describe_topics(list(names))
-    return {topic["name"]: len(topic["partitions"]) for topic in described if _exists(topic)}
 
 
 def _wanted(config: Config, states: Mapping[str, _State]) -> list[_Wanted]:
@@ -458,22 +571,7 @@ def _replication_problems(config: Config, topic: _Wanted, found: Replication) ->
 
 
 def _described(admin: KafkaAdminClient, config: Config, names: list[str]) -> list[dict[str, Any]]:
-    return _ask(config, lambda: [topic for topic in admin.describe_topics(names) if _exists(topic)], DESCRIBE)
-
-
-def _exists(topic: Mapping[str, Any]) -> bool:
-    """Return whether the described topic exists.
-
-    Raises:
-        KafkaError: the broker answered with another error than its absence.
-    """
-    error = kafka_errors.for_code(topic["error_code"])
-    if error is kafka_errors.UnknownTopicOrPartitionError:
-        return False
-    if error not in (kafka_errors.NoError, kafka_errors.LeaderNotAvailableError):
-        msg = f"topic {topic['name']}: {error.__name__}"
-        raise error(msg)
-    return True
+    return _ask(config, lambda: [topic for topic in admin.describe_topics(names) if topic_exists(topic)], DESCRIBE)
 
 
 def _made(topic: Mapping[str, Any]) -> bool:
@@ -486,10 +584,6 @@ def _made(topic: Mapping[str, Any]) -> bool:
         msg = f"topic {topic['name']} cannot be made: {topic.get('error_message') or error.__name__}{needed}"
         raise UserError(msg)
     return True
-
-
-def _id_bytes(topic_id: object) -> bytes:
-    return topic_id.bytes if isinstance(topic_id, uuid.UUID) else uuid.UUID(str(topic_id)).bytes
 
 
 def _ask(config: Config, ask: Callable[[], _T], right: str = "") -> _T:

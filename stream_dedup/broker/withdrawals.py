@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stream_dedup.broker.adapter import connect_log
-from stream_dedup.broker.client import make_admin, unavailable_on_kafka_error
-from stream_dedup.broker.forgotten import ForgottenOffsets
-from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.topics import topic_ids
+from stream_dedup.broker.clients import connect_log
+from stream_dedup.broker.kafka_python.admin import topic_ids
+from stream_dedup.broker.kafka_python.client import make_admin, unavailable_on_kafka_error
+from stream_dedup.broker.kafka_python.errors import patiently
+from stream_dedup.broker.log import ForgottenOffsets
 from stream_dedup.core.entry import MAX_WITHDRAWN, Batch, LogRecord, Withdrawal
 from stream_dedup.core.model import Coordinates, LogOffset, LogPosition, Status, log_offset_of, log_position, row_of
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA, code_of
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from stream_dedup.broker.log import WaitingLog
     from stream_dedup.config.model import Config
     from stream_dedup.core.progress import ReportStage
-
 
 _BY_COMMAND = code_of(UNKNOWN_SCHEMA.format(id=0))
 """Code of a rejection that only the command logs."""
@@ -97,6 +96,11 @@ class _ArticlesWithIds:
         self._ids = {as_stored(one): one for one in self.wanted.ids}
         self.positions = {one: set() for one in self.wanted.ids}
 
+    def follow_all(self, records: Iterable[LogRecord]) -> None:
+        """Take note of the next records of the log."""
+        for record in records:
+            self.follow(record)
+
     def follow(self, record: LogRecord) -> None:
         """Take note of the next record of the log."""
         self._forgotten.follow(record.payload)
@@ -148,14 +152,14 @@ def withdraw(log: WaitingLog, wanted: Wanted, progress: ReportStage, *, dry_run:
     found = _ArticlesWithIds(wanted)
     # 1
     start, end = log.bounds()
-    _follow(log, found, (start, end), progress)
+    found.follow_all(log.follow(start, end, progress))
     before = set(found.withdrawn)
     while not dry_run and (left := found.left()):
         # 2
         parts = [tuple(left[at : at + MAX_WITHDRAWN]) for at in range(0, len(left), MAX_WITHDRAWN)]
         start, end = end, LogOffset(max(log.append_now(Withdrawal(part)) for part in parts) + 1)
         # 3
-        _follow(log, found, (start, end), progress)
+        found.follow_all(log.follow(start, end, progress))
     return [
         WithdrawnId(one, len(positions - before), len(positions & before)) for one, positions in found.positions.items()
     ]
@@ -171,15 +175,17 @@ def withdrawn_entries(log: WaitingLog, progress: ReportStage) -> list[WithdrawnE
             deleted.update(record.payload.id(row) for row in deletes.tolist())
     if deleted:
         found = _ArticlesWithIds(Wanted(sorted(deleted)))
-        for record in log.read_all(progress):
-            found.follow(record)
+        found.follow_all(log.read_all(progress))
     withdrawals = found.withdrawn
     first, _ = log.bounds()
     rows: dict[LogOffset, list[LogPosition]] = defaultdict(list)
     for position in sorted(withdrawals):
         if log_offset_of(position) >= first:
             rows[log_offset_of(position)].append(position)
-    return [one for record in _batches_at(log, rows, progress) for one in _entries(record, rows, withdrawals)]
+    if not rows:
+        return []
+    again = log.follow(min(rows), LogOffset(max(rows) + 1), progress, "log records read again")
+    return [one for record in again if record.offset in rows for one in _entries(record, rows, withdrawals)]
 
 
 def connected_withdraw(
@@ -196,33 +202,12 @@ def connected_list(config: Config, progress: ReportStage) -> list[WithdrawnEntry
         return withdrawn_entries(log, progress)
 
 
-def _follow(log: WaitingLog, found: _ArticlesWithIds, part: tuple[LogOffset, LogOffset], progress: ReportStage) -> None:
-    start, end = part
-    for records in log.read(start, end):
-        for record in records:
-            found.follow(record)
-        if records:
-            progress("log records read", records[-1].offset + 1 - start, end - start)
-
-
 def _connected(config: Config) -> WaitingLog:
     with closing(make_admin(config.kafka)) as admin:
         if config.log_topic not in patiently(config.kafka, "topics", lambda: topic_ids(admin, [config.log_topic])):
             msg = f"there is no log {config.log_topic}; name the group whose articles are meant with --group"
             raise UserError(msg)
     return connect_log(config)
-
-
-def _batches_at(
-    log: WaitingLog, rows: dict[LogOffset, list[LogPosition]], progress: ReportStage
-) -> Iterator[LogRecord]:
-    """Yield the log records at these offsets."""
-    if rows:
-        first, end = min(rows), LogOffset(max(rows) + 1)
-        for records in log.read(first, end):
-            yield from (record for record in records if record.offset in rows)
-            if records:
-                progress("log records read again", records[-1].offset + 1 - first, end - first)
 
 
 def _entries(

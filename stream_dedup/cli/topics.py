@@ -42,8 +42,8 @@ def create(config: Config) -> None:
     code 4: the group has committed offsets, but its log is gone or empty; no topic is created.
     """
     from stream_dedup.broker import topics  # noqa: PLC0415 - loads the Kafka client
-    from stream_dedup.broker.client import make_admin  # noqa: PLC0415 - loads the Kafka client
-    from stream_dedup.broker.lost_log import refuse_lost_log  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.broker.kafka_python.client import make_admin  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.broker.rules_log import refuse_lost_log  # noqa: PLC0415 - loads the Kafka client
 
     with closing(make_admin(config.kafka)) as admin:
         refuse_lost_log(admin, config)
@@ -60,7 +60,7 @@ def check(config: Config) -> int:
     Exit code 0: all settings are correct; 3: one is wrong. A warning, such as a log with one replica on a
     cluster, does not change the exit code. No topic is changed.
     """
-    from stream_dedup.broker.client import make_admin  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.broker.kafka_python.client import make_admin  # noqa: PLC0415 - loads the Kafka client
     from stream_dedup.broker.topics import check_topics  # noqa: PLC0415 - loads the Kafka client
 
     with closing(make_admin(config.kafka)) as admin:

@@ -32,8 +32,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.broker.forgotten import ForgottenOffsets
-from stream_dedup.broker.log import WaitingLog
+from stream_dedup.broker.log import ForgottenOffsets, WaitingLog
 from stream_dedup.broker.rules_log import RulesHistory, begin_with_rules, refuse_other_rules
 from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64, U64

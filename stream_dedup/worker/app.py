@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.broker.client import unavailable_on_kafka_error, wait_for_broker
 from stream_dedup.broker.clients import check_client, worker_ports
+from stream_dedup.broker.kafka_python.client import unavailable_on_kafka_error, wait_for_broker
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker
 from stream_dedup.metrics.metrics import Metrics

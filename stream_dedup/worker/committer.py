@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES, call_limit_s
-from stream_dedup.broker.record import MESSAGE_FRAME_BYTES, record_bytes
-from stream_dedup.broker.replication import MESSAGE_BYTES
+from stream_dedup.broker.clients import call_limit_s
+from stream_dedup.broker.record import HEADER_ALLOWANCE_BYTES, MESSAGE_FRAME_BYTES, record_bytes
+from stream_dedup.broker.topics import MESSAGE_BYTES
 from stream_dedup.core.fingerprint.entry_maker import checksum
 from stream_dedup.core.headers import OmittedValue, OutputHeaders, without_ours
 from stream_dedup.core.model import Verdict

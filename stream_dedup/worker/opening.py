@@ -18,7 +18,7 @@ In order:
 Steps 7 to 9 need a log: where there is none, they come after step 10. Nothing is made in Kafka before step 10, and no
 index before step 5: a start that is refused has made no topic, and no index but a cache of a log that was read.
 
-Steps 2, 6 and 7 refuse what would lose the history (``broker.lost_log``). With ``new_log`` they accept
+Steps 2, 6 and 7 refuse what would lose the history (``broker.rules_log``). With ``new_log`` they accept
 the log as it is:
 
     a  the index is kept aside (``index.folder``)
@@ -38,8 +38,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stream_dedup.broker.log import WaitingLog
-from stream_dedup.broker.lost_log import FoundLog, LostLog, lost_log_error, offsets_without_log
-from stream_dedup.broker.rules_log import RulesHistory, read_rules_on, refuse_other_rules, refuse_other_scheme
+from stream_dedup.broker.rules_log import (
+    FoundLog,
+    LostLog,
+    RulesHistory,
+    lost_log_error,
+    offsets_without_log,
+    read_rules_on,
+    refuse_other_rules,
+    refuse_other_scheme,
+)
 from stream_dedup.config.effective import index_settings_of, rules_of
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.progress import ReportProgress

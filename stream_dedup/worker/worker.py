@@ -20,7 +20,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stream_dedup.broker.client import call_limit_s
+from stream_dedup.broker.clients import call_limit_s
 from stream_dedup.errors import UnavailableError
 from stream_dedup.exit_codes import EXIT_UNAVAILABLE
 from stream_dedup.ports import PassingError, PortError

@@ -16,10 +16,11 @@ from kafka import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicParti
 from stream_dedup.audit.reference import plain_log
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.audit.run import AuditOptions, run_audit
-from stream_dedup.broker.adapter import connect_log, kafka_audit_ports
-from stream_dedup.broker.client import make_producer
-from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.topics import ensure_topics, topic_ids
+from stream_dedup.broker.clients import connect_log, kafka_audit_ports
+from stream_dedup.broker.kafka_python.admin import topic_ids
+from stream_dedup.broker.kafka_python.client import make_producer
+from stream_dedup.broker.kafka_python.errors import patiently
+from stream_dedup.broker.topics import ensure_topics
 from stream_dedup.cli import run
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config

@@ -16,8 +16,8 @@ from kafka import KafkaAdminClient
 from kafka.admin import ACLFilter, ACLOperation, ACLPermissionType, ResourcePatternFilter, ResourceType
 from kafka.admin import ACLResourcePatternType as PatternType
 
-from stream_dedup.broker.client import make_admin
-from stream_dedup.broker.topics import topic_ids
+from stream_dedup.broker.kafka_python.admin import topic_ids
+from stream_dedup.broker.kafka_python.client import make_admin
 from stream_dedup.cli import run
 from stream_dedup.exit_codes import EXIT_OK, EXIT_UNAVAILABLE, EXIT_USER
 from tests.broker.rights import GROUP, INPUT, LOG, OUTPUT, RIGHTS, WORKERS, Right

@@ -11,10 +11,12 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 
-from stream_dedup.broker import hanging_transactions
-from stream_dedup.broker.adapter import KafkaLog, KafkaSink, SystemClock
-from stream_dedup.broker.adapter.port_errors import port_error, port_errors
-from stream_dedup.broker.topics import LOG_MESSAGE_BYTES
+from stream_dedup.broker.clients import SystemClock
+from stream_dedup.broker.kafka_python import hanging_transactions
+from stream_dedup.broker.kafka_python.errors import port_error, port_errors
+from stream_dedup.broker.kafka_python.fingerprint_log import KafkaLog
+from stream_dedup.broker.kafka_python.sink import KafkaSink
+from stream_dedup.broker.record import LOG_MESSAGE_BYTES
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.errors import UnavailableError
@@ -96,7 +98,7 @@ def config(monkeypatch: pytest.MonkeyPatch) -> Config:
         raise UnavailableError("no broker")  # noqa: EM101, TRY003 - any text
 
     monkeypatch.setattr(hanging_transactions, "make_admin", away)
-    monkeypatch.setattr("stream_dedup.broker.adapter.sink.make_producer", away)
+    monkeypatch.setattr("stream_dedup.broker.kafka_python.sink.make_producer", away)
     return load_config(None, {}, {})
 
 
@@ -132,7 +134,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> KafkaLog:
 
         return SimpleNamespace(send=send, partitions_for=lambda _topic: {0}, close=close)
 
-    module = "stream_dedup.broker.adapter.fingerprint_log"
+    module = "stream_dedup.broker.kafka_python.fingerprint_log"
     monkeypatch.setattr(f"{module}.make_producer", producer)
     consumer = SimpleNamespace(assign=lambda _partitions: None, close=lambda **_: None)
     monkeypatch.setattr(f"{module}.make_consumer", lambda *_, **__: consumer)
@@ -163,7 +165,9 @@ def test_a_record_that_the_client_does_not_take_is_a_failed_append(
     log: KafkaLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error comes with the append, as every other: ``append`` itself raises none."""
-    monkeypatch.setattr("stream_dedup.broker.adapter.fingerprint_log.encode", lambda _: bytes(LOG_MESSAGE_BYTES + 1))
+    monkeypatch.setattr(
+        "stream_dedup.broker.kafka_python.fingerprint_log.encode", lambda _: bytes(LOG_MESSAGE_BYTES + 1)
+    )
     append = log.append(rules(1))
     assert append.done()
     assert isinstance(append.error(), RecordTooLargeError)

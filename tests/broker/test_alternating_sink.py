@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.broker.adapter import AlternatingSink
+from stream_dedup.broker.clients import AlternatingSink
 from stream_dedup.ports import Output, PassingError
 
 OUTPUT = Output("unique", None, b"article", [], 0)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-from stream_dedup.broker.workarounds import RoundRobinAssignor
+from stream_dedup.broker.kafka_python.consumer_workarounds import RoundRobinAssignor
 
 
 @pytest.mark.parametrize("instances", [(None, None, None), ("b", "a", None)])

@@ -11,15 +11,15 @@ from kafka import OffsetAndMetadata, TopicPartition
 from kafka.admin import NewTopic
 from kafka.errors import KafkaTimeoutError
 
-from stream_dedup.broker import client as client_module
-from stream_dedup.broker.client import (
+from stream_dedup.broker.kafka_python import client as client_module
+from stream_dedup.broker.kafka_python.admin import committed_offsets
+from stream_dedup.broker.kafka_python.client import (
     BOOTSTRAP_TIMEOUT_MS,
     FIRST_TRY_S,
     make_admin,
     make_producer,
     wait_for_broker,
 )
-from stream_dedup.broker.group_offsets import committed_offsets
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import KafkaConfig
 from stream_dedup.dev.broker import DevBroker

@@ -10,9 +10,9 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.record.default_records import DefaultRecordBatch
 
-from stream_dedup.broker.adapter import KafkaSource
-from stream_dedup.broker.client import make_consumer
-from stream_dedup.broker.group_state import described_group
+from stream_dedup.broker.kafka_python.admin import described_group
+from stream_dedup.broker.kafka_python.client import make_consumer
+from stream_dedup.broker.kafka_python.source import KafkaSource
 from stream_dedup.broker.produce import produce_lines
 from stream_dedup.broker.topics import create_topics
 from stream_dedup.config.model import Config

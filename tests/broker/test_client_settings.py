@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from kafka.errors import KafkaConnectionError
 
-from stream_dedup.broker import client
-from stream_dedup.broker.client import TokenFile, make_admin, make_consumer, make_producer
+from stream_dedup.broker.kafka_python import client
+from stream_dedup.broker.kafka_python.client import TokenFile, make_admin, make_consumer, make_producer
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import KafkaConfig
 

@@ -18,13 +18,23 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
-from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES
 from stream_dedup.broker.clients import check_client
-from stream_dedup.broker.confluent import ConfluentLog, ConfluentSink, ConfluentSource, client
-from stream_dedup.broker.confluent.client import make_member, make_sender, request_timeout_ms
-from stream_dedup.broker.confluent.port_errors import client_errors, error_of, port_error_of
-from stream_dedup.broker.confluent.records import PositionGone, next_events, record_of
-from stream_dedup.broker.confluent.source import ASSIGNED_WITHIN_S, PROOF_MAGIC, generation_of
+from stream_dedup.broker.confluent import client
+from stream_dedup.broker.confluent.client import (
+    PositionGone,
+    client_errors,
+    error_of,
+    make_member,
+    make_sender,
+    next_events,
+    port_error_of,
+    record_of,
+    request_timeout_ms,
+)
+from stream_dedup.broker.confluent.fingerprint_log import ConfluentLog
+from stream_dedup.broker.confluent.sink import ConfluentSink
+from stream_dedup.broker.confluent.source import ASSIGNED_WITHIN_S, PROOF_MAGIC, ConfluentSource, generation_of
+from stream_dedup.broker.record import HEADER_ALLOWANCE_BYTES
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.config.sections import MAX_RECORD_BYTES

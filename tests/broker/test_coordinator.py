@@ -10,13 +10,11 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.protocol.admin import ElectionType
 
-from stream_dedup.broker.client import discard, make_admin, make_producer
-from stream_dedup.broker.group_offsets import committed_offsets
-from stream_dedup.broker.group_state import described_group
-from stream_dedup.broker.hanging_transactions import open_transactions
-from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.workarounds import alter_offsets
-from stream_dedup.broker.workarounds.private import private
+from stream_dedup.broker.kafka_python.admin import committed_offsets, described_group
+from stream_dedup.broker.kafka_python.client import discard, make_admin, make_producer
+from stream_dedup.broker.kafka_python.client_workarounds import alter_offsets, private
+from stream_dedup.broker.kafka_python.errors import patiently
+from stream_dedup.broker.kafka_python.hanging_transactions import open_transactions
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.dev.broker import DevCluster
 from tests.waiting import wait_until

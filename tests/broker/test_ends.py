@@ -11,8 +11,8 @@ import pytest
 from kafka import TopicPartition
 from kafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 
-from stream_dedup.broker.adapter import ends as module
-from stream_dedup.broker.adapter.ends import AskedEnds
+from stream_dedup.broker.kafka_python import admin as module
+from stream_dedup.broker.kafka_python.admin import AskedEnds
 from stream_dedup.config.load import load_config
 from stream_dedup.errors import UnavailableError
 from stream_dedup.ports import Partition

@@ -8,10 +8,10 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.errors import BrokerResponseError, CoordinatorLoadInProgressError, NotCoordinatorError
 
-from stream_dedup.broker import group_state
-from stream_dedup.broker.group_state import Member, described_group
-from stream_dedup.broker.hanging_transactions import hanging_transactions
-from stream_dedup.broker.retry import patiently
+from stream_dedup.broker.kafka_python import admin as group_state
+from stream_dedup.broker.kafka_python.admin import Member, described_group
+from stream_dedup.broker.kafka_python.errors import patiently
+from stream_dedup.broker.kafka_python.hanging_transactions import hanging_transactions
 from stream_dedup.config.model import Config
 from stream_dedup.ports import Partition
 

@@ -21,9 +21,9 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from stream_dedup.broker import hanging_transactions as module
-from stream_dedup.broker.client import discard, make_consumer, make_producer
-from stream_dedup.broker.hanging_transactions import (
+from stream_dedup.broker.kafka_python import hanging_transactions as module
+from stream_dedup.broker.kafka_python.client import discard, make_consumer, make_producer
+from stream_dedup.broker.kafka_python.hanging_transactions import (
     OpenTransactions,
     abort_hanging,
     hanging_transactions,

@@ -5,8 +5,8 @@ from contextlib import ExitStack
 
 from confluent_kafka import TopicPartition
 
-from stream_dedup.broker.client import FETCH_WAIT_MS
-from stream_dedup.broker.confluent import ConfluentLog
+from stream_dedup.broker.confluent.fingerprint_log import ConfluentLog
+from stream_dedup.broker.kafka_python.client import FETCH_WAIT_MS
 from stream_dedup.core.model import LogOffset
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.ports import FingerprintLog

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from stream_dedup.broker.adapter.fingerprint_log import LOG_APPEND_TIME, log_records
+from stream_dedup.broker.log import LOG_APPEND_TIME, log_records
 from stream_dedup.core.entry import LOG_FORMAT_VERSION, LogRecord, decode, encode
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.plain_batches import LEAST_TOGETHER

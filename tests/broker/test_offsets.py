@@ -9,12 +9,12 @@ from contextlib import closing
 import pytest
 from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
 
-from stream_dedup.broker.adapter import connect_log
-from stream_dedup.broker.client import make_consumer
-from stream_dedup.broker.group_offsets import committed_offsets
+from stream_dedup.broker.clients import connect_log
+from stream_dedup.broker.kafka_python.admin import committed_offsets, topic_ids
+from stream_dedup.broker.kafka_python.client import make_consumer
+from stream_dedup.broker.kafka_python.errors import patiently
 from stream_dedup.broker.produce import produce_lines
-from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.topics import ensure_topics, topic_ids
+from stream_dedup.broker.topics import ensure_topics
 from stream_dedup.cli import run
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config

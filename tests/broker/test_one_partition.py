@@ -13,9 +13,8 @@ from kafka import TopicPartition
 from kafka.admin import NewTopic
 from kafka.partitioner import DefaultPartitioner
 
-from stream_dedup.broker.adapter import KafkaSink
-from stream_dedup.broker.adapter.sink import OnePartition
-from stream_dedup.broker.client import make_admin, make_consumer
+from stream_dedup.broker.kafka_python.client import make_admin, make_consumer
+from stream_dedup.broker.kafka_python.sink import KafkaSink, OnePartition
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.dev.broker import DevBroker

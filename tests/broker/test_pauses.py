@@ -11,14 +11,12 @@ from confluent_kafka import TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_dedup.broker.adapter import KafkaSource
-from stream_dedup.broker.adapter import source as adapter_source
-from stream_dedup.broker.adapter.source import GATHER_BYTES, GATHER_MS, REST_BYTES
-from stream_dedup.broker.client import FETCH_WAIT_MS
-from stream_dedup.broker.confluent import ConfluentSource
 from stream_dedup.broker.confluent import source as confluent_source
-from stream_dedup.broker.confluent.records import ConsumedRecord, PartitionEnd
-from stream_dedup.broker.confluent.source import PROOF_MAGIC
+from stream_dedup.broker.confluent.client import ConsumedRecord, PartitionEnd
+from stream_dedup.broker.confluent.source import PROOF_MAGIC, ConfluentSource
+from stream_dedup.broker.kafka_python import source as adapter_source
+from stream_dedup.broker.kafka_python.client import FETCH_WAIT_MS
+from stream_dedup.broker.kafka_python.source import GATHER_BYTES, GATHER_MS, REST_BYTES, KafkaSource
 from stream_dedup.config.load import load_config
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.ports import CommittedOffset, Partition

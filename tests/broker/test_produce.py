@@ -12,7 +12,7 @@ import zstandard
 from kafka import KafkaAdminClient, TopicPartition
 
 from stream_dedup.broker import produce
-from stream_dedup.broker.client import make_consumer
+from stream_dedup.broker.kafka_python.client import make_consumer
 from stream_dedup.broker.produce import produce_lines
 from stream_dedup.broker.topics import create_topics
 from stream_dedup.cli import run

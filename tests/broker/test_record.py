@@ -8,8 +8,7 @@ from typing import NamedTuple
 import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES
-from stream_dedup.broker.record import MESSAGE_FRAME_BYTES, headers_bytes, record_bytes
+from stream_dedup.broker.record import HEADER_ALLOWANCE_BYTES, MESSAGE_FRAME_BYTES, headers_bytes, record_bytes
 from stream_dedup.core.headers import OmittedValue
 from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
 from stream_dedup.core.text.decode import MAX_ID_BYTES

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from kafka import KafkaAdminClient
 
-from stream_dedup.broker.adapter import connect_log
-from stream_dedup.broker.replication import MESSAGE_BYTES
+from stream_dedup.broker.clients import connect_log
+from stream_dedup.broker.kafka_python.admin import topic_ids
 from stream_dedup.broker.rules_log import apply_rules
-from stream_dedup.broker.topics import create_topics, topic_ids
+from stream_dedup.broker.topics import MESSAGE_BYTES, create_topics
 from stream_dedup.cli import run
 from stream_dedup.config.model import Config
 from stream_dedup.exit_codes import EXIT_OK, EXIT_REFUSED, EXIT_USER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stream_dedup.broker.replication import Replication, log_warnings, written_problems
+from stream_dedup.broker.topics import Replication, log_warnings, written_problems
 
 BOOTSTRAP = "kafka:9092"
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient
 
-from stream_dedup.broker.adapter import connect_log
-from stream_dedup.broker.client import make_producer
+from stream_dedup.broker.clients import connect_log
+from stream_dedup.broker.kafka_python.client import make_producer
 from stream_dedup.broker.log import WaitingLog
 from stream_dedup.broker.rules_log import Effect, apply_rules, read_rules
 from stream_dedup.broker.topics import ensure_topics

@@ -6,8 +6,9 @@ from contextlib import closing
 
 import pytest
 
-from stream_dedup.broker.client import make_admin
-from stream_dedup.broker.topics import ensure_topics, topic_ids
+from stream_dedup.broker.kafka_python.admin import topic_ids
+from stream_dedup.broker.kafka_python.client import make_admin
+from stream_dedup.broker.topics import ensure_topics
 from stream_dedup.config.model import Config
 from stream_dedup.errors import RefusedError
 from stream_dedup.seed.run import SameLogTopic

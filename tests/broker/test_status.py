@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
-from stream_dedup.broker.client import make_consumer, make_producer
+from stream_dedup.broker.kafka_python.client import make_consumer, make_producer
 from stream_dedup.broker.rules_log import apply_rules
 from stream_dedup.cli import run
 from stream_dedup.config.effective import rules_of

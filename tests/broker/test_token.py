@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.broker.client import make_admin, wait_for_broker
 from stream_dedup.broker.confluent.client import make_member
+from stream_dedup.broker.kafka_python.client import make_admin, wait_for_broker
 from stream_dedup.config.model import KafkaConfig
 from stream_dedup.errors import UnavailableError
 from tests.secured import ADMITTED, Secured

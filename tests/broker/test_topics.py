@@ -14,16 +14,18 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from stream_dedup.broker import topics
-from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES, make_admin, make_producer
-from stream_dedup.broker.record import MESSAGE_FRAME_BYTES
-from stream_dedup.broker.replication import MESSAGE_BYTES, MIN_IN_SYNC, UNCLEAN
+from stream_dedup.broker.kafka_python.admin import topic_ids
+from stream_dedup.broker.kafka_python.client import make_admin, make_producer
+from stream_dedup.broker.record import HEADER_ALLOWANCE_BYTES, MESSAGE_FRAME_BYTES
 from stream_dedup.broker.topics import (
     DEFAULT_MESSAGE_BYTES,
+    MESSAGE_BYTES,
+    MIN_IN_SYNC,
     MOST_MESSAGE_BYTES,
+    UNCLEAN,
     check_topics,
     create_topics,
     ensure_topics,
-    topic_ids,
     with_matching_topics,
 )
 from stream_dedup.cli import run

@@ -13,10 +13,9 @@ from kafka.record import MemoryRecords
 from kafka.record.memory_records import MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
-from stream_dedup.broker.adapter.port_errors import port_error
-from stream_dedup.broker.client import make_admin, make_consumer, make_producer, wait_for_broker
-from stream_dedup.broker.workarounds import UndecodedError, name_undecoded
-from stream_dedup.broker.workarounds.consumer import _NamedRecords
+from stream_dedup.broker.kafka_python.client import make_admin, make_consumer, make_producer, wait_for_broker
+from stream_dedup.broker.kafka_python.consumer_workarounds import UndecodedError, _NamedRecords, name_undecoded
+from stream_dedup.broker.kafka_python.errors import port_error
 from stream_dedup.cli import exit_code_of
 from stream_dedup.config.model import KafkaConfig
 from stream_dedup.errors import CorruptError, UserError

@@ -70,15 +70,14 @@ from kafka.protocol.metadata import CoordinatorType
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.structs import ConsumerGroupMetadata
 
-from stream_dedup.broker import client as client_module
-from stream_dedup.broker import workarounds
-from stream_dedup.broker.adapter import KafkaSink
-from stream_dedup.broker.client import make_admin, make_consumer, make_producer
-from stream_dedup.broker.group_offsets import committed_offsets
+from stream_dedup.broker.kafka_python import client as client_module
+from stream_dedup.broker.kafka_python import client_workarounds, consumer_workarounds
+from stream_dedup.broker.kafka_python.admin import committed_offsets, topic_ids
+from stream_dedup.broker.kafka_python.client import make_admin, make_consumer, make_producer
+from stream_dedup.broker.kafka_python.client_workarounds import refusal_in
+from stream_dedup.broker.kafka_python.errors import patiently
+from stream_dedup.broker.kafka_python.sink import KafkaSink
 from stream_dedup.broker.record import record_bytes
-from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.topics import topic_ids
-from stream_dedup.broker.workarounds.connections import refusal_in
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.dev.broker.base import free_ports
 from stream_dedup.errors import UnavailableError, UserError
@@ -97,22 +96,26 @@ def test_the_version_is_the_one_that_was_verified() -> None:
 @pytest.mark.parametrize(
     "workaround",
     [
-        workarounds.keep_transaction_requests,
-        workarounds.end_sender,
-        workarounds.keep_rejoining,
-        lambda consumer: workarounds.look_up_topics(consumer, 1),
-        workarounds.drop_fetched,
-        lambda consumer: workarounds.drop_fetched_of(consumer, TopicPartition("articles", 0)),
-        workarounds.return_set_aside,
-        lambda consumer: workarounds.records_left(consumer, TopicPartition("articles", 0), 0),
-        lambda consumer: workarounds.seek_with_epoch(consumer, TopicPartition("articles", 0), 1, 1),
-        lambda consumer: workarounds.commit_as_member(consumer, {}, ConsumerGroupMetadata("group", 1, "member"), 1),
-        lambda admin: workarounds.commit_for_member(admin, "group", {}, ConsumerGroupMetadata("group", 1, "member"), 1),
-        workarounds.forget_offset_fetches,
-        workarounds.refuse_unauthorized_topics,
-        workarounds.drop_refused_offsets,
-        workarounds.error_of_producer,
-        lambda producer: workarounds.send_offsets_within(producer, {}, ConsumerGroupMetadata("group"), 1),
+        client_workarounds.keep_transaction_requests,
+        client_workarounds.end_sender,
+        consumer_workarounds.keep_rejoining,
+        lambda consumer: consumer_workarounds.look_up_topics(consumer, 1),
+        consumer_workarounds.drop_fetched,
+        lambda consumer: consumer_workarounds.drop_fetched_of(consumer, TopicPartition("articles", 0)),
+        consumer_workarounds.return_set_aside,
+        lambda consumer: consumer_workarounds.records_left(consumer, TopicPartition("articles", 0), 0),
+        lambda consumer: consumer_workarounds.seek_with_epoch(consumer, TopicPartition("articles", 0), 1, 1),
+        lambda consumer: consumer_workarounds.commit_as_member(
+            consumer, {}, ConsumerGroupMetadata("group", 1, "member"), 1
+        ),
+        lambda admin: client_workarounds.commit_for_member(
+            admin, "group", {}, ConsumerGroupMetadata("group", 1, "member"), 1
+        ),
+        consumer_workarounds.forget_offset_fetches,
+        consumer_workarounds.refuse_unauthorized_topics,
+        client_workarounds.drop_refused_offsets,
+        client_workarounds.error_of_producer,
+        lambda producer: client_workarounds.send_offsets_within(producer, {}, ConsumerGroupMetadata("group"), 1),
     ],
 )
 def test_a_name_that_is_gone_is_an_error(workaround: Callable[[Any], None]) -> None:
@@ -126,13 +129,13 @@ def test_nothing_is_left_of_a_partition_that_the_client_has_just_lost_or_been_gi
     lost, given = TopicPartition("articles", 0), TopicPartition("articles", 1)
     assigned = {given: SimpleNamespace(position=None, highwater=None)}
     consumer: Any = SimpleNamespace(_subscription=SimpleNamespace(assignment=assigned))
-    assert [workarounds.records_left(consumer, at, 9) for at in (lost, given)] == [0, 0]
+    assert [consumer_workarounds.records_left(consumer, at, 9) for at in (lost, given)] == [0, 0]
 
 
 def test_a_header_name_that_is_not_utf_8_is_kept() -> None:
     """One such record is readable, and so are those beside it; what is sent on has the name's bytes as they came."""
-    workarounds.read_any_header_name()
-    names = [workarounds.RawName.of(raw) for raw in (b"trace", b"\xff\xfe", "\u540d".encode())]
+    consumer_workarounds.read_any_header_name()
+    names = [consumer_workarounds.RawName.of(raw) for raw in (b"trace", b"\xff\xfe", "\u540d".encode())]
     builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 20)
     for offset, name in enumerate(names):
         builder.append(offset, 1, b"key", b"value", [(name, b"x")])
@@ -159,7 +162,7 @@ def test_a_fetcher_that_keeps_records_elsewhere_is_an_error(gone: str) -> None:
     """Setting an attribute that the client no longer reads would drop nothing."""
     names = {name: value for name, value in FETCHER.items() if name != gone}
     with pytest.raises(UserError, match=gone):
-        workarounds.drop_fetched(SimpleNamespace(_fetcher=SimpleNamespace(**names)))
+        consumer_workarounds.drop_fetched(SimpleNamespace(_fetcher=SimpleNamespace(**names)))
 
 
 def test_what_is_set_aside_of_a_partition_is_dropped() -> None:
@@ -171,7 +174,7 @@ def test_what_is_set_aside_of_a_partition_is_dropped() -> None:
         _paused_completed_fetches=dict(fetches),
         _completed_fetches=deque(fetches.values()),
     )
-    workarounds.drop_fetched_of(SimpleNamespace(_fetcher=fetcher), one)
+    consumer_workarounds.drop_fetched_of(SimpleNamespace(_fetcher=fetcher), one)
     assert list(fetcher._paused_partition_records) == list(fetcher._paused_completed_fetches) == [other]
     assert list(fetcher._completed_fetches) == [fetches[other]]
 
@@ -200,7 +203,7 @@ def test_a_late_answer_about_offsets_is_forgotten() -> None:
     )
     assert offsets_of_client(coordinator, at) == "late"
     coordinator._offset_fetch_futures = {frozenset([at]): late}
-    workarounds.forget_offset_fetches(SimpleNamespace(_coordinator=coordinator))
+    consumer_workarounds.forget_offset_fetches(SimpleNamespace(_coordinator=coordinator))
     assert offsets_of_client(coordinator, at) == "fresh"
 
 
@@ -209,7 +212,7 @@ def test_the_time_to_initialise_a_producer_is_its_own() -> None:
     limits: list[int] = []
     config = {"max_block_ms": 60_000}
     producer = SimpleNamespace(config=config, init_transactions=lambda: limits.append(config["max_block_ms"]))
-    workarounds.initialise_producer(producer, 2.5)
+    client_workarounds.initialise_producer(producer, 2.5)
     assert (limits, config) == ([2_500], {"max_block_ms": 60_000})
 
 
@@ -236,7 +239,7 @@ def test_a_refused_connection_is_not_yet_a_connection() -> None:
         raise KafkaConnectionError(str(timeout_ms))
 
     client = SimpleNamespace(await_ready=refuse)
-    workarounds.keep_transaction_requests(SimpleNamespace(_sender=SimpleNamespace(_client=client)))
+    client_workarounds.keep_transaction_requests(SimpleNamespace(_sender=SimpleNamespace(_client=client)))
     assert client.await_ready(1, timeout_ms=5) is False
 
 
@@ -336,7 +339,7 @@ def test_an_interrupted_constructor_does_not_wait_for_its_thread() -> None:
     answered, made = threading.Event(), list[KafkaNetClient]()
 
     def construct() -> None:
-        with workarounds.NetClients() as net_clients:
+        with client_workarounds.NetClients() as net_clients:
             made.append(net_clients.make())
             made[0]._net.start()
             made[0]._net.call_soon_threadsafe(answered.wait)
@@ -353,7 +356,7 @@ def test_an_interrupted_constructor_does_not_wait_for_its_thread() -> None:
 
 def test_a_connection_with_unsent_data_is_closed_with_its_client() -> None:
     """The client leaves the socket open when the connection is closed, and the workaround closes it with the loop."""
-    workarounds.close_abandoned_sockets()
+    client_workarounds.close_abandoned_sockets()
     ours, theirs = socket.socketpair()
     with theirs:
         loop = NetworkSelector()
@@ -368,7 +371,7 @@ def test_a_connection_with_unsent_data_is_closed_with_its_client() -> None:
 @pytest.mark.parametrize("transport", [KafkaTCPTransport, KafkaSSLTransport])
 def test_what_a_broker_sends_before_it_closes_is_delivered(transport: type[KafkaTCPTransport]) -> None:
     """Data comes first, the end of the connection with the next read."""
-    workarounds.deliver_last_response()
+    client_workarounds.deliver_last_response()
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     with ours:
@@ -382,7 +385,7 @@ def test_what_a_broker_sends_before_it_closes_is_delivered(transport: type[Kafka
 
 def test_the_outcome_of_a_finished_join_is_taken() -> None:
     """A join that ended between two polls looks unfinished, and hands its outcome to the poll that waits for it."""
-    workarounds.take_finished_joins()
+    consumer_workarounds.take_finished_joins()
     coordinator = object.__new__(ConsumerCoordinator)
     coordinator._join_task = Future().success(b"assignment")
     taken: list[bytes] = []
@@ -394,9 +397,9 @@ def test_the_outcome_of_a_finished_join_is_taken() -> None:
 
 def test_a_coordinator_that_keeps_its_join_elsewhere_is_an_error() -> None:
     """The workaround would do nothing."""
-    workarounds.take_finished_joins()
+    consumer_workarounds.take_finished_joins()
     with pytest.raises(UserError, match=r"kafka-python has no ConsumerCoordinator\._join_task"):
-        workarounds.keep_rejoining(SimpleNamespace(_coordinator=object.__new__(ConsumerCoordinator)))
+        consumer_workarounds.keep_rejoining(SimpleNamespace(_coordinator=object.__new__(ConsumerCoordinator)))
 
 
 class Coordinator:
@@ -443,7 +446,7 @@ def test_a_commit_is_made_under_the_membership_that_is_known(generation: int, se
     known = ConsumerGroupMetadata("group", 1, "member")
     offsets = {TopicPartition("articles", 0): OffsetAndMetadata(0, "", -1)}
     with nullcontext() if sent else pytest.raises(CommitFailedError):
-        workarounds.commit_as_member(consumer, offsets, known, 1000)
+        consumer_workarounds.commit_as_member(consumer, offsets, known, 1000)
     assert coordinator.sent == sent
 
 
@@ -530,7 +533,7 @@ def test_offsets_that_are_not_set_for_the_moment(config: Config, admin: KafkaAdm
 
         admin._async_alter_group_offsets = answered
         if error is UnknownMemberIdError:
-            assert workarounds.alter_offsets(admin, config.kafka.group, given) == {at: error}
+            assert client_workarounds.alter_offsets(admin, config.kafka.group, given) == {at: error}
         else:
             with pytest.raises(error):
-                workarounds.alter_offsets(admin, config.kafka.group, given)
+                client_workarounds.alter_offsets(admin, config.kafka.group, given)

@@ -175,7 +175,7 @@ def test_audit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
         examples={FAULT_KINDS[0]: [f"id {HOSTILE}"]},
     )
     monkeypatch.setattr("stream_dedup.audit.run.run_audit", lambda *_: report)
-    monkeypatch.setattr("stream_dedup.broker.adapter.kafka_audit_ports", nullcontext)
+    monkeypatch.setattr("stream_dedup.broker.clients.kafka_audit_ports", nullcontext)
     assert_harmless(output(capsys, "audit", code=3))
     assert_harmless(output(capsys, "audit", "--json", code=3))
 

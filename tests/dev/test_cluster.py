@@ -10,7 +10,7 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from stream_dedup.broker.client import make_admin, make_consumer, make_producer
+from stream_dedup.broker.kafka_python.client import make_admin, make_consumer, make_producer
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import KafkaConfig
 from stream_dedup.dev.broker import DevCluster

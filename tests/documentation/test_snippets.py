@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from stream_dedup.broker.client import make_admin
+from stream_dedup.broker.kafka_python.client import make_admin
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import read_profile

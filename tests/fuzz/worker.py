@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.broker.client import make_producer
+from stream_dedup.broker.kafka_python.client import make_producer
 from stream_dedup.core.headers import PREFIX, Stamp
 from stream_dedup.core.model import SourceOffset, Verdict
 from stream_dedup.dev.broker.ways import find_broker

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.broker.adapter import kafka_follow_ports
+from stream_dedup.broker.clients import kafka_follow_ports
 from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.audit.reference import plain_log
-from stream_dedup.broker.adapter import KafkaOffsets, connect_log
+from stream_dedup.broker.clients import connect_log
+from stream_dedup.broker.kafka_python.admin import KafkaOffsets
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.core.model import Coordinates, Verdict
 from stream_dedup.dev.broker import DevBroker

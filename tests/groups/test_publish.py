@@ -13,7 +13,7 @@ import orjson
 import pytest
 from kafka import OffsetAndMetadata
 
-from stream_dedup.broker.adapter.marked_sink import _mark_of
+from stream_dedup.broker.kafka_python.sink import _mark_of
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import RefusedError
 from stream_dedup.groups import parse_group_id

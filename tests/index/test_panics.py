@@ -11,7 +11,7 @@ import pytest
 
 import stream_dedup
 from stream_dedup import _native
-from stream_dedup.broker.adapter.fingerprint_log import LOG_APPEND_TIME, log_records
+from stream_dedup.broker.log import LOG_APPEND_TIME, log_records
 from stream_dedup.core import plain_batches
 from stream_dedup.core.entry import encode
 from stream_dedup.core.model import ROW_BITS

@@ -6,8 +6,8 @@ import uuid
 
 from kafka import TopicPartition
 
-from stream_dedup.broker.client import DEFAULT_RECORD_BYTES
-from stream_dedup.broker.lost_log import FoundLog
+from stream_dedup.broker.record import DEFAULT_RECORD_BYTES
+from stream_dedup.broker.rules_log import FoundLog
 from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import UnavailableError
 from stream_dedup.ports import FingerprintLog

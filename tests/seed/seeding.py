@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.broker.client import DEFAULT_RECORD_BYTES
 from stream_dedup.broker.log import WaitingLog
+from stream_dedup.broker.record import DEFAULT_RECORD_BYTES
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config

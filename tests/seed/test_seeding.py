@@ -11,7 +11,7 @@ import pytest
 
 from stream_dedup.audit.log_faults import author_faults
 from stream_dedup.audit.reference import PlainLog
-from stream_dedup.broker.client import DEFAULT_RECORD_BYTES
+from stream_dedup.broker.record import DEFAULT_RECORD_BYTES
 from stream_dedup.core.entry import Basis, Batch, Forgotten, Payload, Trim
 from stream_dedup.core.model import LogOffset, SourceOffset, Status
 from stream_dedup.core.rules import Rules

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stream_dedup.broker.client import make_producer
+from stream_dedup.broker.kafka_python.client import make_producer
 from stream_dedup.core.headers import Stamp
 from tests.forks import ForkedProcess, forks
 from tests.serve.clients import Client

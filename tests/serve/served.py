@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.broker.adapter import SystemClock
+from stream_dedup.broker.clients import SystemClock
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config

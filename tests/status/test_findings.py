@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.broker.group_state import Member
-from stream_dedup.broker.lost_log import LostLog
-from stream_dedup.broker.replication import TopicFault, TopicProblem
+from stream_dedup.broker.kafka_python.admin import Member
+from stream_dedup.broker.rules_log import LostLog
+from stream_dedup.broker.topics import TopicFault, TopicProblem
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
 from stream_dedup.ports import Partition

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from kafka.errors import KafkaError
 
-from stream_dedup.broker.client import make_admin, make_producer
-from stream_dedup.broker.group_offsets import committed_offsets
+from stream_dedup.broker.kafka_python.admin import committed_offsets
+from stream_dedup.broker.kafka_python.client import make_admin, make_producer
 from stream_dedup.dev.broker import DevCluster
 from stream_dedup.errors import StreamDedupError
 from tests.forks import ForkedProcess

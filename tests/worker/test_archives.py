@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.broker.adapter import connect_log
+from stream_dedup.broker.clients import connect_log
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.model import Verdict
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK

@@ -13,11 +13,11 @@ import pytest
 from kafka import KafkaAdminClient, OffsetAndMetadata
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 
-from stream_dedup.broker.adapter import connect_log
-from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES, make_admin, make_producer
-from stream_dedup.broker.record import MESSAGE_FRAME_BYTES, record_bytes
-from stream_dedup.broker.replication import MESSAGE_BYTES
-from stream_dedup.broker.topics import refuse_wrong_topics, topic_ids
+from stream_dedup.broker.clients import connect_log
+from stream_dedup.broker.kafka_python.admin import topic_ids
+from stream_dedup.broker.kafka_python.client import make_admin, make_producer
+from stream_dedup.broker.record import HEADER_ALLOWANCE_BYTES, MESSAGE_FRAME_BYTES, record_bytes
+from stream_dedup.broker.topics import MESSAGE_BYTES, refuse_wrong_topics
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict

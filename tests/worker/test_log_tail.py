@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from stream_dedup.broker.adapter import SystemClock
+from stream_dedup.broker.clients import SystemClock
 from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError

@@ -14,9 +14,10 @@ from typing import cast
 import pytest
 from kafka import TopicPartition
 
-from stream_dedup.broker.client import make_admin
-from stream_dedup.broker.lost_log import FoundLog
-from stream_dedup.broker.topics import create_topics, topic_ids
+from stream_dedup.broker.kafka_python.admin import topic_ids
+from stream_dedup.broker.kafka_python.client import make_admin
+from stream_dedup.broker.rules_log import FoundLog
+from stream_dedup.broker.topics import create_topics
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config

@@ -10,8 +10,8 @@ from contextlib import closing
 import pytest
 from kafka import KafkaAdminClient
 
-from stream_dedup.broker.client import make_admin, make_producer
-from stream_dedup.broker.topics import topic_ids
+from stream_dedup.broker.kafka_python.admin import topic_ids
+from stream_dedup.broker.kafka_python.client import make_admin, make_producer
 from tests.broker.deleting import delete_topic
 from tests.contract.kafka_world import CLIENTS
 from tests.waiting import wait_until

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.audit.run import AuditOptions, run_audit
-from stream_dedup.broker.adapter import connect_log, kafka_audit_ports
+from stream_dedup.broker.clients import connect_log, kafka_audit_ports
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.model import Verdict
 from stream_dedup.dev.broker.base import free_ports

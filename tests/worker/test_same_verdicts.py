@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.broker.adapter import connect_log
+from stream_dedup.broker.clients import connect_log
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict

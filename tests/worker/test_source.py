@@ -12,10 +12,9 @@ import pytest
 from kafka import KafkaAdminClient, OffsetAndMetadata
 from kafka.admin import NewTopic
 
-from stream_dedup.broker.client import make_admin
-from stream_dedup.broker.group_offsets import committed_offsets
+from stream_dedup.broker.kafka_python.admin import committed_offsets, topic_ids
+from stream_dedup.broker.kafka_python.client import make_admin
 from stream_dedup.broker.record import record_bytes
-from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import RefusedError

@@ -1,8 +1,15 @@
-"""Makes the clients of confluent-kafka. Only this module knows their settings.
+"""Makes the clients of confluent-kafka, and reads what they report: records, events and errors.
 
-The rules are those of ``broker.client``: no client creates a topic by using it, no consumer commits or resets an offset
-by itself, every consumer reads committed records only, and every producer is idempotent. A client connects by itself
-after it was made: whoever may not find a broker calls ``broker.client.wait_for_broker`` first.
+The rules are those of ``kafka_python.client``: no client creates a topic by using it, no consumer commits or resets an
+offset by itself, every consumer reads committed records only, and every producer is idempotent. A client connects by
+itself after it was made: whoever may not find a broker calls ``wait_for_broker`` of kafka-python first.
+
+An error of the broker has the number of Kafka's protocol, and is mapped and named as kafka-python's error of that
+number: one table for both clients. An error of the client itself has a number below 0, and is in the table here.
+
+A fatal error is raised by whatever call collects it (``poll``, ``flush``). Where that call has reports of deliveries as
+well, it goes on to them with the exception set, and what comes out is a ``SystemError``, with the exception as its
+cause or without any. The next call of the client says the reason again.
 """
 
 from __future__ import annotations
@@ -10,18 +17,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import kafka.errors as kafka_errors
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
-from stream_dedup.broker.client import (
-    DEFAULT_RECORD_BYTES,
+from stream_dedup.broker.kafka_python.client import (
     FETCH_BYTES,
     FETCH_WAIT_MS,
-    HEADER_ALLOWANCE_BYTES,
     MAX_RESPONSE_BYTES,
     METADATA_MS,
     RECONNECT_BACKOFF_MAX_MS,
@@ -29,8 +36,19 @@ from stream_dedup.broker.client import (
     RETRY_BACKOFF_MS,
     TokenFile,
 )
-from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS, error_of
+from stream_dedup.broker.kafka_python.errors import BY_ANOTHER_RELEASE, FROM_ANOTHER_REPLICA, port_error
+from stream_dedup.broker.record import DEFAULT_RECORD_BYTES, HEADER_ALLOWANCE_BYTES
 from stream_dedup.errors import UserError
+from stream_dedup.ports import (
+    FencedError,
+    NotAMemberError,
+    Partition,
+    PassingError,
+    PortError,
+    RefusedByBrokerError,
+    SourceChangedError,
+    UnreadableError,
+)
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -57,6 +75,7 @@ CODECS = ("gzip", "snappy", "lz4", "zstd")
 """Kafka's codecs, as the client's library names what it was built with."""
 REFUSALS_TO_CONNECT = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 """Somebody has to do something about a password or a certificate. The client tries again."""
+
 client_log = logging.getLogger("confluent_kafka")
 
 
@@ -267,3 +286,166 @@ def _token_source(file: TokenFile) -> Callable[[str], tuple[str, float]]:
 
 def _path(path: object) -> str | None:
     return None if path is None else str(path)
+
+
+_LOCAL: dict[int, type[PortError]] = {
+    KafkaError._FENCED: FencedError,
+    KafkaError._ASSIGNMENT_LOST: NotAMemberError,
+    KafkaError._LOG_TRUNCATION: SourceChangedError,
+    KafkaError._AUTHENTICATION: RefusedByBrokerError,
+    KafkaError._INVALID_ARG: RefusedByBrokerError,
+}
+
+CLIENT_EXCEPTIONS = (KafkaException, SystemError)
+"""What a call of the client raises."""
+
+
+def error_of(error: BaseException) -> KafkaError:
+    """Return what an exception of the client carries."""
+    while not isinstance(error, KafkaException):
+        if error.__cause__ is None:
+            return KafkaError(KafkaError._FAIL, str(error))
+        error = error.__cause__
+    found: KafkaError = error.args[0]
+    return found
+
+
+def port_error_of(error: KafkaError) -> PortError:
+    """Return the error of ``ports`` that stands for an error of the client; an unknown one is a ``PassingError``."""
+    if error.code() >= 0:
+        return port_error(kafka_errors.for_code(error.code())(error.str()))
+    return _LOCAL.get(error.code(), PassingError)(f"{error.name()}: {error.str()}")
+
+
+@contextmanager
+def client_errors() -> Iterator[None]:
+    """Raise errors of the client in the block as errors of ``ports``."""
+    try:
+        yield
+    except CLIENT_EXCEPTIONS as error:
+        raise port_error_of(error_of(error)) from error
+
+
+TRUNCATED = KafkaError(KafkaError._LOG_TRUNCATION).str()
+"""The client reports a truncation as a position that is gone, with these words in the reason."""
+PASSING_CODES = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+"""A topic that is not there yet, or not any more, is waited for."""
+UNREADABLE_CODES = {
+    KafkaError._BAD_MSG: FROM_ANOTHER_REPLICA,
+    KafkaError._BAD_COMPRESSION: FROM_ANOTHER_REPLICA,
+    KafkaError.INVALID_MSG: FROM_ANOTHER_REPLICA,
+    KafkaError._NOT_IMPLEMENTED: BY_ANOTHER_RELEASE,
+}
+"""What the client says of records that it cannot decode, or the broker not read, and what to do about it. The client
+goes on with the records after them: whoever polls again loses these."""
+
+
+class ConsumedRecord(NamedTuple):
+    """Implements ``ports.SourceRecord``."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    timestamp_type: int
+    """0: set by the producer, 1: by the broker at the append."""
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+
+
+class PartitionEnd(NamedTuple):
+    """The reader has returned everything up to the end that the partition had."""
+
+    at: Partition
+    offset: int
+    """Behind markers of transactions and aborted records, which are no events."""
+
+
+class PositionGone(NamedTuple):
+    """The client stopped reading a partition: its position is before the first or after the last offset."""
+
+    at: Partition
+    reason: str
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether the records before the position are not those that were read."""
+        return TRUNCATED in self.reason
+
+
+ConsumerEvent = ConsumedRecord | PartitionEnd | PositionGone
+
+
+def next_events(consumer: Consumer, wait_s: float, most: int) -> list[ConsumerEvent]:
+    """Return what the consumer has, at most so many events; blocks up to ``wait_s`` for the first record.
+
+    The client's own call for several records waits until it has all of them.
+
+    Raises:
+        PortError: what the consumer reports, but that the broker is away or the topic not there.
+    """
+    deadline = time.monotonic() + wait_s
+    found: list[ConsumerEvent] = []
+    with client_errors():
+        message = consumer.poll(max(wait_s, 0))
+        while True:
+            messages = [] if message is None else [message, *consumer.consume(most - 1, 0)]
+            found += [event for one in messages if (event := _event_of(one)) is not None]
+            left_s = deadline - time.monotonic()
+            if left_s <= 0 or any(not isinstance(event, PartitionEnd) for event in found):
+                return found
+            message = consumer.poll(left_s)
+
+
+def record_of(message: Message) -> ConsumedRecord:
+    """Return a record of the client in the terms of the ports.
+
+    Raises:
+        UnreadableError: the name of a header is not UTF-8. The client loses all headers of such a record.
+    """
+    kind, timestamp = message.timestamp()
+    epoch = message.leader_epoch()
+    try:
+        headers = message.headers()
+    except (UnicodeDecodeError, SystemError) as error:
+        reason = "the name of a header is not UTF-8, which confluent-kafka cannot read"
+        raise UnreadableError(*_where(message), reason, 'Set kafka.client = "kafka-python"') from error
+    return ConsumedRecord(
+        message.topic() or "",
+        -1 if (number := message.partition()) is None else number,
+        -1 if (offset := message.offset()) is None else offset,
+        -1 if epoch is None else epoch,
+        1 if kind == _LOG_APPEND else 0,
+        timestamp,
+        message.key(),
+        message.value(),
+        [] if headers is None else headers,  # type: ignore[arg-type] # a list of pairs, when it was received
+    )
+
+
+_LOG_APPEND = 2
+"""The client's number for a time that was set by the broker at the append."""
+
+
+def _event_of(message: Message) -> ConsumerEvent | None:
+    error = message.error()
+    if error is None:
+        return record_of(message)
+    at, offset = _where(message)
+    if error.code() == KafkaError._PARTITION_EOF:
+        return PartitionEnd(at, offset)
+    if error.code() in UNREADABLE_CODES:
+        raise UnreadableError(at, offset, error.str(), UNREADABLE_CODES[error.code()])
+    if error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}:
+        return PositionGone(at, error.str())
+    failure = port_error_of(error)
+    if error.code() in PASSING_CODES or isinstance(failure, PassingError):
+        return None
+    raise failure
+
+
+def _where(message: Message) -> tuple[Partition, int]:
+    number = message.partition()
+    return Partition(message.topic() or "", -1 if number is None else number), message.offset() or 0

@@ -16,14 +16,25 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, Message, TopicPartition
 from kafka import TopicPartition as KafkaPartition
 
-from stream_dedup.broker.adapter.fingerprint_log import LOG_FETCH_BYTES, READ_RECORDS, log_records
-from stream_dedup.broker.adapter.group import AdminConnection
-from stream_dedup.broker.adapter.port_errors import port_errors
-from stream_dedup.broker.client import CLOSE_TIMEOUT_S
-from stream_dedup.broker.confluent.client import drop_unsent, make_member, make_sender
-from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS, client_errors, error_of, port_error_of
-from stream_dedup.broker.confluent.records import ConsumedRecord, PartitionEnd, PositionGone, next_events
-from stream_dedup.broker.topics import LOG_MESSAGE_BYTES
+from stream_dedup.broker.confluent.client import (
+    CLIENT_EXCEPTIONS,
+    ConsumedRecord,
+    PartitionEnd,
+    PositionGone,
+    client_errors,
+    drop_unsent,
+    error_of,
+    make_member,
+    make_sender,
+    next_events,
+    port_error_of,
+)
+from stream_dedup.broker.kafka_python.admin import AdminConnection
+from stream_dedup.broker.kafka_python.client import CLOSE_TIMEOUT_S
+from stream_dedup.broker.kafka_python.errors import port_errors
+from stream_dedup.broker.kafka_python.fingerprint_log import LOG_FETCH_BYTES, READ_RECORDS
+from stream_dedup.broker.log import log_records
+from stream_dedup.broker.record import LOG_MESSAGE_BYTES
 from stream_dedup.core.entry import LogRecord, Payload, encode
 from stream_dedup.core.model import LogOffset
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError, SourceChangedError

@@ -22,13 +22,20 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from stream_dedup.broker.adapter.port_errors import port_errors
-from stream_dedup.broker.adapter.sink import DELIVERY_MS, LEAST_START_S, REFUSALS
-from stream_dedup.broker.client import DEFAULT_RECORD_BYTES
-from stream_dedup.broker.confluent.client import LimitedCalls, drop_unsent, make_sender, request_timeout_ms
-from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS, error_of, port_error_of
+from stream_dedup.broker.confluent.client import (
+    CLIENT_EXCEPTIONS,
+    LimitedCalls,
+    drop_unsent,
+    error_of,
+    make_sender,
+    port_error_of,
+    request_timeout_ms,
+)
 from stream_dedup.broker.confluent.source import client_offset
-from stream_dedup.broker.hanging_transactions import abort_hanging
+from stream_dedup.broker.kafka_python.errors import port_errors
+from stream_dedup.broker.kafka_python.hanging_transactions import abort_hanging
+from stream_dedup.broker.kafka_python.sink import DELIVERY_MS, LEAST_START_S, REFUSALS
+from stream_dedup.broker.record import DEFAULT_RECORD_BYTES
 from stream_dedup.ports import (
     CommittedOffset,
     FencedError,

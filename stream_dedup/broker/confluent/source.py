@@ -39,21 +39,33 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from kafka import TopicPartition as KafkaPartition
 from kafka.structs import ConsumerGroupMetadata
 
-from stream_dedup.broker.adapter.ends import AskedEnds
-from stream_dedup.broker.adapter.group import UNKNOWN_EPOCH, AdminConnection, epoch_of, offset_and_metadata
-from stream_dedup.broker.adapter.port_errors import port_errors
-from stream_dedup.broker.adapter.source import (
+from stream_dedup.broker.confluent.client import (
+    CLIENT_EXCEPTIONS,
+    ConsumedRecord,
+    PartitionEnd,
+    PositionGone,
+    client_errors,
+    error_of,
+    make_member,
+    next_events,
+)
+from stream_dedup.broker.kafka_python.admin import (
+    UNKNOWN_EPOCH,
+    AdminConnection,
+    AskedEnds,
+    epoch_of,
+    offset_and_metadata,
+)
+from stream_dedup.broker.kafka_python.client import CLOSE_TIMEOUT_S
+from stream_dedup.broker.kafka_python.client_workarounds import commit_for_member
+from stream_dedup.broker.kafka_python.errors import port_errors
+from stream_dedup.broker.kafka_python.source import (
     GATHER_BYTES,
     GATHER_MS,
     HEARTBEATS_A_SESSION,
     MAX_POLL_INTERVAL_MS,
     OFFSET_REQUEST_MS,
 )
-from stream_dedup.broker.client import CLOSE_TIMEOUT_S
-from stream_dedup.broker.confluent.client import make_member
-from stream_dedup.broker.confluent.port_errors import CLIENT_EXCEPTIONS, client_errors, error_of
-from stream_dedup.broker.confluent.records import ConsumedRecord, PartitionEnd, PositionGone, next_events
-from stream_dedup.broker.workarounds import commit_for_member
 from stream_dedup.core.headers import offset_metadata, topic_id_of_metadata
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.ports import (

@@ -39,7 +39,7 @@ from typing import Self
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from stream_dedup.broker.workarounds import NetClients, close_abandoned_sockets
+from stream_dedup.broker.kafka_python.client_workarounds import NetClients, close_abandoned_sockets
 from stream_dedup.errors import UnavailableError, UserError
 
 KAFKA_VERSION = "4.3.1"

@@ -1,4 +1,6 @@
-"""Maps the errors of kafka-python to those of the ports: one table.
+"""The errors of kafka-python: retried while they pass, and mapped to those of the ports by one table.
+
+Errors pass while a coordinator is elected, after a leader has moved, and before every broker knows a new topic.
 
 The client wraps some errors of the broker in a text ("Unexpected error in InitProducerIdResponse: [Error 50] ..."), and
 answers every call of a producer in an error state with "Invalid transition" or "because we are in an error state". The
@@ -8,15 +10,17 @@ number in the text, or the second argument, names the error of the broker; it is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
 
 import kafka.errors as kafka_errors
 from kafka import TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import AuthorizationError, KafkaError, RetriableError
 
-from stream_dedup.broker.workarounds import UndecodedError
-from stream_dedup.errors import UnavailableError
+from stream_dedup.broker.kafka_python.consumer_workarounds import UndecodedError
+from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.ports import (
     FencedError,
     NotAMemberError,
@@ -29,6 +33,60 @@ from stream_dedup.ports import (
     SourceChangedError,
     UnreadableError,
 )
+
+if TYPE_CHECKING:
+    from stream_dedup.config.model import KafkaConfig
+
+T = TypeVar("T")
+
+RETRY_S = 0.1
+"""Seconds between two tries."""
+
+
+def patiently(kafka: KafkaConfig, about: str, ask: Callable[[], T], right: str = "") -> T:
+    """Return what ``ask`` returns, which may be called several times; blocks up to ``broker_wait_s``.
+
+    ``right`` names what an ACL must allow for it.
+
+    Raises:
+        UserError: this client has no right to ask; at once.
+        UnavailableError: the broker did not answer in that time, or answered with an error that does not pass.
+    """
+    try:
+        return while_passing(kafka, ask)
+    except AuthorizationError as error:
+        raise missing_right(kafka, about, error, right) from error
+    except (KafkaError, OSError) as error:
+        reason = str(error) or type(error).__name__
+        msg = f"the broker at {kafka.brokers} gave no answer about {about} ({reason}); is it up?"
+        raise UnavailableError(msg) from error
+
+
+def while_passing(kafka: KafkaConfig, ask: Callable[[], T]) -> T:
+    """Do as ``patiently``, but raise the last error of ``ask`` as it is.
+
+    Raises:
+        KafkaError, OSError: it does not pass, or did not in that time.
+    """
+    deadline = time.monotonic() + kafka.broker_wait_s
+    while True:
+        try:
+            return ask()
+        except RetriableError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(RETRY_S)
+
+
+def missing_right(kafka: KafkaConfig, about: str, error: KafkaError, right: str = "") -> UserError:
+    """Return the error for a request that the broker does not allow this client."""
+    client = f"user {kafka.sasl_username}" if kafka.sasl_username else "this client"
+    needed = f"it needs the right {right}" if right else "it lacks a right"
+    return UserError(
+        f"the broker at {kafka.brokers} does not allow {client} to ask about {about} "
+        f"({str(error) or type(error).__name__}): {needed}; docs/acls.md lists the rights of every command"
+    )
+
 
 _KINDS: tuple[tuple[type[PortError], tuple[type[KafkaError], ...]], ...] = (
     (
@@ -74,6 +132,7 @@ _KINDS: tuple[tuple[type[PortError], tuple[type[KafkaError], ...]], ...] = (
         ),
     ),
 )
+
 FROM_ANOTHER_REPLICA = (
     "No record was skipped: make another in-sync replica the leader of the partition (docs/operations.md)"
 )

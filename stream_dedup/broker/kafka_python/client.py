@@ -21,24 +21,27 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, codec
 from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from stream_dedup.broker.workarounds import (
+from stream_dedup.broker.kafka_python.client_workarounds import (
     NetClients,
     close_abandoned_sockets,
     deliver_last_response,
     end_sender,
     forget_after_errors,
     keep_transaction_requests,
+)
+from stream_dedup.broker.kafka_python.consumer_workarounds import (
     name_undecoded,
     read_any_header_name,
     take_finished_joins,
 )
+from stream_dedup.broker.record import DEFAULT_RECORD_BYTES, HEADER_ALLOWANCE_BYTES
 from stream_dedup.config.sections import MAX_RECORD_BYTES
 from stream_dedup.errors import UnavailableError, UserError, reason_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stream_dedup.config.model import Config, KafkaConfig
+    from stream_dedup.config.model import KafkaConfig
 
 log = logging.getLogger(__name__)
 
@@ -69,10 +72,6 @@ MAX_RESPONSE_BYTES = MAX_RECORD_BYTES + (50 << 20)
 """The client's own limit on one response of the broker: 50 MiB, the client's limit of a fetch, and one batch of the
 largest record. A response beyond it would be asked for again without an end. The first bytes of TLS and HTTP, read as a
 size, are beyond it, and are refused."""
-DEFAULT_RECORD_BYTES = 1 << 20
-"""Largest record that a topic takes by Kafka's default, as ``record.record_bytes`` counts it."""
-HEADER_ALLOWANCE_BYTES = 16_384
-"""Room for the ``dedup.*`` headers beside the record as it came: at most some 2,500 bytes."""
 CODEC_PACKAGES = {"snappy": "python-snappy", "lz4": "lz4", "zstd": "zstandard"}
 """Packages by which the client reads Kafka's codecs; gzip comes with Python."""
 
@@ -203,11 +202,6 @@ def unavailable_on_kafka_error(kafka: KafkaConfig) -> Iterator[None]:
     except KafkaError as error:
         msg = f"Kafka at {kafka.brokers} refused or failed: {_short(error)}; nothing is lost, start again later"
         raise UnavailableError(msg) from error
-
-
-def call_limit_s(config: Config) -> float:
-    """Return how long one call to the broker may take before the worker ends: longer than the wait for a broker."""
-    return max(config.worker.watchdog_s, config.kafka.broker_wait_s + CLOSE_TIMEOUT_S)
 
 
 def _made(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) -> T:

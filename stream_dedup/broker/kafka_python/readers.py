@@ -1,24 +1,23 @@
-"""Reads topics from offset to offset, outside any group, for the audit.
-
-Two consumers share the work. One fetches much at once; it reads the long ranges. The other one fetches little; it reads
-ranges of a few offsets, for each of which the broker would otherwise send a megabyte. Each connects at its first use.
-"""
+"""Reads topics outside any group: from offset to offset for the audit, and without an end for followers."""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError, OffsetOutOfRangeError
 
-from stream_dedup.broker.adapter.group import AdminConnection
-from stream_dedup.broker.adapter.port_errors import port_errors
-from stream_dedup.broker.client import CLOSE_TIMEOUT_S, make_consumer
-from stream_dedup.broker.group_offsets import offset_bounds, partitions_of
-from stream_dedup.ports import Partition, PassingError, SourceRecord
+from stream_dedup.broker.kafka_python.admin import AdminConnection, offset_bounds, partitions_of
+from stream_dedup.broker.kafka_python.client import CLOSE_TIMEOUT_S, make_consumer
+from stream_dedup.broker.kafka_python.errors import out_of_range, port_error, port_errors
+from stream_dedup.ports import OffsetGoneError, Partition, PassingError, SourceRecord
 
 if TYPE_CHECKING:
+    from kafka import KafkaConsumer
+
     from stream_dedup.config.model import KafkaConfig
 
 READ_POLL_MS = 50
@@ -32,7 +31,11 @@ SHORT_FETCH_BYTES = 64 << 10
 
 
 class KafkaTopicReader:
-    """Implements ``ports.TopicReader``."""
+    """Implements ``ports.TopicReader`` by two consumers, each of which connects at its first use.
+
+    One fetches much at once; it reads the long ranges. The other one fetches little; it reads ranges of a few offsets,
+    for each of which the broker would otherwise send a megabyte.
+    """
 
     def __init__(self, kafka: KafkaConfig) -> None:
         """Connect at the first request."""
@@ -112,3 +115,68 @@ def _stuck(
         f"{Partition(*at)}: nothing came from offset {positions[at]} of {end} on for {limit_s:g} s: is the broker up, "
         "or does a transaction hang (kafka-transactions.sh find-hanging)?"
     )
+
+
+log = logging.getLogger(__name__)
+
+FOLLOWED_RECORDS = 2_000
+"""Most records of one poll."""
+FOLLOWED_POSITION_MS = 1_000
+"""One wait for a position, which the client knows without a request."""
+
+
+class KafkaTopicFollower:
+    """Implements ``ports.TopicFollower`` by a consumer whose partitions are assigned by hand."""
+
+    def __init__(self, kafka: KafkaConfig) -> None:
+        """Connect at the first use."""
+        self._kafka = kafka
+        self._consumer: KafkaConsumer | None = None
+        self._starts: dict[TopicPartition, int] = {}
+
+    def follow(self, starts: Mapping[Partition, int]) -> None:
+        """Read these partitions from these offsets on, and no others.
+
+        Raises:
+            PassingError: no broker can be reached.
+        """
+        self._starts = {TopicPartition(*at): offset for at, offset in starts.items()}
+        with port_errors():
+            consumer = self._connected()
+            consumer.assign([])
+            consumer.assign(list(self._starts))
+            for at, offset in self._starts.items():
+                consumer.seek(at, offset)
+
+    def poll(self, wait_s: float) -> Mapping[Partition, Sequence[SourceRecord]]:
+        """Return the next records."""
+        try:
+            polled: dict[TopicPartition, list[Any]] = self._connected().poll(timeout_ms=int(wait_s * 1_000))
+        except OffsetOutOfRangeError as error:
+            raise OffsetGoneError(out_of_range(error)) from error
+        except KafkaError as error:
+            failure = port_error(error)
+            if not isinstance(failure, PassingError):
+                raise failure from error
+            log.debug("poll of %s: %r", sorted(self._starts), error)
+            return {}
+        return {Partition(*at): records for at, records in polled.items() if records}
+
+    def positions(self) -> Mapping[Partition, int]:
+        """Return the offset of the next record of each partition that is followed."""
+        with port_errors():
+            return {
+                Partition(*at): int(self._connected().position(at, timeout_ms=FOLLOWED_POSITION_MS))
+                for at in self._starts
+            }
+
+    def close(self) -> None:
+        """Close the connections."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
+
+    def _connected(self) -> KafkaConsumer:
+        if self._consumer is None:
+            self._consumer = make_consumer(self._kafka, max_poll_records=FOLLOWED_RECORDS)
+        return self._consumer

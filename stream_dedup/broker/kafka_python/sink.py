@@ -13,30 +13,33 @@ What the client leaves to its caller:
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kafka import KafkaProducer, TopicPartition
+from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError
 from kafka.partitioner import DefaultPartitioner
+from kafka.structs import ConsumerGroupMetadata
 
-from stream_dedup.broker.adapter.group import offset_and_metadata
-from stream_dedup.broker.adapter.port_errors import port_error, port_errors
-from stream_dedup.broker.client import (
-    DEFAULT_RECORD_BYTES,
-    HEADER_ALLOWANCE_BYTES,
+from stream_dedup.broker.kafka_python.admin import offset_and_metadata
+from stream_dedup.broker.kafka_python.client import (
+    CLOSE_TIMEOUT_S,
     REQUEST_TIMEOUT_MS,
     discard,
+    make_consumer,
     make_producer,
 )
-from stream_dedup.broker.hanging_transactions import abort_hanging
-from stream_dedup.broker.workarounds import (
+from stream_dedup.broker.kafka_python.client_workarounds import (
     drop_refused_offsets,
     error_of_producer,
     initialise_producer,
     send_offsets_within,
 )
+from stream_dedup.broker.kafka_python.errors import port_error, port_errors
+from stream_dedup.broker.kafka_python.hanging_transactions import abort_hanging
+from stream_dedup.broker.record import DEFAULT_RECORD_BYTES, HEADER_ALLOWANCE_BYTES
 from stream_dedup.ports import (
     CommittedOffset,
     FencedError,
@@ -46,15 +49,14 @@ from stream_dedup.ports import (
     Partition,
     PassingError,
     PortError,
+    PublishedMark,
     RecordTooLargeError,
     RefusedByBrokerError,
 )
 
 if TYPE_CHECKING:
-    from kafka import OffsetAndMetadata
     from kafka.cluster import ClusterMetadata
     from kafka.future import Future
-    from kafka.structs import ConsumerGroupMetadata
 
     from stream_dedup.config.model import Config
 
@@ -235,3 +237,61 @@ class KafkaSink:
             causes.append(state)
         found = [port_error(cause) for cause in causes]
         return next((one for one in found if not isinstance(one, PassingError)), found[0])
+
+
+_STORE_ID = "format=1;store_id="
+
+
+class KafkaMarkedSink:
+    """Transactions of records and a mark: implements ``ports.MarkedSink``.
+
+    The mark is a committed offset of a consumer group without members: of partition 0 of the topic that is published
+    on. Its number is the sequence of the store, and its metadata is ``format=1;store_id=UUID``. A group without members
+    takes offsets without proof of a membership; what fences two publishers from each other is the transactional id.
+    """
+
+    def __init__(self, config: Config, topic: str, group: str, transactional_id: str) -> None:
+        """Connect with the first ``renew``; ``group`` keeps the mark."""
+        self._kafka = config.kafka
+        self._group = group
+        self._partition = TopicPartition(topic, 0)
+        self._sink = KafkaSink(config, transactional_id)
+
+    def renew(self) -> PublishedMark | None:
+        """Start under the transactional id; return the mark of the last transaction that was committed."""
+        self._sink.renew()
+        limit_ms = int(self._kafka.broker_wait_s * 1_000)
+        with port_errors():
+            consumer = make_consumer(self._kafka, group_id=self._group)
+            try:
+                # A consumer of committed records waits for offsets that are part of a transaction.
+                found = consumer.committed(self._partition, metadata=True, timeout_ms=limit_ms)
+            finally:
+                consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
+        return None if found is None else _mark_of(found)
+
+    def publish(self, outputs: Iterable[Output], mark: PublishedMark) -> None:
+        """Commit one transaction of records and a mark."""
+        self._sink.begin()
+        self._sink.send(outputs)
+        metadata = f"{_STORE_ID}{uuid.UUID(bytes=mark.store_id)}"
+        self._sink.send_client_offsets(
+            {self._partition: OffsetAndMetadata(mark.sequence, metadata, -1)}, ConsumerGroupMetadata(self._group)
+        )
+        self._sink.flush()
+        self._sink.commit()
+
+    def close(self) -> None:
+        """Close without settling an open transaction."""
+        self._sink.close()
+
+
+def _mark_of(found: OffsetAndMetadata) -> PublishedMark | None:
+    """Return the mark that a committed offset stands for; None: another program, or a person, committed it."""
+    text = str(found.metadata or "")
+    if found.offset < 0 or not text.startswith(_STORE_ID):
+        return None
+    try:
+        return PublishedMark(uuid.UUID(text.removeprefix(_STORE_ID)).bytes, int(found.offset))
+    except ValueError:
+        return None

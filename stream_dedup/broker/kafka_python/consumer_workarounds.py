@@ -1,22 +1,24 @@
-"""Workarounds for the consumer: joins of the group, records that were fetched, committed offsets."""
+"""Workarounds for kafka-python's consumer: joins of the group, assignment, fetched records, committed offsets.
+
+As ``client_workarounds``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from kafka import OffsetAndMetadata
 from kafka.consumer.fetcher import Fetcher
+from kafka.coordinator.assignors.abstract import ConsumerProtocolAssignment
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.base import BaseCoordinator
-from kafka.errors import (
-    CommitFailedError,
-    CorruptRecordError,
-    KafkaError,
-    TopicAuthorizationFailedError,
-)
+from kafka.errors import CommitFailedError, CorruptRecordError, KafkaError, TopicAuthorizationFailedError
+from kafka.record.default_records import DefaultRecordBatch
 
-from stream_dedup.broker.workarounds.private import private
+from stream_dedup.broker.kafka_python.client_workarounds import private
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
@@ -259,3 +261,80 @@ def commit_as_member(
         consumer.commit(offsets, timeout_ms=limit_ms)
     finally:
         coordinator._send_offset_commit_request = send  # noqa: SLF001 - as above
+
+
+class RoundRobinAssignor(RoundRobinPartitionAssignor):  # type: ignore[misc]
+    """The client's, and where members read different topics each partition goes to a member that reads its topic.
+
+    The client's raises KeyError there, in the member that is the leader of the group: it ends, and then the next one.
+    Members read different topics while ``topics.input`` is changed in one worker after the other.
+    """
+
+    @classmethod
+    def assign(cls, cluster: Any, members: Iterable[Any]) -> dict[str, Any]:  # noqa: ANN401 - the client is untyped
+        """Return the partitions of each member: in turn, static members first, in the order of their ids."""
+        ordered = sorted(
+            members, key=lambda one: (one.group_instance_id is None, one.group_instance_id or "", one.member_id)
+        )
+        reads = {one.member_id: set(one.metadata.topics) for one in ordered}
+        shares: dict[str, dict[str, list[int]]] = {member: {} for member in reads}
+        turns = cycle(reads)
+        for topic in sorted(set().union(*reads.values())):
+            for partition in sorted(cluster.partitions_for_topic(topic) or ()):
+                member = next(one for one in turns if topic in reads[one])
+                shares[member].setdefault(topic, []).append(partition)
+        return {
+            member: ConsumerProtocolAssignment(cls.version, sorted(share.items()), b"")
+            for member, share in shares.items()
+        }
+
+
+class RawName(str):
+    """A header's name that is not UTF-8: text with escapes to read, and the bytes that came when it is sent."""
+
+    __slots__ = ("raw",)
+    raw: bytes
+
+    @classmethod
+    def of(cls, raw: bytes) -> RawName:
+        """Make a name of these bytes."""
+        name = cls(raw, "utf-8", "backslashreplace")
+        name.raw = raw
+        return name
+
+    def encode(self, *_: object) -> bytes:
+        """Return the bytes that came, in whatever encoding."""
+        return self.raw
+
+
+class _NameBuffer(bytes):
+    """Bytes whose parts are decoded to names."""
+
+    def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 - as that of bytes
+        part = super().__getitem__(at)
+        return _NameBuffer(part) if isinstance(part, bytes) else part
+
+    def decode(self, *_: object) -> str:
+        try:
+            return super().decode()
+        except UnicodeDecodeError:
+            return RawName.of(bytes(self))
+
+
+@cache
+def read_any_header_name() -> None:
+    """Read records whose header names are not UTF-8; done once for the process.
+
+    Neither the broker nor every client requires it, and this client calls the whole batch corrupt: one record of such a
+    producer would end every consumer. A batch with such a name is read again, in a buffer that decodes any name.
+    """
+    read = private(DefaultRecordBatch, "_read_msg")
+
+    def read_leniently(self: DefaultRecordBatch) -> Any:  # noqa: ANN401 - the client's record
+        try:
+            return read(self)
+        except UnicodeDecodeError:
+            self._buffer = _NameBuffer(self._buffer)
+            return read(self)
+
+    DefaultRecordBatch._read_msg = read_leniently  # noqa: SLF001 - no public place to change this

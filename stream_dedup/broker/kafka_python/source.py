@@ -29,11 +29,9 @@ from kafka.errors import (
     OffsetOutOfRangeError,
 )
 
-from stream_dedup.broker.adapter.ends import AskedEnds
-from stream_dedup.broker.adapter.group import committed_offset, epoch_of, offset_and_metadata
-from stream_dedup.broker.adapter.port_errors import out_of_range, port_error, port_errors
-from stream_dedup.broker.client import CLOSE_TIMEOUT_S, FETCH_WAIT_MS, make_consumer
-from stream_dedup.broker.workarounds import (
+from stream_dedup.broker.kafka_python.admin import AskedEnds, committed_offset, epoch_of, offset_and_metadata
+from stream_dedup.broker.kafka_python.client import CLOSE_TIMEOUT_S, FETCH_WAIT_MS, make_consumer
+from stream_dedup.broker.kafka_python.consumer_workarounds import (
     RoundRobinAssignor,
     commit_as_member,
     drop_fetched,
@@ -48,6 +46,7 @@ from stream_dedup.broker.workarounds import (
     seek_with_epoch,
     set_gathering,
 )
+from stream_dedup.broker.kafka_python.errors import out_of_range, port_error, port_errors
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.ports import (
     CommittedOffset,

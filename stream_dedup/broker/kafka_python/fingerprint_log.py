@@ -7,27 +7,23 @@ broker has acknowledged it.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kafka import KafkaProducer, TopicPartition
 from kafka.errors import KafkaConnectionError, KafkaError, OffsetOutOfRangeError, RetriableError
+from kafka.future import Future
 
-from stream_dedup.broker.adapter.group import AdminConnection
-from stream_dedup.broker.adapter.port_errors import port_error, port_errors
-from stream_dedup.broker.client import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
-from stream_dedup.broker.topics import LOG_MESSAGE_BYTES
-from stream_dedup.core.entry import LOG_FORMAT_VERSION, Batch, LogRecord, Payload, decode, encode
+from stream_dedup.broker.kafka_python.admin import AdminConnection
+from stream_dedup.broker.kafka_python.client import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
+from stream_dedup.broker.kafka_python.errors import port_error, port_errors
+from stream_dedup.broker.log import log_records
+from stream_dedup.broker.record import LOG_MESSAGE_BYTES
+from stream_dedup.core.entry import LogRecord, Payload, encode
 from stream_dedup.core.model import LogOffset
-from stream_dedup.core.panics import naming_panics
-from stream_dedup.core.plain_batches import decode_plain
-from stream_dedup.errors import CorruptError, RefusedError, UnavailableError
+from stream_dedup.errors import UnavailableError
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kafka.future import Future
-
     from stream_dedup.config.model import KafkaConfig
 
 log = logging.getLogger(__name__)
@@ -36,31 +32,6 @@ READ_RECORDS = 1_000
 """Log records of one poll: some 50,000 entries when batches are full."""
 LOG_FETCH_BYTES = 8 << 20
 """Bytes of log in one fetch: with the default of 1 MiB a rebuild would be slower."""
-LOG_APPEND_TIME = 1
-"""Kafka's timestamp type of a record whose time was set by the broker."""
-
-_NEWER = "use the release that wrote it, then start again"
-_ANOTHER_LOG = "begin a new log with another --group and other output topics"
-
-
-class ConsumedLogRecord(Protocol):
-    """A record of the log as a client returns it."""
-
-    @property
-    def offset(self) -> int:
-        """Log offset."""
-
-    @property
-    def timestamp(self) -> int:
-        """Log time, ms."""
-
-    @property
-    def timestamp_type(self) -> int:
-        """``LOG_APPEND_TIME`` where the broker set the time."""
-
-    @property
-    def value(self) -> bytes | None:
-        """The bytes of the record."""
 
 
 class _Producer:
@@ -83,17 +54,18 @@ class _Producer:
 class _KafkaAppend:
     """Implements ``ports.Append`` with a future of the client."""
 
-    def __init__(self, producer: _Producer, future: Future) -> None:
+    def __init__(self, producer: _Producer | None, future: Future) -> None:
+        """Without a producer the client did not take the record, and the future has failed."""
         self._producer = producer
         self._future = future
 
     def done(self) -> bool:
-        return self._future.is_done or self._producer.given_up
+        return self._future.is_done or self._is_given_up()
 
     def error(self) -> PortError | None:
         if self._future.is_done:
             return port_error(self._future.exception) if self._future.failed() else None
-        return PassingError("given up before it was acknowledged") if self._producer.given_up else None
+        return PassingError("given up before it was acknowledged") if self._is_given_up() else None
 
     def wait(self, timeout_s: float) -> LogOffset:
         failure = self.error()
@@ -102,21 +74,8 @@ class _KafkaAppend:
         with port_errors():
             return LogOffset(self._future.get(timeout=timeout_s).offset)
 
-
-class _FailedAppend:
-    """Implements ``ports.Append``: a record that the client did not take."""
-
-    def __init__(self, failure: PortError) -> None:
-        self._failure = failure
-
-    def done(self) -> bool:
-        return True
-
-    def error(self) -> PortError:
-        return self._failure
-
-    def wait(self, timeout_s: float) -> LogOffset:  # noqa: ARG002 - known at once
-        raise self._failure
+    def _is_given_up(self) -> bool:
+        return self._producer is not None and self._producer.given_up
 
 
 class KafkaLog:
@@ -181,7 +140,7 @@ class KafkaLog:
 
     # One thread appends.
 
-    def append(self, payload: Payload) -> _KafkaAppend | _FailedAppend:
+    def append(self, payload: Payload) -> _KafkaAppend:
         """Send one record; the first append connects."""
         try:
             if self._producer is None:
@@ -190,9 +149,9 @@ class KafkaLog:
                 self._producer, self._producer.client.send(self._topic, value=encode(payload), partition=0)
             )
         except KafkaError as error:
-            return _FailedAppend(port_error(error))
+            return _KafkaAppend(None, Future().failure(error))
         except UnavailableError as error:
-            return _FailedAppend(PassingError(str(error)))
+            return _KafkaAppend(None, Future().failure(PassingError(str(error))))
 
     def renew(self) -> None:
         """Give up the producer; the next append connects again."""
@@ -217,39 +176,3 @@ class KafkaLog:
                 log.debug("closing the producer of the log: %r", error)
                 self.renew()
         self._admin.close()
-
-
-def log_records(topic: str, consumed: Sequence[ConsumedLogRecord]) -> list[LogRecord]:
-    """Decode consecutive records of the log.
-
-    Raises:
-        RefusedError: the time of one was set by a producer.
-        CorruptError: one cannot be read; the first such record is named.
-        DefectError: the native core panicked over them; the first and the last are named.
-    """
-    raws = [one.value or b"" for one in consumed]
-    with naming_panics(lambda _: f"decoding topic {topic}, offsets {consumed[0].offset} to {consumed[-1].offset}"):
-        batches = decode_plain(raws)
-    return [
-        _log_record(topic, one.offset, one.timestamp, one.timestamp_type, raw, batch)
-        for one, raw, batch in zip(consumed, raws, batches, strict=True)
-    ]
-
-
-def _log_record(
-    topic: str, offset: int, timestamp: int, timestamp_type: int, raw: bytes, batch: Batch | None
-) -> LogRecord:
-    """Return a record of the log; decodes its value where ``batch`` is None."""
-    if timestamp_type != LOG_APPEND_TIME:
-        msg = (
-            f"topic {topic}, offset {offset}: its time was not set by the broker; "
-            "the topic must have message.timestamp.type=LogAppendTime from its first record on"
-        )
-        raise RefusedError(msg)
-    try:
-        return LogRecord(LogOffset(offset), timestamp, decode(raw) if batch is None else batch, raw)
-    except CorruptError as error:
-        is_newer = raw[:1] > bytes([LOG_FORMAT_VERSION])
-        remedy = _NEWER if is_newer else _ANOTHER_LOG
-        msg = f"topic {topic}, offset {offset}: {error}; {remedy}"
-        raise CorruptError(msg) from error

@@ -26,9 +26,9 @@ from kafka import TopicPartition
 from kafka.admin import TransactionState
 from kafka.errors import AuthorizationError, KafkaError, RetriableError, TransactionalIdNotFoundError
 
-from stream_dedup.broker.client import CLOSE_TIMEOUT_S, make_admin, make_producer
-from stream_dedup.broker.retry import RETRY_S, while_passing
-from stream_dedup.broker.workarounds import describe_group
+from stream_dedup.broker.kafka_python.client import CLOSE_TIMEOUT_S, make_admin, make_producer
+from stream_dedup.broker.kafka_python.client_workarounds import describe_group
+from stream_dedup.broker.kafka_python.errors import RETRY_S, while_passing
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
@@ -44,7 +44,9 @@ ANSWER_S = 2.0
 _OPEN = tuple(
     state.value for state in (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 )
+
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
 _SECOND = "-2"
 
 
