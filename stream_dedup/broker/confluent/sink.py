@@ -15,8 +15,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,15 +31,11 @@ from stream_dedup.broker.confluent.client import (
     request_timeout_ms,
 )
 from stream_dedup.broker.confluent.source import client_offset
-from stream_dedup.broker.kafka_python.errors import port_errors
-from stream_dedup.broker.kafka_python.hanging_transactions import abort_hanging
-from stream_dedup.broker.kafka_python.sink import DELIVERY_MS, LEAST_START_S, REFUSALS
+from stream_dedup.broker.kafka_python.sink import DELIVERY_MS, TransactionalSink, refuse_unchecked
 from stream_dedup.broker.record import DEFAULT_RECORD_BYTES
 from stream_dedup.ports import (
     CommittedOffset,
-    FencedError,
     Membership,
-    NotAMemberError,
     Output,
     Partition,
     PassingError,
@@ -62,25 +57,23 @@ FULL_WAIT_S = 0.1
 """One wait for room, where too much is unsent."""
 
 
-class ConfluentSink:
+class ConfluentSink(TransactionalSink[Producer]):
     """Implements ``ports.VerdictSink``."""
 
+    client_exceptions = CLIENT_EXCEPTIONS
+
     def __init__(self, config: Config, transactional_id: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
-        """Connect with the first ``renew``; ``record_bytes``: the largest record without our headers."""
-        self._kafka = config.kafka
-        self._record_bytes = record_bytes
-        self._id = transactional_id
+        """As the base."""
+        super().__init__(config, transactional_id, record_bytes)
         self._transaction_ms = max(int(config.kafka.transaction_timeout_s * 1_000), LEAST_TRANSACTION_MS)
         self._delivery_s = min(DELIVERY_MS, self._transaction_ms) / 1_000
-        self._producer: Producer | None = None
         self._failed: list[KafkaError] = []
         self._calls = LimitedCalls()
 
     def begin(self) -> None:
         """Begin a transaction."""
         self._failed = []
-        with self._failures():
-            self._connected().begin_transaction()
+        super().begin()
 
     def send(self, outputs: Iterable[Output]) -> None:
         """Send records, in order."""
@@ -101,9 +94,7 @@ class ConfluentSink:
 
     def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
         """Add source offsets."""
-        if membership.generation < 0:
-            msg = "the membership has no generation: the group would not check the offsets"
-            raise NotAMemberError(msg)
+        refuse_unchecked(membership)
         committed = [client_offset(at, offset) for at, offset in offsets.items()]
         limit_s = self._delivery_s
         try:
@@ -127,36 +118,6 @@ class ConfluentSink:
             msg = f"{left} records were not acknowledged within {self._delivery_s:g} s"
             raise PassingError(msg)
 
-    def commit(self) -> None:
-        """Commit; blocks up to the transaction's time-out."""
-        with self._passing_for(*REFUSALS):
-            self._connected().commit_transaction()
-
-    def abort(self) -> None:
-        """Abort; blocks up to the transaction's time-out."""
-        with self._passing_for(*REFUSALS):
-            self._connected().abort_transaction()
-
-    def renew(self) -> None:
-        """Start again under the same transactional id; blocks up to ``broker_wait_s``."""
-        self._discard()
-        try:
-            with self._passing_for(FencedError):
-                self._producer = self._connect()
-                self._producer.init_transactions(max(LEAST_START_S, self._kafka.broker_wait_s))
-        except PortError:
-            self._discard()
-            raise
-
-    def abort_hanging(self) -> list[str]:
-        """Abort the open transactions of this group's workers that are no members any more; return their ids."""
-        with port_errors():
-            return abort_hanging(self._kafka, self._id)
-
-    def close(self) -> None:
-        """Close without settling an open transaction."""
-        self._discard()
-
     def _connect(self) -> Producer:
         return make_sender(
             self._kafka,
@@ -171,11 +132,8 @@ class ConfluentSink:
             batch_size=MOST_BATCH_BYTES,
         )
 
-    def _connected(self) -> Producer:
-        if self._producer is None:
-            msg = "the transactional producer is not started: renew it"
-            raise PassingError(msg)
-        return self._producer
+    def _initialise(self, producer: Producer, limit_s: float) -> None:
+        producer.init_transactions(limit_s)
 
     def _discard(self) -> None:
         producer, self._producer = self._producer, None
@@ -188,27 +146,8 @@ class ConfluentSink:
         if error is not None:
             self._failed.append(error)
 
-    @contextmanager
-    def _failures(self) -> Iterator[None]:
-        """Raise errors of the client as those of the ports, named after what led to them."""
-        try:
-            yield
-        except CLIENT_EXCEPTIONS as error:
-            raise self._cause(error_of(error)) from error
-
-    @contextmanager
-    def _passing_for(self, *kinds: type[PortError]) -> Iterator[None]:
-        """Raise ``PassingError`` for errors whose reason shows in the next ``renew``."""
-        try:
-            with self._failures():
-                yield
-        except kinds as error:
-            raise PassingError(str(error)) from error
-
-    def _cause(self, error: KafkaError) -> PortError:
-        """Return the first error with a lasting cause: of the call, of a record, of the producer's state."""
-        found = [port_error_of(one) for one in (error, *self._failed, *self._state_errors())]
-        return next((one for one in found if not isinstance(one, PassingError)), found[0])
+    def _causes(self, error: Exception) -> list[PortError]:
+        return [port_error_of(one) for one in (error_of(error), *self._failed, *self._state_errors())]
 
     def _state_errors(self) -> list[KafkaError]:
         """Return the error that led to the producer's state, which any call that the state forbids answers with."""

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError
@@ -66,6 +67,7 @@ DELIVERY_MS = REQUEST_TIMEOUT_MS + 1_000
 """Records or offsets that are not acknowledged in this time fail their transaction; a new producer tries again."""
 LEAST_START_S = 1.0
 """The least time for a producer to be initialised, when connecting has used up the wait for a broker."""
+_STORE_ID = "format=1;store_id="
 REFUSALS = (NotAMemberError, RecordTooLargeError, RefusedByBrokerError)
 """Errors that leave the outcome of a commit or an abort unknown."""
 
@@ -104,15 +106,131 @@ class OnePartition(DefaultPartitioner):  # type: ignore[misc] # the client has n
         return found
 
 
-class KafkaSink:
-    """Implements ``ports.VerdictSink``."""
+class _TransactionalProducer(Protocol):
+    """What both clients call alike."""
+
+    def begin_transaction(self) -> None: ...
+
+    def commit_transaction(self) -> None: ...
+
+    def abort_transaction(self) -> None: ...
+
+
+P = TypeVar("P", bound=_TransactionalProducer)
+
+
+class TransactionalSink(ABC, Generic[P]):
+    """What the sinks of both clients have in common: the life of their producer, and the names of its failures."""
+
+    client_exceptions: ClassVar[tuple[type[Exception], ...]]
+    """What a call of the client raises."""
 
     def __init__(self, config: Config, transactional_id: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
         """Connect with the first ``renew``; ``record_bytes``: the largest record without our headers."""
         self._kafka = config.kafka
         self._record_bytes = record_bytes
         self._id = transactional_id
-        self._producer: KafkaProducer | None = None
+        self._producer: P | None = None
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        with self._failures():
+            self._connected().begin_transaction()
+
+    def commit(self) -> None:
+        """Commit; blocks as the client does."""
+        with self._passing_for(*REFUSALS):
+            self._connected().commit_transaction()
+
+    def abort(self) -> None:
+        """Abort; blocks as the client does."""
+        with self._passing_for(*REFUSALS):
+            self._connected().abort_transaction()
+
+    def renew(self) -> None:
+        """Start again under the same transactional id; blocks up to ``broker_wait_s``.
+
+        The broker settles the open transaction of an earlier producer.
+        """
+        self._discard()
+        deadline = time.monotonic() + self._kafka.broker_wait_s
+        try:
+            with self._passing_for(FencedError):
+                self._producer = self._connect()
+                self._initialise(self._producer, max(LEAST_START_S, deadline - time.monotonic()))
+        except PortError:
+            self._discard()
+            raise
+
+    def abort_hanging(self) -> list[str]:
+        """Abort the open transactions of this group's workers that are no members any more; return their ids."""
+        with port_errors():
+            return abort_hanging(self._kafka, self._id)
+
+    def close(self) -> None:
+        """Close without settling an open transaction."""
+        self._discard()
+
+    @abstractmethod
+    def _connect(self) -> P:
+        """Make a producer."""
+
+    @abstractmethod
+    def _initialise(self, producer: P, limit_s: float) -> None:
+        """Initialise its transactions."""
+
+    @abstractmethod
+    def _discard(self) -> None:
+        """Drop the producer, and what it has not sent."""
+
+    @abstractmethod
+    def _causes(self, error: Exception) -> list[PortError]:
+        """Return what may have led to an error of the client: of the call, of records, of the producer's state."""
+
+    def _connected(self) -> P:
+        if self._producer is None:
+            msg = "the transactional producer is not started: renew it"
+            raise PassingError(msg)
+        return self._producer
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Raise errors of the client as those of the ports: the first that has a lasting cause."""
+        try:
+            yield
+        except self.client_exceptions as error:
+            causes = self._causes(error)
+            raise next((one for one in causes if not isinstance(one, PassingError)), causes[0]) from error
+
+    @contextmanager
+    def _passing_for(self, *kinds: type[PortError]) -> Iterator[None]:
+        """Raise ``PassingError`` for errors whose reason shows in the next ``renew``."""
+        try:
+            with self._failures():
+                yield
+        except kinds as error:
+            raise PassingError(str(error)) from error
+
+
+def refuse_unchecked(membership: Membership) -> None:
+    """Refuse a membership without a generation.
+
+    Raises:
+        NotAMemberError: the group would not check offsets that are sent with its proof.
+    """
+    if membership.generation < 0:
+        msg = "the membership has no generation: the group would not check the offsets"
+        raise NotAMemberError(msg)
+
+
+class KafkaSink(TransactionalSink[KafkaProducer]):
+    """Implements ``ports.VerdictSink``."""
+
+    client_exceptions = (KafkaError,)
+
+    def __init__(self, config: Config, transactional_id: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
+        """As the base."""
+        super().__init__(config, transactional_id, record_bytes)
         self._partitions = OnePartition()
         self._sent: list[Future] = []
 
@@ -120,8 +238,7 @@ class KafkaSink:
         """Begin a transaction."""
         self._sent = []
         self._partitions.forget()
-        with self._failures():
-            self._connected().begin_transaction()
+        super().begin()
 
     def send(self, outputs: Iterable[Output]) -> None:
         """Send records, in order."""
@@ -132,9 +249,7 @@ class KafkaSink:
 
     def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
         """Add source offsets."""
-        if membership.generation < 0:
-            msg = "the membership has no generation: the group would not check the offsets"
-            raise NotAMemberError(msg)
+        refuse_unchecked(membership)
         committed = {TopicPartition(*at): offset_and_metadata(offset) for at, offset in offsets.items()}
         self.send_client_offsets(committed, membership.proof)
 
@@ -155,36 +270,9 @@ class KafkaSink:
             for future in self._sent:
                 future.get(timeout=DELIVERY_MS / 1_000)
 
-    def commit(self) -> None:
-        """Commit."""
-        with self._passing_for(*REFUSALS):
-            self._connected().commit_transaction()
-
-    def abort(self) -> None:
-        """Abort."""
-        with self._passing_for(*REFUSALS):
-            self._connected().abort_transaction()
-
-    def renew(self) -> None:
-        """Start again under the same transactional id; blocks up to ``broker_wait_s``."""
-        self._discard()
-        deadline = time.monotonic() + self._kafka.broker_wait_s
-        with self._passing_for(FencedError):
-            self._connect(deadline)
-
-    def abort_hanging(self) -> list[str]:
-        """Abort the open transactions of this group's workers that are no members any more; return their ids."""
+    def _connect(self) -> KafkaProducer:
         with port_errors():
-            return abort_hanging(self._kafka, self._id)
-
-    def close(self) -> None:
-        """Close without settling an open transaction."""
-        self._discard()
-
-    def _connect(self, deadline: float) -> None:
-        """Make a producer and initialise it: the broker settles the open transaction of an earlier one."""
-        with port_errors():
-            self._producer = make_producer(
+            return make_producer(
                 self._kafka,
                 partitioner=self._partitions,
                 transactional_id=self._id,
@@ -194,18 +282,9 @@ class KafkaSink:
                 delivery_timeout_ms=DELIVERY_MS,
                 client_id=self._id,
             )
-        try:
-            with self._failures():
-                initialise_producer(self._producer, max(LEAST_START_S, deadline - time.monotonic()))
-        except PortError:
-            self._discard()
-            raise
 
-    def _connected(self) -> KafkaProducer:
-        if self._producer is None:
-            msg = "the transactional producer is not started: renew it"
-            raise PassingError(msg)
-        return self._producer
+    def _initialise(self, producer: KafkaProducer, limit_s: float) -> None:
+        initialise_producer(producer, limit_s)
 
     def _discard(self) -> None:
         producer, self._producer = self._producer, None
@@ -213,33 +292,11 @@ class KafkaSink:
         if producer is not None:
             discard(producer)
 
-    @contextmanager
-    def _failures(self) -> Iterator[None]:
-        """Raise errors of the client as those of the ports, named after what led to them."""
-        try:
-            yield
-        except KafkaError as error:
-            raise self._cause(error) from error
-
-    @contextmanager
-    def _passing_for(self, *kinds: type[PortError]) -> Iterator[None]:
-        """Raise ``PassingError`` for errors whose reason shows in the next ``renew``."""
-        try:
-            with self._failures():
-                yield
-        except kinds as error:
-            raise PassingError(str(error)) from error
-
-    def _cause(self, error: KafkaError) -> PortError:
-        """Return the first error with a lasting cause: of the call, of a record, of the producer's state."""
-        causes = [error, *(future.exception for future in self._sent if future.failed())]
+    def _causes(self, error: Exception) -> list[PortError]:
+        causes: list[BaseException] = [error, *(future.exception for future in self._sent if future.failed())]
         if self._producer is not None and (state := error_of_producer(self._producer)) is not None:
             causes.append(state)
-        found = [port_error(cause) for cause in causes]
-        return next((one for one in found if not isinstance(one, PassingError)), found[0])
-
-
-_STORE_ID = "format=1;store_id="
+        return [port_error(cause) for cause in causes]
 
 
 class KafkaMarkedSink:
