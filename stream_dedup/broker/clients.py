@@ -12,10 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stream_dedup.broker.kafka_python.admin import KafkaOffsets
-from stream_dedup.broker.kafka_python.client import CLOSE_TIMEOUT_S
+from stream_dedup.broker.kafka_python.client import CLOSE_TIMEOUT_S, check_codecs
 from stream_dedup.broker.kafka_python.fingerprint_log import KafkaLog
 from stream_dedup.broker.kafka_python.hanging_transactions import transactional_ids
 from stream_dedup.broker.kafka_python.readers import KafkaTopicFollower, KafkaTopicReader
@@ -27,7 +27,7 @@ from stream_dedup.extras import need_packages
 from stream_dedup.ports import AuditPorts, FollowPorts, WorkerPorts
 
 if TYPE_CHECKING:
-    from stream_dedup.config.model import Config
+    from stream_dedup.config.model import Config, KafkaConfig
     from stream_dedup.ports import (
         ArticleSource,
         CommittedOffset,
@@ -39,6 +39,38 @@ if TYPE_CHECKING:
     )
 
 
+class _Client(NamedTuple):
+    """What a Kafka client has for a worker: makers of its ports, and the check of its codecs."""
+
+    log: Callable[[KafkaConfig, str], FingerprintLog]
+    source: Callable[[Config, str], ArticleSource]
+    sink: Callable[[Config, str, int], VerdictSink]
+    check_codecs: Callable[[], None]
+
+
+def _client_of(config: Config) -> _Client:
+    """Return the configured client.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    if config.kafka.client == "kafka-python":
+        return _Client(KafkaLog, KafkaSource, KafkaSink, check_codecs)
+    need_packages('kafka.client = "confluent"', "confluent", "confluent_kafka")
+    from stream_dedup.broker.confluent import client, fingerprint_log, sink, source  # noqa: PLC0415 - an extra
+
+    return _Client(fingerprint_log.ConfluentLog, source.ConfluentSource, sink.ConfluentSink, client.check_codecs)
+
+
+def check_client(config: Config) -> None:
+    """Refuse a client that is not installed, or that cannot read every codec of Kafka.
+
+    Raises:
+        UserError: names the package.
+    """
+    _client_of(config).check_codecs()
+
+
 def worker_log(config: Config) -> FingerprintLog:
     """Return the log of a worker's group, with the configured client.
 
@@ -46,11 +78,7 @@ def worker_log(config: Config) -> FingerprintLog:
         UserError: the client is not installed.
         UnavailableError: no broker can be reached, or it refuses this client.
     """
-    if not _is_confluent(config):
-        return KafkaLog(config.kafka, config.log_topic)
-    from stream_dedup.broker.confluent.fingerprint_log import ConfluentLog  # noqa: PLC0415 - an extra
-
-    return ConfluentLog(config.kafka, config.log_topic)
+    return _client_of(config).log(config.kafka, config.log_topic)
 
 
 def worker_ports(
@@ -65,45 +93,16 @@ def worker_ports(
         UserError: the client is not installed.
         UnavailableError: no broker can be reached, or it refuses this client.
     """
-    source, sink = _source_and_sink(config, member_id, record_bytes)
+    client = _client_of(config)
+    first, second = (client.sink(config, own, record_bytes) for own in transactional_ids(member_id))
     return WorkerPorts(
-        source=source,
+        source=client.source(config, member_id),
         log=log,
-        sink=sink,
+        sink=AlternatingSink(first, second),
         offsets=KafkaOffsets(config.kafka),
         watch_offsets=KafkaOffsets(config.kafka),
         clock=SystemClock(),
     )
-
-
-def check_client(config: Config) -> None:
-    """Refuse a client that is not installed, or that cannot read every codec of Kafka.
-
-    Raises:
-        UserError: names the package.
-    """
-    if _is_confluent(config):
-        from stream_dedup.broker.confluent.client import check_codecs  # noqa: PLC0415 - an extra
-
-        check_codecs()
-
-
-def _source_and_sink(config: Config, member_id: str, record_bytes: int) -> tuple[ArticleSource, VerdictSink]:
-    if not _is_confluent(config):
-        one, other = (KafkaSink(config, own, record_bytes) for own in transactional_ids(member_id))
-        return KafkaSource(config, member_id), AlternatingSink(one, other)
-    from stream_dedup.broker.confluent.sink import ConfluentSink  # noqa: PLC0415 - an extra
-    from stream_dedup.broker.confluent.source import ConfluentSource  # noqa: PLC0415 - an extra
-
-    first, second = (ConfluentSink(config, own, record_bytes) for own in transactional_ids(member_id))
-    return ConfluentSource(config, member_id), AlternatingSink(first, second)
-
-
-def _is_confluent(config: Config) -> bool:
-    if config.kafka.client != "confluent":
-        return False
-    need_packages('kafka.client = "confluent"', "confluent", "confluent_kafka")
-    return True
 
 
 def connect_log(config: Config) -> WaitingLog:

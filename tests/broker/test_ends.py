@@ -36,7 +36,9 @@ class Broker:
     def client(self) -> Broker:
         return self
 
-    def list_partition_offsets(self, specs: Mapping[TopicPartition, Any], _level: object) -> dict[TopicPartition, Any]:
+    def list_partition_offsets(
+        self, specs: Mapping[TopicPartition, Any], **_level: object
+    ) -> dict[TopicPartition, Any]:
         self.asked.append({Partition(*at) for at in specs})
         assert self.answers is None or self.answers.acquire(timeout=LIMIT_S)
         if self.error is not None:

@@ -8,7 +8,7 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.errors import BrokerResponseError, CoordinatorLoadInProgressError, NotCoordinatorError
 
-from stream_dedup.broker.kafka_python import admin as group_state
+from stream_dedup.broker.kafka_python import admin as module
 from stream_dedup.broker.kafka_python.admin import Member, described_group
 from stream_dedup.broker.kafka_python.errors import patiently
 from stream_dedup.broker.kafka_python.hanging_transactions import hanging_transactions
@@ -25,7 +25,7 @@ def test_a_member_of_another_protocol_has_no_partition(assignment: object, monke
         for number, one in enumerate([assignment, worker])
     ]
     monkeypatch.setattr(
-        group_state, "describe_group", lambda _admin, _group: {"group_state": "Stable", "members": described}
+        module, "describe_group", lambda _admin, _group: {"group_state": "Stable", "members": described}
     )
     state, members = described_group(object(), "g")
     assert state == "Stable"

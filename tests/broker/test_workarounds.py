@@ -37,7 +37,7 @@ import socket
 import ssl
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.metadata import version
@@ -47,6 +47,7 @@ from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.base import Generation
 from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.errors import (
@@ -75,6 +76,7 @@ from stream_dedup.broker.kafka_python import client_workarounds, consumer_workar
 from stream_dedup.broker.kafka_python.admin import committed_offsets, topic_ids
 from stream_dedup.broker.kafka_python.client import make_admin, make_consumer, make_producer
 from stream_dedup.broker.kafka_python.client_workarounds import refusal_in
+from stream_dedup.broker.kafka_python.consumer_workarounds import RoundRobinAssignor
 from stream_dedup.broker.kafka_python.errors import patiently
 from stream_dedup.broker.kafka_python.sink import KafkaSink
 from stream_dedup.broker.record import record_bytes
@@ -537,3 +539,22 @@ def test_offsets_that_are_not_set_for_the_moment(config: Config, admin: KafkaAdm
         else:
             with pytest.raises(error):
                 client_workarounds.alter_offsets(admin, config.kafka.group, given)
+
+
+@pytest.mark.parametrize("instances", [(None, None, None), ("b", "a", None)])
+def test_members_of_the_same_topics_are_given_what_the_client_would_give(instances: Sequence[str | None]) -> None:
+    """The workaround for the assignor changes nothing where it is not needed.
+
+    Workers with and without it, which are in one group while a release is rolled out, agree.
+    """
+    counts = {"one": {0, 1, 2}, "two": {0, 1}, "gone": None}
+    cluster = SimpleNamespace(partitions_for_topic=counts.get)
+    members = [
+        SimpleNamespace(member_id=name, group_instance_id=instance, metadata=SimpleNamespace(topics=list(counts)))
+        for name, instance in zip("zxy", instances, strict=True)
+    ]
+    ours, theirs = (
+        {name: share.encode() for name, share in assignor.assign(cluster, members).items()}
+        for assignor in (RoundRobinAssignor, RoundRobinPartitionAssignor)
+    )
+    assert ours == theirs

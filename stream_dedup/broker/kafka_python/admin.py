@@ -24,9 +24,14 @@ from stream_dedup.core.model import SourceOffset
 from stream_dedup.ports import CommittedOffset, Partition, PortError
 
 if TYPE_CHECKING:
-    from kafka import KafkaAdminClient
-
     from stream_dedup.config.model import KafkaConfig
+
+log = logging.getLogger(__name__)
+
+Bounds = dict[TopicPartition, tuple[int, int]]
+"""First offset and the offset after the last one."""
+UNKNOWN_EPOCH = -1
+"""Kafka's value for a leader epoch that is not known."""
 
 
 def topic_ids(admin: KafkaAdminClient, names: Iterable[str] | None) -> dict[str, bytes]:
@@ -76,8 +81,121 @@ def _id_bytes(topic_id: object) -> bytes:
     return topic_id.bytes if isinstance(topic_id, uuid.UUID) else uuid.UUID(str(topic_id)).bytes
 
 
-UNKNOWN_EPOCH = -1
-"""Kafka's value for a leader epoch that is not known."""
+def committed_offsets(admin: KafkaAdminClient, group: str) -> dict[TopicPartition, tuple[SourceOffset, bytes | None]]:
+    """Return the committed offsets of a group, each with the topic id in its metadata, or None.
+
+    Raises:
+        CorruptError: one has metadata of another form.
+    """
+    offsets = admin.list_group_offsets({group: None})[group]
+    return {
+        partition: (SourceOffset(int(found.offset)), topic_id_of_metadata(found.metadata, partition))
+        for partition, found in offsets.items()
+        if found.offset >= 0
+    }
+
+
+def offset_bounds(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> Bounds:
+    """Return the first and the end offset of each partition, open transactions included."""
+    begin = _offsets_at(admin, partitions, OffsetSpec.EARLIEST)
+    end = _offsets_at(admin, partitions, OffsetSpec.LATEST)
+    return {partition: (begin[partition].offset, end[partition].offset) for partition in partitions}
+
+
+def first_times(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the time of the first record of each partition that has one, ms since 1970; 0 where it has no time."""
+    found = _offsets_at(admin, partitions, 0)  # the first record that is not before 1970
+    return {partition: max(0, found[partition].timestamp) for partition in partitions}
+
+
+def last_stable_offsets(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the offset of each partition that readers of committed records get to, before open transactions."""
+    found = _offsets_at(admin, partitions, OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED)
+    return {partition: found[partition].offset for partition in partitions}
+
+
+def _offsets_at(
+    admin: KafkaAdminClient,
+    partitions: Iterable[TopicPartition],
+    spec: int,
+    level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+) -> Any:  # noqa: ANN401 - the client is untyped
+    request = dict.fromkeys(partitions, spec)
+    return admin.list_partition_offsets(request, isolation_level=level) if request else {}
+
+
+def partitions_of(admin: KafkaAdminClient, names: list[str]) -> list[TopicPartition]:
+    """Return every partition of those topics that exist."""
+    counts = partition_counts(admin, names)
+    return [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
+
+
+class Member(NamedTuple):
+    """A member of the consumer group."""
+
+    client_id: str
+    """A worker's is its transactional id, GROUP-UUID."""
+    host: str
+    partitions: tuple[Partition, ...]
+    instance_id: str | None = None
+    topics: tuple[str, ...] = ()
+    """Topics that it subscribes to; a client may leave out those that do not exist."""
+
+
+def described_group(admin: KafkaAdminClient, group: str) -> tuple[str, tuple[Member, ...]]:
+    """Return Kafka's word for the state of a group, and its members by client id.
+
+    Raises what the client raises.
+    """
+    described = describe_group(admin, group)
+    return str(described["group_state"]), tuple(sorted(map(_member, described["members"])))
+
+
+def out_of_sync(admin: KafkaAdminClient, topics: list[str]) -> dict[Partition, tuple[int, int]]:
+    """Return replicas in sync, and replicas, of each partition of these topics where they are not equal.
+
+    Topics that do not exist have no partitions. Raises what the client raises.
+    """
+    replicas = {
+        Partition(topic["name"], each["partition_index"]): (len(each["isr_nodes"]), len(each["replica_nodes"]))
+        for topic in admin.describe_topics(topics)
+        for each in topic["partitions"]
+    }
+    return {partition: counts for partition, counts in replicas.items() if counts[0] < counts[1]}
+
+
+def size_of(admin: KafkaAdminClient, topic: str) -> int | None:
+    """Return the bytes of a topic on the broker that has most of it; None if this client may not know."""
+    try:
+        described = admin.describe_log_dirs([topic])
+    except KafkaError as error:
+        log.debug("size of topic %s: %r", topic, error)
+        return None
+    sizes = [_bytes_on(broker, topic) for broker in described]
+    return max(sizes, default=0) or None
+
+
+def _member(member: Mapping[str, Any]) -> Member:
+    assignment = member["member_assignment"]
+    # A client of another protocol, Kafka Connect for example, has bytes of its own here.
+    assigned = assignment.get("assigned_partitions", ()) if isinstance(assignment, Mapping) else ()
+    partitions = sorted(Partition(topic["topic"], number) for topic in assigned for number in topic["partitions"])
+    host = str(member["client_host"]).removeprefix("/")
+    metadata = member.get("member_metadata")
+    topics = metadata.get("topics", ()) if isinstance(metadata, Mapping) else ()
+    return Member(
+        str(member["client_id"]), host, tuple(partitions), member.get("group_instance_id"), tuple(sorted(topics))
+    )
+
+
+def _bytes_on(broker: Mapping[str, Any], topic: str) -> int:
+    return sum(
+        int(each["partition_size"])
+        for folder in broker["log_dirs"]
+        for found in folder["topics"]
+        if found["name"] == topic
+        for each in found["partitions"]
+    )
 
 
 class AdminConnection:
@@ -153,127 +271,6 @@ def epoch_of(committed: CommittedOffset) -> int:
     return UNKNOWN_EPOCH if committed.leader_epoch is None else max(UNKNOWN_EPOCH, committed.leader_epoch)
 
 
-Bounds = dict[TopicPartition, tuple[int, int]]
-"""First offset and the offset after the last one."""
-
-
-def committed_offsets(admin: KafkaAdminClient, group: str) -> dict[TopicPartition, tuple[SourceOffset, bytes | None]]:
-    """Return the committed offsets of a group, each with the topic id in its metadata, or None.
-
-    Raises:
-        CorruptError: one has metadata of another form.
-    """
-    offsets = admin.list_group_offsets({group: None})[group]
-    return {
-        partition: (SourceOffset(int(found.offset)), topic_id_of_metadata(found.metadata, partition))
-        for partition, found in offsets.items()
-        if found.offset >= 0
-    }
-
-
-def offset_bounds(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> Bounds:
-    """Return the first and the end offset of each partition, open transactions included."""
-    if not partitions:
-        return {}
-    begin = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
-    end = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-    return {partition: (begin[partition].offset, end[partition].offset) for partition in partitions}
-
-
-def first_times(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the time of the first record of each partition that has one, ms since 1970; 0 where it has no time."""
-    if not partitions:
-        return {}
-    found = admin.list_partition_offsets(dict.fromkeys(partitions, 0))  # the first record that is not before 1970
-    return {partition: max(0, found[partition].timestamp) for partition in partitions}
-
-
-def last_stable_offsets(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the offset of each partition that readers of committed records get to, before open transactions."""
-    if not partitions:
-        return {}
-    latest = dict.fromkeys(partitions, OffsetSpec.LATEST)
-    found = admin.list_partition_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED)
-    return {partition: found[partition].offset for partition in partitions}
-
-
-def partitions_of(admin: KafkaAdminClient, names: list[str]) -> list[TopicPartition]:
-    """Return every partition of those topics that exist."""
-    counts = partition_counts(admin, names)
-    return [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
-
-
-log = logging.getLogger(__name__)
-
-
-class Member(NamedTuple):
-    """A member of the consumer group."""
-
-    client_id: str
-    """A worker's is its transactional id, GROUP-UUID."""
-    host: str
-    partitions: tuple[Partition, ...]
-    instance_id: str | None = None
-    topics: tuple[str, ...] = ()
-    """Topics that it subscribes to; a client may leave out those that do not exist."""
-
-
-def described_group(admin: KafkaAdminClient, group: str) -> tuple[str, tuple[Member, ...]]:
-    """Return Kafka's word for the state of a group, and its members by client id.
-
-    Raises what the client raises.
-    """
-    described = describe_group(admin, group)
-    return str(described["group_state"]), tuple(sorted(map(_member, described["members"])))
-
-
-def out_of_sync(admin: KafkaAdminClient, topics: list[str]) -> dict[Partition, tuple[int, int]]:
-    """Return replicas in sync, and replicas, of each partition of these topics where they are not equal.
-
-    Topics that do not exist have no partitions. Raises what the client raises.
-    """
-    replicas = {
-        Partition(topic["name"], each["partition_index"]): (len(each["isr_nodes"]), len(each["replica_nodes"]))
-        for topic in admin.describe_topics(topics)
-        for each in topic["partitions"]
-    }
-    return {partition: counts for partition, counts in replicas.items() if counts[0] < counts[1]}
-
-
-def size_of(admin: KafkaAdminClient, topic: str) -> int | None:
-    """Return the bytes of a topic on the broker that has most of it; None if this client may not know."""
-    try:
-        described = admin.describe_log_dirs([topic])
-    except KafkaError as error:
-        log.debug("size of topic %s: %r", topic, error)
-        return None
-    sizes = [_bytes_on(broker, topic) for broker in described]
-    return max(sizes, default=0) or None
-
-
-def _member(member: Mapping[str, Any]) -> Member:
-    assignment = member["member_assignment"]
-    # A client of another protocol, Kafka Connect for example, has bytes of its own here.
-    assigned = assignment.get("assigned_partitions", ()) if isinstance(assignment, Mapping) else ()
-    partitions = sorted(Partition(topic["topic"], number) for topic in assigned for number in topic["partitions"])
-    host = str(member["client_host"]).removeprefix("/")
-    metadata = member.get("member_metadata")
-    topics = metadata.get("topics", ()) if isinstance(metadata, Mapping) else ()
-    return Member(
-        str(member["client_id"]), host, tuple(partitions), member.get("group_instance_id"), tuple(sorted(topics))
-    )
-
-
-def _bytes_on(broker: Mapping[str, Any], topic: str) -> int:
-    return sum(
-        int(each["partition_size"])
-        for folder in broker["log_dirs"]
-        for found in folder["topics"]
-        if found["name"] == topic
-        for each in found["partitions"]
-    )
-
-
 class AskedEnds:
     """The ends of partitions as the brokers answered last; one thread asks, so that no caller waits for a broker.
 
@@ -324,13 +321,13 @@ class AskedEnds:
         self._admin.close()
 
     def _ask(self, wanted: frozenset[Partition]) -> None:
-        request = {TopicPartition(*at): OffsetSpec.LATEST for at in wanted}
+        asked = [TopicPartition(*at) for at in wanted]
         try:
             with port_errors():
-                found = self._admin.client().list_partition_offsets(request, IsolationLevel.READ_COMMITTED)
+                found = last_stable_offsets(self._admin.client(), asked)
         except PortError as error:
             log.debug("ends of %d partitions: %r", len(wanted), error)  # what was known stays
             return
         with self._lock:
-            ends = {Partition(*at): int(answer.offset) for at, answer in found.items()}
+            ends = {Partition(*at): end for at, end in found.items()}
             self._ends = {at: end for at, end in ends.items() if at in self._wanted}

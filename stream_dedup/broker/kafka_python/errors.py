@@ -53,7 +53,7 @@ def patiently(kafka: KafkaConfig, about: str, ask: Callable[[], T], right: str =
         UnavailableError: the broker did not answer in that time, or answered with an error that does not pass.
     """
     try:
-        return while_passing(kafka, ask)
+        return while_passing(kafka.broker_wait_s, ask)
     except AuthorizationError as error:
         raise missing_right(kafka, about, error, right) from error
     except (KafkaError, OSError) as error:
@@ -62,13 +62,13 @@ def patiently(kafka: KafkaConfig, about: str, ask: Callable[[], T], right: str =
         raise UnavailableError(msg) from error
 
 
-def while_passing(kafka: KafkaConfig, ask: Callable[[], T]) -> T:
-    """Do as ``patiently``, but raise the last error of ``ask`` as it is.
+def while_passing(limit_s: float, ask: Callable[[], T]) -> T:
+    """Do as ``patiently`` within another limit, but raise the last error of ``ask`` as it is.
 
     Raises:
         KafkaError, OSError: it does not pass, or did not in that time.
     """
-    deadline = time.monotonic() + kafka.broker_wait_s
+    deadline = time.monotonic() + limit_s
     while True:
         try:
             return ask()

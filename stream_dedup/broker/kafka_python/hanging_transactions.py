@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka import TopicPartition
@@ -28,7 +28,7 @@ from kafka.errors import AuthorizationError, KafkaError, RetriableError, Transac
 
 from stream_dedup.broker.kafka_python.client import CLOSE_TIMEOUT_S, make_admin, make_producer
 from stream_dedup.broker.kafka_python.client_workarounds import describe_group
-from stream_dedup.broker.kafka_python.errors import RETRY_S, while_passing
+from stream_dedup.broker.kafka_python.errors import while_passing
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
@@ -65,10 +65,12 @@ def abort_hanging(kafka: KafkaConfig, own_id: str) -> list[str]:
         KafkaError, UnavailableError: not all of them are aborted.
     """
     with closing(make_admin(kafka)) as admin:
-        hanging = while_passing(kafka, lambda: hanging_transactions(admin, kafka.group)) - {*transactional_ids(own_id)}
+        hanging = while_passing(kafka.broker_wait_s, lambda: hanging_transactions(admin, kafka.group)) - {
+            *transactional_ids(own_id)
+        }
         for transactional_id in sorted(hanging):
             # Again: another worker may have aborted it meanwhile, or its own worker may be back.
-            if transactional_id in while_passing(kafka, lambda: hanging_transactions(admin, kafka.group)):
+            if transactional_id in while_passing(kafka.broker_wait_s, lambda: hanging_transactions(admin, kafka.group)):
                 _abort(kafka, transactional_id)
     return sorted(hanging)
 
@@ -113,23 +115,11 @@ def open_transactions(admin: KafkaAdminClient) -> OpenTransactions:
     silent: dict[int, KafkaError] = {}
     for broker in (one["broker_id"] for one in brokers if not one.get("is_fenced")):
         try:
-            listed += _listed(admin, broker)
+            ask = partial(admin.list_transactions, [broker], state_filters=_OPEN)
+            listed += while_passing(ANSWER_S, ask)[broker]
         except RetriableError as error:
             silent[broker] = error
     return OpenTransactions(tuple(listed), silent, tuple(one["broker_id"] for one in brokers if one.get("is_fenced")))
-
-
-def _listed(admin: KafkaAdminClient, broker: int) -> list[TransactionListing]:
-    deadline = time.monotonic() + ANSWER_S
-    while True:
-        try:
-            found: list[TransactionListing] = admin.list_transactions([broker], state_filters=_OPEN)[broker]
-        except RetriableError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(RETRY_S)
-        else:
-            return found
 
 
 @dataclass(frozen=True, slots=True)

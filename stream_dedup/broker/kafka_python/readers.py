@@ -16,8 +16,6 @@ from stream_dedup.broker.kafka_python.errors import out_of_range, port_error, po
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, SourceRecord
 
 if TYPE_CHECKING:
-    from kafka import KafkaConsumer
-
     from stream_dedup.config.model import KafkaConfig
 
 READ_POLL_MS = 50
