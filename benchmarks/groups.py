@@ -40,11 +40,6 @@ from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.broker.clients import kafka_follow_ports
-from stream_dedup.broker.kafka_python.admin import KafkaOffsets
-from stream_dedup.broker.kafka_python.client import make_admin, make_producer
-from stream_dedup.broker.kafka_python.readers import KafkaTopicFollower, KafkaTopicReader
-from stream_dedup.broker.topics import ensure_topics
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import Coordinates, Verdict
@@ -53,6 +48,11 @@ from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.groups import GroupStore, Window, group_id_of
 from stream_dedup.groups.follow import COUNT_S, GroupFollower, GroupMetrics
 from stream_dedup.groups.model import HOUR_MS, OutputReading
+from stream_dedup.kafka.clients import kafka_follow_ports
+from stream_dedup.kafka.kafka_python.admin import KafkaOffsets
+from stream_dedup.kafka.kafka_python.client import make_admin, make_producer
+from stream_dedup.kafka.kafka_python.readers import KafkaTopicFollower, KafkaTopicReader
+from stream_dedup.kafka.topics import ensure_topics
 from stream_dedup.registry.values import RecordReader
 from tests.groups.outputs import LOG_ID, TIME_MS, LoggedArticle, at, output_record
 

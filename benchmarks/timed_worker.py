@@ -28,10 +28,10 @@ STAGES = {
     "log tail: poll, decode": ("worker.log_tail", "LogTail._poll"),
     "topic watch: look up": ("worker.topic_watch", "TopicWatch._look_up"),
     "committer: count": ("worker.committer", "Committer._done"),
-    "committer: make outputs, send": ("broker.clients", "AlternatingSink.send"),
-    "committer: send offsets": ("broker.clients", "AlternatingSink.send_offsets"),
-    "committer: flush": ("broker.clients", "AlternatingSink.flush"),
-    "committer: commit": ("broker.clients", "AlternatingSink.commit"),
+    "committer: make outputs, send": ("kafka.clients", "AlternatingSink.send"),
+    "committer: send offsets": ("kafka.clients", "AlternatingSink.send_offsets"),
+    "committer: flush": ("kafka.clients", "AlternatingSink.flush"),
+    "committer: commit": ("kafka.clients", "AlternatingSink.commit"),
 }
 """Stages by name: module and attribute of the call."""
 MOMENTS = (
@@ -140,7 +140,7 @@ def run_timed(flags: dict[str, Any], first: int, last: int, out: str) -> None:
 
 
 def _mark_moments(stages: Stages) -> None:
-    from stream_dedup.broker.clients import AlternatingSink  # noqa: PLC0415 - as above
+    from stream_dedup.kafka.clients import AlternatingSink  # noqa: PLC0415 - as above
     from stream_dedup.worker.committer import Committer  # noqa: PLC0415 - as above
     from stream_dedup.worker.engine import Engine  # noqa: PLC0415 - as above
 

@@ -1,6 +1,6 @@
 """The interfaces of worker, audit and groups to Kafka, time and threads: protocols with their contracts.
 
-Adapters exist on kafka-python (``broker.kafka_python``), on confluent-kafka (``broker.confluent``), and in memory
+Adapters exist on kafka-python (``kafka.kafka_python``), on confluent-kafka (``kafka.confluent``), and in memory
 (``tests.memory``). One contract suite (``tests/contract``) runs on all; where the broker does something else, the
 memory adapter is wrong.
 

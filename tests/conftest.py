@@ -27,7 +27,6 @@ import hypothesis
 import pytest
 from kafka import KafkaAdminClient
 
-from stream_dedup.broker.kafka_python.client import make_admin
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.dev.broker import (
@@ -42,6 +41,7 @@ from stream_dedup.dev.broker import (
 from stream_dedup.dev.broker.base import BROKERS_VARIABLE, HEAP_MIB, SMALL_HEAP_MIB
 from stream_dedup.dev.broker.jvm import JvmBroker
 from stream_dedup.errors import StreamDedupError
+from stream_dedup.kafka.kafka_python.client import make_admin
 from tests.amount import FULL, examples
 from tests.browser import NO_BROWSER, can_run_browser
 from tests.forks import ForkedProcess, forks

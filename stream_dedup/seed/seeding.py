@@ -32,8 +32,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.broker.log import ForgottenOffsets, WaitingLog
-from stream_dedup.broker.rules_log import RulesHistory, begin_with_rules, refuse_other_rules
 from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
@@ -43,6 +41,8 @@ from stream_dedup.core.progress import ReportStage
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.text.decode import RawRecord
 from stream_dedup.errors import RefusedError
+from stream_dedup.kafka.log import ForgottenOffsets, WaitingLog
+from stream_dedup.kafka.rules_log import RulesHistory, begin_with_rules, refuse_other_rules
 from stream_dedup.seed.archives import Archive, SeedBatch, SeedSource
 from stream_dedup.threads import FingerprintThreads
 

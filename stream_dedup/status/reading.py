@@ -11,8 +11,14 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any, Self
 
-from stream_dedup.broker.clients import connect_log
-from stream_dedup.broker.kafka_python.admin import (
+from stream_dedup.config.model import Config
+from stream_dedup.core.entry import LogRecord, Trim
+from stream_dedup.core.model import LogOffset
+from stream_dedup.core.progress import ReportProgress
+from stream_dedup.core.rules import Rules
+from stream_dedup.errors import CorruptError
+from stream_dedup.kafka.clients import connect_log
+from stream_dedup.kafka.kafka_python.admin import (
     Member,
     committed_offsets,
     described_group,
@@ -24,23 +30,17 @@ from stream_dedup.broker.kafka_python.admin import (
     size_of,
     topic_ids,
 )
-from stream_dedup.broker.kafka_python.client import make_admin
-from stream_dedup.broker.kafka_python.errors import patiently
-from stream_dedup.broker.kafka_python.hanging_transactions import (
+from stream_dedup.kafka.kafka_python.client import make_admin
+from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.kafka_python.hanging_transactions import (
     OpenTransactions,
     hanging_of,
     holding_transactions,
     open_transactions,
 )
-from stream_dedup.broker.log import WaitingLog
-from stream_dedup.broker.rules_log import FoundLog, RulesHistory, find_log, offsets_without_log
-from stream_dedup.broker.topics import check_topics, with_matching_topics
-from stream_dedup.config.model import Config
-from stream_dedup.core.entry import LogRecord, Trim
-from stream_dedup.core.model import LogOffset
-from stream_dedup.core.progress import ReportProgress
-from stream_dedup.core.rules import Rules
-from stream_dedup.errors import CorruptError
+from stream_dedup.kafka.log import WaitingLog
+from stream_dedup.kafka.rules_log import FoundLog, RulesHistory, find_log, offsets_without_log
+from stream_dedup.kafka.topics import check_topics, with_matching_topics
 from stream_dedup.ports import Partition
 from stream_dedup.status.snapshot import LogState, PartitionState, Snapshot
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stream_dedup.broker.kafka_python.admin import Member
-from stream_dedup.broker.kafka_python.hanging_transactions import Holding
-from stream_dedup.broker.rules_log import LostLog
-from stream_dedup.broker.topics import TopicProblem
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
+from stream_dedup.kafka.kafka_python.admin import Member
+from stream_dedup.kafka.kafka_python.hanging_transactions import Holding
+from stream_dedup.kafka.rules_log import LostLog
+from stream_dedup.kafka.topics import TopicProblem
 from stream_dedup.ports import Partition
 
 

@@ -16,8 +16,8 @@ from stream_dedup.core.entry import Trim
 from stream_dedup.core.model import LogOffset
 
 if TYPE_CHECKING:
-    from stream_dedup.broker.log import WaitingLog
     from stream_dedup.index import LogIndex
+    from stream_dedup.kafka.log import WaitingLog
     from stream_dedup.worker.log_topic import LogTopic
 
 

@@ -31,13 +31,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stream_dedup.broker.clients import call_limit_s
-from stream_dedup.broker.record import HEADER_ALLOWANCE_BYTES, MESSAGE_FRAME_BYTES, record_bytes
-from stream_dedup.broker.topics import MESSAGE_BYTES
 from stream_dedup.core.fingerprint.entry_maker import checksum
 from stream_dedup.core.headers import OmittedValue, OutputHeaders, without_ours
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
+from stream_dedup.kafka.clients import call_limit_s
+from stream_dedup.kafka.record import HEADER_ALLOWANCE_BYTES, MESSAGE_FRAME_BYTES, record_bytes
+from stream_dedup.kafka.topics import MESSAGE_BYTES
 from stream_dedup.ports import (
     CommittedOffset,
     FencedError,

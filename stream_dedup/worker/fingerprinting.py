@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stream_dedup.broker.record import too_large_reason
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.fingerprint.entry_maker import rejected_columns
 from stream_dedup.core.text.decode import RawRecord
+from stream_dedup.kafka.record import too_large_reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

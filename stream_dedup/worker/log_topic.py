@@ -6,13 +6,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from stream_dedup.broker.clients import worker_log
-from stream_dedup.broker.kafka_python.admin import topic_ids, topic_of_id
-from stream_dedup.broker.kafka_python.client import make_admin
-from stream_dedup.broker.kafka_python.errors import patiently
-from stream_dedup.broker.rules_log import FoundLog, find_log
-from stream_dedup.broker.topics import ensure_topics, refuse_wrong_topics
 from stream_dedup.errors import UnavailableError
+from stream_dedup.kafka.clients import worker_log
+from stream_dedup.kafka.kafka_python.admin import topic_ids, topic_of_id
+from stream_dedup.kafka.kafka_python.client import make_admin
+from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.rules_log import FoundLog, find_log
+from stream_dedup.kafka.topics import ensure_topics, refuse_wrong_topics
 
 if TYPE_CHECKING:
     import uuid

@@ -18,7 +18,7 @@ In order:
 Steps 7 to 9 need a log: where there is none, they come after step 10. Nothing is made in Kafka before step 10, and no
 index before step 5: a start that is refused has made no topic, and no index but a cache of a log that was read.
 
-Steps 2, 6 and 7 refuse what would lose the history (``broker.rules_log``). With ``new_log`` they accept
+Steps 2, 6 and 7 refuse what would lose the history (``kafka.rules_log``). With ``new_log`` they accept
 the log as it is:
 
     a  the index is kept aside (``index.folder``)
@@ -37,8 +37,14 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stream_dedup.broker.log import WaitingLog
-from stream_dedup.broker.rules_log import (
+from stream_dedup.config.effective import index_settings_of, rules_of
+from stream_dedup.core.model import LogOffset
+from stream_dedup.core.progress import ReportProgress
+from stream_dedup.core.rules import Rules
+from stream_dedup.errors import CorruptError, UnavailableError, UserError
+from stream_dedup.index import LogIndex, keep_aside, only_copy_in, refuse_unknown
+from stream_dedup.kafka.log import WaitingLog
+from stream_dedup.kafka.rules_log import (
     FoundLog,
     LostLog,
     RulesHistory,
@@ -48,12 +54,6 @@ from stream_dedup.broker.rules_log import (
     refuse_other_rules,
     refuse_other_scheme,
 )
-from stream_dedup.config.effective import index_settings_of, rules_of
-from stream_dedup.core.model import LogOffset
-from stream_dedup.core.progress import ReportProgress
-from stream_dedup.core.rules import Rules
-from stream_dedup.errors import CorruptError, UnavailableError, UserError
-from stream_dedup.index import LogIndex, keep_aside, only_copy_in, refuse_unknown
 from stream_dedup.worker.agreement import Disagreement, disagreement_of, is_last_copy
 
 if TYPE_CHECKING:

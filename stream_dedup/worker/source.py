@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stream_dedup.broker.record import record_bytes
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import RefusedError, UserError
+from stream_dedup.kafka.record import record_bytes
 from stream_dedup.ports import (
     CommittedOffset,
     NotAMemberError,

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.broker.clients import kafka_follow_ports
 from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.groups import GroupStore, follow
 from stream_dedup.groups.follow import GroupFollower, GroupMetrics
+from stream_dedup.kafka.clients import kafka_follow_ports
 
 STOP_S = 30.0
 FOR_EVER_S = 600.0

@@ -12,20 +12,20 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.audit.reference import plain_log
-from stream_dedup.broker.clients import connect_log
-from stream_dedup.broker.kafka_python.admin import KafkaOffsets
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.core.model import Coordinates, Verdict
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import UserError
 from stream_dedup.groups import GroupStore
-from tests.broker.rights import FOLLOW_GROUPS, WORKERS
-from tests.broker.test_acls import SecuredGroup
+from stream_dedup.kafka.clients import connect_log
+from stream_dedup.kafka.kafka_python.admin import KafkaOffsets
 from tests.forks import forks
 from tests.groups.checking import stored_first
 from tests.groups.followed import follow_until_done
 from tests.groups.following import last_values, refuse_repeated
 from tests.groups.outputs import members_of
+from tests.kafka.rights import FOLLOW_GROUPS, WORKERS
+from tests.kafka.test_acls import SecuredGroup
 from tests.secured import DENIED, USERS, Secured, login
 from tests.waiting import wait_until
 from tests.worker.mixture import records

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from stream_dedup.broker.clients import connect_log
+from stream_dedup.kafka.clients import connect_log
 from stream_dedup.worker.steps import Step, TrimStep
 from tests.amount import FULL
 from tests.contract.kafka_world import CLIENTS

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from stream_dedup.broker.record import too_large_reason
 from stream_dedup.core.columns import Columns, names_of
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker, rejected_columns
 from stream_dedup.core.model import Widths
 from stream_dedup.core.text.decode import InputFormat, RawRecord
+from stream_dedup.kafka.record import too_large_reason
 from stream_dedup.ports import SourceRecord
 from stream_dedup.worker.fingerprinting import SourceEntryMaker
 from tests.core.texts import STORY

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from stream_dedup.broker.clients import SystemClock
 from stream_dedup.config.load import load_config
+from stream_dedup.kafka.clients import SystemClock
 from stream_dedup.ports import PassingError
 from stream_dedup.worker import topic_watch
 from stream_dedup.worker.topic_watch import TopicWatch

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from stream_dedup.broker.clients import SystemClock
 from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+from stream_dedup.kafka.clients import SystemClock
 from stream_dedup.worker.watchdog import STANDSTILL_S, TICK_S, Watchdog
 from tests.worker.clocks import ManualClock
 
