@@ -10,10 +10,10 @@ PARTS = (
     ("filter_beside", "--sizes", "10000"),
     ("index",),
     ("pipeline",),
-    ("groups", "--sizes", "10000,100000"),
+    ("clusters", "--sizes", "10000,100000"),
     ("serve", "--articles", "100000", "--seconds", "10", "--agree", "300"),
 )
-"""Names and arguments; groups and the service at sizes that take a minute or two."""
+"""Names and arguments; clusters and the service at sizes that take a minute or two."""
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from stream_dedup.groups.schema import GROUPS_FILE
+from stream_dedup.clusters.schema import CLUSTERS_FILE
 
 QUEUE = 500
 """``serve.queue_articles``: the smallest."""
@@ -76,21 +76,21 @@ class ServedGroup:
             self.process.kill()
             self.process.wait()
 
-    def damage_groups(self) -> None:
-        """Drop a table of the groups, as another program that opens the database might."""
-        for folder in self._groups():
-            with closing(sqlite3.connect(folder / GROUPS_FILE, timeout=ANSWER_S)) as database:
+    def damage_clusters(self) -> None:
+        """Drop a table of the clusters, as another program that opens the database might."""
+        for folder in self._clusters():
+            with closing(sqlite3.connect(folder / CLUSTERS_FILE, timeout=ANSWER_S)) as database:
                 database.execute("DROP TABLE position")
 
-    def make_groups_again(self) -> None:
-        """Delete the groups, and start the service again."""
+    def make_clusters_again(self) -> None:
+        """Delete the clusters, and start the service again."""
         self.kill()
-        for folder in self._groups():
+        for folder in self._clusters():
             shutil.rmtree(folder)
         self.start()
 
-    def _groups(self) -> list[Path]:
-        return [*(self.folder / "data").glob("groups-*")]
+    def _clusters(self) -> list[Path]:
+        return [*(self.folder / "data").glob("clusters-*")]
 
 
 class Clients:
@@ -128,12 +128,12 @@ class Clients:
         thread.start()
 
     def _ask_usual(self) -> None:
-        """Ask for a verdict, a page, groups; and send what is refused: no token, a faulty request."""
+        """Ask for a verdict, a page, clusters; and send what is refused: no token, a faulty request."""
         number = 0
         while not self._ending.wait(PAUSE_S):
             number += 1
             self._ask("POST", "/v1/check", json.dumps({"text": f"{LONG[:200]} {number}"}).encode())
-            self._ask("GET", ("/check", "/v1/groups", "/live")[number % 3])
+            self._ask("GET", ("/check", "/v1/clusters", "/live")[number % 3])
             if number % 10 == 0:
                 self._ask("POST", "/v1/check", b"{", with_token=False)
                 self._ask("POST", "/v1/check", b'{"text": 1}')

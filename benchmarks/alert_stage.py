@@ -64,7 +64,7 @@ input = ["{group}-in"]
 unique = "{group}-u"
 duplicate = "{group}-d"
 rejected = "{group}-r"
-groups = "{group}-g"
+clusters = "{group}-g"
 partitions = {partitions}
 [input]
 format = "avro"
@@ -293,7 +293,7 @@ class Stage:
         expected = {
             "stream_dedup_up_to_date": len(self.workers),
             "stream_dedup_serve_up_to_date": 1,
-            "stream_dedup_groups_following": 1,
+            "stream_dedup_clusters_following": 1,
         }
         found = [name for name, number in expected.items() if self.prometheus.total(f"sum({name})") != number]
         firing = self.prometheus.firing()

@@ -50,7 +50,7 @@ NOT_DONE = {
 }
 ALWAYS_0 = {
     "stream_dedup_index_cache_bytes": "the index is smaller than RocksDB's write buffers",
-    "stream_dedup_groups_unpublished": "fewer groups change within a second than one transaction publishes",
+    "stream_dedup_clusters_unpublished": "fewer clusters change within a second than one transaction publishes",
 }
 """Queries that may stay 0, by what they contain."""
 
@@ -175,9 +175,9 @@ HARMS = (
         lambda stage: stage.clients.relax(),
     ),
     Harm(
-        {"StreamDedupGroupsBehind": SERVICE},
-        lambda stage: stage.service.damage_groups(),
-        lambda stage: stage.service.make_groups_again(),
+        {"StreamDedupClustersBehind": SERVICE},
+        lambda stage: stage.service.damage_clusters(),
+        lambda stage: stage.service.make_clusters_again(),
     ),
     Harm(
         {"StreamDedupTransactionsFail": ""},

@@ -74,7 +74,7 @@ class Stream:
         columns = Columns(
             checksums=np.arange(n, dtype=np.uint64),
             statuses=np.full(n, Status.LONG, np.uint8),
-            groups=np.zeros(n, np.uint64),
+            scope_hashes=np.zeros(n, np.uint64),
             signatures=signatures,
             margins=margins,
             sketches=sketches,

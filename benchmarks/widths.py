@@ -143,12 +143,12 @@ def _found(held: Entries, asking: Entries, rules: Rules) -> Found:
     every = joined([held, asking])
     made = every.made
     search = MeasuredSearch(
-        SignedEntries(made.statuses, every.groups, made.signatures, made.margins, made.sketches), rules, LOOKUPS
+        SignedEntries(made.statuses, every.scope_hashes, made.signatures, made.margins, made.sketches), rules, LOOKUPS
     )
     first = len(held.texts)
     numbers: list[tuple[int, I64, I64]] = []
     for query in range(first, len(made.statuses)):
-        others = np.flatnonzero(every.groups[:first] == every.groups[query])
+        others = np.flatnonzero(every.scope_hashes[:first] == every.scope_hashes[query])
         others = others[search.accounts(query, others, rules.reach(made.statuses[query])).near]
         if len(others):
             search.prepare(np.array([query]))
@@ -165,7 +165,7 @@ def _joined(parts: Sequence[I64]) -> I64:
 
 def _words(entries: Entries) -> NDArray[np.uint64]:
     """Return word 0 of the keys, which has the blocks of all four tables."""
-    return probes.keys(entries.made.signatures, entries.groups)[:, 0]
+    return probes.keys(entries.made.signatures, entries.scope_hashes)[:, 0]
 
 
 def _looked_up(asking: Entries, block_bits: int) -> U32:

@@ -55,7 +55,7 @@ SERVICE = Board(
             4,
             stat.Panel,
         ),
-        Panel("Groups", "Of two or more articles.", "none", (Query("max(stream_dedup_groups)"),), 4, stat.Panel),
+        Panel("Clusters", "Of two or more articles.", "none", (Query("max(stream_dedup_clusters)"),), 4, stat.Panel),
         Panel(
             "Requests, by route",
             "A second.",
@@ -97,22 +97,22 @@ SERVICE = Board(
         ),
         Panel(
             "Behind",
-            "Log records that the index has not applied, and outputs that the groups have not.",
+            "Log records that the index has not applied, and outputs that the clusters have not.",
             "none",
             (
                 Query("stream_dedup_serve_log_lag", "{{instance}} log records"),
-                Query("stream_dedup_groups_lag", "{{instance}} outputs"),
+                Query("stream_dedup_clusters_lag", "{{instance}} outputs"),
             ),
         ),
         Panel(
-            "Groups follow and publish",
-            "Records a second, and groups that are not published yet.",
+            "Clusters follow and publish",
+            "Records a second, and clusters that are not published yet.",
             "none",
             (
-                Query(rate("groups_outputs_total"), "outputs read"),
-                Query(rate("groups_published_total"), "groups published"),
-                Query("sum(stream_dedup_groups_unpublished)", "groups to be published"),
-                Query(rate("groups_failures_total"), "failures"),
+                Query(rate("clusters_outputs_total"), "outputs read"),
+                Query(rate("clusters_published_total"), "clusters published"),
+                Query("sum(stream_dedup_clusters_unpublished)", "clusters to be published"),
+                Query(rate("clusters_failures_total"), "failures"),
             ),
         ),
         Panel(

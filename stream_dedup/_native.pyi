@@ -7,7 +7,7 @@ from stream_dedup.core.arrays import I64, U8, U32, U64
 from stream_dedup.core.scheme import FingerprintSettings
 
 KEY_FACTORS: list[int]
-"""Factor of the group for each of the four key words."""
+"""Factor of the scope hash for each of the four key words."""
 OPENCC_HASHES: list[str]
 """XXH3-64 of each dictionary of OpenCC's conversion t2s that was built in, in the order of its configuration."""
 
@@ -291,7 +291,7 @@ class Search:
         *,
         keys: U64,
         words: U64,
-        groups: U64,
+        scope_hashes: U64,
         before: I64,
         reach: I64,
         plan: U32,
@@ -476,9 +476,9 @@ class TextReader:
     ) -> Entries:
         """Return what log entries have of records: key, value, and the id where neither has one.
 
-        Checksums, statuses and groups (8 bytes, 1, 8); signatures, margins and sketches, as ``read``; the size of each
-        id (4 bytes), and the ids joined; the rejected rows, each with its reason. ``html`` says of which fields the
-        text is HTML. A record at which the core panics is rejected.
+        Checksums, statuses and scope hashes (8 bytes, 1, 8); signatures, margins and sketches, as ``read``; the size of
+        each id (4 bytes), and the ids joined; the rejected rows, each with its reason. ``html`` says of which fields
+        the text is HTML. A record at which the core panics is rejected.
         """
 
     def line_entries(

@@ -36,7 +36,7 @@ from stream_dedup.core.entry import LogRecord, Payload, encode, make_batch
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprints
 from stream_dedup.core.fingerprint.simhash import similarity
 from stream_dedup.core.logged_scheme import Scheme
-from stream_dedup.core.model import FINGERPRINT_BITS, LIBRARY_LOG_PREFIX, SIGNATURE_BYTES, Status, group_of
+from stream_dedup.core.model import FINGERPRINT_BITS, LIBRARY_LOG_PREFIX, SIGNATURE_BYTES, Status, scope_hash_of
 from stream_dedup.core.probes import words
 from stream_dedup.core.profiles import DEFAULT_PROFILE, Profile
 from stream_dedup.core.rules import DIRECTED, EXACT, Rules
@@ -75,11 +75,11 @@ class _Article(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """Which of some articles have features, their fingerprints and groups."""
+    """Which of some articles have features, their fingerprints and scope hashes."""
 
     kept: I64
     fingerprints: Fingerprints
-    groups: U64
+    scope_hashes: U64
 
 
 class Index:
@@ -249,7 +249,7 @@ class Index:
         self._settle()
         if not len(made.kept):
             return []
-        near = self._index.near(made.fingerprints, made.groups, rules)
+        near = self._index.near(made.fingerprints, made.scope_hashes, rules)
         if adds and not len(near.doc_numbers):
             self._append([article], made)
             return []
@@ -300,7 +300,7 @@ class Index:
     def _append(self, articles: Sequence[_Article], made: _Made) -> None:
         """Append articles; those that wait are these, or none."""
         ids = [articles[at].id for at in made.kept.tolist()]
-        records = records_of(self._index, made.fingerprints, made.groups, ids)
+        records = records_of(self._index, made.fingerprints, made.scope_hashes, ids)
 
         def apply() -> None:
             # Until here an error leaves them waiting. Where applying fails the index refuses every later call, so
@@ -324,11 +324,11 @@ class Index:
                 statuses[at] = Status.LONG
                 signatures[at] = signatures_of(np.array([article.content], np.uint64))[0]
         kept = np.flatnonzero(statuses != Status.FEATURELESS)
-        groups = [group_of(Status(statuses[at]), articles[at].scope) for at in kept.tolist()]
+        scope_hashes = [scope_hash_of(Status(statuses[at]), articles[at].scope) for at in kept.tolist()]
         return _Made(
             kept,
             Fingerprints(signatures[kept], margins[kept], statuses[kept], made.sketches[kept]),
-            np.array(groups, np.uint64),
+            np.array(scope_hashes, np.uint64),
         )
 
 
@@ -543,14 +543,14 @@ def open_library(path: Path, scheme: Scheme, settings: IndexSettings | None = No
     return index
 
 
-def records_of(index: LogIndex, fingerprints: Fingerprints, groups: U64, ids: Sequence[str]) -> list[LogRecord]:
+def records_of(index: LogIndex, fingerprints: Fingerprints, scope_hashes: U64, ids: Sequence[str]) -> list[LogRecord]:
     """Return the record that appends articles with signatures, no record of no articles; the index is not changed."""
     if not ids:
         return []
     columns = Columns.of(
         checksums=np.zeros(len(ids), np.uint64),
         statuses=fingerprints.statuses,
-        groups=groups,
+        scope_hashes=scope_hashes,
         signatures=fingerprints.signatures,
         margins=fingerprints.margins,
         ids=[_stored_id(article_id) for article_id in ids],

@@ -1,4 +1,4 @@
-"""The interfaces of worker, audit and groups to Kafka, time and threads: protocols with their contracts.
+"""The interfaces of worker, audit and clusters to Kafka, time and threads: protocols with their contracts.
 
 Adapters exist on kafka-python (``kafka.kafka_python``), on confluent-kafka (``kafka.confluent``), and in memory
 (``tests.memory``). One contract suite (``tests/contract``) runs on all; where the broker does something else, the
@@ -161,7 +161,7 @@ class OffsetGoneError(PortError):
 
 
 class SourceChangedError(PortError):
-    """A partition was truncated below the offset that was read, or its topic was made again: offsets denote others."""
+    """A partition was truncated below the offset that was read, or its topic was recreated: offsets denote others."""
 
 
 class UnreadableError(PortError, CorruptError):

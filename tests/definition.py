@@ -22,9 +22,9 @@ Near = list[tuple[int, int]]
 
 def plain_entries(
     signatures: U8,
-    groups: U64,
+    scope_hashes: U64,
     queries: U8,
-    query_groups: U64,
+    query_scope_hashes: U64,
     *,
     times: I64 | None = None,
     short: Sequence[int] = (),
@@ -49,7 +49,7 @@ def plain_entries(
         checksums=np.zeros(n + asked, np.uint64),
         statuses=statuses,
         words=words(np.concatenate([signatures, queries])).T,
-        groups=np.concatenate([groups, query_groups]),
+        scope_hashes=np.concatenate([scope_hashes, query_scope_hashes]),
         sketches=np.empty((0, n + asked), np.uint8) if sketches is None else sketches.T,
         ids=np.zeros(n + asked, np.uint64),
         records=numbers,

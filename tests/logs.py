@@ -64,7 +64,7 @@ class Entry(NamedTuple):
     signature: int
     margins: str = ""
     """A hexadecimal digit for each bit from bit 0 on; f for the bits after the last digit."""
-    group: int = 0
+    scope_hash: int = 0
     status: Status = Status.LONG
     id: str | None = None
     sketch: bytes = b""
@@ -108,7 +108,7 @@ def entries_batch(
         Columns.of(
             checksums=offsets,
             statuses=[entry.status for entry in entries],
-            groups=np.array([entry.group for entry in entries], np.uint64),
+            scope_hashes=np.array([entry.scope_hash for entry in entries], np.uint64),
             signatures=np.frombuffer(words, np.uint8).reshape(n, -1),
             margins=np.frombuffer(margins, np.uint8).reshape(n, -1),
             sketches=np.frombuffer(sketches, np.uint8).reshape(n, sketch_bytes),

@@ -20,6 +20,7 @@ import click
 from stream_dedup.audit.report import COUNTS, FAULTS
 from stream_dedup.cli import cli
 from stream_dedup.cli.options import ALL_FLAGS
+from stream_dedup.clusters.follow import CLUSTER_DECLARATIONS
 from stream_dedup.config.keys import accepted_values, all_keys, default_value
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import ProfileFile, shown_values
@@ -27,7 +28,6 @@ from stream_dedup.core import columns, entry, headers, reasons, rules
 from stream_dedup.core.model import MAX_ROWS
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.exit_codes import MEANINGS
-from stream_dedup.groups.follow import GROUP_DECLARATIONS
 from stream_dedup.metrics.metrics import DECLARATIONS
 from stream_dedup.serve.serve_metrics import SERVE_DECLARATIONS
 from stream_dedup.sizing.measured import COSTS_MEASURED
@@ -123,9 +123,9 @@ def serve_metrics_part() -> str:
     return _metrics(SERVE_DECLARATIONS)
 
 
-def group_metrics_part() -> str:
-    """Returns the table of the metrics of what follows the outputs into groups."""
-    return _metrics(GROUP_DECLARATIONS)
+def cluster_metrics_part() -> str:
+    """Returns the table of the metrics of what follows the outputs into clusters."""
+    return _metrics(CLUSTER_DECLARATIONS)
 
 
 def _metrics(declarations: Iterable[Any]) -> str:
@@ -228,7 +228,7 @@ PARTS = {
     "keys": Part(DOCS / "reference/configuration.md", keys_part),
     "metrics": Part(DOCS / "reference/metrics.md", metrics_part),
     "serve metrics": Part(DOCS / "reference/metrics.md", serve_metrics_part),
-    "group metrics": Part(DOCS / "reference/metrics.md", group_metrics_part),
+    "cluster metrics": Part(DOCS / "reference/metrics.md", cluster_metrics_part),
     "headers": Part(DOCS / "reference/records.md", headers_part),
     "reasons": Part(DOCS / "reference/records.md", reasons_part),
     "log records": Part(DOCS / "reference/log-format.md", records_part),

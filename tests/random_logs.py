@@ -2,7 +2,7 @@
 
 All draws come from one seed, which a failing test prints: it is a parameter of the test, or a value that Hypothesis
 names. A log has sources with gaps, batches in order, copies with other boundaries, clusters of near
-signatures, several groups and kinds of text, ids that come again, changes of rules (void ones too), trims (void ones
+signatures, several scopes and kinds of text, ids that come again, changes of rules (void ones too), trims (void ones
 too), posting lists longer than the bucket limit, and, where asked for, log times that run backwards. A log of an odd
 seed has withdrawals, seeded batches, bounds on candidates and numbers of copies, too, and every other one of these has
 deletes: one of an even seed is the log that it was before these were known.
@@ -23,8 +23,8 @@ from stream_dedup.core.model import (
     LogOffset,
     SourceOffset,
     Status,
-    group_of,
     log_position,
+    scope_hash_of,
 )
 from stream_dedup.core.rules import DIRECTED, Rules, greatest_distance
 from tests.logs import (
@@ -85,7 +85,7 @@ class RandomEntries:
         status, scope = rng.choice(self._kinds), rng.choice(self._scopes)
         identity = f"article {rng.randrange(IDS)}" if rng.random() < 0.5 else None
         margins, sketch = self._margins(flipped), self._sketch_near_the_usual() + self._form()
-        return Entry(signature, margins, group_of(status, scope), status, identity, sketch)
+        return Entry(signature, margins, scope_hash_of(status, scope), status, identity, sketch)
 
     def fingerprint(self) -> int:
         """Draw a fingerprint near a centre's."""

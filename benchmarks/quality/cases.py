@@ -55,6 +55,6 @@ def judged(seed: int) -> list[Judged]:
 
 
 def _distance(first: Entries, second: Entries) -> float:
-    if not np.array_equal(first.groups, second.groups):
+    if not np.array_equal(first.scope_hashes, second.scope_hashes):
         return float("nan")
     return int(np.bitwise_count(first.made.signatures ^ second.made.signatures).sum())

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stream_dedup.api import PORTION, open_library, records_of
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter, Fingerprints
-from stream_dedup.core.model import TABLE_MARGIN_BYTES, Status, group_of, signed
+from stream_dedup.core.model import TABLE_MARGIN_BYTES, Status, scope_hash_of, signed
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.rules import EXACT, Rules
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
@@ -63,7 +63,7 @@ class Entries(NamedTuple):
     number: int
     """Texts, those without features among them."""
     texts: NDArray[np.int64]
-    groups: NDArray[np.uint64]
+    scope_hashes: NDArray[np.uint64]
     made: Fingerprints
 
     def of_tables(self, tables: Tables) -> Entries:
@@ -84,8 +84,10 @@ class Maker:
         rows = np.flatnonzero(signed(every.statuses))
         made = rows_of(every, rows)
         of = [None] * len(rows) if scopes is None else [scopes[row] for row in rows.tolist()]
-        groups = [group_of(Status(status), scope) for status, scope in zip(made.statuses.tolist(), of, strict=True)]
-        return Entries(len(texts), rows, np.array(groups, np.uint64), made)
+        scope_hashes = [
+            scope_hash_of(Status(status), scope) for status, scope in zip(made.statuses.tolist(), of, strict=True)
+        ]
+        return Entries(len(texts), rows, np.array(scope_hashes, np.uint64), made)
 
 
 def rows_of(made: Fingerprints, rows: NDArray[np.int64] | slice) -> Fingerprints:
@@ -97,7 +99,7 @@ def joined(parts: Sequence[Entries]) -> Entries:
     starts = np.cumsum([0, *(part.number for part in parts)]).tolist()
     texts = [part.texts + start for part, start in zip(parts, starts, strict=False)]
     made = Fingerprints(*map(np.concatenate, zip(*(part.made for part in parts), strict=True)))
-    return Entries(starts[-1], np.concatenate(texts), np.concatenate([part.groups for part in parts]), made)
+    return Entries(starts[-1], np.concatenate(texts), np.concatenate([part.scope_hashes for part in parts]), made)
 
 
 def settings_of(profile: str, seed: int, tables: Tables) -> FingerprintSettings:
@@ -119,13 +121,13 @@ def found(held: Entries, asking: Entries, ways: Sequence[Way], seed: int) -> dic
 def _append(index: LogIndex, held: Entries) -> None:
     for some in _portions(held):
         ids = [str(text) for text in held.texts[some].tolist()]
-        index.apply(records_of(index, rows_of(held.made, some), held.groups[some], ids))
+        index.apply(records_of(index, rows_of(held.made, some), held.scope_hashes[some], ids))
 
 
 def _search(index: LogIndex, held: Entries, asking: Entries, rules: Rules) -> Pairs:
     parts = [np.empty((0, 2), np.int64)]
     for some in _portions(asking):
-        near = index.near(rows_of(asking.made, some), asking.groups[some], rules)
+        near = index.near(rows_of(asking.made, some), asking.scope_hashes[some], rules)
         parts.append(np.column_stack((asking.texts[some][near.queries], held.texts[near.doc_numbers])))
     return np.concatenate(parts)
 

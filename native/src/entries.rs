@@ -32,8 +32,8 @@ pub struct Entry<'a> {
     pub reason: Option<Reason>,
     /// XXH3 of the value; 0 of a tombstone.
     pub checksum: u64,
-    /// Entries of different groups are never near; 0 of long or short text without a scope, and without a signature.
-    pub group: u64,
+    /// Entries with different ones are never near; 0 of long or short text without a scope, and without a signature.
+    pub scope_hash: u64,
     /// What it has of the text.
     pub reading: Reading,
 }
@@ -54,12 +54,12 @@ impl Maker<'_> {
     #[must_use]
     pub fn entry<'a>(&self, raw: Raw<'a>) -> Entry<'a> {
         let record = panics::decode(self.format, raw.key, raw.value);
-        let (reading, group, reason) = match record.article {
+        let (reading, scope_hash, reason) = match record.article {
             Ok(article) => {
                 let reading = self.read(&article.texts);
                 let reason = (reading.status == Status::Rejected).then_some(Reason::Defect);
-                let group = group(reading.status, article.scope.as_deref());
-                (reading, group, reason)
+                let scope_hash = scope_hash(reading.status, article.scope.as_deref());
+                (reading, scope_hash, reason)
             }
             Err(Reason::Delete) => (self.readers.scheme().blank(Status::Delete), 0, None),
             Err(reason) => (self.readers.scheme().rejected(), 0, Some(reason)),
@@ -68,7 +68,7 @@ impl Maker<'_> {
             id: escaped(record.id.unwrap_or(Cow::Borrowed(raw.fallback))),
             reason,
             checksum: raw.value.map_or(0, xxh3_64),
-            group,
+            scope_hash,
             reading,
         }
     }
@@ -91,9 +91,9 @@ impl Maker<'_> {
     }
 }
 
-/// The group of a text, as `model.group_of` defines it: long and short text of one scope have the same, exact text
-/// another.
-fn group(status: Status, scope: Option<&[u8]>) -> u64 {
+/// The scope hash of a text, as `model.scope_hash_of` defines it: long and short text of one scope have the same,
+/// exact text another.
+fn scope_hash(status: Status, scope: Option<&[u8]>) -> u64 {
     let kind: &[u8] = match status {
         Status::Long | Status::Short if scope.is_none() => return 0,
         Status::Featureless | Status::Rejected | Status::Delete => return 0,
@@ -134,15 +134,15 @@ mod tests {
     }
 
     #[test]
-    fn groups_keep_kinds_and_scopes_apart() {
+    fn scope_hashes_keep_kinds_and_scopes_apart() {
         let scope = Some(b"site".as_slice());
-        assert_eq!(group(Status::Long, None), 0);
-        assert_eq!(group(Status::Short, None), 0);
-        assert_eq!(group(Status::Featureless, scope), 0);
-        assert_eq!(group(Status::Rejected, scope), 0);
-        assert_eq!(group(Status::Exact, None), xxh3_64(b"EXACT"));
-        assert_eq!(group(Status::Short, scope), xxh3_64(b"LONG\0site"));
-        assert_eq!(group(Status::Long, scope), group(Status::Short, scope));
-        assert_eq!(group(Status::Exact, scope), xxh3_64(b"EXACT\0site"));
+        assert_eq!(scope_hash(Status::Long, None), 0);
+        assert_eq!(scope_hash(Status::Short, None), 0);
+        assert_eq!(scope_hash(Status::Featureless, scope), 0);
+        assert_eq!(scope_hash(Status::Rejected, scope), 0);
+        assert_eq!(scope_hash(Status::Exact, None), xxh3_64(b"EXACT"));
+        assert_eq!(scope_hash(Status::Short, scope), xxh3_64(b"LONG\0site"));
+        assert_eq!(scope_hash(Status::Long, scope), scope_hash(Status::Short, scope));
+        assert_eq!(scope_hash(Status::Exact, scope), xxh3_64(b"EXACT\0site"));
     }
 }

@@ -213,13 +213,13 @@ mod tests {
         }
     }
 
-    /// What records become, one after the other: id, why there is no article, group, and what is read of it.
+    /// What records become, one after the other: id, why there is no article, scope hash, and what is read of it.
     fn entries(readers: &Readers, values: &[String]) -> Vec<(Vec<u8>, Option<Reason>, u64, Reading)> {
         let format = format();
         let maker = Maker { format: &format, readers, html: &[true] };
         let made = |value: &String| {
             let made = maker.entry(Raw { key: Some(b"key"), value: Some(value.as_bytes()), fallback: b"none" });
-            (made.id.into_owned(), made.reason, made.group, made.reading)
+            (made.id.into_owned(), made.reason, made.scope_hash, made.reading)
         };
         values.iter().map(made).collect()
     }
@@ -241,10 +241,10 @@ mod tests {
                 let mut batch = sound.clone();
                 batch.insert(at, value(9, &format!("{} {}", TEXTS[at % TEXTS.len()], planted::plant(stage))));
                 let mut made = entries(&used[kind], &batch);
-                let (id, reason, group, reading) = made.remove(at);
+                let (id, reason, scope_hash, reading) = made.remove(at);
                 let read = stage != "decoding";
                 assert_eq!(id, if read { b"a9".as_slice() } else { b"key" }, "{stage}");
-                assert_eq!((reason, group), (Some(Reason::Defect), 0), "{stage}");
+                assert_eq!((reason, scope_hash), (Some(Reason::Defect), 0), "{stage}");
                 assert_eq!(reading, used[kind].scheme().rejected(), "{stage}");
                 assert_eq!(reading.status, Status::Rejected);
                 assert!(made == expected[kind], "{stage}, before {at}");

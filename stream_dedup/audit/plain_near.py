@@ -3,14 +3,14 @@
 Part of the reference (``reference``). It shares no search code with the index: it uses no table and computes its own
 plan, and it asks of every pair of entries whether they are near.
 
-The **key words** of an entry are the four words (64 bits each) of its signature, each XORed with its group times
+The **key words** of an entry are the four words (64 bits each) of its signature, each XORed with its scope hash times
 the word's factor. Word t // 4 is the key word of table t. **Block** t has w bits of it (16, 20 or 24, as the scheme
 says), the first is bit 16 (t mod 4), bit 0 the highest of the word; after its last bit follows its bit 0. The **posting
-list** of table t and value v holds every signed entry whose block t is v, of whatever group.
+list** of table t and value v holds every signed entry whose block t is v, whatever its scope hash.
 
 An earlier entry b is near the article a if
 
-    1  both are of one group,
+    1  both have one scope hash,
     2  b is at or above the low watermark, is inside the window of a's rules, has other coordinates than a, and is
        withdrawn by nothing from before a,
     3  their distance is at most the reach of the rules for a's kind of text, and either at most their ``certain`` bits,
@@ -120,7 +120,7 @@ class PlainEntries:
     checksums: U64
     statuses: U8
     words: U64
-    groups: U64
+    scope_hashes: U64
     sketches: U8
     ids: U64
     records: I64
@@ -207,7 +207,7 @@ class PlainSearch:
         factors = np.asarray(KEY_FACTORS, np.uint64)[:words, None]
         self._entries = entries
         self._signed = signed(entries.statuses)
-        self._keys: U64 = entries.words[:words] ^ (entries.groups * factors)
+        self._keys: U64 = entries.words[:words] ^ (entries.scope_hashes * factors)
         self._blocks = np.stack([self._block(table) for table in range(tables)], axis=1)
         # Of each table, the number of an entry's posting list among those that any entry has.
         self._lists = np.stack([np.unique(blocks, return_inverse=True)[1] for blocks in self._blocks.T], axis=1)
@@ -350,9 +350,9 @@ class PlainSearch:
         return np.asarray(tables << self._block_bits | masks[which], np.int64)
 
     def _may_match(self, query: PlainQuery, some: I64) -> Bools:
-        """Return which entries are of the article's group, not withdrawn, and inside the window."""
+        """Return which entries have the article's scope hash, are not withdrawn, and inside the window."""
         entries, article, rules = self._entries, query.article, query.rules
-        may = entries.groups[some] == entries.groups[article]
+        may = entries.scope_hashes[some] == entries.scope_hashes[article]
         if entries.withdrawn_at is not None:
             may &= entries.withdrawn_at[some] > entries.positions[article]
         if rules.window_ms is not None:

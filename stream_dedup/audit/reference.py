@@ -242,7 +242,7 @@ def _entry_columns(batch: Batch, rows: I64) -> tuple[NDArray[Any], ...]:
         batch.checksums[rows],
         batch.statuses[rows],
         _words(batch)[:, rows],
-        batch.groups[rows],
+        batch.scope_hashes[rows],
         batch.sketches[rows].T,
         np.array([xxhash.xxh3_64_intdigest(batch.id(row).encode()) for row in rows.tolist()], np.uint64),
     )
@@ -252,9 +252,9 @@ def _no_columns(sketch_bytes: int) -> tuple[NDArray[Any], ...]:
     """Return the columns of ``PlainEntries`` without entries, so that those of an empty log can be joined too."""
     kinds = (np.int64, np.int64, np.int64, np.int64, np.uint64, np.uint8)
     words = np.empty((SIGNATURE_BYTES // 8, 0), np.uint64)
-    groups, ids, records = (np.empty(0, kind) for kind in (np.uint64, np.uint64, np.int64))
+    scope_hashes, ids, records = (np.empty(0, kind) for kind in (np.uint64, np.uint64, np.int64))
     sketches = np.empty((sketch_bytes, 0), np.uint8)
-    return (*(np.empty(0, kind) for kind in kinds), words, groups, sketches, ids, records)
+    return (*(np.empty(0, kind) for kind in kinds), words, scope_hashes, sketches, ids, records)
 
 
 def _slim(batch: Batch, *, margins: bool) -> Batch:
@@ -265,7 +265,7 @@ def _slim(batch: Batch, *, margins: bool) -> Batch:
         offsets=np.empty(0, np.int64),
         checksums=np.empty(0, np.uint64),
         statuses=np.empty(0, np.uint8),
-        groups=np.empty(0, np.uint64),
+        scope_hashes=np.empty(0, np.uint64),
         signatures=np.empty((0, SIGNATURE_BYTES), np.uint8),
         margins=batch.margins[:rows].copy(),
         sketches=np.empty((0, 0), np.uint8),

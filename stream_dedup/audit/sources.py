@@ -285,7 +285,7 @@ def _entry_differences(log: PlainLog, index: int, columns: Columns, row: int) ->
     rows: list[tuple[str, object, object]] = [
         ("status", Status(int(entries.statuses[index])).name, Status(int(columns.statuses[row])).name),
         ("checksum", int(entries.checksums[index]), int(columns.checksums[row])),
-        ("group", int(entries.groups[index]), int(columns.groups[row])),
+        ("scope hash", int(entries.scope_hashes[index]), int(columns.scope_hashes[row])),
         ("signature", f"{_signature(log, index):064x}", f"{signature:064x}"),
         ("sketch", entries.sketches[:, index].tobytes().hex(), columns.sketches[row].tobytes().hex()),
         ("article id", batch.id(logged_row), columns.ids[row]),

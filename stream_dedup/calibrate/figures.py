@@ -64,7 +64,7 @@ class Figures:
     """The figures of one kind of text.
 
     ``histogram`` counts articles by the distance, in bits of ``width``, of their nearest earlier entry; ``first``
-    counts those without an earlier entry of their group. ``reached`` counts, by the same distance, the articles whose
+    counts those without an earlier entry of their scope. ``reached`` counts, by the same distance, the articles whose
     nearest entry the look-ups of the rules reach. ``curves`` has a row for each of ``steps``: the number of duplicates
     under each limit from 0 on. ``equal_values`` counts, by the number of equal values in their sketches, the articles
     within the limit of their nearest earlier entry; it is empty where there are no sketches. With fewer equal values

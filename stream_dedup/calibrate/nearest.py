@@ -1,6 +1,6 @@
 """Each article's nearest earlier entry, for several lengths of the plan.
 
-Each measured article is compared with every earlier entry of its group. For each length of the plan the nearest
+Each measured article is compared with every earlier entry of its scope. For each length of the plan the nearest
 entry that its look-ups reach is kept. One pass so gives the verdicts under all of these settings:
 
     with the first r look-ups of its plan and the limit L an article is a duplicate
@@ -44,7 +44,7 @@ class SignedEntries:
     """Entries with a signature, in order, as columns (see ``core.entry``)."""
 
     statuses: U8
-    groups: U64
+    scope_hashes: U64
     signatures: U8
     margins: U8
     sketches: U8
@@ -97,7 +97,7 @@ class MeasuredSearch:
         self._statuses, self._margins = entries.statuses, entries.margins
         self._dominated = dominated(rules.dominated, entries.statuses, entries.margins)
         tables, self._block_bits = rules.scheme.tables, rules.scheme.block_bits
-        keys = probes.keys(entries.signatures, entries.groups)[:, : tables // BLOCKS_PER_WORD]
+        keys = probes.keys(entries.signatures, entries.scope_hashes)[:, : tables // BLOCKS_PER_WORD]
         self._blocks = probes.blocks(keys.reshape(-1), self._block_bits).reshape(-1, tables)
         self._lists = ListLengths(self._blocks, self._block_bits)
         self._prepared: dict[int, tuple[U32, U64]] = {}
@@ -181,8 +181,8 @@ def measure(
         np.full(len(queries), NOWHERE, np.uint16),
         np.zeros(len(queries), np.int64),
     )
-    done, whole = 0, work(entries.groups, queries)
-    for rows, members in _portions(entries.groups, queries):
+    done, whole = 0, work(entries.scope_hashes, queries)
+    for rows, members in _portions(entries.scope_hashes, queries):
         search.prepare(queries[rows])
         near.compared[rows] = search.compared(queries[rows])
         earlier = np.searchsorted(members, queries[rows])
@@ -195,18 +195,18 @@ def measure(
     return near
 
 
-def work(groups: U64, queries: I64) -> int:
-    """Return the number of comparisons that ``measure`` makes: each article with every earlier entry of its group."""
-    _, kinds, counts = np.unique(groups, return_inverse=True, return_counts=True)
+def work(scope_hashes: U64, queries: I64) -> int:
+    """Return the number of comparisons that ``measure`` makes: each article with every earlier entry of its scope."""
+    _, kinds, counts = np.unique(scope_hashes, return_inverse=True, return_counts=True)
     order = np.argsort(kinds, kind="stable")
-    earlier = np.empty(len(groups), np.int64)
-    earlier[order] = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
+    earlier = np.empty(len(scope_hashes), np.int64)
+    earlier[order] = np.arange(len(scope_hashes)) - np.repeat(np.cumsum(counts) - counts, counts)
     return int(earlier[queries].sum())
 
 
-def _portions(groups: U64, queries: I64) -> Iterator[tuple[I64, I64]]:
-    """Yield rows of ``queries`` that are of one group, some at a time, with all entry numbers of that group."""
-    _, kinds, counts = np.unique(groups, return_inverse=True, return_counts=True)
+def _portions(scope_hashes: U64, queries: I64) -> Iterator[tuple[I64, I64]]:
+    """Yield rows of ``queries`` that are of one scope, some at a time, with all entry numbers of that scope."""
+    _, kinds, counts = np.unique(scope_hashes, return_inverse=True, return_counts=True)
     members = np.split(np.argsort(kinds, kind="stable"), np.cumsum(counts)[:-1])
     rows = np.argsort(kinds[queries], kind="stable")
     ends = np.cumsum(np.bincount(kinds[queries], minlength=len(counts)))[:-1]

@@ -170,7 +170,7 @@ def _joined(parts: list[_Part], original: FieldPath | None, *, whole: bool) -> C
         msg = f"--original {original.name}: no article has an id in that field; name the field with the original's id"
         raise UserError(msg)
     return Collected(
-        SignedEntries(kept.statuses, kept.groups, kept.signatures, kept.margins, kept.sketches),
+        SignedEntries(kept.statuses, kept.scope_hashes, kept.signatures, kept.margins, kept.sketches),
         list(kept.ids),
         np.concatenate([part.where for part in parts]) if parts else np.empty((0, 2), np.int64),
         originals,

@@ -135,7 +135,7 @@ def _report(config: Config, options: Options, listener: Listener, copies: Copies
         exact=collected.statuses[Status.EXACT],
         exact_duplicates=int((near.distances[exact, measured.step_of(0)] == 0).sum()),
         asked=len(queries),
-        comparisons=work(entries.groups, queries),
+        comparisons=work(entries.scope_hashes, queries),
         seconds=round(time.monotonic() - begun, 1),
         labelled=collected.originals is not None,
         notes=tuple(_notes(config, collected, queries)),
@@ -176,7 +176,7 @@ def _check(collected: Collected, options: Options) -> None:
 def _asked(entries: SignedEntries, comparisons: int) -> I64:
     """Return the numbers of the articles to measure, rising."""
     everyone = np.arange(len(entries))
-    whole = work(entries.groups, everyone)
+    whole = work(entries.scope_hashes, everyone)
     if whole <= comparisons:
         return everyone
     count = max(1, len(entries) * comparisons // whole)

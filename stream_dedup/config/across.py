@@ -16,7 +16,7 @@ from stream_dedup.config.sections import SERVED_INDEX, InputConfig, KafkaConfig
 OAUTHBEARER = "OAUTHBEARER"
 """The mechanism that takes a token in place of name and password."""
 LEAST_KEEP_MS = 7 * 24 * 3_600_000
-"""The longest window in which groups are counted, ms."""
+"""The longest window in which clusters are counted, ms."""
 
 
 def across(config: Config) -> list[ConfigProblem]:
@@ -34,14 +34,14 @@ def across(config: Config) -> list[ConfigProblem]:
 
 
 def _keep_problems(config: Config) -> Iterator[ConfigProblem]:
-    keep = config.groups.keep_ms
+    keep = config.clusters.keep_ms
     if keep is not None and keep < LEAST_KEEP_MS:
-        yield ConfigProblem(("groups.keep",), "groups are counted in windows of up to a week", "set at least 7d")
+        yield ConfigProblem(("clusters.keep",), "clusters are counted in windows of up to a week", "set at least 7d")
     if keep is not None and keep < (config.match.window_ms or 0):
         yield ConfigProblem(
-            ("groups.keep", "match.window"),
-            "an article that can still be matched would be in no group any more",
-            "set groups.keep to more than the window",
+            ("clusters.keep", "match.window"),
+            "an article that can still be matched would be in no cluster any more",
+            "set clusters.keep to more than the window",
         )
 
 
@@ -115,8 +115,8 @@ def _file_problems(config: Config) -> Iterator[ConfigProblem]:
 def _topic_problems(config: Config) -> list[ConfigProblem]:
     roles = [(name, f"topics.input[{at}]") for at, name in enumerate(config.topics.input)]
     roles += [(getattr(config.topics, role), f"topics.{role}") for role in ("unique", "duplicate", "rejected")]
-    if config.topics.groups is not None:
-        roles.append((config.topics.groups, "topics.groups"))
+    if config.topics.clusters is not None:
+        roles.append((config.topics.clusters, "topics.clusters"))
     roles.append((config.log_topic, "the log of kafka.group"))
     first: dict[str, str] = {}
     problems = []

@@ -20,7 +20,7 @@ MAX_VALUE_BYTES = 1_000_000
 """Bytes of a value in a topic where no key sets a limit; articles have some KB."""
 
 KEEP_DEFAULT_MS = 8 * 24 * 3_600_000
-"""The least default of ``groups.keep``, ms: the longest window in which groups are counted is a week."""
+"""The least default of ``clusters.keep``, ms: the longest window in which clusters are counted is a week."""
 
 
 def fingerprint_settings_of(config: Config) -> FingerprintSettings:
@@ -54,7 +54,7 @@ def with_input_topics(config: Config, known: Callable[[], Iterable[str]]) -> Con
     """Return the configuration with the input topics by their names: of the known ones those that a pattern matches.
 
     A pattern matches the beginning of a name. It never matches a topic of the program (the log of any group, an output,
-    the topic of groups), nor one of Kafka's own (``__``).
+    the topic of clusters), nor one of Kafka's own (``__``).
 
     Args:
         config: the configuration.
@@ -63,7 +63,7 @@ def with_input_topics(config: Config, known: Callable[[], Iterable[str]]) -> Con
     topics = config.topics
     if not topics.patterns:
         return config
-    own = {topics.unique, topics.duplicate, topics.rejected, topics.groups}
+    own = {topics.unique, topics.duplicate, topics.rejected, topics.clusters}
     found = sorted(
         name
         for name in known()
@@ -74,14 +74,14 @@ def with_input_topics(config: Config, known: Callable[[], Iterable[str]]) -> Con
     return config.model_copy(update={"topics": topics.model_copy(update={"input": list(dict.fromkeys(named + found))})})
 
 
-def groups_keep_ms(config: Config) -> int | None:
-    """Return the time for which an article stays in its group, ms; None: for ever.
+def clusters_keep_ms(config: Config) -> int | None:
+    """Return the time for which an article stays in its cluster, ms; None: for ever.
 
-    While an article can still be matched, its group must be known; so it is kept longer than the window.
+    While an article can still be matched, its cluster must be known; so it is kept longer than the window.
     """
     window = config.match.window_ms
-    if config.groups.keep_ms is not None or window is None:
-        return config.groups.keep_ms
+    if config.clusters.keep_ms is not None or window is None:
+        return config.clusters.keep_ms
     return max(2 * window, KEEP_DEFAULT_MS)
 
 

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator
 from stream_dedup.config import checks
 from stream_dedup.config.keys import Section, key
 from stream_dedup.config.sections import (
-    GroupsConfig,
+    ClustersConfig,
     IndexConfig,
     InputConfig,
     KafkaConfig,
@@ -32,8 +32,8 @@ __all__ = ["Config", "KafkaConfig"]
 
 LOG_SUFFIX = ".fingerprints"
 """The log topic is the group's name followed by this suffix."""
-MARK_SUFFIX = ".groups"
-"""The consumer group that says how far ``topics.groups`` is written is the group's name followed by this suffix."""
+MARK_SUFFIX = ".clusters"
+"""The consumer group that says how far ``topics.clusters`` is written is the group's name followed by this suffix."""
 
 
 class Config(Section):
@@ -46,7 +46,7 @@ class Config(Section):
     match: MatchConfig = MatchConfig()
     index: IndexConfig = IndexConfig()
     worker: WorkerConfig = WorkerConfig()
-    groups: GroupsConfig = GroupsConfig()
+    clusters: ClustersConfig = ClustersConfig()
     metrics: MetricsConfig = MetricsConfig()
     serve: ServeConfig = ServeConfig()
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(checks.lower)] = key(
@@ -60,5 +60,5 @@ class Config(Section):
 
     @property
     def mark_group(self) -> str:
-        """The consumer group, without members, whose offset says how far ``topics.groups`` is written."""
+        """The consumer group, without members, whose offset says how far ``topics.clusters`` is written."""
         return f"{self.kafka.group}{MARK_SUFFIX}"

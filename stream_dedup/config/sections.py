@@ -135,9 +135,9 @@ class TopicsConfig(Section):
     unique: _Topic = key("unique", "output topic of unique articles", form="a topic name")
     duplicate: _Topic = key("duplicate", "output topic of duplicates", form="a topic name")
     rejected: _Topic = key("rejected", "output topic of unreadable records", form="a topic name")
-    groups: _Topic | None = key(
+    clusters: _Topic | None = key(
         None,
-        "compacted topic with one record for each group of articles, which stream-dedup serve writes",
+        "compacted topic with one record for each cluster of articles, which stream-dedup serve writes",
         form="a topic name",
         unset="none",
     )
@@ -319,12 +319,12 @@ class WorkerConfig(Section):
     )
 
 
-class GroupsConfig(Section):
-    """The groups of articles that ``stream-dedup serve`` keeps."""
+class ClustersConfig(Section):
+    """The clusters of articles that ``stream-dedup serve`` keeps."""
 
     keep: Annotated[str, AfterValidator(checks.duration)] | None = key(
         None,
-        "time for which an article stays in its group, counted from its output",
+        "time for which an article stays in its cluster, counted from its output",
         form="a duration such as 90d",
         note="at least 7d, and at least match.window",
         unset="twice match.window, at least 8d; for ever without a window",
@@ -355,7 +355,7 @@ class ServeConfig(Section):
         form="host:port (port 0: any free port)",
     )
     data_dir: Path = key(
-        Path("serve"), "folder of the index and the groups of the service", form="a folder on a local disk"
+        Path("serve"), "folder of the index and the clusters of the service", form="a folder on a local disk"
     )
     threads: int | None = key(
         None,

@@ -5,16 +5,16 @@ it: a new column is a new field with a kind of its own, and no new format.
 
 Each column has a kind, the number that names it in a log record, and a width, the bytes of one entry:
 
-    kind  column      width              one entry
-    1     offsets     8                  int64
-    2     checksums   8                  uint64
-    3     statuses    1                  uint8
-    4     groups      8                  uint64
-    5     signatures  32                 bytes
-    6     margins     8 for each table   bytes
-    7     ids         4                  uint32, the end of its text
-    8     reasons     4                  uint32, the end of its text
-    9     sketches    0, 8, 16, 24, 32   bytes
+    kind  column        width              one entry
+    1     offsets       8                  int64
+    2     checksums     8                  uint64
+    3     statuses      1                  uint8
+    4     scope_hashes  8                  uint64
+    5     signatures    32                 bytes
+    6     margins       8 for each table   bytes
+    7     ids           4                  uint32, the end of its text
+    8     reasons       4                  uint32, the end of its text
+    9     sketches      0, 8, 16, 24, 32   bytes
 
 Bytes of n entries, as the log has them:
 
@@ -113,8 +113,8 @@ class Columns:
     """xxh3-64 of each record's value; 0 of a tombstone."""
     statuses: U8 = field(metadata=stored_numbers(3, "u1"))
     """``model.Status``."""
-    groups: U64 = field(metadata=stored_numbers(4, "<u8"))
-    """``model.group_of``: entries of different groups are never near; 0 unless signed."""
+    scope_hashes: U64 = field(metadata=stored_numbers(4, "<u8"))
+    """``model.scope_hash_of``: entries with different ones are never near; 0 unless signed."""
     signatures: U8 = field(metadata=_stored_bytes(5, SIGNATURE_BYTES))
     """Bit 0 is the high bit of byte 0; zero unless signed."""
     margins: U8 = field(metadata=_stored_bytes(6, *(Widths(tables).margin_bytes for tables in TABLE_COUNTS)))

@@ -155,10 +155,10 @@ def signed(statuses: U8) -> NDArray[np.bool_]:
     return which
 
 
-def group_of(status: Status, scope: str | None = None) -> int:
-    """Return the group of a signed entry; entries are compared only within one group.
+def scope_hash_of(status: Status, scope: str | None = None) -> int:
+    """Return the scope hash of a signed entry; only entries with the same one are compared.
 
-    A group has the texts of one scope, with the exact texts apart: 0 for other texts without a scope, else XXH3-64 of
+    The texts of a scope have one, its exact texts another: 0 for other texts without a scope, else XXH3-64 of
     the kind and the scope. Articles without a scope form a scope of their own.
     """
     kind = Status.LONG if status is Status.SHORT else status

@@ -12,7 +12,7 @@ Two questions decide, in this order:
    and forms allow the entry to be near at this distance.
 
 What depends on other entries is not asked here: the bucket limit, the bound on candidates, window and withdrawals.
-Nor are groups: both texts of a pair are of one group.
+Nor are scopes: both texts of a pair have one scope hash.
 """
 
 from __future__ import annotations

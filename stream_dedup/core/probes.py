@@ -1,8 +1,8 @@
 """Which posting lists are looked up for an article.
 
 This file owns how a signature is divided into keys and blocks, and the plans of look-ups. A **key** is one word (64
-bits) of the signature, XORed with the article's group times a factor. Entries of different groups are therefore in
-different posting lists, and a flood in one group does not fill the lists of another. Within a group the factor
+bits) of the signature, XORed with the article's scope hash times a factor. Entries of different scopes are therefore in
+different posting lists, and a flood in one scope does not fill the lists of another. Within a scope the factor
 cancels out. Each word has four **blocks** of w bits (16, 20 or 24; the scheme says which), one for each of four tables.
 Block t of a word begins at its bit 16 t and goes round at its end: with w = 20 block 3 is bits 48 to 63, then 0 to 3.
 Blocks of 16 bits divide the word; wider blocks overlap, each with the next. Wider blocks have shorter posting lists.
@@ -43,8 +43,8 @@ from stream_dedup.core.model import BLOCK_BITS, BLOCKS_PER_WORD, FINGERPRINT_BIT
 from stream_dedup.core.rules import Rules, exact_radii, greatest_distance, mask_bits, most_probes
 
 KEY_FACTORS = np.array(_native.KEY_FACTORS, np.uint64)
-"""Factor of the group for each word. The factors are odd, so no two groups give the same product, and differ (the
-primes of XXH64), so groups that collide in a block of one word do not collide in the others."""
+"""Factor of the scope hash for each word. The factors are odd, so no two hashes give the same product, and differ (the
+primes of XXH64), so hashes that collide in a block of one word do not collide in the others."""
 
 WORD_SIEVE_BITS = 16
 """The word sieve: the greatest distance, in bits, between two key words."""
@@ -58,14 +58,14 @@ ALL_BITS = np.array([np.iinfo(np.uint64).max, 0], np.uint64)
 """Masks with which the two counts of the sieve of sure bits are the distance of the words."""
 
 
-def keys(signatures: U8, groups: U64) -> U64:
-    """Return the keys of each article, shape (n, 4); key 0 in group 0 is the fingerprint.
+def keys(signatures: U8, scope_hashes: U64) -> U64:
+    """Return the keys of each article, shape (n, 4); key 0 with the scope hash 0 is the fingerprint.
 
     Args:
         signatures: packed bits, shape (n, 32).
-        groups: shape (n,).
+        scope_hashes: shape (n,).
     """
-    factored: U64 = groups[:, np.newaxis] * KEY_FACTORS
+    factored: U64 = scope_hashes[:, np.newaxis] * KEY_FACTORS
     return words(signatures) ^ factored
 
 

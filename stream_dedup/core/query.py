@@ -4,7 +4,7 @@ An entry is near an article if it passes, in this order:
 
 1. Of each posting list of its plan the entries from before its own log position, of all levels together, the newest
    ``bucket_limit`` of them. Nothing else is ever compared.
-2. An entry that is not trimmed, whose group is the article's, which has not expired, which no
+2. An entry that is not trimmed, whose scope hash is the article's, which has not expired, which no
    earlier record withdrew, and which has the article id of the query, if the query has one.
 3. Exact search: the fingerprints are within ``reach`` bits, and that is the distance. Directed search: the key words of
    the table pass the sieve (``core.probes``), before the row is fetched, and the signatures are within ``reach``; then
@@ -40,7 +40,7 @@ BEST = 8
 NOTHING_WITHDRAWN: I64 = np.empty((0, 2), np.int64)
 _OPTIONAL = ("sketches", "least_equal", "dominated", "sure", "oldest", "own_ids")
 """Columns that a query may lack."""
-_OF_ARTICLES = ("keys", "groups", "before", "reach", *_OPTIONAL)
+_OF_ARTICLES = ("keys", "scope_hashes", "before", "reach", *_OPTIONAL)
 """Columns of a query that have a row for each article."""
 
 
@@ -49,7 +49,7 @@ class Articles:
     """Signed articles as columns: what a query takes of them."""
 
     statuses: U8
-    groups: U64
+    scope_hashes: U64
     signatures: U8
     margins: U8
     sketches: U8
@@ -69,7 +69,7 @@ class Query:
 
     Attributes:
         keys: shape (n, 4), as ``core.probes.keys`` gives them.
-        groups: of each article.
+        scope_hashes: of each article.
         before: first number that does not exist for the article (as of its log position; its own, if it has one).
         plan: look-ups ``table << block_bits | mask``, shape (n, probes), or (1, probes) for the same for every article.
         block_bits: bits of a block, and so of the keys of a table.
@@ -95,7 +95,7 @@ class Query:
     """
 
     keys: U64
-    groups: U64
+    scope_hashes: U64
     before: I64
     plan: U32
     directed: bool
@@ -123,7 +123,7 @@ class Query:
     @property
     def words(self) -> U64:
         """Words of the articles' signatures, shape (n, 4)."""
-        return self.keys ^ (self.groups[:, np.newaxis] * KEY_FACTORS)
+        return self.keys ^ (self.scope_hashes[:, np.newaxis] * KEY_FACTORS)
 
     def part(self, chosen: I64) -> Query:
         """Return the query for some of the articles."""
@@ -137,7 +137,7 @@ class Query:
         return _native.Search(
             keys=flat(self.keys),
             words=flat(self.words),
-            groups=flat(self.groups),
+            scope_hashes=flat(self.scope_hashes),
             before=flat(self.before),
             reach=flat(self.reach),
             plan=flat(self.plan),
@@ -175,8 +175,8 @@ def query_of(articles: Articles, rules: Rules, withdrawn: I64) -> Query:
     demands = Demands.of(rules)
     has_second_check = bool(demands.least_equal.any() or rules.far_min_equal) or rules.form_limit is not None
     return Query(
-        keys=keys(articles.signatures, articles.groups),
-        groups=articles.groups,
+        keys=keys(articles.signatures, articles.scope_hashes),
+        scope_hashes=articles.scope_hashes,
         before=articles.before,
         plan=plan_of(rules, articles.margins),
         block_bits=rules.scheme.block_bits,

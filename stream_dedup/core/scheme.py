@@ -1,7 +1,7 @@
 """The scheme: everything that a log entry depends on, by name, version and content.
 
 Two entries may be compared only if they were made under one scheme. So everything that can change a signature, a
-margin, a group or a status must change the result of ``scheme_of``: a setting is one of its parameters, code has a
+margin, a scope hash or a status must change the result of ``scheme_of``: a setting is one of its parameters, code has a
 version in ``_STEPS``, a data file is represented by the hash of its content. A step that calls code of a package or of
 Python (the HTML parser, the JSON parsers, OpenCC, Unicode's tables) has a version of our own, not the package's: an
 upgrade that changes no entry must not refuse a log. ``tests/core/test_steps.py`` holds each of these steps to its

@@ -4,9 +4,9 @@
 window, the bucket limit and the bound on candidates. Pure: reads and writes nothing. ``text`` formats an explanation
 for a terminal, ``as_json`` for programs.
 
-The verdict follows the definition of near: one group, reached by one of *B*'s look-ups, within the sieve, within the
-limit (another one for texts of one form with other numbers), with enough equal values in the sketches. A test compares
-it with the reference over a log of the two.
+The verdict follows the definition of near: one scope hash, reached by one of *B*'s look-ups, within the sieve, within
+the limit (another one for texts of one form with other numbers), with enough equal values in the sketches. A test
+compares it with the reference over a log of the two.
 
 In each table the blocks of the two articles are compared, and the look-ups of *B* that meet *A* there.
 """
@@ -184,7 +184,7 @@ class Explanation:
         for side in (self.a, self.b):
             if not signed(np.array([side.status], np.uint8))[0]:
                 return f"{side.name} has no words, and such a text is near nothing"
-        if self.a.group == self.b.group:
+        if self.a.scope_hash == self.b.scope_hash:
             return ""
         if self.a.status is not self.b.status:
             return f"{self.a.name} is {kind(self.a)} and {self.b.name} is {kind(self.b)}: these kinds never match"

@@ -14,7 +14,7 @@ from stream_dedup.core.arrays import U8
 from stream_dedup.core.entry import Batch, LogRecord
 from stream_dedup.core.fingerprint import simhash
 from stream_dedup.core.fingerprint.fingerprinter import Explained, Feature, Fingerprinter
-from stream_dedup.core.model import LogOffset, LogPosition, Status, group_of, log_position, signed
+from stream_dedup.core.model import LogOffset, LogPosition, Status, log_position, scope_hash_of, signed
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.errors import RefusedError, UserError
 
@@ -37,7 +37,7 @@ class Side:
 
     name: str
     status: Status
-    group: int
+    scope_hash: int
     signature: bytes
     margins: U8
     scope: str | None = None
@@ -67,7 +67,7 @@ def side_of(name: str, text: str | None, made: Explained, unit: int, scope: str 
     return Side(
         name=name,
         status=made.status,
-        group=group_of(made.status, scope) if has else 0,
+        scope_hash=scope_hash_of(made.status, scope) if has else 0,
         signature=made.signature,
         margins=simhash.pack_margins(made.margins),
         sketch=made.sketch,
@@ -148,7 +148,7 @@ def side_at(index: LogIndex, position: LogPosition) -> Side:
     return Side(
         name=batch.id(row),
         status=Status(batch.statuses[row]),
-        group=int(batch.groups[row]),
+        scope_hash=int(batch.scope_hashes[row]),
         signature=batch.signatures[row].tobytes(),
         margins=batch.margins[row],
         sketch=batch.sketches[row].tobytes(),

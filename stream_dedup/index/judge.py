@@ -127,7 +127,7 @@ def _articles_of(record: StoredRecord, rows: I64) -> Articles:
         raise RefusedError(msg)
     return Articles(
         statuses=batch.statuses[rows],
-        groups=batch.groups[rows],
+        scope_hashes=batch.scope_hashes[rows],
         signatures=batch.signatures[rows],
         margins=batch.margins[rows],
         sketches=batch.sketches[rows],

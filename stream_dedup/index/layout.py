@@ -35,9 +35,9 @@ Document number
 Original
     An entry whose source offset no earlier log record covers. The others are copies: they have no number and no row.
 Row
-    the four words of the signature, group, XXH3 of the article id's bytes, log position, log time: 64 bytes (``ROW``);
-    then the sketch, as many bytes as the scheme says (``row_type``). A scheme never changes, so the rows of an index
-    are of one size.
+    the four words of the signature, scope hash, XXH3 of the article id's bytes, log position, log time: 64 bytes
+    (``ROW``); then the sketch, as many bytes as the scheme says (``row_type``). A scheme never changes, so the rows of
+    an index are of one size.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ ORDERED_FAMILIES = (*_RECORDS, *_ROWS)
 FAMILIES = (DEFAULT_FAMILY, *ORDERED_FAMILIES, *_RUNS)
 """Every column family."""
 ROW = np.dtype(
-    [("signature", "<u8", (4,)), ("group", "<u8"), ("id_hash", "<u8"), ("position", "<i8"), ("time", "<i8")], align=True
+    [("signature", "<u8", (4,)), ("scope_hash", "<u8"), ("id_hash", "<u8"), ("position", "<i8"), ("time", "<i8")],
+    align=True,
 )
 """One row without a sketch, on disk and in memory (see the drawing); named columns of one array."""
 _SKETCH_WORD = np.dtype("<u8")

@@ -294,12 +294,12 @@ class LogIndex:
         """
         return self._judge.check(columns, time_ms, self.rules, most)
 
-    def near(self, fingerprints: Fingerprints, groups: U64, rules: Rules) -> Near:
+    def near(self, fingerprints: Fingerprints, scope_hashes: U64, rules: Rules) -> Near:
         """Return every near entry of texts with features, as of the end of the log; nothing expires."""
-        before = np.full(len(groups), self.state.next_doc_number, np.int64)
-        times = np.zeros(len(groups), np.int64)
+        before = np.full(len(scope_hashes), self.state.next_doc_number, np.int64)
+        times = np.zeros(len(scope_hashes), np.int64)
         signatures, margins, statuses, sketches = fingerprints
-        articles = Articles(statuses, groups, signatures, margins, sketches, before, times)
+        articles = Articles(statuses, scope_hashes, signatures, margins, sketches, before, times)
         with self._applied.naming_defects(lambda _: f"searching the index {self._folder.path}"):
             return self._applied.tables.all_near(query_of(articles, rules, self._applied.withdrawn.hidden))
 

@@ -103,7 +103,7 @@ def table_rows(records: Sequence[StoredRecord]) -> RowArray:
     sketch_bytes = batches[0].widths.sketch_bytes
     whole = np.empty(len(chosen), row_type(sketch_bytes))
     whole["signature"] = words(np.concatenate([batch.signatures for batch in batches]))[chosen]
-    whole["group"] = np.concatenate([batch.groups for batch in batches])[chosen]
+    whole["scope_hash"] = np.concatenate([batch.scope_hashes for batch in batches])[chosen]
     whole["id_hash"] = id_hashes(batches)[chosen]
     whole["position"] = log_positions + (chosen - record_starts)
     whole["time"] = _times(records, sizes)[chosen]

@@ -82,7 +82,7 @@ class _Sums:
         self.sums = np.zeros((tables.count, _LISTS), np.uint64)
 
     def add_rows(self, rows: RowArray, first: DocNumber) -> None:
-        keys = rows["signature"] ^ (rows["group"][:, np.newaxis] * KEY_FACTORS)
+        keys = rows["signature"] ^ (rows["scope_hash"][:, np.newaxis] * KEY_FACTORS)
         doc_numbers = np.arange(first, first + len(rows))
         for table in range(len(self.counts)):
             words = keys[:, table // BLOCKS_PER_WORD]

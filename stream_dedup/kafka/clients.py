@@ -133,12 +133,12 @@ def kafka_audit_ports(config: Config) -> Iterator[AuditPorts]:
 @contextmanager
 def kafka_follow_ports(config: Config) -> Iterator[FollowPorts]:
     """Make the ports of a follower of the output topics, which connect at their first use, and close them."""
-    topic = config.topics.groups
+    topic = config.topics.clusters
     with ExitStack() as stack:
         sink = None
         if topic is not None:
             sink = stack.enter_context(
-                closing(KafkaMarkedSink(config, topic, config.mark_group, f"{config.kafka.group}-groups"))
+                closing(KafkaMarkedSink(config, topic, config.mark_group, f"{config.kafka.group}-clusters"))
             )
         yield FollowPorts(
             follower=stack.enter_context(closing(KafkaTopicFollower(config.kafka))),

@@ -8,7 +8,7 @@ Owns which settings a topic must have, and why:
 * An output topic deletes nothing by key: an article's output must not replace another's.
 * An output topic takes the largest record of the input topics with our headers. The size is derived from
   ``max.message.bytes`` of the input topics, and topics that are made here have it.
-* The topic of groups is compacted: it has the last record of each group, and none of them is deleted by age.
+* The topic of clusters is compacted: it has the last record of each cluster, and none of them is deleted by age.
 
 The program never changes a topic that exists: the error for a wrong setting names the command that corrects it.
 Replication is ``topics.replication``, or the broker's default. Several workers may make the topics at once: a topic
@@ -239,7 +239,7 @@ class _Wanted:
 
     name: str
     partitions: int
-    role: Literal["log", "output", "input", "groups"]
+    role: Literal["log", "output", "input", "clusters"]
     settings: tuple[_Setting, ...]
 
 
@@ -360,7 +360,7 @@ def _with_validated(admin: KafkaAdminClient, config: Config, states: Mapping[str
         UserError: the broker would not make a topic.
     """
     found = dict(states)
-    for roles in (("input",), ("log", "output", "groups")):
+    for roles in (("input",), ("log", "output", "clusters")):
         missing = [topic for topic in _wanted(config, found) if topic.name not in found and topic.role in roles]
         options = {topic.name: _options(config, topic) for topic in missing}
         for topic in _create(admin, config, options, validate_only=True) if options else ():
@@ -452,12 +452,14 @@ def _wanted(config: Config, states: Mapping[str, _State]) -> list[_Wanted]:
         _Setting(MESSAGE_BYTES, str(_output_bytes(largest)), lambda _found: True, ""),
     )
     outputs = dict.fromkeys((topics.unique, topics.duplicate, topics.rejected))
-    groups = [] if topics.groups is None else [_Wanted(topics.groups, partitions, "groups", _groups_settings())]
+    clusters = (
+        [] if topics.clusters is None else [_Wanted(topics.clusters, partitions, "clusters", _clusters_settings())]
+    )
     return [
         _Wanted(config.log_topic, 1, "log", _log_settings()),
         *(_Wanted(name, partitions, "input", ()) for name in dict.fromkeys(topics.input)),
         *(_Wanted(name, partitions, "output", output_settings) for name in outputs),
-        *groups,
+        *clusters,
     ]
 
 
@@ -487,8 +489,10 @@ def _log_settings() -> tuple[_Setting, ...]:
     )
 
 
-def _groups_settings() -> tuple[_Setting, ...]:
-    return (_exactly("cleanup.policy", "compact", "the last record of each group must be kept, and no more than that"),)
+def _clusters_settings() -> tuple[_Setting, ...]:
+    return (
+        _exactly("cleanup.policy", "compact", "the last record of each cluster must be kept, and no more than that"),
+    )
 
 
 def _exactly(name: str, value: str, reason: str) -> _Setting:

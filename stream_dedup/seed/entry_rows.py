@@ -6,7 +6,7 @@
     id          string   article id
     checksum    int64    XXH3-64 of the record's value, its 64 bits as a signed number: Spark has no unsigned ones
     status      int8     ``model.Status``
-    group       int64    ``model.group_of``, in the same way
+    scope_hash  int64    ``model.scope_hash_of``, in the same way
     signature   binary   32 bytes
     margins     binary   8 bytes for each table of the scheme
     sketch      binary   as many bytes as the scheme says, none of a scheme without sketches
@@ -42,7 +42,7 @@ ROWS_SCHEMA = pa.schema(
         pa.field("id", pa.string(), nullable=False),
         pa.field("checksum", pa.int64(), nullable=False),
         pa.field("status", pa.int8(), nullable=False),
-        pa.field("group", pa.int64(), nullable=False),
+        pa.field("scope_hash", pa.int64(), nullable=False),
         pa.field("signature", pa.binary(), nullable=False),
         pa.field("margins", pa.binary(), nullable=False),
         pa.field("sketch", pa.binary(), nullable=False),
@@ -64,7 +64,7 @@ def batch_of(columns: Columns, scheme_id: str) -> pa.RecordBatch:
             _strings(columns.ids),
             pa.array(columns.checksums.view(np.int64)),
             pa.array(columns.statuses.view(np.int8)),
-            pa.array(columns.groups.view(np.int64)),
+            pa.array(columns.scope_hashes.view(np.int64)),
             _binaries(columns.signatures),
             _binaries(columns.margins),
             _binaries(columns.sketches),
@@ -88,7 +88,7 @@ def columns_of(batch: pa.RecordBatch, scheme: Scheme) -> Columns:
     return Columns(
         checksums=_unsigned(made["checksum"]),
         statuses=_statuses(made["status"]),
-        groups=_unsigned(made["group"]),
+        scope_hashes=_unsigned(made["scope_hash"]),
         signatures=_bytes(made["signature"], "signature", SIGNATURE_BYTES),
         margins=_bytes(made["margins"], "margins", scheme.widths.margin_bytes),
         sketches=_bytes(made["sketch"], "sketch", scheme.sketch_bytes),

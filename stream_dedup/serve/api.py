@@ -21,17 +21,17 @@ from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from stream_dedup.clusters import ArticleCluster, ClusteredArticle, ClusterStore, VerdictCounts, Window
 from stream_dedup.config.model import Config
 from stream_dedup.core.headers import StampedMatch
 from stream_dedup.core.model import Coordinates
 from stream_dedup.core.text.decode import parse_object
 from stream_dedup.errors import UserError
-from stream_dedup.groups import ArticleGroup, GroupedArticle, GroupStore, VerdictCounts, Window
 from stream_dedup.ports import Clock
 from stream_dedup.serve.checking import Checker, CheckRequest, Json, rules_values, source_values
+from stream_dedup.serve.clusters import ServiceClusters
 from stream_dedup.serve.explaining import Explainer, ExplainRequest
 from stream_dedup.serve.follower import LogFollower, Position
-from stream_dedup.serve.kept_groups import KeptGroups
 from stream_dedup.serve.problems import PROBLEM_JSON, in_body, in_parameter, invalid, not_found, unsupported
 from stream_dedup.serve.reading import MOST_TEXTS, GroupStatus, SourcedText, SourceTexts
 from stream_dedup.serve.schemes import SchemeFingerprinter
@@ -48,7 +48,7 @@ class Service:
     fingerprinter: SchemeFingerprinter
     checker: Checker
     explainer: Explainer
-    groups: KeptGroups
+    clusters: ServiceClusters
     texts: SourceTexts
     group_status: GroupStatus
     metrics: ServeMetrics
@@ -149,14 +149,14 @@ def _position_values(position: Position) -> Json:
     }
 
 
-def _article_values(article: GroupedArticle, text: SourcedText | None = None) -> Json:
+def _article_values(article: ClusteredArticle, text: SourcedText | None = None) -> Json:
     """Return an article whose output was read, with its text where it was asked for."""
     values = {
         "id": article.id,
         "source": source_values(article.topic, article.coordinates),
         "verdict": str(article.verdict),
         "update": article.update,
-        "group": article.group_id,
+        "cluster": article.cluster_id,
         "copies": article.copies or 0,
         "reason_code": article.reason_code,
         "match": None if article.match is None else _stamped_values(article.match),
@@ -171,15 +171,15 @@ def _article_values(article: GroupedArticle, text: SourcedText | None = None) ->
     return values if text is None else values | {"text": text.text, "text_missing": text.reason}
 
 
-def _group_values(group: ArticleGroup) -> Json:
-    """Return a group."""
+def _cluster_values(cluster: ArticleCluster) -> Json:
+    """Return a cluster."""
     return {
-        "id": group.id,
-        "first": {"id": group.first_article_id, "source": source_values(group.first_topic, group.first)},
-        "size": group.size,
-        "first_ms": group.first_ms,
-        "last_ms": group.last_ms,
-        "counts": {str(window): count for window, count in group.counts.items()},
+        "id": cluster.id,
+        "first": {"id": cluster.first_article_id, "source": source_values(cluster.first_topic, cluster.first)},
+        "size": cluster.size,
+        "first_ms": cluster.first_ms,
+        "last_ms": cluster.last_ms,
+        "counts": {str(window): count for window, count in cluster.counts.items()},
     }
 
 
@@ -210,9 +210,9 @@ def _stamped_values(match: StampedMatch) -> Json:
 
 
 MOST_LISTED = 200
-"""Articles or groups of one answer."""
+"""Articles or clusters of one answer."""
 
-_Limit = Annotated[int, Query(ge=1, le=MOST_LISTED, description="Most articles or groups of the answer.")]
+_Limit = Annotated[int, Query(ge=1, le=MOST_LISTED, description="Most articles or clusters of the answer.")]
 _WindowOf = Annotated[Window, Query(description="The time in which articles are counted, by their output's time.")]
 _WithTexts = Annotated[bool, Query(description=f"With texts, of {MOST_TEXTS} articles at most.")]
 _After = Annotated[str | None, Query(max_length=100, description="Where the page begins, as the one before says.")]
@@ -278,8 +278,8 @@ def add_api(app: FastAPI, service: Service) -> None:
         503,
         504,
     )
-    add("/v1/groups", routes.groups, "The groups that grow most in a window", 422, 503)
-    add("/v1/groups/{group_id}", routes.group, "A group, its growth and its articles", 404, 422, 503, 504)
+    add("/v1/clusters", routes.clusters, "The clusters that grow most in a window", 422, 503)
+    add("/v1/clusters/{cluster_id}", routes.cluster, "A cluster, its growth and its articles", 404, 422, 503, 504)
     add("/v1/verdicts", routes.verdicts, "The verdicts written last, and how many of each kind", 422, 503)
     add("/v1/status", routes.status, "Workers, lag, log, rules, and what is wrong", 503, 504)
     for path, endpoint, summary in (
@@ -316,33 +316,33 @@ class _Routes:
         texts: _WithTexts = True,  # noqa: FBT002 - the framework passes it by name
     ) -> Response:
         """Return the articles with this id, newest first, with their texts as the source topic has them."""
-        store = self._service.groups.needed()
+        store = self._service.clusters.needed()
         found = await asyncio.to_thread(store.articles_by_id, article_id, limit)
         if not found:
             msg = "no output has an article with this id"
             raise not_found(msg)
         return _json_answer({"articles": await self._shown(found, texts=texts)})
 
-    async def groups(self, window: _WindowOf = Window.DAY, limit: _Limit = 20) -> Response:
-        """Return the groups of more than one article with most articles in the window, largest first."""
-        store, now = self._service.groups.needed(), self._service.clock.time_ms()
+    async def clusters(self, window: _WindowOf = Window.DAY, limit: _Limit = 20) -> Response:
+        """Return the clusters of more than one article with most articles in the window, largest first."""
+        store, now = self._service.clusters.needed(), self._service.clock.time_ms()
         found, totals = await asyncio.to_thread(lambda: (store.largest(window, limit, now), store.totals(window, now)))
         values = {"window": str(window), "time_ms": now, "totals": _counts_values(totals)}
-        return _json_answer(values | self._following(store) | {"groups": [_group_values(one) for one in found]})
+        return _json_answer(values | self._following(store) | {"clusters": [_cluster_values(one) for one in found]})
 
-    async def group(
+    async def cluster(
         self,
-        group_id: Annotated[str, Path(max_length=100)],
+        cluster_id: Annotated[str, Path(max_length=100)],
         window: _WindowOf = Window.DAY,
         limit: _Limit = 20,
         after: _After = None,
         texts: _WithTexts = False,  # noqa: FBT002 - as above
     ) -> Response:
-        """Return a group, its growth in the window, and a page of its articles, oldest first."""
-        store, now = self._service.groups.needed(), self._service.clock.time_ms()
-        found = await asyncio.to_thread(store.group, group_id, now)
+        """Return a cluster, its growth in the window, and a page of its articles, oldest first."""
+        store, now = self._service.clusters.needed(), self._service.clock.time_ms()
+        found = await asyncio.to_thread(store.cluster, cluster_id, now)
         if found is None:
-            msg = "there is no such group"
+            msg = "there is no such cluster"
             raise not_found(msg)
         try:
             growth, page = await asyncio.to_thread(
@@ -354,7 +354,7 @@ class _Routes:
         values = {
             "window": str(window),
             "time_ms": now,
-            "group": _group_values(found),
+            "cluster": _cluster_values(found),
             "growth": _buckets_values(growth),
         }
         shown = await self._shown(page.members, texts=texts)
@@ -362,7 +362,7 @@ class _Routes:
 
     async def verdicts(self, window: _WindowOf = Window.HOUR, limit: _Limit = 20) -> Response:
         """Return the verdicts written last, newest first, and the articles of each bucket of the window, by verdict."""
-        store, now = self._service.groups.needed(), self._service.clock.time_ms()
+        store, now = self._service.clusters.needed(), self._service.clock.time_ms()
         latest, history = await asyncio.to_thread(lambda: (store.latest(limit), store.history(window, now)))
         buckets = [{"begin_ms": begin, **_counts_values(counts)} for begin, counts in history]
         values = {"window": str(window), "time_ms": now, "history": buckets} | self._following(store)
@@ -387,7 +387,7 @@ class _Routes:
         status = HTTPStatus.OK if position.up_to_date else HTTPStatus.SERVICE_UNAVAILABLE
         return PlainTextResponse(f"{position.detail}\n", status)
 
-    async def _shown(self, articles: Iterable[GroupedArticle], *, texts: bool) -> list[Json]:
+    async def _shown(self, articles: Iterable[ClusteredArticle], *, texts: bool) -> list[Json]:
         """Return articles, the first of them with their texts."""
         listed = list(articles)
         found: dict[Coordinates, SourcedText] = {}
@@ -395,16 +395,16 @@ class _Routes:
             found = await self._service.texts.read((one.topic, one.coordinates) for one in listed[:MOST_TEXTS])
         return [_article_values(one, found.get(one.coordinates)) for one in listed]
 
-    def _following(self, store: GroupStore) -> Json:
+    def _following(self, store: ClusterStore) -> Json:
         """Return how far the outputs are read, and what is missing."""
-        groups = self._service.groups
-        state = groups.state
+        clusters = self._service.clusters
+        state = clusters.state
         missing = [
             {"topic": one.partition.topic, "partition": one.partition.number, "first": one.first, "end": one.end}
             for one in store.missing()
         ]
         lag = None if state is None else state.lag
-        problem = None if groups.error is None else str(groups.error)
+        problem = None if clusters.error is None else str(clusters.error)
         return {"outputs": {"lag": lag, "problem": problem, "missing": missing}}
 
 

@@ -25,6 +25,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainValidator, WithJsonSchema, model_validator
 from pydantic.config import JsonDict
 
+from stream_dedup.clusters import ClusterStore
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.columns import Columns
@@ -35,10 +36,9 @@ from stream_dedup.core.rules import COPIES_LIMIT, Rules
 from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.core.text.paths import FieldPath, parse_path, with_value
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.groups import GroupStore
 from stream_dedup.index.judge import CheckedArticle
+from stream_dedup.serve.clusters import ServiceClusters
 from stream_dedup.serve.follower import Checked, LogFollower, NotReadyError
-from stream_dedup.serve.kept_groups import KeptGroups
 from stream_dedup.serve.problems import JsonPath, ProblemError, busy, in_body, invalid, not_ready
 from stream_dedup.serve.schemes import SchemeFingerprinter
 from stream_dedup.serve.serve_metrics import ServeMetrics
@@ -220,13 +220,13 @@ class Checker:
         config: Config,
         follower: LogFollower,
         fingerprinter: SchemeFingerprinter,
-        groups: KeptGroups,
+        clusters: ServiceClusters,
         metrics: ServeMetrics,
     ) -> None:
         """Take the parts of the service."""
         self._follower = follower
         self._fingerprinter = fingerprinter
-        self._groups = groups
+        self._clusters = clusters
         self._metrics = metrics
         self._format = input_format_of(config)
         self._limit = config.serve.queue_articles
@@ -255,19 +255,19 @@ class Checker:
             self._count(-len(articles))
         for one in checked.articles:
             self._metrics.serve_checked.labels(str(one.judgement.verdict)).inc()
-        groups = await self._groups_of(checked)
-        return _check_values(columns, checked, groups)
+        clusters = await self._clusters_of(checked)
+        return _check_values(columns, checked, clusters)
 
-    async def _groups_of(self, checked: Checked) -> dict[Coordinates, str | None]:
-        """Return the groups of all entries of the answer, as far as their outputs were read and can be looked up."""
-        store = self._groups.store
+    async def _clusters_of(self, checked: Checked) -> dict[Coordinates, str | None]:
+        """Return the clusters of all entries of the answer, as far as their outputs were read and can be looked up."""
+        store = self._clusters.store
         found = {match.coordinates for one in checked.articles for match in _matches_of(one)}
         if store is None or not found:
             return {}
         try:
-            return await asyncio.to_thread(_group_ids, store, found)
-        except StreamDedupError as error:  # the verdicts need no groups
-            log.warning("an answer is without groups: %s", error)
+            return await asyncio.to_thread(_cluster_ids, store, found)
+        except StreamDedupError as error:  # the verdicts need no clusters
+            log.warning("an answer is without clusters: %s", error)
             return {}
 
     async def _fingerprint(self, articles: Mapping[JsonPath, GivenArticle]) -> tuple[Columns, Scheme]:
@@ -309,16 +309,16 @@ class Checker:
 
 
 Json = dict[str, Any]
-Groups = Mapping[Coordinates, str | None]
-"""Id of the group of each article, None where its output was not read yet."""
+Clusters = Mapping[Coordinates, str | None]
+"""Id of the cluster of each article, None where its output was not read yet."""
 
 
-def _check_values(columns: Columns, checked: Checked, groups: Groups) -> Json:
+def _check_values(columns: Columns, checked: Checked, clusters: Clusters) -> Json:
     """Return the answer to a check."""
     return {
         "log": {"id": checked.log_id, "offset": checked.offset, "time_ms": checked.time_ms},
         "rules": rules_values(checked.rules),
-        "results": [_result(columns, row, one, groups) for row, one in enumerate(checked.articles)],
+        "results": [_result(columns, row, one, clusters) for row, one in enumerate(checked.articles)],
     }
 
 
@@ -332,10 +332,10 @@ def _matches_of(one: CheckedArticle) -> Iterable[Match]:
     return one.nearest if one.judgement.match is None else (one.judgement.match, *one.nearest)
 
 
-def _group_ids(store: GroupStore, articles: Iterable[Coordinates]) -> dict[Coordinates, str | None]:
-    """Return the ids of the groups of articles. Blocks."""
+def _cluster_ids(store: ClusterStore, articles: Iterable[Coordinates]) -> dict[Coordinates, str | None]:
+    """Return the ids of the clusters of articles. Blocks."""
     found = {at: store.article(at) for at in articles}
-    return {at: None if article is None else article.group_id for at, article in found.items()}
+    return {at: None if article is None else article.cluster_id for at, article in found.items()}
 
 
 def source_values(topic: str, at: Coordinates) -> Json:
@@ -348,7 +348,7 @@ def source_values(topic: str, at: Coordinates) -> Json:
     }
 
 
-def _result(columns: Columns, row: int, one: CheckedArticle, groups: Groups) -> Json:
+def _result(columns: Columns, row: int, one: CheckedArticle, clusters: Clusters) -> Json:
     judgement = one.judgement
     status = Status(columns.statuses[row])
     is_signed = bool(signed(columns.statuses[row : row + 1])[0])
@@ -362,17 +362,17 @@ def _result(columns: Columns, row: int, one: CheckedArticle, groups: Groups) -> 
         "copies": judgement.copies,
         "reason": judgement.reason,
         "reason_code": None if judgement.reason is None else code_of(judgement.reason),
-        "match": None if judgement.match is None else _match_values(judgement.match, groups),
-        "nearest": [_match_values(match, groups) for match in one.nearest],
+        "match": None if judgement.match is None else _match_values(judgement.match, clusters),
+        "nearest": [_match_values(match, clusters) for match in one.nearest],
     }
 
 
-def _match_values(match: Match, groups: Groups) -> Json:
+def _match_values(match: Match, clusters: Clusters) -> Json:
     return {
         "id": match.id,
         "source": source_values(match.topic, match.coordinates),
         "time_ms": match.time,
         "distance": match.distance,
         "similarity": round(match.similarity, 4),
-        "group": groups.get(match.coordinates),
+        "cluster": clusters.get(match.coordinates),
     }

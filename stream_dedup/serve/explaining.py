@@ -1,7 +1,8 @@
 """Explains why two articles match or do not: two texts, or a text and a logged article.
 
-A logged article is named by its source coordinates, or by its article id, which the groups know. Its text is read from
-the source topic; if it is not there any more, only what the log holds of it is explained: signature, blocks, distances.
+A logged article is named by its source coordinates, or by its article id, which the clusters know. Its text is read
+from the source topic; if it is not there any more, only what the log holds of it is explained: signature, blocks,
+distances.
 
 The explanations are made in a thread of their own, one after the other; ``MAX_EXPLAINED`` bounds what one takes.
 """
@@ -23,8 +24,8 @@ from stream_dedup.core.text.decode import Article, Rejection, decode
 from stream_dedup.explain.explain import as_json, explain
 from stream_dedup.explain.side import Side, side_at, side_of_texts
 from stream_dedup.serve.checking import GivenArticle, GivenObject, raw_of, refuse_unused
+from stream_dedup.serve.clusters import ServiceClusters
 from stream_dedup.serve.follower import LogFollower, NotReadyError
-from stream_dedup.serve.kept_groups import KeptGroups
 from stream_dedup.serve.problems import ProblemError, in_body, invalid, not_found, not_ready
 from stream_dedup.serve.reading import Lane, SourceTexts
 from stream_dedup.serve.schemes import SchemeFingerprinter
@@ -80,14 +81,14 @@ class Explainer:
         config: Config,
         follower: LogFollower,
         fingerprinter: SchemeFingerprinter,
-        groups: KeptGroups,
+        clusters: ServiceClusters,
         texts: SourceTexts,
     ) -> None:
         """Take the parts of the service."""
         self._format = input_format_of(config)
         self._follower = follower
         self._fingerprinter = fingerprinter
-        self._groups = groups
+        self._clusters = clusters
         self._texts = texts
         self._lane = Lane("explain", EXPLAIN_S)
 
@@ -141,9 +142,9 @@ class Explainer:
         if given.source is not None:
             source = given.source
             at = Coordinates(source.topic_id.bytes, source.partition, SourceOffset(source.offset))
-            known = self._groups.store.article(at) if self._groups.store is not None else None
+            known = self._clusters.store.article(at) if self._clusters.store is not None else None
             return (source.topic if known is None else known.topic), at
-        found = self._groups.needed().articles_by_id(str(given.id), 1)
+        found = self._clusters.needed().articles_by_id(str(given.id), 1)
         if not found:
             msg = f"{name}: no output has an article with this id"
             raise not_found(msg)

@@ -141,7 +141,7 @@ LOG_LOOK_S = 2.0
 class _LogWatch:
     """Watches whether the log is still the one that was opened. ``run`` is the thread; ``stop`` may be called from any.
 
-    A topic that is deleted and made again has another id. A reader goes by its name: it would go on in the other log at
+    A topic that is deleted and recreated has another id. A reader goes by its name: it would go on in the other log at
     its own offset as soon as that log is long enough, and the index would hold the beginning of one log and the end of
     another.
     """
@@ -161,7 +161,7 @@ class _LogWatch:
         """Look until ``stop``. A broker that is away, and a log that is gone, are waited for.
 
         Raises:
-            RefusedError: the log was made again.
+            RefusedError: the log was recreated.
             UserError: this client may not describe it.
         """
         try:
@@ -181,7 +181,7 @@ class _LogWatch:
             msg = f"topic {self._topic}: this client may not describe it: {error}"
             raise UserError(msg) from error
         if found not in {self._log_id, None}:
-            msg = f"topic {self._topic} was deleted and made again"
+            msg = f"topic {self._topic} was deleted and recreated"
             raise RefusedError(msg)
 
 
@@ -528,7 +528,7 @@ class LogFollower:
             if not request.future.set_running_or_notify_cancel():
                 continue
             if rules is None or request.scheme != rules.scheme:
-                request.future.set_exception(NotReadyError("the log was made again under another scheme"))
+                request.future.set_exception(NotReadyError("the log was recreated under another scheme"))
                 continue
             requests.append(request)
             articles += len(request.columns)

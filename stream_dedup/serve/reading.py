@@ -111,7 +111,7 @@ class TextAbsence(StrEnum):
     DELETED = "deleted"
     """Retention, compaction or somebody deleted the record."""
     OTHER_TOPIC = "other_topic"
-    """The topic was deleted, or made again under the same name."""
+    """The topic was deleted, or recreated under the same name."""
     UNREADABLE = "unreadable"
     """The record has no text that can be read."""
     NO_BROKER = "no_broker"
@@ -191,7 +191,7 @@ class SourceTexts:
             if ids.get(topic) == at.topic_id:
                 wanted.setdefault(Partition(topic, at.partition), []).append((at.offset, SourceOffset(at.offset + 1)))
             else:
-                reason = f"topic {topic} does not exist, or was made again"
+                reason = f"topic {topic} does not exist, or was recreated"
                 texts[at] = SourcedText(None, TextAbsence.OTHER_TOPIC, reason)
         for record in read_ranges(ports.reader, _kept(ports.reader, wanted)):
             at = Coordinates(ids[record.topic], record.partition, SourceOffset(record.offset))

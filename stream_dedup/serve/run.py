@@ -28,11 +28,11 @@ from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 
 from stream_dedup import __version__
+from stream_dedup.clusters.follow import ClusterMetrics
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.groups.follow import GroupMetrics
 from stream_dedup.kafka.clients import SystemClock, kafka_follow_ports
 from stream_dedup.kafka.kafka_python.admin import KafkaOffsets
 from stream_dedup.kafka.kafka_python.client import unavailable_on_kafka_error, wait_for_broker
@@ -40,9 +40,9 @@ from stream_dedup.kafka.kafka_python.readers import KafkaTopicReader
 from stream_dedup.ports import Clock, FollowPorts, GroupOffsets
 from stream_dedup.serve.api import JsonRoute, Service, add_api
 from stream_dedup.serve.checking import Checker, name_paths
+from stream_dedup.serve.clusters import ServiceClusters
 from stream_dedup.serve.explaining import Explainer
 from stream_dedup.serve.follower import LogFollower
-from stream_dedup.serve.kept_groups import KeptGroups
 from stream_dedup.serve.pages.backend import ServicePages
 from stream_dedup.serve.pages.routes import add_pages
 from stream_dedup.serve.problems import (
@@ -126,22 +126,22 @@ class RunningService:
         metrics.watch_disk(config.serve.data_dir)
         self._fingerprinter = SchemeFingerprinter(config)
         self.follower = LogFollower(config, ports.topic, ports.connect_offsets, ports.clock, metrics)
-        self._groups = KeptGroups(config, ports.connect_outputs, GroupMetrics(metrics.registry))
+        self._clusters = ServiceClusters(config, ports.connect_outputs, ClusterMetrics(metrics.registry))
         texts = SourceTexts(config, ports.connect_texts)
-        follower, fingerprinter, groups = self.follower, self._fingerprinter, self._groups
+        follower, fingerprinter, clusters = self.follower, self._fingerprinter, self._clusters
         service = Service(
             config=config,
             clock=ports.clock,
             follower=follower,
             fingerprinter=fingerprinter,
-            checker=Checker(config, follower, fingerprinter, groups, metrics),
-            explainer=Explainer(config, follower, fingerprinter, groups, texts),
-            groups=groups,
+            checker=Checker(config, follower, fingerprinter, clusters, metrics),
+            explainer=Explainer(config, follower, fingerprinter, clusters, texts),
+            clusters=clusters,
             texts=texts,
             group_status=GroupStatus(config, follower, ports.clock),
             metrics=metrics,
         )
-        self._closing = (service.explainer, service.texts, service.group_status, self._fingerprinter, self._groups)
+        self._closing = (service.explainer, service.texts, service.group_status, self._fingerprinter, self._clusters)
         app = _make_app(service, token)
         self._server = HttpServer(app, config.serve, context)
         self.url, self.port = self._server.url, self._server.port
@@ -183,7 +183,7 @@ class RunningService:
 
     def _on_open(self, log_id: str, rules: Rules) -> None:
         """Load what the log needs."""
-        self._groups.open(log_id)
+        self._clusters.open(log_id)
         self._fingerprinter.use(rules.scheme)
 
 

@@ -73,7 +73,7 @@ class ServeMetrics:
     serve_index_bytes = Declaration(
         Gauge,
         "bytes",
-        "size of the index of the service on disk, without its groups",
+        "size of the index of the service on disk, without its clusters",
         "Near the size of the disk: set a window, or use a larger disk.",
     )
     serve_disk_free_bytes = Declaration(

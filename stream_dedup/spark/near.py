@@ -10,7 +10,7 @@
    the number of articles that the list holds at the position of the look-up.
 4. A look-up is joined with the newest N of these (N is the bucket limit), found by their numbers. Lists are cut into
    chunks of N, of which the newest N lie in two: a look-up meets at most 2 N articles, however long the list is.
-5. Of a pair the groups must be equal, the earlier one inside the window, and the sieve must pass the key
+5. Of a pair the scope hashes must be equal, the earlier one inside the window, and the sieve must pass the key
    words. Where the rules bound the candidates, the first of these pairs are left: by look-up, in one look-up the newest
    first.
 6. The pairs are checked by the functions of the index. Of each article's near pairs the nearest is the
@@ -18,8 +18,8 @@
    fewer near pairs than the rules ask for is no duplicate.
 
 Cost: every article is sorted once for each of its lists and look-ups, 68 rows in all for a plan of 64 look-ups over
-four tables; each row has some 60 bytes. Pairs of one list and group go through Python, and those that are left once
-more. The entries are read more than once: write them to Parquet first.
+four tables; each row has some 60 bytes. Pairs of one list and scope hash go through Python, and those that are left
+once more. The entries are read more than once: write them to Parquet first.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class _ListsOfBatches(NamedTuple):
 def lists_of(columns: Columns, rules: Rules) -> list[pa.Array]:
     """Return the columns of ``LISTS_SCHEMA`` for these entries."""
     words = probes.words(columns.signatures)
-    keys = probes.keys(columns.signatures, columns.groups)[:, : columns.widths.tables // BLOCKS_PER_WORD]
+    keys = probes.keys(columns.signatures, columns.scope_hashes)[:, : columns.widths.tables // BLOCKS_PER_WORD]
     block_bits = rules.scheme.block_bits
     values = np.concatenate([probes.blocks(key, block_bits) for key in keys.T], axis=1).astype(np.int64)
     lists = np.arange(columns.widths.tables) << block_bits | values
@@ -182,7 +182,7 @@ def _arrays(rows: NDArray[np.int64] | NDArray[np.int32], which: NDArray[np.bool_
 
 _CHECKED = ("order", "id", "status", "dominated", "words", "sketch")
 """What the check needs of an article."""
-_KEPT = ("id", "status", "reason", "group")
+_KEPT = ("id", "status", "reason", "scope_hash")
 _FOUND = ("id", "verdict", "reason", "match", "match_id", "distance", "similarity")
 """Columns of the result beside the order."""
 
@@ -278,7 +278,7 @@ def _events(articles: DataFrame, block_bits: int) -> DataFrame:
 
 def _in_lists(articles: DataFrame, column: str, block_bits: int) -> DataFrame:
     """Return a row for each list in a column, with the key of its table and the masks of that key."""
-    kept = ("order", "time", "status", "group")
+    kept = ("order", "time", "status", "scope_hash")
     rows = articles.select(*kept, "keys", "sure", f.posexplode(column).alias("number", "list"))
     word = f.floor(f.shiftright("list", block_bits) / BLOCKS_PER_WORD).cast("int")
     masks = (f.get("sure", 2 * word).alias("once"), f.get("sure", 2 * word + 1).alias("twice"))
@@ -294,7 +294,7 @@ def _pairs(events: DataFrame, rules: Rules) -> DataFrame:
     held = events.where("held = 1").withColumn("chunk", _chunk(f.col("before"), newest)).alias("b")
     same_list = (f.col("a.list") == f.col("b.list")) & (f.col("a.chunk") == f.col("b.chunk"))
     age = f.col("a.before") - f.col("b.before")
-    alike = f.col("a.group") == f.col("b.group")
+    alike = f.col("a.scope_hash") == f.col("b.scope_hash")
     if rules.window_ms is not None:
         alike &= f.col("a.time") - f.col("b.time") <= rules.window_ms
     pairs = lookups.join(held, same_list & age.between(1, newest) & alike).select(

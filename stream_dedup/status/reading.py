@@ -205,5 +205,5 @@ class _LogFollower:
 
 def _topics(config: Config) -> list[str]:
     topics = config.topics
-    names = (config.log_topic, *topics.input, topics.unique, topics.duplicate, topics.rejected, topics.groups)
+    names = (config.log_topic, *topics.input, topics.unique, topics.duplicate, topics.rejected, topics.clusters)
     return list(dict.fromkeys(name for name in names if name is not None))

@@ -226,7 +226,7 @@ class Engine:
             return True
         if self._parts.assignments.is_working(batch.assignment):
             log.warning("topic %s is no longer the one that was read; begins again", batch.partition.topic)
-            self._parts.assignments.end(batch.assignment, "an article topic was made again")
+            self._parts.assignments.end(batch.assignment, "an article topic was recreated")
         return False
 
     def _append(self, batch: PolledBatch, span: UnloggedSpan) -> None:

@@ -313,7 +313,7 @@ class _Opening:
         """Make the missing topics (step 10)."""
         prepared = self._topic.prepare()
         if found.log_id not in {None, prepared.log_id}:
-            msg = f"topic {self._config.log_topic} was deleted and made again while it was read; start again"
+            msg = f"topic {self._config.log_topic} was deleted and recreated while it was read; start again"
             raise UnavailableError(msg)
         return prepared
 

@@ -4,7 +4,7 @@ A partition is *settled* when its start offset is known and it has begun (``star
 
     1  join with the topics that patterns match, where these are others now, and poll the client, which takes part in
        the group meanwhile
-    2  end the assignment if its membership is no longer the present one, or if one of its topics was made again;
+    2  end the assignment if its membership is no longer the present one, or if one of its topics was recreated;
        the records of this poll are dropped
     3  once an ended assignment has let go of everything: begin the next one, with every partition held
     4  make batches of the records
@@ -179,8 +179,8 @@ class BatchSource:
             return None if membership is None else self._begin(membership)
         if current.membership is not membership:
             self._assignments.end(current, "its partitions were given back")
-        elif self._made_again(current):
-            self._assignments.end(current, "an article topic was made again")
+        elif self._recreated(current):
+            self._assignments.end(current, "an article topic was recreated")
         return current if self._assignments.state is AssignmentState.WORKING else None
 
     def _begin(self, membership: Membership) -> Assignment:
@@ -189,7 +189,7 @@ class BatchSource:
         self.begun += 1
         return self._assignments.begin(membership)
 
-    def _made_again(self, assignment: Assignment) -> bool:
+    def _recreated(self, assignment: Assignment) -> bool:
         return _differ(assignment, self._watch.latest_ids)
 
     # what the client raises
@@ -218,7 +218,7 @@ class BatchSource:
         """Raise ``RefusedError``, unless what was read may have been said of a topic that is deleted by now.
 
         The topic ids are looked up after that was read. Where one is another, the assignment ends: it begins anew, and
-        settling sets another offset. A topic that is deleted and not made again yet is waited for.
+        settling sets another offset. A topic that is deleted and not recreated yet is waited for.
         """
         assignment = self._assignments.current
         if assignment is None or not self._assignments.is_working(assignment):
@@ -226,10 +226,10 @@ class BatchSource:
         try:
             ids = self._watch.fresh_ids(self._topics)
         except PassingError as error:
-            log.debug("not known whether a topic was made again: %r", error)
+            log.debug("not known whether a topic was recreated: %r", error)
             return
         if _differ(assignment, ids):
-            self._assignments.end(assignment, "an article topic was made again")
+            self._assignments.end(assignment, "an article topic was recreated")
         elif assignment.topic_ids.keys() <= ids.keys():
             raise RefusedError(message)
 

@@ -2,7 +2,7 @@
 
 * The committed offset, if its metadata names the topic's present id, or no id (the offset was set by hand).
 * Without such an offset the beginning, if no article of the partition was ever logged. If the metadata names another
-  id, the topic was deleted and made again.
+  id, the topic was deleted and recreated.
 * Otherwise the group has lost its offsets, or the topic was seeded: stop, and say how to set them.
 * A committed offset below what trims have forgotten: stop, and say how to set it. Those articles were logged and
   judged; nothing says any more what their verdicts were.
@@ -77,7 +77,7 @@ class StartOffsets:
                 raise PassingError(msg)
             raise RefusedError(self._lost(partition, committed, self._forgotten_before(topic_id, partition.number)))
         if committed is not None:
-            log.warning("%s: the topic was made again; begins at its beginning", partition)
+            log.warning("%s: the topic was recreated; begins at its beginning", partition)
         start = CommittedOffset(self._source.beginning(partition), topic_id)
         self._source.commit_start(partition, start)
         return start

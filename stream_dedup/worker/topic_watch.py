@@ -1,6 +1,6 @@
 """Looks up the present ids of the topics, on a thread of its own.
 
-A topic that is deleted and made again has another id, and its offsets denote other articles. A batch may therefore be
+A topic that is deleted and recreated has another id, and its offsets denote other articles. A batch may therefore be
 appended only after a look-up that began after its poll saw the same id.
 
 The thread looks up the ids on request, and every ``LOOK_UP_INTERVAL_S`` without one: so the worker also notices in
@@ -126,7 +126,7 @@ class TopicWatch:
 
         Raises:
             UnavailableError: no broker answered for ``broker_wait_s``.
-            RefusedError: the log was deleted and made again.
+            RefusedError: the log was deleted and recreated.
             UserError: this client may not describe the topics.
         """
         while True:
@@ -153,7 +153,7 @@ class TopicWatch:
             raise UserError(msg) from error
         if ids.get(self._log_topic) not in (self._log_id, None):
             msg = (
-                f"topic {self._log_topic} was deleted and made again while this worker ran; start it again: "
+                f"topic {self._log_topic} was deleted and recreated while this worker ran; start it again: "
                 "it says what the log lost, and how to go on"
             )
             raise RefusedError(msg)

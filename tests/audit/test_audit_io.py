@@ -52,12 +52,12 @@ class World:
     def source(self) -> TopicPartition:
         return TopicPartition(self.config.topics.input[0], 0)
 
-    def produce(self, *groups: range, abort: bool = False) -> None:
-        """Records ``value N`` in one transaction for each group; a marker follows each."""
+    def produce(self, *ranges: range, abort: bool = False) -> None:
+        """Records ``value N`` in one transaction for each range; a marker follows each."""
         settings = {"transactional_id": self.config.kafka.group + "-source"}
         with closing(make_producer(self.config.kafka, **settings)) as producer:
             producer.init_transactions()
-            for numbers in groups:
+            for numbers in ranges:
                 producer.begin_transaction()
                 for number in numbers:
                     producer.send(self.source.topic, value=b"value %d" % number, partition=0)
@@ -199,7 +199,7 @@ def test_open_transaction_is_waited_for(world: World) -> None:
     assert [counts(report) for report in found] == [{}]
 
 
-def test_topic_made_again(world: World) -> None:
+def test_topic_recreated(world: World) -> None:
     """Articles of a deleted topic without an output are counted as such, whatever the new topic of the name holds."""
     world.write(list(world.outputs())[:4], committed=5)
     old = topic_ids(world.admin, [world.source.topic])[world.source.topic]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from stream_dedup.core.costs import COSTS
-from stream_dedup.core.model import Status, group_of
+from stream_dedup.core.model import Status, scope_hash_of
 from stream_dedup.core.probes import KEY_FACTORS, SURE_BITS, SUREST_BITS, WORD_SIEVE_BITS
 from stream_dedup.core.rules import Rules, most_probes
 from tests.logs import Entry, LogOfTest, directed_rules, entries_batch, judged, said, scheme_of
@@ -56,7 +56,7 @@ def asked(rules: Rules, *entries: Entry) -> str:
 
 
 ALL_BITS = 2**64 - 1
-GROUP = 0x9A31_5C77_E2D4_1B86
+SCOPE_HASH = 0x9A31_5C77_E2D4_1B86
 
 
 def cheap(*positions: int, tables: int = 4) -> str:
@@ -241,22 +241,22 @@ def test_limit_is_over_the_signature(limit: int, verdict: str) -> None:
 )
 def test_each_kind_of_text_has_its_own_reach(status: Status, apart: int, verdict: str) -> None:
     """40 bits for long text, 20 for short, none where the exact text decides."""
-    other = Entry(A ^ bits(*range(256 - apart, 256)), status=status, group=group_of(status))
+    other = Entry(A ^ bits(*range(256 - apart, 256)), status=status, scope_hash=scope_hash_of(status))
     assert asked(directed_rules(), other, other._replace(signature=A)) == verdict
 
 
 @pytest.mark.parametrize(
-    ("mine", "theirs", "verdict"), [(0, 0, "d"), (GROUP, GROUP, "d"), (0, GROUP, "u"), (7, 9, "u")]
+    ("mine", "theirs", "verdict"), [(0, 0, "d"), (SCOPE_HASH, SCOPE_HASH, "d"), (0, SCOPE_HASH, "u"), (7, 9, "u")]
 )
-def test_groups_never_mix(mine: int, theirs: int, verdict: str) -> None:
-    """Equal signatures are near in one group only."""
-    assert asked(directed_rules(), Entry(A, group=theirs), Entry(A, group=mine))[0] == verdict
+def test_scopes_never_mix(mine: int, theirs: int, verdict: str) -> None:
+    """Equal signatures are near in one scope only."""
+    assert asked(directed_rules(), Entry(A, scope_hash=theirs), Entry(A, scope_hash=mine))[0] == verdict
 
 
-def test_group_changes_nothing_within_it() -> None:
-    """Plan, sieve and distance of two entries of one group are those without a group."""
+def test_a_scope_changes_nothing_within_it() -> None:
+    """Plan, sieve and distance of two entries of one scope are those without a scope."""
     for probes, verdict in [(4, "u"), (5, "d0@13")]:
-        entries = (entry._replace(group=GROUP) for entry in (Entry(NEAR), ASKS))
+        entries = (entry._replace(scope_hash=SCOPE_HASH) for entry in (Entry(NEAR), ASKS))
         assert asked(directed_rules(probes=probes), *entries) == verdict
 
 
@@ -269,14 +269,14 @@ def test_bucket_limit(limit: int, verdict: str) -> None:
 
 @pytest.mark.parametrize("word", range(4))
 def test_lists_are_of_keys(word: int) -> None:
-    """Another group's entries of the same signature stand in other lists; those of the same keys fill one's own."""
-    mask = int(KEY_FACTORS[word]) * GROUP & ALL_BITS
+    """Another scope's entries of the same signature stand in other lists; those of the same keys fill one's own."""
+    mask = int(KEY_FACTORS[word]) * SCOPE_HASH & ALL_BITS
     block = 4 * word
-    other = Entry(A ^ spread(block, 16), group=GROUP)
+    other = Entry(A ^ spread(block, 16), scope_hash=SCOPE_HASH)
     same_signature = Entry(A ^ spread(block, 16))
     same_key = Entry(A ^ spread(block, 16) ^ mask << (192 - 64 * word))
     rules = directed_rules(tables=16, probes=16, limit=60, bucket_limit=1)
-    asks = Entry(A, group=GROUP)
+    asks = Entry(A, scope_hash=SCOPE_HASH)
     assert asked(rules, other, same_signature, asks) == "d0@60"
     assert asked(rules, other, same_key, asks) == "u"
 
@@ -354,7 +354,7 @@ def test_sketches_must_have_enough_equal_values(status: Status, equal: int, lett
     log = log_with(directed_rules(scheme=scheme_of(4, 8), **least))
     other = "".join("7" if at < equal else "4" for at in range(16))
     sketches = bytes.fromhex("7" * 16), bytes.fromhex(other)
-    entries = [Entry(A, "0" * 64, group_of(status), status, sketch=sketch) for sketch in sketches]
+    entries = [Entry(A, "0" * 64, scope_hash_of(status), status, sketch=sketch) for sketch in sketches]
     log.add(entries_batch(range(2), entries, 4, 8))
     assert [one[0] for one in said(log.plain())] == ["u", letter]
 
@@ -384,9 +384,9 @@ def test_far_entries_must_have_more_equal_values(
         "certain": certain,
     }
     log = log_with(directed_rules(scheme=scheme_of(4, 8), **least))
-    group, sketches = group_of(status), [bytes.fromhex("7" * 16), bytes.fromhex("7" * 9 + "4" * 7)]
+    scope_hash, sketches = scope_hash_of(status), [bytes.fromhex("7" * 16), bytes.fromhex("7" * 9 + "4" * 7)]
     entries = [
-        Entry(signature, "0" * 64, group, status, sketch=sketch)
+        Entry(signature, "0" * 64, scope_hash, status, sketch=sketch)
         for signature, sketch in zip((A ^ spread(0), A), sketches, strict=True)
     ]
     log.add(entries_batch(range(2), entries, 4, 8))
@@ -433,7 +433,7 @@ def test_the_sketches_of_a_dominated_article_decide_at_every_distance(
     margins = "3" * small + "4" * (64 - small)
     for earlier in ("0" * 64, "f" * 64):
         pair = [
-            Entry(A, digits, group_of(status), status, sketch=sketch)
+            Entry(A, digits, scope_hash_of(status), status, sketch=sketch)
             for digits, sketch in zip((earlier, margins), sketches, strict=True)
         ]
         assert asked(rules, *pair)[0] == letter
@@ -481,7 +481,7 @@ def test_a_form_counts_among_no_equal_values() -> None:
 def test_exact_texts_need_no_sketch() -> None:
     """Equal texts are duplicates whatever their sketches."""
     log = log_with(directed_rules(scheme=scheme_of(4, 8), min_equal=16, short_min_equal=16))
-    group = group_of(Status.EXACT)
-    entries = [Entry(A, "f" * 64, group, Status.EXACT, sketch=bytes([first] * 8)) for first in (0, 0xFF)]
+    scope_hash = scope_hash_of(Status.EXACT)
+    entries = [Entry(A, "f" * 64, scope_hash, Status.EXACT, sketch=bytes([first] * 8)) for first in (0, 0xFF)]
     log.add(entries_batch(range(2), entries, 4, 8))
     assert [one[0] for one in said(log.plain())] == ["u", "d"]

@@ -1,10 +1,10 @@
-"""Re-crawls: what an article near an earlier one of its own id is; and groups in exact search."""
+"""Re-crawls: what an article near an earlier one of its own id is; and scopes in exact search."""
 
 from __future__ import annotations
 
 import pytest
 
-from stream_dedup.core.model import Status, Verdict, group_of
+from stream_dedup.core.model import Status, Verdict, scope_hash_of
 from stream_dedup.core.rules import Rules
 from tests.logs import SCHEME, Entry, LogOfTest, directed_rules, judged, rules, said
 
@@ -85,7 +85,7 @@ def test_version_that_does_not_count_is_none() -> None:
     log.entry(apart(0, "x"), first=0)
     log.entry(apart(0, "x"), first=1, seconds=2)
     assert said(log.plain()) == ["u", "u"]
-    scoped = [apart(0, "x")._replace(group=group_of(Status.LONG, scope)) for scope in ("one", "other")]
+    scoped = [apart(0, "x")._replace(scope_hash=scope_hash_of(Status.LONG, scope)) for scope in ("one", "other")]
     assert asked(rules(recrawl="update"), *scoped) == "u"
     crowd = [apart(0, "y")] * 2
     assert asked(rules(recrawl="update", bucket_limit=2), apart(0, "x"), *crowd, apart(0, "x")) == "d1@0"
@@ -108,14 +108,15 @@ def test_update_is_a_unique_verdict_with_its_match() -> None:
 def test_exact_search_of_each_kind_of_text(status: Status, bits: int, verdict: str) -> None:
     """Long and short text reach k bits of the fingerprint; where the exact text decides, only equals."""
     entries = [
-        apart(far, name)._replace(status=status, group=group_of(status)) for far, name in ((bits, "x"), (0, "y"))
+        apart(far, name)._replace(status=status, scope_hash=scope_hash_of(status))
+        for far, name in ((bits, "x"), (0, "y"))
     ]
     assert asked(rules(distance=3), *entries) == verdict
 
 
-def test_groups_in_exact_search() -> None:
-    """Equal fingerprints of two groups are not near; a flood of another group does not fill one's lists."""
-    mine, theirs = (apart(0, "x")._replace(group=group_of(Status.LONG, scope)) for scope in ("one", "other"))
+def test_scopes_in_exact_search() -> None:
+    """Equal fingerprints of two scopes are not near; a flood of another scope does not fill one's lists."""
+    mine, theirs = (apart(0, "x")._replace(scope_hash=scope_hash_of(Status.LONG, scope)) for scope in ("one", "other"))
     assert asked(rules(), theirs, mine) == "u"
     assert asked(rules(bucket_limit=1), mine, *[theirs] * 5, mine) == "d0@0"
 

@@ -114,7 +114,7 @@ def with_column(name: str, row: int, value: object) -> Callable[[Batch], Batch]:
         ("margins", 0, 7, "articles-0-0: margins 0707"),
         ("statuses", 0, Status.EXACT, "articles-0-0: status EXACT, should be LONG"),
         ("checksums", 0, 7, "articles-0-0: checksum 7, should be"),
-        ("groups", 0, 7, "articles-0-0: group 7, should be 0"),
+        ("scope_hashes", 0, 7, "articles-0-0: scope hash 7, should be 0"),
         ("ids", 0, "b", "articles-0-0: article id b, should be a"),
         ("ids", 1, "b", "articles-0-1: article id b, should be key"),
         ("reasons", 1, "none", "articles-0-1: reason none, should be "),

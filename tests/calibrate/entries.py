@@ -23,7 +23,7 @@ def exact_rules(distance: int = 3, block_bits: int = 16, **given: object) -> Rul
 
 
 def some_entries(seed: int, count: int, *, tables: int = 4, flips: int = 60) -> SignedEntries:
-    """Two of every three entries are copies of earlier ones with fewer than ``flips`` bits changed, in two groups.
+    """Two of every three entries are copies of earlier ones with fewer than ``flips`` bits changed, in two scopes.
 
     The end of a sketch, its form under rules with a limit for forms, has one of a few frames and one of a few numbers.
     """
@@ -34,20 +34,20 @@ def some_entries(seed: int, count: int, *, tables: int = 4, flips: int = 60) -> 
             bits = np.unpackbits(signatures[random.integers(at)])
             bits[random.choice(256, random.integers(0, flips), replace=False)] ^= 1
             signatures[at] = np.packbits(bits)
-    groups = random.integers(0, 2, count).astype(np.uint64) * np.uint64(0x9123_4567_89AB_CDEF)
+    scope_hashes = random.integers(0, 2, count).astype(np.uint64) * np.uint64(0x9123_4567_89AB_CDEF)
     margins = random.integers(0, 256, (count, 8 * tables), np.uint8)
     sketches = np.where(
         random.random((count, SKETCH_BYTES)) < random.random((count, 1)), 0xA7, margins[:, :SKETCH_BYTES]
     )
     sketches[:, -8:] = random.choice([0, 1, 1, 2], (count, 2)).astype("<u4").view(np.uint8)
-    return SignedEntries(np.full(count, Status.LONG, np.uint8), groups, signatures, margins, sketches)
+    return SignedEntries(np.full(count, Status.LONG, np.uint8), scope_hashes, signatures, margins, sketches)
 
 
 def plain_matches(entries: SignedEntries, rules: Rules) -> list[tuple[int, int] | None]:
     """Distance and number of each article's match, as the reference gives them."""
     none = np.empty(0, np.uint64)
     columns = plain_entries(
-        entries.signatures, entries.groups, np.empty((0, 32), np.uint8), none, sketches=entries.sketches
+        entries.signatures, entries.scope_hashes, np.empty((0, 32), np.uint8), none, sketches=entries.sketches
     )
     search = PlainSearch(columns, rules.scheme)
     matches: list[tuple[int, int] | None] = []

@@ -93,11 +93,11 @@ def test_every_distance_of_exact_search_matches_too(
 
 
 def test_the_nearest_of_all_needs_no_look_up() -> None:
-    """The last column has the nearest earlier entry of the group, and ``ranks`` the length of plan that reaches it."""
+    """The last column has the nearest earlier entry of the scope, and ``ranks`` the length of plan that reaches it."""
     entries = some_entries(3, 60)
     near = measured(entries, MeasuredSearch(entries, directed_rules(), LENGTHS), 96)
     for article in range(len(entries)):
-        others = [other for other in range(article) if entries.groups[other] == entries.groups[article]]
+        others = [other for other in range(article) if entries.scope_hashes[other] == entries.scope_hashes[article]]
         distances = [int(np.bitwise_count(entries.signatures[article] ^ entries.signatures[o]).sum()) for o in others]
         if not others:
             assert (near.distances[article, -1], near.matches[article, -1]) == (NOWHERE, -1)
@@ -115,7 +115,7 @@ def test_an_entry_with_too_few_equal_values_is_near_at_no_distance() -> None:
     signatures = np.repeat(entries.signatures[:1], 3, axis=0)
     signatures[0, 0] ^= 1
     sketches = np.array([[0x11] * 16, [0x12] * 16, [0x11] * 16], np.uint8)
-    entries = replace(entries, signatures=signatures, sketches=sketches, groups=np.zeros(3, np.uint64))
+    entries = replace(entries, signatures=signatures, sketches=sketches, scope_hashes=np.zeros(3, np.uint64))
     search = MeasuredSearch(entries, directed_rules(min_equal=17), LENGTHS)
     near = measured(entries, search, 96)
     assert [(near.distances[2, step], near.matches[2, step]) for step in (1, -1)] == [(1, 0), (1, 0)]
@@ -143,7 +143,7 @@ def test_far_entries_need_other_numbers_of_equal_values(
     signatures[0, 0] ^= 0b111
     signatures[1, 0] ^= 0b11
     sketches = np.array([[0x11] * 16, [0x12] * 16, [0x11] * 16], np.uint8)
-    entries = replace(entries, signatures=signatures, sketches=sketches, groups=np.zeros(3, np.uint64))
+    entries = replace(entries, signatures=signatures, sketches=sketches, scope_hashes=np.zeros(3, np.uint64))
     rules = directed_rules(min_equal=10, far=far, far_min_equal=far_min_equal, certain=certain)
     near = measured(entries, MeasuredSearch(entries, rules, LENGTHS), 96)
     assert near.distances[2, -1] == distance
@@ -194,7 +194,7 @@ def test_the_list_entries_met_are_counted_as_the_lists_stood(block_bits: int) ->
     near = measured(entries, MeasuredSearch(entries, rules, LENGTHS), 96)
     from stream_dedup.core import probes  # noqa: PLC0415 - used here alone
 
-    keys = probes.keys(entries.signatures, entries.groups)
+    keys = probes.keys(entries.signatures, entries.scope_hashes)
     blocks = probes.blocks(keys.reshape(-1), block_bits).reshape(len(entries), -1)
     for article in (0, 30, 59):
         plan = probes.directed(entries.margins[article : article + 1], LENGTHS[-1], block_bits)[0].tolist()
@@ -212,11 +212,11 @@ def test_the_list_entries_met_are_counted_as_the_lists_stood(block_bits: int) ->
         assert near.compared[article].tolist() == [sum(sizes[:length]) for length in LENGTHS]
 
 
-def test_work_is_the_number_of_pairs_of_one_group() -> None:
+def test_work_is_the_number_of_pairs_of_one_scope() -> None:
     """The number of comparisons is known before they are made."""
-    groups = np.array([1, 2, 1, 1, 2], np.uint64)
-    assert work(groups, np.arange(5)) == 4
-    assert work(groups, np.array([3])) == 2
+    scope_hashes = np.array([1, 2, 1, 1, 2], np.uint64)
+    assert work(scope_hashes, np.arange(5)) == 4
+    assert work(scope_hashes, np.array([3])) == 2
 
 
 def test_progress_ends_with_all_the_work_done() -> None:
@@ -230,4 +230,4 @@ def test_progress_ends_with_all_the_work_done() -> None:
         11,
         lambda done, whole: reports.append((done, whole)),
     )
-    assert reports[-1] == (work(entries.groups, np.arange(40)),) * 2
+    assert reports[-1] == (work(entries.scope_hashes, np.arange(40)),) * 2

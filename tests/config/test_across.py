@@ -43,20 +43,20 @@ def test_a_token_takes_the_place_of_name_and_password(tmp_path: Path) -> None:
     assert told == ["kafka.sasl_token_file, kafka.sasl_mechanism: PLAIN does not use it; remove kafka.sasl_token_file"]
 
 
-@pytest.mark.parametrize("role", ["unique", "duplicate", "rejected", "groups"])
+@pytest.mark.parametrize("role", ["unique", "duplicate", "rejected", "clusters"])
 def test_a_topic_has_one_role(tmp_path: Path, role: str) -> None:
     """An output that is an input would feed itself; an output that is the log would break it."""
     for name in ("articles", "stream-dedup.fingerprints"):
         assert repr(name) in problems_of(tmp_path, f'[topics]\n{role} = "{name}"\n')[0]
 
 
-def test_articles_stay_in_their_groups_for_a_week_and_for_the_window(tmp_path: Path) -> None:
-    """A shorter time is refused: a window of groups, or of the log, would reach further back than they do."""
-    assert load_config(write(tmp_path, '[groups]\nkeep = "7d"\n[match]\nwindow = "7d"\n')).groups.keep == "7d"
-    (told,) = problems_of(tmp_path, '[groups]\nkeep = "167h"\n')
-    assert told == "groups.keep: groups are counted in windows of up to a week; set at least 7d"
-    (told,) = problems_of(tmp_path, '[groups]\nkeep = "10d"\n[match]\nwindow = "11d"\n')
-    assert told.startswith("groups.keep, match.window: ")
+def test_articles_stay_in_their_clusters_for_a_week_and_for_the_window(tmp_path: Path) -> None:
+    """A shorter time is refused: a window of clusters, or of the log, would reach further back than they do."""
+    assert load_config(write(tmp_path, '[clusters]\nkeep = "7d"\n[match]\nwindow = "7d"\n')).clusters.keep == "7d"
+    (told,) = problems_of(tmp_path, '[clusters]\nkeep = "167h"\n')
+    assert told == "clusters.keep: clusters are counted in windows of up to a week; set at least 7d"
+    (told,) = problems_of(tmp_path, '[clusters]\nkeep = "10d"\n[match]\nwindow = "11d"\n')
+    assert told.startswith("clusters.keep, match.window: ")
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 
 from stream_dedup.config.checks import MAX_TOPIC_CHARACTERS, parse_duration_ms, topic_or_pattern
 from stream_dedup.config.effective import (
+    clusters_keep_ms,
     fingerprint_settings_of,
-    groups_keep_ms,
     index_settings_of,
     input_format_of,
     rules_of,
@@ -133,10 +133,10 @@ def test_weights_of_fields_come_from_the_environment_too() -> None:
     ("keep", "window", "days"),
     [(None, None, None), (None, "1h", 8), (None, "5d", 10), ("9d", None, 9), ("9d", "5d", 9)],
 )
-def test_how_long_an_article_stays_in_its_group(keep: str | None, window: str | None, days: int | None) -> None:
+def test_how_long_an_article_stays_in_its_cluster(keep: str | None, window: str | None, days: int | None) -> None:
     """As it is set; else twice the window, at least 8 days; without a window for ever."""
-    config = load_config(None, {"groups": {"keep": keep}, "match": {"window": window}}, {})
-    assert groups_keep_ms(config) == (None if days is None else days * 24 * 3_600_000)
+    config = load_config(None, {"clusters": {"keep": keep}, "match": {"window": window}}, {})
+    assert clusters_keep_ms(config) == (None if days is None else days * 24 * 3_600_000)
 
 
 @pytest.mark.parametrize("window", ["104249991d", "999999999h"])
@@ -156,7 +156,7 @@ def test_defaults_are_those_of_the_index_and_of_the_records() -> None:
 EXISTING = (
     *("news.daily", "news.weekly", "News", "articles", "articles-unique", "articles-duplicate", "articles-rejected"),
     *(
-        "articles-groups",
+        "articles-clusters",
         "articles.fingerprints",
         "articles2.fingerprints",
         "__consumer_offsets",
@@ -228,7 +228,7 @@ def test_the_input_topics_are_those_that_match(given: list[str], found: list[str
         "unique": "articles-unique",
         "duplicate": "articles-duplicate",
         "rejected": "articles-rejected",
-        "groups": "articles-groups",
+        "clusters": "articles-clusters",
     }
     config = load_config(None, {"kafka": {"group": "articles"}, "topics": topics}, {})
     asked = []

@@ -121,7 +121,7 @@ class Publishing:
 
     def __init__(self, world: World, group: Group) -> None:
         self._world = world
-        self._mark_group = f"{group.name}.groups"
+        self._mark_group = f"{group.name}.clusters"
         self._id = f"{group.name}-{uuid.uuid4().hex}"
         self.topic = group.output
 
@@ -183,7 +183,7 @@ def test_a_publication_that_fails_leaves_neither_records_nor_mark(world: World, 
     """A record is too large: the one before it and the mark are not committed; the sink goes on after ``renew``."""
     small = world.name("small")
     world.make_topic(small, largest_batch=2_000)
-    sink = world.marked_sink(small, f"{group.name}.groups", f"{group.name}-{uuid.uuid4().hex}")
+    sink = world.marked_sink(small, f"{group.name}.clusters", f"{group.name}-{uuid.uuid4().hex}")
     sink.renew()
     outputs = [Output(small, b"key", value, [], world.time_ms()) for value in (b"fits", b"x" * 5_000)]
     with pytest.raises(RecordTooLargeError):

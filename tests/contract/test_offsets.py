@@ -32,7 +32,7 @@ def test_the_ids_of_all_topics(world: World, group: Group) -> None:
     assert ports.offsets.topic_ids([]) == {}
 
 
-def test_a_topic_that_is_made_again_has_another_id_and_begins_at_0(world: World, group: Group) -> None:
+def test_a_topic_that_is_recreated_has_another_id_and_begins_at_0(world: World, group: Group) -> None:
     world.write(group.partition, [b"0", b"1"])
     world.delete_records(group.partition, 1)
     world.delete_topic(group.topic)

@@ -12,7 +12,7 @@ from typing import Any
 
 from stream_dedup.core import probes
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.model import Status, group_of
+from stream_dedup.core.model import Status, scope_hash_of
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import FingerprintSettings, scheme_of
 from tests.core.steps import results
@@ -54,7 +54,7 @@ def golden(name: str) -> dict[str, Any]:
         "entries": [
             {
                 "status": Status(int(made.statuses[row])).name,
-                "groups": [f"{group_of(Status(int(made.statuses[row])), scope):016x}" for scope in SCOPES],
+                "scope_hashes": [f"{scope_hash_of(Status(int(made.statuses[row])), scope):016x}" for scope in SCOPES],
                 "signature": made.signatures[row].tobytes().hex(),
                 "margins": made.margins[row].tobytes().hex(),
                 **({"sketch": made.sketches[row].tobytes().hex()} if settings.sketch else {}),

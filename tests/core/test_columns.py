@@ -20,7 +20,7 @@ def columns() -> Columns:
     return Columns.of(
         checksums=range(1, N + 1),
         statuses=[Status.LONG] * N,
-        groups=range(11, N + 11),
+        scope_hashes=range(11, N + 11),
         signatures=draw.integers(1, 256, (N, SIGNATURE_BYTES)),
         margins=draw.integers(1, 256, (N, WIDTHS.margin_bytes)),
         sketches=draw.integers(1, 256, (N, WIDTHS.sketch_bytes)),

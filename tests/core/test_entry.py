@@ -35,7 +35,7 @@ TOPIC_ID = bytes(range(16))
 BLANK: dict[str, Any] = {
     "checksums": [0],
     "statuses": [0],
-    "groups": [0],
+    "scope_hashes": [0],
     "signatures": np.zeros((1, SIGNATURE_BYTES)),
     "margins": np.zeros((1, 32)),
     "sketches": np.zeros((1, 0)),
@@ -44,7 +44,7 @@ BLANK: dict[str, Any] = {
 }
 """Columns of one entry that is zero in every byte."""
 ROWS = 3
-NUMBERS = ("offsets", "checksums", "statuses", "groups", "signatures", "margins", "sketches")
+NUMBERS = ("offsets", "checksums", "statuses", "scope_hashes", "signatures", "margins", "sketches")
 
 
 def made(tables: int = 4, sketch_bytes: int = 0, *, offsets: Sequence[int] = (3, 5, 2**40), **changes: Any) -> Batch:  # noqa: ANN401
@@ -53,7 +53,7 @@ def made(tables: int = 4, sketch_bytes: int = 0, *, offsets: Sequence[int] = (3,
     columns: dict[str, Any] = {
         "checksums": draw.integers(0, 2**64, ROWS, np.uint64),
         "statuses": [Status.LONG, Status.REJECTED, Status.EXACT],
-        "groups": draw.integers(0, 2**64, ROWS, np.uint64),
+        "scope_hashes": draw.integers(0, 2**64, ROWS, np.uint64),
         "signatures": draw.integers(0, 256, (ROWS, SIGNATURE_BYTES), np.uint8),
         "margins": draw.integers(0, 256, (ROWS, 8 * tables), np.uint8),
         "sketches": draw.integers(0, 256, (ROWS, sketch_bytes), np.uint8),
@@ -95,7 +95,7 @@ def test_batch_as_drawn(read_to: LogOffset | None) -> None:
     table = struct.pack("<B" + 8 * "BH", 8, 1, 8, 2, 8, 3, 1, 4, 8, 5, 32, 6, 64, 7, 4, 8, 4)
     at = TABLE_AT + len(table)
     assert raw[TABLE_AT:at] == table
-    numbers = (batch.offsets, batch.checksums, batch.statuses, batch.groups)
+    numbers = (batch.offsets, batch.checksums, batch.statuses, batch.scope_hashes)
     assert struct.unpack_from("<3q3Q3B3Q", raw, at) == tuple(value for column in numbers for value in column.tolist())
     at += struct.calcsize("<3q3Q3B3Q")
     assert raw[at : at + 32 * ROWS] == batch.signatures.tobytes()
@@ -107,7 +107,7 @@ def test_batch_as_drawn(read_to: LogOffset | None) -> None:
 
 def test_what_is_blank_is_left_out() -> None:
     """Columns that are zero in every byte take no room, and are read as they were; the width of margins is kept."""
-    batch = made(8, groups=[0] * ROWS, reasons=[""] * ROWS, margins=np.zeros((ROWS, 64)))
+    batch = made(8, scope_hashes=[0] * ROWS, reasons=[""] * ROWS, margins=np.zeros((ROWS, 64)))
     raw = encode(batch)
     kinds = raw[TABLE_AT + 1 : TABLE_AT + 1 + 3 * raw[TABLE_AT] : 3]
     assert (raw[TABLE_AT], [*kinds]) == (6, [1, 2, 3, 5, 6, 7])
@@ -153,7 +153,7 @@ def test_rows_are_a_batch_of_their_own(start: int, stop: int) -> None:
         return
     part = decoded(encode(batch.rows(slice(start, stop))))
     assert part.offsets.tolist() == batch.offsets[start:stop].tolist()
-    assert part.groups.tolist() == batch.groups[start:stop].tolist()
+    assert part.scope_hashes.tolist() == batch.scope_hashes[start:stop].tolist()
     assert [part.id(row) for row in range(stop - start)] == [batch.id(row) for row in range(start, stop)]
     assert [part.reason(row) for row in range(stop - start)] == [batch.reason(row) for row in range(start, stop)]
 

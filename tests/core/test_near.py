@@ -22,7 +22,7 @@ from tests.amount import FULL
 from tests.definition import plain_entries
 from tests.logs import scheme_of
 
-GROUP = 0x9123_4567_89AB_CDEF
+SCOPE_HASH = 0x9123_4567_89AB_CDEF
 ENTRIES = 150
 STATUSES = (Status.LONG, Status.SHORT, Status.EXACT, Status.LONG)
 """Of the articles that are compared with the entries."""
@@ -58,9 +58,9 @@ def pairs_of(rng: np.random.Generator, scheme: Scheme) -> tuple[PlainEntries, U8
         sketches[:, -8:] = rng.choice([0, 1, 1, 1, 2], (count, 2)).astype("<u4").view(np.uint8)
     signatures = np.packbits(bits, axis=1)
     margins = rng.integers(0, 256, (count, scheme.widths.margin_bytes), np.uint8)
-    groups = np.full(count, GROUP, np.uint64)
+    scope_hashes = np.full(count, SCOPE_HASH, np.uint64)
     entries = plain_entries(
-        signatures[:ENTRIES], groups[:ENTRIES], signatures[ENTRIES:], groups[ENTRIES:], sketches=sketches
+        signatures[:ENTRIES], scope_hashes[:ENTRIES], signatures[ENTRIES:], scope_hashes[ENTRIES:], sketches=sketches
     )
     statuses = np.array([Status.LONG] * ENTRIES + list(STATUSES), np.uint8)
     return replace(entries, statuses=statuses), signatures, margins

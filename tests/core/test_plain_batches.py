@@ -27,7 +27,7 @@ def drawn(rng: random.Random, tables: int = 4, sketch_bytes: int = 16) -> Batch:
     columns = {
         "checksums": draw.integers(0, 2**64, n, np.uint64),
         "statuses": draw.integers(0, max(Status) + 1, n),
-        "groups": draw.integers(0, 2**64, n, np.uint64),
+        "scope_hashes": draw.integers(0, 2**64, n, np.uint64),
         "signatures": draw.integers(0, 256, (n, SIGNATURE_BYTES)),
         "margins": draw.integers(0, 256, (n, 8 * tables)),
         "sketches": draw.integers(0, 256, (n, sketch_bytes)),
@@ -81,7 +81,7 @@ def full_columns(tables: int, sketch_bytes: int) -> dict[str, object]:
     return {
         "checksums": [1],
         "statuses": [0],
-        "groups": [1],
+        "scope_hashes": [1],
         "signatures": np.ones((1, SIGNATURE_BYTES)),
         "margins": np.ones((1, 8 * tables)),
         "sketches": np.ones((1, sketch_bytes)),
@@ -161,7 +161,7 @@ def two_rows() -> dict[str, object]:
     return {
         "checksums": [1, 2],
         "statuses": [0, Status.REJECTED],
-        "groups": [1, 0],
+        "scope_hashes": [1, 0],
         "signatures": np.ones((2, SIGNATURE_BYTES)),
         "margins": np.ones((2, 32)),
         "sketches": np.ones((2, 8)),

@@ -154,8 +154,8 @@ def test_other_distances_are_refused(k: int) -> None:
         exact_plan(6, 24)
 
 
-def test_words_are_big_endian_and_key_0_of_no_group_is_the_fingerprint() -> None:
-    """Bit 0 of the signature is the highest bit of word 0, and key 0 in group 0 is the fingerprint."""
+def test_words_are_big_endian_and_key_0_without_a_scope_is_the_fingerprint() -> None:
+    """Bit 0 of the signature is the highest bit of word 0, and key 0 with the scope hash 0 is the fingerprint."""
     signatures = np.arange(32, dtype=np.uint8).reshape(1, 32)
     expected = [[0x0001020304050607, 0x08090A0B0C0D0E0F, 0x1011121314151617, 0x18191A1B1C1D1E1F]]
     assert words(signatures).tolist() == expected
@@ -163,15 +163,15 @@ def test_words_are_big_endian_and_key_0_of_no_group_is_the_fingerprint() -> None
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**32))
-def test_a_group_keeps_the_distances_within_it(group: int, seed: int) -> None:
-    """Keys of one group have the distances of the signatures, in every word."""
+def test_a_scope_keeps_the_distances_within_it(scope_hash: int, seed: int) -> None:
+    """Keys of one scope have the distances of the signatures, in every word."""
     signatures = np.random.default_rng(seed).integers(0, 256, (2, 32), dtype=np.uint8)
-    one, other = keys(signatures, np.full(2, group, np.uint64))
+    one, other = keys(signatures, np.full(2, scope_hash, np.uint64))
     assert (one ^ other).tolist() == (words(signatures)[0] ^ words(signatures)[1]).tolist()
 
 
-def test_groups_lead_to_other_keys() -> None:
-    """Another group changes every word of the keys, each by another difference."""
+def test_scopes_lead_to_other_keys() -> None:
+    """Another scope hash changes every word of the keys, each by another difference."""
     signatures = np.zeros((2, 32), np.uint8)
     one, other = keys(signatures, np.array([1, 0xFFFF_0000_1234_5678], np.uint64)).tolist()
     assert len({a ^ b for a, b in zip(one, other, strict=True)}) == 4

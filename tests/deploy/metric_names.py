@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from stream_dedup.groups.follow import GROUP_DECLARATIONS
+from stream_dedup.clusters.follow import CLUSTER_DECLARATIONS
 from stream_dedup.metrics.metrics import DECLARATIONS, PROCESS_METRICS
 from stream_dedup.serve.serve_metrics import SERVE_DECLARATIONS
 
-_DECLARED: tuple[Any, ...] = (*DECLARATIONS, *SERVE_DECLARATIONS, *GROUP_DECLARATIONS)
+_DECLARED: tuple[Any, ...] = (*DECLARATIONS, *SERVE_DECLARATIONS, *CLUSTER_DECLARATIONS)
 _LABEL = re.compile(r'\b(\w+)(?:=~|!~|!=|=)"')
 _SELECTOR = re.compile(r"\b((?:stream_dedup|process)_\w+)\{([^}]*)\}")
 _SCRAPED = {"instance", "job"}

@@ -13,7 +13,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.errors import UserError
 from stream_dedup.serve.checking import CHECKED_S
-from stream_dedup.serve.kept_groups import END_S
+from stream_dedup.serve.clusters import END_S
 from stream_dedup.serve.server import BODIES, OPEN_PAGES
 from stream_dedup.sizing.measured import THREAD_MEMORY, WORKER_MEMORY
 from tests.deploy.manifests import (
@@ -137,13 +137,13 @@ def test_the_command_of_the_container_is_one(config: Config, tmp_path: Path) -> 
 
 
 def test_the_service_ends_in_time(config: Config) -> None:
-    """Requests under way and the thread of the groups end before the pod is killed."""
+    """Requests under way and the thread of the clusters end before the pod is killed."""
     assert POD["terminationGracePeriodSeconds"] >= CHECKED_S + END_S
     assert config.serve.client_s < CHECKED_S
 
 
 def test_memory_covers_what_the_service_needs(config: Config) -> None:
-    """The limit is above the sum of docs/sizing.md: the threads, all bodies, the pages of the groups."""
+    """The limit is above the sum of docs/sizing.md: the threads, all bodies, the pages of the clusters."""
     assert config.serve.threads is None, "as many as the limit has cores"
     threads = int(SERVE["resources"]["limits"]["cpu"])
     parts_mb = [WORKER_MEMORY.value, threads * THREAD_MEMORY.value, 100.0]

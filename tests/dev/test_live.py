@@ -23,7 +23,7 @@ READY_S = 100.0
 END_S = 60.0
 PAGES = {
     "/check?sample=1": 'id="verdict"',
-    "/groups": "<h1>Groups</h1>",
+    "/clusters": "<h1>Clusters</h1>",
     "/live": 'id="verdicts"',
     "/system": "Stable",
 }

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from stream_dedup.core.fingerprint.fingerprinter import Feature
-from stream_dedup.core.model import Status, group_of
+from stream_dedup.core.model import Status, scope_hash_of
 from stream_dedup.explain.side import Side
 from tests.reference import sums
 
@@ -20,7 +20,7 @@ def side(
     return Side(
         name=name,
         status=status,
-        group=group_of(status, scope),
+        scope_hash=scope_hash_of(status, scope),
         scope=scope,
         signature=sums.reduce(found),
         margins=np.frombuffer(margins, np.uint8),
@@ -33,4 +33,4 @@ def changed(one: Side, bits: list[int]) -> Side:
     """The same with these bits of the signature the other way."""
     flipped = np.unpackbits(np.frombuffer(one.signature, np.uint8))
     flipped[bits] ^= 1
-    return Side(one.name, one.status, one.group, np.packbits(flipped).tobytes(), one.margins)
+    return Side(one.name, one.status, one.scope_hash, np.packbits(flipped).tobytes(), one.margins)

@@ -309,7 +309,7 @@ def test_verdicts_are_those_of_the_definition(tables: int, checks: dict[str, int
         Side(
             str(row),
             Status.LONG,
-            int(entries.groups[row]),
+            int(entries.scope_hashes[row]),
             entries.signatures[row].tobytes(),
             entries.margins[row],
             sketch=entries.sketches[row].tobytes(),

@@ -147,7 +147,7 @@ def _lost_in_the_log(columns: Columns) -> Iterator[str]:
 
 
 def _same(a: Columns, b: Columns) -> bool:
-    numbers = ("checksums", "statuses", "groups", "signatures", "margins")
+    numbers = ("checksums", "statuses", "scope_hashes", "signatures", "margins")
     return (
         list(a.ids) == list(b.ids)
         and list(a.reasons) == list(b.reasons)

@@ -81,7 +81,7 @@ def build(index: LogIndex, records: list[LogRecord]) -> LogIndex:
 
 
 def add_signatures(index: LogIndex, signatures: np.ndarray, ids: list[str]) -> None:
-    """Append long articles of one group to an index of the Python API."""
+    """Append long articles of one scope to an index of the Python API."""
     count = len(ids)
     margins, sketches = np.zeros((count, 32), np.uint8), np.zeros((count, 0), np.uint8)
     fingerprints = Fingerprints(signatures, margins, np.zeros(count, np.uint8), sketches)

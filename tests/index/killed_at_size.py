@@ -56,7 +56,7 @@ def columns_of(seed: list[int], count: int) -> Columns:
     return Columns.of(
         checksums=np.arange(count).astype(np.uint64),
         statuses=np.full(count, Status.LONG, np.uint8),
-        groups=rng.integers(0, 2, count).astype(np.uint64),
+        scope_hashes=rng.integers(0, 2, count).astype(np.uint64),
         signatures=np.packbits(bits, axis=1),
         margins=margins[:, ::2] << 4 | margins[:, 1::2],
         sketches=np.zeros((count, 0), np.uint8),

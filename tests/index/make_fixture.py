@@ -81,7 +81,7 @@ def search_of(library: Index, content: str | int, scope: str | None) -> dict[str
     columns = {name: column.tobytes().hex() for name, column in zip(COLUMNS, made.fingerprints, strict=True)}
     rules = library._rules(isinstance(content, int), None, None, None)
     found = [list(one) for one in library.search(content, scope)]
-    return {"rules": encode(rules).hex(), "groups": made.groups.tolist(), **columns, "found": found}
+    return {"rules": encode(rules).hex(), "scope_hashes": made.scope_hashes.tolist(), **columns, "found": found}
 
 
 def check_library(path: Path) -> None:
@@ -103,11 +103,11 @@ def rules_of(search: dict[str, Any]) -> Rules:
 
 def found_by(index: LogIndex, search: dict[str, Any]) -> list[list[object]]:
     """Ids, distances and similarities of what a search of the fixture finds."""
-    groups, rules = np.array(search["groups"], np.uint64), rules_of(search)
+    scope_hashes, rules = np.array(search["scope_hashes"], np.uint64), rules_of(search)
     columns = {name: np.frombuffer(bytes.fromhex(search[name]), np.uint8) for name in COLUMNS}
-    shaped = (columns[name] if name == "statuses" else columns[name].reshape(len(groups), -1) for name in COLUMNS)
+    shaped = (columns[name] if name == "statuses" else columns[name].reshape(len(scope_hashes), -1) for name in COLUMNS)
     made = Fingerprints(*shaped)
-    near = index.near(made, groups, rules)
+    near = index.near(made, scope_hashes, rules)
     rows = index.rows(near.doc_numbers)
     apart = np.bitwise_count(words(made.signatures) ^ rows["signature"]).sum(axis=1).tolist()
     width = FINGERPRINT_BITS if rules.search == EXACT else SIGNATURE_BITS  # a number has no more than a fingerprint

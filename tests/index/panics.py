@@ -37,7 +37,7 @@ def panic(native: _native.BlockTables) -> None:
     search = _native.Search(
         keys=np.zeros(4, np.uint64),
         words=np.zeros(4, np.uint64),
-        groups=np.zeros(1, np.uint64),
+        scope_hashes=np.zeros(1, np.uint64),
         before=np.ones(1, np.int64),
         reach=np.zeros(1, np.int64),
         plan=np.array([NO_TABLE << 24], np.uint32),

@@ -50,7 +50,7 @@ class World:
 def make_world(
     rng: np.random.Generator, n: int, tables: int, flips: int, sketch_bytes: int = 0, *, form: bool = False
 ) -> World:
-    """Entries around a few centres, in a few groups, some of them random; their sketches share some values."""
+    """Entries around a few centres, in a few scopes, some of them random; their sketches share some values."""
     centres = rng.integers(0, 2, (max(1, n // 20), 256), dtype=np.uint8)
     bits = centres[rng.integers(0, len(centres), n)]
     for row in bits:
@@ -58,7 +58,7 @@ def make_world(
     strange = rng.random(n) < 0.1
     bits[strange] = rng.integers(0, 2, (int(strange.sum()), 256))
     signatures = np.packbits(bits, axis=1)
-    groups = rng.choice(np.array([0, 0, 0, 1, 0xFFFF_0000_1234_5678], np.uint64), n)
+    scope_hashes = rng.choice(np.array([0, 0, 0, 1, 0xFFFF_0000_1234_5678], np.uint64), n)
     rows = np.zeros(n, row_type(sketch_bytes))
     rows["signature"] = words(signatures)
     if sketch_bytes:
@@ -69,13 +69,13 @@ def make_world(
     if form:  # few frames and numbers, in the two halves of the last word; frame 0 is none
         frames, numbers = rng.choice(np.array([0, 1, 2, 1 << 31], np.uint64), (2, n))
         rows["sketch"][:, -1] = frames | numbers << np.uint64(32)
-    rows["group"] = groups
+    rows["scope_hash"] = scope_hashes
     rows["id_hash"] = rng.integers(0, 5, n)
     rows["position"] = np.arange(n) * 1000
     rows["time"] = rng.integers(-50, 50, n)
     margins = rng.integers(0, 256, (n, 8 * tables), dtype=np.uint8)
     margins[::3] |= 0x44
-    return World(signatures, margins, rows, keys(signatures, groups))
+    return World(signatures, margins, rows, keys(signatures, scope_hashes))
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def ask(world: World, queries: I64, plan: U32, **changes: Any) -> Query:  # noqa
     query = replace(
         Query(
             keys=world.keys[queries],
-            groups=world.rows["group"][queries],
+            scope_hashes=world.rows["scope_hash"][queries],
             before=queries,
             plan=plan,
             directed=True,
@@ -199,9 +199,9 @@ def by_definition(case: Case) -> Found:
     rows, own = world.rows, query.own_ids
     entries = plain_entries(
         world.signatures,
-        rows["group"],
+        rows["scope_hash"],
         world.signatures[articles],
-        query.groups,
+        query.scope_hashes,
         times=rows["time"],
         short=np.flatnonzero(query.reach == 0).tolist(),
         sketches=None if query.sketches is None else world.sketches[np.concatenate([np.arange(len(rows)), articles])],

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from stream_dedup.core.entry import LogRecord
-from stream_dedup.core.model import LogOffset, LogPosition, Status, group_of, log_position
+from stream_dedup.core.model import LogOffset, LogPosition, Status, log_position, scope_hash_of
 from stream_dedup.explain.explain import explain
 from stream_dedup.explain.side import side_of_id
 from stream_dedup.index import LogIndex, layout
@@ -26,7 +26,7 @@ WINDOW = 100_000
 
 
 def named(entry: Entry, name: str, scope: str | None = None) -> Entry:
-    return entry._replace(id=name, group=group_of(Status.LONG, scope))
+    return entry._replace(id=name, scope_hash=scope_hash_of(Status.LONG, scope))
 
 
 def log_of(**settings: Any) -> LogOfTest:  # noqa: ANN401 - fields of Rules

@@ -1,4 +1,4 @@
-"""Directed search, groups and re-crawls against the plain definition, wherever the lists are held."""
+"""Directed search, scopes and re-crawls against the plain definition, wherever the lists are held."""
 
 import random
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import pytest
 
 from stream_dedup.audit.reference import PlainLog, plain_log
 from stream_dedup.core.entry import LogRecord
-from stream_dedup.core.model import Status, Verdict, Widths, group_of, log_position
+from stream_dedup.core.model import Status, Verdict, Widths, log_position, scope_hash_of
 from stream_dedup.core.rules import DIRECTED, Rules
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import IndexSettings, LogIndex
@@ -209,7 +209,7 @@ def test_more_near_ones_than_are_kept_before_ones_own_version(tmp_path: Path) ->
 
 def test_a_flood_of_another_scope_fills_no_list_of_ones_own(tmp_path: Path) -> None:
     """The newest of each list are compared: those of other scopes stand in other lists."""
-    own, other = (Entry(5, group=group_of(Status.LONG, scope)) for scope in ("one", "two"))
+    own, other = (Entry(5, scope_hash=scope_hash_of(Status.LONG, scope)) for scope in ("one", "two"))
     records = [
         rules_record(0, **directed_rules(bucket_limit=5)),
         entries_record([own, *[other] * 30, own]),

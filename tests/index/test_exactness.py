@@ -21,10 +21,10 @@ pytestmark = pytest.mark.usefixtures("small_limits")
 
 
 def query(values: list[int], positions: list[int], k: int, limit: int, best: int = 2_000) -> Query:
-    groups = np.zeros(len(values), np.uint64)
+    scope_hashes = np.zeros(len(values), np.uint64)
     return Query(
-        keys=keys(signatures_of(np.array(values, np.uint64)), groups),
-        groups=groups,
+        keys=keys(signatures_of(np.array(values, np.uint64)), scope_hashes),
+        scope_hashes=scope_hashes,
         before=np.array(positions, np.int64),
         plan=exact_plan(k),
         directed=False,

@@ -50,7 +50,7 @@ def _state(**values: object) -> Callable[[Store], dict[bytes, bytes | None]]:
 
 
 def _row(number: int, field: int, value: int) -> Callable[[Store], dict[bytes, bytes | None]]:
-    """Change a word of a row: 4 is the group, 6 the log position."""
+    """Change a word of a row: 4 is the scope hash, 6 the log position."""
 
     def change(store: Store) -> dict[bytes, bytes | None]:
         stored = [*(chunk_key(chunk) for chunk in range(99)), LAST_ROWS]
@@ -293,4 +293,4 @@ def test_an_index_of_filter_is_saved_with_its_rules(tmp_path: Path, capsys: pyte
 def test_rows_are_as_this_file_draws_them() -> None:
     """The words that the tests change."""
     assert ROW.itemsize == 64
-    assert [name for name, *_ in ROW.descr] == ["signature", "group", "id_hash", "position", "time"]
+    assert [name for name, *_ in ROW.descr] == ["signature", "scope_hash", "id_hash", "position", "time"]

@@ -15,9 +15,9 @@ from stream_dedup.config.model import Config
 
 INPUT, OUTPUT, LOG, GROUP, WORKERS = "input topics", "output topics", "GROUP.fingerprints", "GROUP", "GROUP-*"
 """Resources; the last is a prefix."""
-GROUPS, MARK = "topic of groups", "GROUP.groups"
-"""Resources of ``topics.groups``: the topic, and the consumer group that says how far it is written."""
-GROUPS_SET = "`topics.groups` is set"
+CLUSTERS, MARK = "topic of clusters", "GROUP.clusters"
+"""Resources of ``topics.clusters``: the topic, and the consumer group that says how far it is written."""
+CLUSTERS_SET = "`topics.clusters` is set"
 PRODUCERS = "those of the producers"
 """Transactional ids of the programs that write the input topics; this program knows none of them."""
 TRANSACTIONAL = "their producers are transactional"
@@ -49,7 +49,7 @@ class Right:
             LOG: [config.log_topic],
             GROUP: [config.kafka.group],
             WORKERS: [f"{config.kafka.group}-"],
-            GROUPS: [] if topics.groups is None else [topics.groups],
+            CLUSTERS: [] if topics.clusters is None else [topics.clusters],
             MARK: [config.mark_group],
             PRODUCERS: [],
         }[self.resource]
@@ -69,23 +69,23 @@ _OFFSETS = Right(DESCRIBE, GROUP, "read the committed offsets")
 _CHECK = (
     *(Right(DESCRIBE_CONFIGS, of, "check the settings of the topics") for of in (INPUT, OUTPUT, LOG)),
     *(
-        Right(operation, GROUPS, "check the settings of the topics", GROUPS_SET)
+        Right(operation, CLUSTERS, "check the settings of the topics", CLUSTERS_SET)
         for operation in (DESCRIBE, DESCRIBE_CONFIGS)
     ),
 )
 _CREATE = (
     *(Right(CREATE, of, "create missing topics", "the topics do not exist yet") for of in (INPUT, OUTPUT, LOG)),
-    Right(CREATE, GROUPS, "create missing topics", f"{GROUPS_SET}, and it does not exist yet"),
+    Right(CREATE, CLUSTERS, "create missing topics", f"{CLUSTERS_SET}, and it does not exist yet"),
 )
-FOLLOW_GROUPS = (
-    Right(READ, OUTPUT, "follow the verdicts for the groups"),
-    Right(DESCRIBE, LOG, "see whether it is the log of the groups"),
-    Right(READ, GROUPS, "find what an earlier store has published", GROUPS_SET),
-    Right(WRITE, GROUPS, "publish the groups", GROUPS_SET),
-    Right(READ, MARK, "commit how far the groups are published", GROUPS_SET),
-    Right(WRITE, WORKERS, "transactions that publish the groups", GROUPS_SET),
+FOLLOW_CLUSTERS = (
+    Right(READ, OUTPUT, "follow the verdicts for the clusters"),
+    Right(DESCRIBE, LOG, "see whether it is the log of the clusters"),
+    Right(READ, CLUSTERS, "find what an earlier store has published", CLUSTERS_SET),
+    Right(WRITE, CLUSTERS, "publish the clusters", CLUSTERS_SET),
+    Right(READ, MARK, "commit how far the clusters are published", CLUSTERS_SET),
+    Right(WRITE, WORKERS, "transactions that publish the clusters", CLUSTERS_SET),
 )
-"""What ``groups.follow`` needs."""
+"""What ``clusters.follow`` needs."""
 
 RIGHTS: dict[str, tuple[Right, ...]] = {
     "run": (
@@ -112,7 +112,7 @@ RIGHTS: dict[str, tuple[Right, ...]] = {
         _READ_LOG,
         _OFFSETS,
         Right(READ, INPUT, "show the texts of articles"),
-        *FOLLOW_GROUPS,
+        *FOLLOW_CLUSTERS,
         Right(DESCRIBE, WORKERS, "see open transactions of workers that ended"),
         *_CHECK,
     ),

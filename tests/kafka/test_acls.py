@@ -55,7 +55,7 @@ class SecuredGroup:
         self._secured = secured
         self._folder = folder
         name = f"acl-{uuid.uuid4().hex[:12]}"
-        self.made = Pipeline(secured.plain, folder, name, topics={"groups": f"{name}-groups"})
+        self.made = Pipeline(secured.plain, folder, name, topics={"clusters": f"{name}-clusters"})
 
     def allow(self, user: str, rights: tuple[Right, ...]) -> None:
         """Give a user these rights on the group's names, and wait until the broker knows them."""
@@ -79,9 +79,9 @@ class SecuredGroup:
 
     def worker(self, user: str, **kafka: Value) -> Pipeline:
         """The same group, its worker as a user."""
-        groups: Keys = {"groups": f"{self.made.name}-groups"}
+        clusters: Keys = {"clusters": f"{self.made.name}-clusters"}
         own = login(self._secured, user) | kafka
-        return Pipeline(self._secured.users, self._folder, self.made.name, kafka=own, topics=groups)
+        return Pipeline(self._secured.users, self._folder, self.made.name, kafka=own, topics=clusters)
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_every_command_with_its_rights(group: SecuredGroup, tmp_path: Path, caps
 
 
 def serves(group: SecuredGroup) -> None:
-    """The service answers every kind of request: from log, groups, source topic and brokers."""
+    """The service answers every kind of request: from log, clusters, source topic and brokers."""
     pipeline = group.worker(USERS["serve"])
     with served(pipeline) as service, service.client() as client:
 
@@ -160,8 +160,8 @@ def serves(group: SecuredGroup) -> None:
 
 def outputs(made: Pipeline) -> list[str]:
     topics = made.config().topics
-    assert topics.groups is not None
-    return [topics.unique, topics.duplicate, topics.rejected, topics.groups]
+    assert topics.clusters is not None
+    return [topics.unique, topics.duplicate, topics.rejected, topics.clusters]
 
 
 MISSING: list[tuple[str, str, str, tuple[str, ...]]] = [

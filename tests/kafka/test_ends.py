@@ -82,7 +82,7 @@ def test_what_was_known_stays_while_nobody_answers(broker: Broker, error: Except
 
 
 def test_a_late_answer_about_what_was_let_go_is_dropped(broker: Broker) -> None:
-    """The partition may have been made again, or have ended elsewhere, until it is asked about the next time."""
+    """The partition may have been recreated, or have ended elsewhere, until it is asked about the next time."""
     asked = AskedEnds(load_config(None, {}, {}).kafka)
     broker.answers = Semaphore(0)
     asked.known([ONE])

@@ -177,7 +177,7 @@ def test_show(flags: list[str], source: TopicPartition, capsys: pytest.CaptureFi
     assert (row["committed"], row["logged_last"], row["committed_topic_id"]) == (4, 3, row["topic_id"])
 
 
-def test_show_after_the_topic_was_made_again(
+def test_show_after_the_topic_was_recreated(
     config: Config,
     admin: KafkaAdminClient,
     flags: list[str],

@@ -64,7 +64,7 @@ def test_records_without_a_key_go_to_one_partition() -> None:
 
 
 def test_a_partition_without_a_leader_is_left() -> None:
-    """Also where the topic was made again with fewer partitions, in the midst of a transaction."""
+    """Also where the topic was recreated with fewer partitions, in the midst of a transaction."""
     partitions, cluster = OnePartition(), KnownPartitions()
     cluster.available = {3}
     assert chosen(partitions, cluster) == 3

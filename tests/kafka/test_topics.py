@@ -87,12 +87,12 @@ def test_missing_topics_are_made_with_the_right_settings(
 
 def test_the_topic_of_groups_is_made_compacted_and_nothing_else(config: Config, admin: KafkaAdminClient) -> None:
     """Where it is set; one that deletes by age as well is refused with the command that mends it."""
-    named = with_topics(config, groups=f"{config.topics.unique}-groups")
-    assert create_topics(admin, named)[-1] == named.topics.groups
-    assert settings_of(admin, named.topics.groups or "")["cleanup.policy"] == "compact"
+    named = with_topics(config, clusters=f"{config.topics.unique}-clusters")
+    assert create_topics(admin, named)[-1] == named.topics.clusters
+    assert settings_of(admin, named.topics.clusters or "")["cleanup.policy"] == "compact"
     assert check_topics(admin, named) == []
     resource = ConfigResource(
-        ConfigResourceType.TOPIC, named.topics.groups, configs={"cleanup.policy": "compact,delete"}
+        ConfigResourceType.TOPIC, named.topics.clusters, configs={"cleanup.policy": "compact,delete"}
     )
     admin.alter_configs([resource])
     wait_until(lambda: bool(check_topics(admin, named)), LIMIT_S, "the broker has applied the change")
@@ -305,7 +305,7 @@ def check_remedy(config: Config, cluster: DevCluster) -> str:
 
 
 def test_topic_ids(config: Config, admin: KafkaAdminClient) -> None:
-    """Ids are 16 bytes, absent topics are left out, and a topic made again has another id."""
+    """Ids are 16 bytes, absent topics are left out, and a recreated topic has another id."""
     name = config.topics.unique
     assert topic_ids(admin, [name]) == {}
     admin.create_topics([name], wait_for_metadata=True)

@@ -84,7 +84,7 @@ class Connection:
     most_records: Callable[[], int] = lambda: 500
     """Draws the most records of one poll."""
     notices: Callable[[], bool] = lambda: False
-    """Draws whether a reader notices at once that its topic was made again."""
+    """Draws whether a reader notices at once that its topic was recreated."""
 
 
 class Connected(Protocol):

@@ -40,7 +40,7 @@ class _Reading:
 
     offset: int
     log: PartitionLog | None
-    """The partition that was read, until its topic was made again."""
+    """The partition that was read, until its topic was recreated."""
     is_changed: bool = False
     """Whether its leader has other records before the offset than those that were read or committed."""
 

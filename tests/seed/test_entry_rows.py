@@ -18,7 +18,7 @@ from tests.logs import Entry, entries_batch, scheme_of
 WIDTHS = Widths(8, 16)
 SCHEME = scheme_of(*WIDTHS)
 BIG = (1 << 64) - 3
-"""A group with its highest bit set."""
+"""A scope hash with its highest bit set."""
 
 
 def columns() -> Columns:
@@ -65,8 +65,8 @@ def test_no_entries() -> None:
 
 def test_unsigned_numbers_keep_their_bits() -> None:
     """A number above the greatest signed one is stored as the signed number of the same bits."""
-    group = batch_of(columns(), SCHEME.id).column("group").to_pylist()[0]
-    assert np.int64(group).view(np.uint64) == BIG
+    scope_hash = batch_of(columns(), SCHEME.id).column("scope_hash").to_pylist()[0]
+    assert np.int64(scope_hash).view(np.uint64) == BIG
 
 
 def test_columns_may_stand_in_any_order_beside_others() -> None:
@@ -94,7 +94,7 @@ def test_another_scheme_is_refused_in_three_lines() -> None:
     [
         (batch_of(columns(), SCHEME.id).drop_columns("reason"), "column reason is missing"),
         (changed("id", ["a", None, "b"]), "column id has a null"),
-        (changed("group", ["a", "b", "c"], pa.string()), "column group is string"),
+        (changed("scope_hash", ["a", "b", "c"], pa.string()), "column scope_hash is string"),
         (changed("status", [0, 2, 6]), "column status has 6, which is no status"),
         (changed("status", [0, 2, -1]), "column status has -1, which is no status"),
         (changed("signature", [bytes(32), bytes(31), bytes(32)]), "column signature has values of 31, 32 bytes"),

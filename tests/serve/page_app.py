@@ -16,7 +16,7 @@ from stream_dedup.core.model import Coordinates, LogOffset
 from stream_dedup.serve.checking import GivenArticle
 from stream_dedup.serve.follower import FOLLOWING, Position
 from stream_dedup.serve.pages import routes
-from stream_dedup.serve.pages.backend import ArticleText, FormFields, GroupsState, ShownSource, StatusView
+from stream_dedup.serve.pages.backend import ArticleText, ClustersState, FormFields, ShownSource, StatusView
 from stream_dedup.serve.pages.rendering import Renderer, read_assets
 from stream_dedup.serve.pages.routes import add_pages
 from stream_dedup.serve.problems import ProblemError, on_problem
@@ -25,13 +25,13 @@ from tests.serve.clients import Answer
 READY = Position(ready=True, up_to_date=True, activity=FOLLOWING, offset=LogOffset(7), end=LogOffset(7))
 TOPIC_ID = uuid.UUID(int=7)
 ONE_TEXT = FormFields(("text",), several=False, has_scope=False)
-NO_GROUPS, NO_STATUS = GroupsState(None), StatusView(None)
+NO_CLUSTERS, NO_STATUS = ClustersState(None), StatusView(None)
 
 
 def nearest_value(offset: int = 3, name: str = "earlier", topic: str = "articles") -> dict[str, Any]:
     """One of the nearest entries of an answer."""
     source = {"topic": topic, "topic_id": str(TOPIC_ID), "partition": 0, "offset": offset}
-    return {"id": name, "source": source, "time_ms": 0, "distance": 5, "similarity": 0.99, "group": None}
+    return {"id": name, "source": source, "time_ms": 0, "distance": 5, "similarity": 0.99, "cluster": None}
 
 
 def check_answer(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - members of a result
@@ -57,7 +57,7 @@ class ChosenBackend:
 
     at: Position = READY
     fields: FormFields = ONE_TEXT
-    state: GroupsState = NO_GROUPS
+    state: ClustersState = NO_CLUSTERS
     view: StatusView = NO_STATUS
     answer: dict[str, Any] | ProblemError = field(default_factory=check_answer)
     pair: dict[str, Any] | None = None
@@ -70,7 +70,7 @@ class ChosenBackend:
     def now_ms(self) -> int:
         return 1_700_000_000_000
 
-    def groups(self) -> GroupsState:
+    def clusters(self) -> ClustersState:
         return self.state
 
     async def status(self) -> StatusView:

@@ -24,7 +24,7 @@ from tests.serve.served import TOPIC, MemoryService
 from tests.waiting import wait_until
 
 OUTPUTS_S = 30.0
-"""For the groups to have the outputs."""
+"""For the clusters to have the outputs."""
 
 
 class PageScene(MemoryService):
@@ -74,21 +74,21 @@ class PageScene(MemoryService):
 
     @contextmanager
     def shown(self) -> Iterator[RunningService]:
-        """Run the service until its groups have every output."""
+        """Run the service until its clusters have every output."""
         with self.serve() as running:
-            self.wait_groups()
+            self.wait_clusters()
             yield running
 
-    def wait_groups(self) -> None:
+    def wait_clusters(self) -> None:
         running = self.running
         assert running is not None
 
         def has_all() -> bool:
             running.raise_failure()
-            store = running._groups.store
+            store = running._clusters.store
             return store is not None and store.size()[0] >= self._written
 
-        wait_until(has_all, OUTPUTS_S, "the groups have every output")
+        wait_until(has_all, OUTPUTS_S, "the clusters have every output")
 
     def limit_reading(self, records: int | None) -> None:
         """Let the service read so many records of the log in all, one after the other; None: all.

@@ -32,7 +32,7 @@ from tests.waiting import wait_until
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 DOCUMENTED = {
     "page-check": ("/check?sample=1", 1280, "en", "light"),
-    "page-groups": ("/groups?window=hour", 1280, "en", "light"),
+    "page-clusters": ("/clusters?window=hour", 1280, "en", "light"),
     "page-live": ("/live", 1280, "en", "dark"),
     "page-system": ("/system", 1280, "en", "light"),
     "page-check-zh": ("/check?sample=1", 390, "zh", "dark"),
@@ -116,11 +116,11 @@ class Photographer:
                 self._scene.judge([next(self._records).value], latency_ms=random.Random().randint(18, 90))
             time.sleep(0.2)
 
-    def first_group(self) -> str:
-        """Return the path of the page of the largest group."""
-        self._browser.get(f"{self._address}/groups?window=day")
+    def first_cluster(self) -> str:
+        """Return the path of the page of the largest cluster."""
+        self._browser.get(f"{self._address}/clusters?window=day")
         found = self._browser.find_elements("css selector", "td.what a")
-        return str(found[0].get_attribute("href")).removeprefix(self._address) if found else "/groups/none"
+        return str(found[0].get_attribute("href")).removeprefix(self._address) if found else "/clusters/none"
 
 
 @contextmanager
@@ -176,7 +176,7 @@ def write_all(folder: Path) -> None:
     with open_browser() as browser:
         with running_scene(ARTICLES) as scene:
             photographer = Photographer(browser, scene)
-            _write(photographer, folder, "load", [photographer.first_group()])
+            _write(photographer, folder, "load", [photographer.first_cluster()])
             scene.judge([record_value("hostile", HOSTILE)])
             scene.wait_ready()
             edited = {one: said(one, "check.sample")[len(one) :] for one in LANGUAGES} | {"hostile": f"{HOSTILE} again"}
@@ -194,8 +194,10 @@ def write_all(folder: Path) -> None:
 
 
 def _write(photographer: Photographer, folder: Path, state: str, more: list[str]) -> None:
-    for path in ("/check", "/check?sample=1", "/groups?window=day", "/live", "/system", *more):
-        name = "group" if path in more else path.strip("/").partition("?")[0] + ("-sample" if "sample" in path else "")
+    for path in ("/check", "/check?sample=1", "/clusters?window=day", "/live", "/system", *more):
+        name = (
+            "cluster" if path in more else path.strip("/").partition("?")[0] + ("-sample" if "sample" in path else "")
+        )
         for width, language, theme in FORMS:
             picture = photographer.picture(path, width, language, theme, 2400)
             (folder / f"{state}-{name}-{width}-{language}-{theme}.png").write_bytes(picture)

@@ -403,7 +403,7 @@ def test_a_service_that_was_killed_answers_as_another_one(make_pipeline: MakePip
         made.stop(worker)
         service.start()
         with served(made, "fresh") as fresh:
-            # Each follows the log and the outputs on its own: what a check says of groups comes with the outputs.
+            # Each follows the log and the outputs on its own: what a check says of clusters comes with the outputs.
             wait_until(lambda: answers_of(service, texts) == answers_of(fresh, texts), 60, "both say the same")
     finally:
         service.kill()

@@ -106,9 +106,9 @@ def test_the_index_of_a_log_that_is_gone_is_kept_aside(made: MemoryService) -> N
 
 @pytest.mark.slow
 @pytest.mark.expect_log(
-    "the log is opened again", "is another log", "topic .* was made again", "groups are not followed"
+    "the log is opened again", "is another log", "topic .* was recreated", "clusters are not followed"
 )
-def test_a_log_that_is_made_again_under_a_running_service_is_followed(made: MemoryService) -> None:
+def test_a_log_that_is_recreated_under_a_running_service_is_followed(made: MemoryService) -> None:
     """Nobody starts the service again."""
     made.log_articles([value(1)])
     made.connection.notices = lambda: True
@@ -127,7 +127,7 @@ def test_a_log_that_is_made_again_under_a_running_service_is_followed(made: Memo
 
 
 @pytest.mark.slow
-@pytest.mark.expect_log("made again|wait for the broker|is built from the log again")
+@pytest.mark.expect_log("recreated|wait for the broker|is built from the log again")
 def test_another_log_that_is_longer_is_not_taken_for_the_same(made: MemoryService) -> None:
     """It was made while no broker answered, and has a record at the next offset: its name alone says nothing."""
     away = threading.Event()
@@ -170,7 +170,7 @@ def test_opening_says_how_far_the_log_is_read(made: MemoryService) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.expect_log("groups wait for the broker")
+@pytest.mark.expect_log("clusters wait for the broker")
 def test_answers_go_on_while_no_broker_answers(made: MemoryService) -> None:
     """As of the offset that was read; /readyz says that they are not up to date, and when they are again."""
     with made.serve():
@@ -321,7 +321,7 @@ def test_what_could_not_be_loaded_is_loaded_again(made: MemoryService, monkeypat
 
 
 def test_entries_of_another_scheme_are_refused(made: MemoryService) -> None:
-    """The log was made again between fingerprinting and judging: the widths are equal, and the bits mean others."""
+    """The log was recreated between fingerprinting and judging: the widths are equal, and the bits mean others."""
     with made.serve() as running:
         columns = made.maker([RawRecord(None, value(0), "a-0-0")])
         scheme = rules_of(made.config).scheme
@@ -332,12 +332,12 @@ def test_entries_of_another_scheme_are_refused(made: MemoryService) -> None:
         assert verdicts(made) == ["duplicate", "unique", "unique"]
 
 
-@pytest.mark.expect_log("an answer is without groups|cannot be answered|groups are not followed any more")
-def test_checks_need_no_groups(made: MemoryService) -> None:
-    """A damaged store of groups, or one that is closed for another log, ends no check that has a match."""
+@pytest.mark.expect_log("an answer is without clusters|cannot be answered|clusters are not followed any more")
+def test_checks_need_no_clusters(made: MemoryService) -> None:
+    """A damaged store of clusters, or one that is closed for another log, ends no check that has a match."""
     with made.serve() as running:
-        store = running._groups.store
+        store = running._clusters.store
         assert store is not None
         store.close()
         assert verdicts(made) == ["duplicate", "unique", "unique"]
-        assert made.call("GET", "/v1/groups").status == 503
+        assert made.call("GET", "/v1/clusters").status == 503

@@ -96,7 +96,7 @@ def test_large_texts_shut_nobody_out(service: MemoryService, monkeypatch: pytest
 def test_what_waits_for_a_thread_when_the_scheme_changes_is_to_be_tried_again(
     service: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log was made again with other rules: a request whose text was not begun is not an error of the service."""
+    """The log was recreated with other rules: a request whose text was not begun is not an error of the service."""
     assert service.running is not None
     fingerprinter = service.running._fingerprinter
     started = fingerprinter.get()

@@ -44,9 +44,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageScene]:
     made.close()
 
 
-def group_page(scene: PageScene, language: str = "en") -> str:
-    found = json.loads(scene.call("GET", "/v1/groups?window=all").body)["groups"]
-    answer: Answer = scene.call("GET", f"/groups/{found[0]['id']}", headers={"Accept-Language": language})
+def cluster_page(scene: PageScene, language: str = "en") -> str:
+    found = json.loads(scene.call("GET", "/v1/clusters?window=all").body)["clusters"]
+    answer: Answer = scene.call("GET", f"/clusters/{found[0]['id']}", headers={"Accept-Language": language})
     return text_of(answer)
 
 
@@ -76,9 +76,9 @@ def test_check_shows_the_text_of_html(scene: PageScene) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_articles_of_a_group(scene: PageScene, language: str) -> None:
+def test_the_articles_of_a_cluster(scene: PageScene, language: str) -> None:
     """Their texts and excerpts have no markup, and the differences from the first one are those of the texts."""
-    page = group_page(scene, language)
+    page = cluster_page(scene, language)
     texts = shown_texts(page)
     assert texts[:2] == [
         "\n\n".join(SENTENCES).replace("船上", "船 上"),
@@ -94,9 +94,9 @@ def test_the_articles_of_a_group(scene: PageScene, language: str) -> None:
     assert any("傍晚" in one for one in marks)
 
 
-def test_the_list_of_groups(scene: PageScene) -> None:
+def test_the_list_of_clusters(scene: PageScene) -> None:
     """The beginning of a text is that of its words."""
-    page = text_of(scene.call("GET", "/groups?window=all"))
+    page = text_of(scene.call("GET", "/clusters?window=all"))
     assert SENTENCES[0] in plain(page)
     assert "class=&#34;body" not in page
 
@@ -112,14 +112,14 @@ def test_plain_text_has_no_source(scene: PageScene) -> None:
 def test_what_markup_hides_is_escaped(scene: PageScene) -> None:
     """Entities that decode to markup, and every source, are text on the page; nothing of them is markup."""
     for page in (
-        group_page(scene),
+        cluster_page(scene),
         check(scene, ESCAPED),
         check(scene, "&amp;lt;script&amp;gt;x&amp;lt;/script&amp;gt; &lt; b"),
     ):
         assert "<script>" not in page
         assert not re.search(r"<(?:img|p class=\"body)", page)
         assert sources(page) != []
-    assert escape(ESCAPED[:30], quote=False) in group_page(scene).replace("&#39;", "'")
+    assert escape(ESCAPED[:30], quote=False) in cluster_page(scene).replace("&#39;", "'")
 
 
 def test_a_source_of_any_kind_is_text() -> None:

@@ -14,19 +14,19 @@ from urllib.parse import urlencode
 
 import pytest
 
+from stream_dedup.clusters import ClusteredArticle, MissingOutputs, VerdictCounts, cluster_id_of
+from stream_dedup.clusters.follow import FollowerState
 from stream_dedup.config.load import load_config
 from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Verdict
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
-from stream_dedup.groups import GroupedArticle, MissingOutputs, VerdictCounts, group_id_of
-from stream_dedup.groups.follow import FollowerState
 from stream_dedup.ports import Partition
 from stream_dedup.serve.follower import OPENING, SILENT, Activity, Phase, Position
 from stream_dedup.serve.pages.backend import (
     RECENT_S,
     ArticleText,
+    ClustersState,
     ErrorKind,
     FormFields,
-    GroupsState,
     ServicePages,
     ShownError,
     StatusView,
@@ -49,7 +49,7 @@ UPLOT = {
 """Of version 1.6.32."""
 NUMBERS = frozenset(("lag", "growth", "held", "seconds"))
 """Values of findings whose sentences format them as numbers."""
-PATHS = ("/check", "/groups", "/live", "/system")
+PATHS = ("/check", "/clusters", "/live", "/system")
 FORM = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "same-origin"}
 STATES = {
     "notice.reading.title": Position(activity=Activity.reading(250, 1000)),
@@ -60,18 +60,18 @@ STATES = {
 
 
 class BrokenStore:
-    """A store of groups whose disk fails."""
+    """A store of clusters whose disk fails."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any question
         def fail(*_: object) -> None:
-            msg = f"groups store <b>: {name}"
+            msg = f"cluster store <b>: {name}"
             raise CorruptError(msg)
 
         return fail
 
 
 class EmptyStore:
-    """A store of groups that has lost five outputs and holds nothing."""
+    """A store of clusters that has lost five outputs and holds nothing."""
 
     def missing(self) -> list[MissingOutputs]:
         return [MissingOutputs(Partition("unique", 0), 2, 7)]
@@ -107,27 +107,27 @@ def test_progress_while_the_log_is_read() -> None:
 
 
 @pytest.mark.parametrize("path", PATHS[1:])
-def test_groups_that_fail(path: str) -> None:
+def test_clusters_that_fail(path: str) -> None:
     """Each page says so; none fails, and the error's message is no markup."""
     answer = PageApp(
-        ChosenBackend(state=GroupsState(None, None, ShownError(ErrorKind.REFUSED, "the log <i> was made again")))
+        ChosenBackend(state=ClustersState(None, None, ShownError(ErrorKind.REFUSED, "the log <i> was recreated")))
     ).get(path)
-    assert said("en", "notice.groups.error.title") in text_of(answer)
-    assert "the log &lt;i&gt; was made again" in text_of(answer)
+    assert said("en", "notice.clusters.error.title") in text_of(answer)
+    assert "the log &lt;i&gt; was recreated" in text_of(answer)
     if path == "/system":  # asks the store nothing
         return
-    broken = PageApp(ChosenBackend(state=GroupsState(BrokenStore()))).get(path)
-    assert "groups store &lt;b&gt;" in text_of(broken)
+    broken = PageApp(ChosenBackend(state=ClustersState(BrokenStore()))).get(path)
+    assert "cluster store &lt;b&gt;" in text_of(broken)
 
 
-def test_no_groups_and_groups_that_are_behind() -> None:
+def test_no_clusters_and_clusters_that_are_behind() -> None:
     """Without a store it is said what that means; one that is behind, or has lost outputs, says by how much."""
-    assert said("en", "notice.groups.none") in text_of(PageApp(ChosenBackend()).get("/groups"))
-    behind = GroupsState(EmptyStore(), FollowerState(1234, has_caught_up=False, unreadable=0, unpublished=None))
-    html = text_of(PageApp(ChosenBackend(state=behind)).get("/groups"))
-    assert said("en", "notice.groups.behind", lag="1,234") in html
-    assert said("en", "notice.groups.missing", count="5") in html
-    assert said("en", "groups.none") in html
+    assert said("en", "notice.clusters.none") in text_of(PageApp(ChosenBackend()).get("/clusters"))
+    behind = ClustersState(EmptyStore(), FollowerState(1234, has_caught_up=False, unreadable=0, unpublished=None))
+    html = text_of(PageApp(ChosenBackend(state=behind)).get("/clusters"))
+    assert said("en", "notice.clusters.behind", lag="1,234") in html
+    assert said("en", "notice.clusters.missing", count="5") in html
+    assert said("en", "clusters.none") in html
 
 
 def test_a_reason_that_has_no_text() -> None:
@@ -135,17 +135,17 @@ def test_a_reason_that_has_no_text() -> None:
     store = EmptyStore()
     counts = VerdictCounts(rejected={"<new>": 2, "empty_text": 1})
     store.totals = lambda *_: counts  # type: ignore[method-assign]
-    html = text_of(PageApp(ChosenBackend(state=GroupsState(store))).get("/live"))
+    html = text_of(PageApp(ChosenBackend(state=ClustersState(store))).get("/live"))
     for name in ("&lt;new&gt;", said("en", "reason.empty_text")):
         assert f"<td>{name}</td>" in html
 
 
-def test_a_group_page_without_a_store() -> None:
-    """503, and no claim that there is no such group; a failing store, too."""
-    for state in (GroupsState(None), GroupsState(BrokenStore())):
-        answer = PageApp(ChosenBackend(state=state)).get(f"/groups/{TOPIC_ID}-0-1")
+def test_a_cluster_page_without_a_store() -> None:
+    """503, and no claim that there is no such cluster; a failing store, too."""
+    for state in (ClustersState(None), ClustersState(BrokenStore())):
+        answer = PageApp(ChosenBackend(state=state)).get(f"/clusters/{TOPIC_ID}-0-1")
         assert answer.status == HTTPStatus.SERVICE_UNAVAILABLE
-        assert said("en", "group.unknown.title") not in text_of(answer)
+        assert said("en", "cluster.unknown.title") not in text_of(answer)
 
 
 NO_RIGHT = ShownError(ErrorKind.USER, "no right to describe <group>")
@@ -293,13 +293,13 @@ def test_an_article_of_the_stream_is_checked_as_it_was_logged() -> None:
     """Each field where it belongs, since they have weights of their own, and in its scope."""
     at = Coordinates(TOPIC_ID.bytes, 0, SourceOffset(3))
     store = EmptyStore()
-    store.article = lambda _: GroupedArticle(  # type: ignore[attr-defined] # the one question that is asked
+    store.article = lambda _: ClusteredArticle(  # type: ignore[attr-defined] # the one question that is asked
         at, "articles", "a", Verdict.UNIQUE, None, None, None, None, 0, 0, Partition("unique", 0), 0
     )
     fields = FormFields(("title", "lead", "body"), several=True, has_scope=True)
     known = {at: ArticleText("A\n\nB", None, ("A", "", "B"), "news")}
-    backend = ChosenBackend(fields=fields, state=GroupsState(store), known=known)
-    PageApp(backend).get(f"/check?article={group_id_of(at)}")
+    backend = ChosenBackend(fields=fields, state=ClustersState(store), known=known)
+    PageApp(backend).get(f"/check?article={cluster_id_of(at)}")
     (given,) = backend.checked
     assert given.model_dump(exclude_unset=True) == {"fields": {"title": "A", "body": "B"}, "scope": "news"}
 
@@ -340,7 +340,7 @@ def test_a_body_that_is_no_form(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("back", "location"),
     [
-        ("/groups?window=day", "/groups?window=day"),
+        ("/clusters?window=day", "/clusters?window=day"),
         ("//evil.example/", "/"),
         ("https://evil.example/", "/"),
         ("/\\evil.example", "/"),
@@ -468,5 +468,5 @@ def test_rates_when_an_output_was_last_read() -> None:
     assert falling.articles < 5
     assert meter.last_moving == VerdictRates(10, 0, 0)
     for position, rates in ((SILENT_POSITION, VerdictRates(10, 0, 0)), (READY, None)):  # None: it measures again
-        backend = ChosenBackend(at=position, state=GroupsState(EmptyStore()))
+        backend = ChosenBackend(at=position, state=ClustersState(EmptyStore()))
         assert asyncio.run(live_page(backend, meter, READ_MS, 30.0)).rates == rates

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from stream_dedup.clusters.model import BucketWidth
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.core.reasons import CODES
 from stream_dedup.core.rules import Rules
-from stream_dedup.groups.model import BucketWidth
 from stream_dedup.serve.follower import Activity, Phase
 from stream_dedup.serve.pages import rendering
 from stream_dedup.serve.pages.backend import ErrorKind, StatusView
@@ -36,10 +36,10 @@ SOURCES = [*PAGES.rglob("*.html"), PAGES / "rendering.py", PAGES / "routes.py"]
 DYNAMIC = (
     *(f"reason.{code}" for code in CODES),
     *(f"absent.{one}" for one in TextAbsence),
-    *(f"nav.{name}" for name in ("check", "groups", "live", "system")),
+    *(f"nav.{name}" for name in ("check", "clusters", "live", "system")),
     *(f"verdict.{name}" for name in ("unique", "update", "duplicate", "rejected")),
     *(f"kind.{name}" for name in ("long", "short", "exact", "featureless", "rejected")),
-    *(f"group.growth.said.{name.lower()}" for name in BucketWidth.__members__),
+    *(f"cluster.growth.said.{name.lower()}" for name in BucketWidth.__members__),
     *(f"window.{name}" for name in ("hour", "day", "week", "all")),
     *(f"theme.{name}" for name in rendering.THEMES),
     *(f"language.{name}" for name in LANGUAGES),

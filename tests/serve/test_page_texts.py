@@ -176,7 +176,7 @@ RULES = [
 def test_all_steps_hold_of_a_pair_that_is_near(rules: Rules) -> None:
     """And of no other pair: as the reference finds in a log of the two. Each of the steps fails for some pair."""
     entries = some_entries(23, 40, tables=rules.scheme.tables, flips=40)
-    entries.groups[:] = 7
+    entries.scope_hashes[:] = 7
     failed, near = set(), 0
     sides = [
         Side(str(row), Status.LONG, 7, signature.tobytes(), margins, sketch=sketch.tobytes())

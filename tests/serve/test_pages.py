@@ -62,22 +62,22 @@ def plain(page: str) -> str:
     return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", page)))
 
 
-def hostile_group(scene: PageScene) -> str:
-    found = json.loads(scene.call("GET", "/v1/groups?window=all").body)["groups"]
+def hostile_cluster(scene: PageScene) -> str:
+    found = json.loads(scene.call("GET", "/v1/clusters?window=all").body)["clusters"]
     return str(next(one["id"] for one in found if one["first"]["id"] == HOSTILE_ID))
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize(
-    "path", ["/check", "/check?sample=1", "/groups?window=all", "/live", "/system", "/groups/GROUP"]
+    "path", ["/check", "/check?sample=1", "/clusters?window=all", "/live", "/system", "/clusters/CLUSTER"]
 )
 def test_every_page_answers_in_each_language(scene: PageScene, path: str, language: str) -> None:
     """With a policy that forbids foreign and inline scripts, and nothing in the page that it would forbid."""
-    answer = get(scene, path.replace("GROUP", hostile_group(scene)), language)
+    answer = get(scene, path.replace("CLUSTER", hostile_cluster(scene)), language)
     page = text_of(answer)
     assert answer.status == HTTPStatus.OK
     assert f'<html lang="{ {"en": "en", "zh": "zh-Hans"}[language] }"' in page
-    assert said(language, "nav.groups") in page
+    assert said(language, "nav.clusters") in page
     policy = dict(part.strip().partition(" ")[::2] for part in answer.headers["content-security-policy"].split(";"))
     assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == policy["form-action"] == "'self'"
@@ -101,7 +101,7 @@ def test_a_check_names_the_match_and_why(scene: PageScene) -> None:
     assert page.count("<rect ") == 2 * 256 + result["nearest"][0]["distance"]
     marks = [plain(one) for one in re.findall(r"<mark>(.*?)</mark>", page)]
     assert marks == ["清晨五", "正午十二"]
-    assert f'href="/groups/{result["nearest"][0]["group"]}"' in page
+    assert f'href="/clusters/{result["nearest"][0]["cluster"]}"' in page
 
 
 def test_another_of_the_nearest_is_compared(scene: PageScene) -> None:
@@ -151,8 +151,11 @@ def test_no_record_but_an_article_is_an_example(scene: PageScene) -> None:
 
 def test_hostile_text_is_text_everywhere(scene: PageScene) -> None:
     """Markup, links and templates are shown as they are; characters that turn text round, as codes."""
-    pages = [check(scene, HOSTILE), *(text_of(get(scene, path)) for path in ("/groups?window=all", "/live"))]
-    pages += [text_of(get(scene, f"/groups/{hostile_group(scene)}")), text_of(get(scene, "/check?article=<script>"))]
+    pages = [check(scene, HOSTILE), *(text_of(get(scene, path)) for path in ("/clusters?window=all", "/live"))]
+    pages += [
+        text_of(get(scene, f"/clusters/{hostile_cluster(scene)}")),
+        text_of(get(scene, "/check?article=<script>")),
+    ]
     for page in pages:
         assert "<script>document" not in page
         assert "<img" not in page
@@ -163,19 +166,19 @@ def test_hostile_text_is_text_everywhere(scene: PageScene) -> None:
     assert pages[0].count("</textarea>") == 1
 
 
-def test_groups_and_their_windows(scene: PageScene) -> None:
-    """The list has the groups of more than one article, with their numbers."""
+def test_clusters_and_their_windows(scene: PageScene) -> None:
+    """The list has the clusters of more than one article, with their numbers."""
     for window in ("hour", "day", "week", "all", "nonsense"):
-        page = text_of(get(scene, f"/groups?window={window}"))
+        page = text_of(get(scene, f"/clusters?window={window}"))
         assert page.count('<td class="n strong">2</td>') == 2
         assert 'aria-current="true"' in page
 
 
-def test_the_page_of_a_group(scene: PageScene) -> None:
+def test_the_page_of_a_cluster(scene: PageScene) -> None:
     """Its articles, oldest first, with what differs from the first one; its curve has all of them."""
-    found = json.loads(scene.call("GET", "/v1/groups?window=all").body)["groups"]
-    group = next(one["id"] for one in found if one["first"]["id"] == "article-0")
-    page = text_of(get(scene, f"/groups/{group}?window=hour"))
+    found = json.loads(scene.call("GET", "/v1/clusters?window=all").body)["clusters"]
+    cluster = next(one["id"] for one in found if one["first"]["id"] == "article-0")
+    page = text_of(get(scene, f"/clusters/{cluster}?window=hour"))
     assert re.findall(r'<span class="id">([^<]*)</span>', page) == ["article-0", "article-1"]
     assert set(re.findall(r"<mark>(.*?)</mark>", re.sub(r"</?bdi>", "", page))) == {"傍晚六"}
     chart = json.loads(html.unescape(re.search(r'data-chart="([^"]+)"', page)[1]))  # type: ignore[index] # it is there
@@ -183,16 +186,16 @@ def test_the_page_of_a_group(scene: PageScene) -> None:
     assert max(chart["times"]) <= time.time()
 
 
-@pytest.mark.parametrize("path", ["/groups/nonsense", "/groups/00000000-0000-0000-0000-000000000000-0-0"])
-def test_a_group_that_is_none(scene: PageScene, path: str) -> None:
+@pytest.mark.parametrize("path", ["/clusters/nonsense", "/clusters/00000000-0000-0000-0000-000000000000-0-0"])
+def test_a_cluster_that_is_none(scene: PageScene, path: str) -> None:
     """404, on a page of its own."""
     answer = get(scene, path)
-    assert (answer.status, said("en", "group.unknown.title") in text_of(answer)) == (HTTPStatus.NOT_FOUND, True)
+    assert (answer.status, said("en", "cluster.unknown.title") in text_of(answer)) == (HTTPStatus.NOT_FOUND, True)
 
 
-def test_a_strange_place_in_a_group(scene: PageScene) -> None:
+def test_a_strange_place_in_a_cluster(scene: PageScene) -> None:
     """404, and no failure."""
-    assert get(scene, f"/groups/{hostile_group(scene)}?after=1;drop").status == HTTPStatus.NOT_FOUND
+    assert get(scene, f"/clusters/{hostile_cluster(scene)}?after=1;drop").status == HTTPStatus.NOT_FOUND
 
 
 def test_live_counts_what_was_written(scene: PageScene) -> None:
@@ -223,7 +226,7 @@ def test_a_text_that_was_deleted(tmp_path: Path) -> None:
         page = check(scene, FIRST)
         assert said("en", "absent.deleted") in page
         assert page.count("<rect ") == 2 * 256
-        assert said("en", "groups.no_text") in text_of(get(scene, "/groups?window=all"))
+        assert said("en", "clusters.no_text") in text_of(get(scene, "/clusters?window=all"))
         scene.cluster.delete_topic(TOPIC)
         assert said("en", "absent.other_topic") in check(scene, FIRST)
     scene.close()

@@ -13,11 +13,11 @@ from stream_dedup.serve.pages.backend import ServicePages, StatusView
 from stream_dedup.serve.pages.rendering import said
 from tests.browser import NO_BROWSER, SHOWN_S, can_run_browser, console, resize, shown, wait_loaded
 from tests.serve.page_scene import PageScene, record_value
-from tests.serve.test_pages import EDITED, FIRST, HOSTILE, HOSTILE_ID, hostile_group
+from tests.serve.test_pages import EDITED, FIRST, HOSTILE, HOSTILE_ID, hostile_cluster
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.skipif(not can_run_browser(), reason=NO_BROWSER), pytest.mark.slow, pytest.mark.timeout(300)]
-PATHS = ("/check", "/check?sample=1", "/groups?window=all", "/live", "/system")
+PATHS = ("/check", "/check?sample=1", "/clusters?window=all", "/live", "/system")
 WELL = {
     "group": "group",
     "state": "Stable",
@@ -73,7 +73,7 @@ def test_pages_of_a_running_stream(browser: Chrome, scene: PageScene) -> None:
     """Each opens without an error of the script or the policy, fits 390 and 1280 pixels, and has its charts."""
     for width in (1280, 390):
         resize(browser, width, 900)
-        for path in (*PATHS, f"/groups/{hostile_group(scene)}"):
+        for path in (*PATHS, f"/clusters/{hostile_cluster(scene)}"):
             opened(browser, scene, path)
             assert console(browser) == []
             assert browser.execute_script("return document.documentElement.scrollWidth") <= width, path
@@ -116,7 +116,7 @@ def test_what_the_reader_uses_is_not_replaced(browser: Chrome, scene: PageScene)
 
 def test_hostile_text_does_not_run(browser: Chrome, scene: PageScene) -> None:
     """Scripts, handlers, links and ids in articles are text on every page that shows them."""
-    for path in (*PATHS, f"/groups/{hostile_group(scene)}"):
+    for path in (*PATHS, f"/clusters/{hostile_cluster(scene)}"):
         opened(browser, scene, path)
         browser.execute_script("for (const one of document.querySelectorAll('details')) one.open = true")
         assert "ran" not in browser.title
@@ -188,8 +188,8 @@ def test_themes_and_languages(browser: Chrome, scene: PageScene) -> None:
     )
     wait_until(lambda: "查重" in browser.page_source, SHOWN_S, "the page in Chinese")
     assert colour() == light
-    opened(browser, scene, "/groups")
-    assert (colour(), shown(browser, "h1")) == (light, said("zh", "groups.title"))
+    opened(browser, scene, "/clusters")
+    assert (colour(), shown(browser, "h1")) == (light, said("zh", "clusters.title"))
     browser.delete_all_cookies()
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
@@ -205,7 +205,7 @@ def test_while_the_log_is_read(
     scene.limit_reading(4)
     with scene.serve(until_ready=False):
         wait_until(lambda: scene.polls == 4, SHOWN_S, "some of the log is read")
-        for path in ("/check", "/groups", "/system", "/live"):
+        for path in ("/check", "/clusters", "/system", "/live"):
             opened(browser, scene, path)
             assert said("en", "notice.reading.title") in shown(browser, "#notices")
             assert said("en", "notice.reading", done="4", all="10") in shown(browser, "#notices")
@@ -216,14 +216,14 @@ def test_while_the_log_is_read(
         wait_until(lambda: said("en", "notice.reading", done="7", all="10") in shown(browser, "#notices"), SHOWN_S, "7")
         scene.limit_reading(None)
         wait_until(lambda: "log offset 10" in shown(browser, "#state"), 3 * SHOWN_S, "all is read")
-        wait_until(lambda: shown(browser, "#notices") == "", SHOWN_S, "the groups are read, too")
+        wait_until(lambda: shown(browser, "#notices") == "", SHOWN_S, "the clusters are read, too")
         assert "article-8" in shown(browser, "#verdicts")
         assert browser.execute_script("return window.stays")
         assert console(browser) == []
     scene.close()
 
 
-@pytest.mark.expect_log("groups wait for the broker", "log.*no broker answers")
+@pytest.mark.expect_log("clusters wait for the broker", "log.*no broker answers")
 def test_without_a_stream_and_with_a_broken_backend(
     browser: Chrome, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,13 +231,13 @@ def test_without_a_stream_and_with_a_broken_backend(
     monkeypatch.setattr(follower, "SILENCE_S", 1.0)
     scene = PageScene(tmp_path_factory.mktemp("empty"))
     with scene.shown():
-        opened(browser, scene, "/groups")
-        assert said("en", "groups.none") in shown(browser, "#groups")
+        opened(browser, scene, "/clusters")
+        assert said("en", "clusters.none") in shown(browser, "#clusters")
         opened(browser, scene, "/live")
         assert said("en", "live.verdicts.none") in shown(browser, "#verdicts")
         scene.judge_texts(FIRST, EDITED)
         scene.wait_ready()
-        scene.wait_groups()
+        scene.wait_clusters()
         well, scene.connection.hook = scene.connection.hook, _away
         wait_until(lambda: "no broker" in scene.position().detail, SHOWN_S, "the service has noticed it")
         opened(browser, scene, "/check?sample=1")
@@ -245,11 +245,11 @@ def test_without_a_stream_and_with_a_broken_backend(
         assert shown(browser, "#verdict .verdict") == said("en", "verdict.unique")
         opened(browser, scene, "/system")
         assert said("en", "notice.broker.title") in shown(browser, "#notices")
-        opened(browser, scene, "/groups?window=all")
-        assert said("en", "groups.no_text.now") in shown(browser, "#groups")
+        opened(browser, scene, "/clusters?window=all")
+        assert said("en", "clusters.no_text.now") in shown(browser, "#clusters")
         scene.connection.hook = well
         wait_until(lambda: scene.position().up_to_date, SHOWN_S, "the service follows the log again")
-        scene.wait_groups()
+        scene.wait_clusters()
         fetch_now(browser)
         wait_until(lambda: shown(browser, "#notices") == "", SHOWN_S, "the page shows that a broker answers again")
         recovered = browser.execute_script("return document.getElementById('recovered').textContent")

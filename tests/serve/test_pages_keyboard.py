@@ -17,11 +17,11 @@ from tests.browser import NO_BROWSER, SHOWN_S, can_run_browser, console, resize,
 from tests.serve.page_scene import PageScene, record_value
 from tests.serve.screenshots import status_values
 from tests.serve.test_page_style import LEAST, colours, contrast
-from tests.serve.test_pages import EDITED, FIRST, HOSTILE, HOSTILE_ID, hostile_group
+from tests.serve.test_pages import EDITED, FIRST, HOSTILE, HOSTILE_ID, hostile_cluster
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.skipif(not can_run_browser(), reason=NO_BROWSER), pytest.mark.slow, pytest.mark.timeout(300)]
-PATHS = ("/check?sample=1", "/groups?window=all", "GROUP", "/live", "/system")
+PATHS = ("/check?sample=1", "/clusters?window=all", "CLUSTER", "/live", "/system")
 THEMES = ("light", "dark")
 USED = "a, button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']"
 NAMED_ROLES = {"button", "link", "textbox", "combobox", "region", "navigation", "image", "DisclosureTriangle", "table"}
@@ -76,7 +76,7 @@ def opened(browser: Chrome, scene: PageScene, path: str, theme: str = "light", l
         browser.get(f"{address}/assets/pages.css")
     for name, value in (("theme", theme), ("language", language)):
         browser.add_cookie({"name": name, "value": value, "httpOnly": True, "sameSite": "Strict"})
-    wait_loaded(browser, address + path.replace("GROUP", f"/groups/{hostile_group(scene)}"))
+    wait_loaded(browser, address + path.replace("CLUSTER", f"/clusters/{hostile_cluster(scene)}"))
     browser.execute_script("const one = document.getElementById('pause'); if (!one.hidden) one.click()")
 
 
@@ -147,15 +147,15 @@ def test_every_control_by_keyboard(browser: Chrome, scene: PageScene) -> None:
     focus(browser, '.examples a[href*="sample"]')
     press(browser, Keys.ENTER)
     wait_until(lambda: "sample" in browser.current_url, SHOWN_S, "the example")
-    focus(browser, 'nav a[href="/groups"]')
+    focus(browser, 'nav a[href="/clusters"]')
     press(browser, Keys.ENTER)
-    wait_until(lambda: browser.current_url.endswith("/groups"), SHOWN_S, "Groups")
+    wait_until(lambda: browser.current_url.endswith("/clusters"), SHOWN_S, "Clusters")
     focus(browser, '.tabs a[href$="week"]')
     press(browser, Keys.ENTER)
     wait_until(lambda: "window=week" in browser.current_url, SHOWN_S, "the week")
     focus(browser, "td.what a")
     press(browser, Keys.ENTER)
-    wait_until(lambda: "/groups/" in browser.current_url, SHOWN_S, "a group")
+    wait_until(lambda: "/clusters/" in browser.current_url, SHOWN_S, "a cluster")
     focus(browser, ".members summary")
     for key, is_open in ((Keys.ENTER, True), (Keys.SPACE, False), (Keys.SPACE, True)):
         press(browser, key)

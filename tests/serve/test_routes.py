@@ -1,4 +1,4 @@
-"""The other routes: explanations, articles, groups, verdicts; and their pages of answers."""
+"""The other routes: explanations, articles, clusters, verdicts; and their pages of answers."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def _rows(count: int) -> Any:  # noqa: ANN401 - an array
 
 @pytest.mark.slow
 def test_an_article_is_found_by_its_id(service: MemoryService) -> None:
-    """Newest first, with its group and its text from the source topic; an id may be a URL."""
+    """Newest first, with its cluster and its text from the source topic; an id may be a URL."""
     answer = service.call("GET", "/v1/articles/b").json
     assert [one["source"]["offset"] for one in answer["articles"]] == [3, 1]
     assert {one["text"] for one in answer["articles"]} == {EDITED}
-    assert len({one["group"] for one in answer["articles"]}) == 1
+    assert len({one["cluster"] for one in answer["articles"]}) == 1
     (first,) = service.call("GET", "/v1/articles/https://example.org/a%3Fb=1").json["articles"]
-    assert (first["text"], first["group"], first["match"]) == (STORY, answer["articles"][0]["group"], None)
+    assert (first["text"], first["cluster"], first["match"]) == (STORY, answer["articles"][0]["cluster"], None)
     assert "text" not in service.call("GET", "/v1/articles/b?texts=false").json["articles"][0]
 
 
@@ -105,33 +105,33 @@ def test_an_unknown_id_is_not_found(service: MemoryService) -> None:
     assert service.call("GET", "/v1/articles/b?limit=0").status == 422
 
 
-def test_groups_are_listed_and_shown(service: MemoryService) -> None:
+def test_clusters_are_listed_and_shown(service: MemoryService) -> None:
     """The largest of a window, with the totals; one of them with its growth and its articles."""
-    listed = service.call("GET", "/v1/groups?window=hour").json
-    (group,) = listed["groups"]
-    assert (group["size"], group["first"]["id"]) == (3, "https://example.org/a?b=1")
+    listed = service.call("GET", "/v1/clusters?window=hour").json
+    (cluster,) = listed["clusters"]
+    assert (cluster["size"], cluster["first"]["id"]) == (3, "https://example.org/a?b=1")
     assert (listed["totals"]["unique"], listed["totals"]["duplicates"]) == (3, 2)
     assert listed["totals"]["rejected"] == {"empty_text": 1}
     assert listed["outputs"]["problem"] is None
-    shown = service.call("GET", f"/v1/groups/{group['id']}?window=day&limit=2&texts=true").json
+    shown = service.call("GET", f"/v1/clusters/{cluster['id']}?window=day&limit=2&texts=true").json
     assert [one["id"] for one in shown["members"]] == ["https://example.org/a?b=1", "b"]
     assert [one["text"] for one in shown["members"]] == [STORY, EDITED]
     assert sum(bucket["articles"] for bucket in shown["growth"]) == 3
-    rest = service.call("GET", f"/v1/groups/{group['id']}?limit=2&after={shown['after']}").json
+    rest = service.call("GET", f"/v1/clusters/{cluster['id']}?limit=2&after={shown['after']}").json
     assert ([one["id"] for one in rest["members"]], rest["after"]) == (["b"], None)
 
 
 @pytest.mark.parametrize(
     ("path", "status"),
     [
-        ("/v1/groups/nothing", 404),
-        ("/v1/groups/00000000-0000-0000-0000-000000000000-0-0", 404),
-        ("/v1/groups?window=century", 422),
-        ("/v1/groups?limit=201", 422),
+        ("/v1/clusters/nothing", 404),
+        ("/v1/clusters/00000000-0000-0000-0000-000000000000-0-0", 404),
+        ("/v1/clusters?window=century", 422),
+        ("/v1/clusters?limit=201", 422),
         ("/v1/verdicts?limit=-1", 422),
     ],
 )
-def test_what_is_no_group_is_refused(service: MemoryService, path: str, status: int) -> None:
+def test_what_is_no_cluster_is_refused(service: MemoryService, path: str, status: int) -> None:
     """Unknown ones, and parameters out of range."""
     assert service.call("GET", path).status == status
 
@@ -140,7 +140,7 @@ def test_what_is_no_group_is_refused(service: MemoryService, path: str, status: 
     ("path", "parameters"),
     [
         ("/v1/articles/", ["article_id"]),
-        (f"/v1/groups/{'a' * 101}?limit=0&window=1&texts=2", ["group_id", "window", "limit", "texts"]),
+        (f"/v1/clusters/{'a' * 101}?limit=0&window=1&texts=2", ["cluster_id", "window", "limit", "texts"]),
         ("/v1/verdicts?limit=x", ["limit"]),
     ],
 )
@@ -153,19 +153,19 @@ def test_a_parameter_is_named(service: MemoryService, path: str, parameters: lis
 
 def test_a_page_that_no_answer_named_is_refused(service: MemoryService) -> None:
     """The cursor is what an answer said, nothing else."""
-    (group,) = service.call("GET", "/v1/groups").json["groups"]
-    answer = service.call("GET", f"/v1/groups/{group['id']}?after=elsewhere")
+    (cluster,) = service.call("GET", "/v1/clusters").json["clusters"]
+    answer = service.call("GET", f"/v1/clusters/{cluster['id']}?after=elsewhere")
     assert (answer.status, answer.json["errors"]) == (
         422,
         [{"parameter": "after", "detail": "after: no answer named this place"}],
     )
 
 
-def test_the_matches_of_a_check_have_their_groups(service: MemoryService) -> None:
+def test_the_matches_of_a_check_have_their_clusters(service: MemoryService) -> None:
     """So a page can lead from a text to the story that it belongs to."""
     (result,) = service.call("POST", "/v1/check", {"text": EDITED}).json["results"]
-    (group,) = service.call("GET", "/v1/groups").json["groups"]
-    assert {near["group"] for near in result["nearest"]} == {result["match"]["group"]} == {group["id"]}
+    (cluster,) = service.call("GET", "/v1/clusters").json["clusters"]
+    assert {near["cluster"] for near in result["nearest"]} == {result["match"]["cluster"]} == {cluster["id"]}
 
 
 def test_two_texts_are_explained(service: MemoryService) -> None:
@@ -202,7 +202,7 @@ def test_a_logged_article_whose_text_is_gone_is_explained_by_its_entry(service: 
     assert (shown["text"], shown["text_missing"]) == (None, "the source topic has no such record any more")
 
 
-def test_the_text_of_a_topic_that_was_made_again_is_not_shown(service: MemoryService) -> None:
+def test_the_text_of_a_topic_that_was_recreated_is_not_shown(service: MemoryService) -> None:
     """Its offsets denote other records now."""
     topic = service.cluster.topics[TOPIC]
     service.cluster.topics[TOPIC] = replace(topic, id=b"another-topic-id")
@@ -210,7 +210,7 @@ def test_the_text_of_a_topic_that_was_made_again_is_not_shown(service: MemorySer
         shown = service.call("GET", "/v1/articles/c").json["articles"][0]
     finally:
         service.cluster.topics[TOPIC] = topic
-    assert (shown["text"], shown["text_missing"]) == (None, "topic articles does not exist, or was made again")
+    assert (shown["text"], shown["text_missing"]) == (None, "topic articles does not exist, or was recreated")
 
 
 @pytest.mark.parametrize(
@@ -281,9 +281,9 @@ def test_every_pointer_leads_to_a_value_of_the_request(service: MemoryService, p
 
 
 PATHS = [
-    *("/healthz", "/readyz", "/metrics", "/v1/openapi.json", "/v1/articles/b", "/v1/articles/nobody", "/v1/groups"),
-    *("/v1/groups?limit=0", "/v1/groups/nothing", "/v1/verdicts", "/v1/check", "/nothing"),
-    *("/", "/check", "/groups", "/assets/pages.css", "/assets/nothing", "/preferences"),
+    *("/healthz", "/readyz", "/metrics", "/v1/openapi.json", "/v1/articles/b", "/v1/articles/nobody", "/v1/clusters"),
+    *("/v1/clusters?limit=0", "/v1/clusters/nothing", "/v1/verdicts", "/v1/check", "/nothing"),
+    *("/", "/check", "/clusters", "/assets/pages.css", "/assets/nothing", "/preferences"),
 ]
 
 
@@ -328,15 +328,15 @@ def test_the_last_verdicts_are_shown(service: MemoryService) -> None:
 
 def test_the_metrics_show_the_index_and_the_requests(service: MemoryService) -> None:
     """Articles of the index, the offset, and each request by route and status."""
-    service.call("GET", "/v1/groups")
+    service.call("GET", "/v1/clusters")
     shown = f"stream_dedup_serve_index_entries {float(len(ARTICLES))}"
     wait_until(lambda: shown in service.call("GET", "/metrics").body.decode(), 30, "the gauge of the index")
     metrics = service.call("GET", "/metrics").body.decode()
     assert "stream_dedup_serve_log_offset 2.0" in metrics
     assert "stream_dedup_serve_log_lag 0.0" in metrics
     assert "stream_dedup_serve_up_to_date 1.0" in metrics
-    assert re.search(r'stream_dedup_serve_requests_total\{route="/v1/groups",status="200"\} [1-9]', metrics)
-    assert re.search(r'stream_dedup_serve_request_seconds_count\{route="/v1/groups"\} [1-9]', metrics)
+    assert re.search(r'stream_dedup_serve_requests_total\{route="/v1/clusters",status="200"\} [1-9]', metrics)
+    assert re.search(r'stream_dedup_serve_request_seconds_count\{route="/v1/clusters"\} [1-9]', metrics)
     assert "process_cpu_seconds_total" in metrics
 
 

@@ -43,7 +43,7 @@ def basic(password: str) -> str:
     return "Basic " + base64.b64encode(f"anybody:{password}".encode()).decode()
 
 
-@pytest.mark.parametrize("path", ["/v1/openapi.json", "/v1/status", "/metrics", "/v1/groups", "/nothing", "/"])
+@pytest.mark.parametrize("path", ["/v1/openapi.json", "/v1/status", "/metrics", "/v1/clusters", "/nothing", "/"])
 @pytest.mark.parametrize(
     "given",
     [

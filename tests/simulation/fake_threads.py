@@ -55,7 +55,7 @@ def columns_of(records: Sequence[RawRecord], widths: Widths, *, deletes: bool = 
             Status.LONG if good else Status.DELETE if gone else Status.REJECTED
             for good, gone in zip(readable, deleted, strict=True)
         ],
-        groups=np.zeros(len(records), np.uint64),
+        scope_hashes=np.zeros(len(records), np.uint64),
         signatures=np.frombuffer(b"".join(signatures), np.uint8).reshape(len(records), -1),
         margins=margins,
         sketches=np.array([_sketch(value, widths.sketch_bytes) for value in values]),

@@ -167,7 +167,7 @@ def _remake(world: SimulatedWorld, event: Event) -> None:
 
 
 def rewrite(world: SimulatedWorld, number: int, count: int) -> None:
-    """Write other articles to a topic that was made again: as many at first as it had, or fewer."""
+    """Write other articles to a topic that was recreated: as many at first as it had, or fewer."""
     name = world.inputs[number]
     for partition in range(world.partitions[number]):
         log = world.cluster.partition(Partition(name, partition))

@@ -342,7 +342,7 @@ PLANTS = (
     ),
     Plant(
         "append without a look at the topic's id",
-        "articles of a topic that was made again are logged under the id of the one before",
+        "articles of a topic that was recreated are logged under the id of the one before",
         _patched((Engine, "_is_of_its_topic", _yes)),
     ),
     Plant(
@@ -392,7 +392,7 @@ PLANTS = (
     ),
     Plant(
         "offset of another topic",
-        "a topic that was made again begins at the offset of the one before",
+        "a topic that was recreated begins at the offset of the one before",
         _patched((MemorySource, "committed", _committed_of_any_topic)),
     ),
     Plant(

@@ -126,7 +126,7 @@ def made_by_core(records: Sequence[bytes | None], keys: Sequence[bytes | None], 
 def test_spark_makes_the_same_entries_and_finds_the_same_matches(tmp_path: Path) -> None:
     """Entries through Parquet are those of the core, and matches those of the reference.
 
-    In two orders, for both kinds of search, with long lists, windows, groups, updates, bounds, copies, sketches, and
+    In two orders, for both kinds of search, with long lists, windows, scopes, updates, bounds, copies, sketches, and
     text without words. An order
     in which two articles have one place is refused.
     """
@@ -305,7 +305,7 @@ def test_articles_that_cannot_be_read_are_refused(
 
 def test_entries_without_what_the_rules_need_are_refused() -> None:
     """A missing column is named, a window needs the column of the time, and the order a name of its own."""
-    names = ["place", "format", "id", "checksum", "status", "group", "signature", "margins", "sketch", "reason"]
+    names = ["place", "format", "id", "checksum", "status", "scope_hash", "signature", "margins", "sketch", "reason"]
     with pytest.raises(UserError, match="column scheme is missing"):
         check_entries(names, "place", rules())
     with pytest.raises(UserError, match="name the column with the time"):

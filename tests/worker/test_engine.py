@@ -220,7 +220,7 @@ def test_a_batch_that_waits_is_looked_for_only_when_the_log_was_read_further(
 
 
 @pytest.mark.expect_log("is no longer the one that was read")
-def test_a_batch_of_a_topic_that_was_made_again_is_not_appended(world: World, assignment: Assignment) -> None:
+def test_a_batch_of_a_topic_that_was_recreated_is_not_appended(world: World, assignment: Assignment) -> None:
     """The source begins again instead."""
     world.ids = {"articles": OTHER_ID}
     world.fingerprint(world.poll(assignment, 0, b'{"text": "one"}'))

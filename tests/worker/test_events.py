@@ -105,8 +105,8 @@ def remake_topic(made: Pipeline) -> None:
 
 
 @pytest.mark.parametrize("running", [pytest.param(False, marks=pytest.mark.full), True])
-def test_source_topic_made_again(make_pipeline: MakePipeline, running: bool) -> None:
-    """A topic that was deleted and made again is read from its beginning, as other articles than before."""
+def test_source_topic_recreated(make_pipeline: MakePipeline, running: bool) -> None:
+    """A topic that was deleted and recreated is read from its beginning, as other articles than before."""
     made = make_pipeline()
     stream = records(100, SEED)
     made.produce(stream)

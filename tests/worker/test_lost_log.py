@@ -227,14 +227,14 @@ def changed(found: list[LogRecord]) -> list[LogRecord]:
 WRONG: dict[str, tuple[Callable[[list[LogRecord]], list[LogRecord]], uuid.UUID, str]] = {
     "truncated": (lambda found: found[:1], LOG_ID, "the log ends at 1"),
     "truncated and filled": (changed, LOG_ID, "the log has another record at offset"),
-    "made again": (lambda found: found, OTHER_ID, "is another log and that one is gone"),
+    "recreated": (lambda found: found, OTHER_ID, "is another log and that one is gone"),
 }
 
 
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("rebuild", [False, True])
 def test_an_index_with_more_than_its_log_is_refused(config: Config, topics: Topics, wrong: str, rebuild: bool) -> None:
-    """A log that lost records, or was made again, leaves its index as the last copy: it is not emptied."""
+    """A log that lost records, or was recreated, leaves its index as the last copy: it is not emptied."""
     end = fill_index(config)
     change, log_id, reason = WRONG[wrong]
     with pytest.raises(RefusedError, match=reason):

@@ -1,4 +1,4 @@
-"""Topics by pattern on a broker: one that is made later, deleted and made again is read by workers of both clients."""
+"""Topics by pattern on a broker: one that is made later, deleted and recreated is read by workers of both clients."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def both_read(made: Pipeline, topic: str) -> bool:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_topics_that_match_are_read(make_pipeline: MakePipeline) -> None:
-    """Within 30 s of being made, in one group of both clients; a topic that is made again is another topic.
+    """Within 30 s of being made, in one group of both clients; a topic that is recreated is another topic.
 
     The pattern fits the log and the outputs as well, and nothing of these is ever read.
     """

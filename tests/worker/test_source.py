@@ -30,7 +30,7 @@ PARTITIONS = 3
 RECORDS = 90
 EACH = RECORDS // PARTITIONS
 BATCH = 10
-MADE_AGAIN = "made again"
+RECREATED = "recreated"
 
 
 @pytest.fixture
@@ -242,18 +242,18 @@ def test_an_end_in_the_middle_of_settling(
     reader.read_all({})
 
 
-@pytest.mark.expect_log(MADE_AGAIN)
-def test_made_again_to_the_same_length(
+@pytest.mark.expect_log(RECREATED)
+def test_recreated_with_the_same_length(
     made: Pipeline, admin: KafkaAdminClient, make_reader: Callable[..., Reader]
 ) -> None:
-    """A topic made again and filled to the old length between two polls is read from its beginning."""
+    """A topic recreated and filled to the old length between two polls is read from its beginning."""
     reader = make_reader()
     reader.read_all({})
     reader.commit(dict.fromkeys(made.partitions(), EACH))
     old = present_id(made, admin)
     delete_topic(admin, made.topic)
     admin.create_topics([NewTopic(made.topic, PARTITIONS, 1)])
-    wait_until(lambda: topic_ids(admin, [made.topic]).get(made.topic) not in (None, old), LIMIT_S, "made again")
+    wait_until(lambda: topic_ids(admin, [made.topic]).get(made.topic) not in (None, old), LIMIT_S, "recreated")
     fill(made, "second")
     reader.batches.clear()
     new = present_id(made, admin)
@@ -270,7 +270,7 @@ def test_made_again_to_the_same_length(
     assert all((record.value or b"").startswith(b"second-") for batch in current for record in batch.records)
 
 
-@pytest.mark.expect_log(MADE_AGAIN)
+@pytest.mark.expect_log(RECREATED)
 def test_offset_of_another_topic_id(
     made: Pipeline, admin: KafkaAdminClient, make_reader: Callable[..., Reader]
 ) -> None:

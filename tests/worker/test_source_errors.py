@@ -1,4 +1,4 @@
-"""What the source makes of each error of its client, and of a topic that was made again, without a broker."""
+"""What the source makes of each error of its client, and of a topic that was recreated, without a broker."""
 
 from __future__ import annotations
 
@@ -171,8 +171,8 @@ def test_each_error_is_told_as_what_it_is(
 
 
 @pytest.mark.parametrize("error", [OffsetGoneError([AT]), SourceChangedError("articles-0")])
-def test_a_topic_that_was_made_again_is_no_lost_record(world: World, error: PortError) -> None:
-    """A topic made again may show as an offset out of range, or as a truncation: the assignment begins anew."""
+def test_a_topic_that_was_recreated_is_no_lost_record(world: World, error: PortError) -> None:
+    """A recreated topic may show as an offset out of range, or as a truncation: the assignment begins anew."""
     former = world.owner.current
     world.ids = {"articles": NEW_ID}
     world.client.error = error
@@ -190,7 +190,7 @@ def test_an_error_of_an_assignment_that_is_over_counts_for_nothing(world: World)
     assert world.poll() == []
 
 
-def test_a_topic_made_again_drops_what_was_polled(world: World) -> None:
+def test_a_topic_recreated_drops_what_was_polled(world: World) -> None:
     """The look-up has seen another id: the records of this poll may be of either topic."""
     world.records(10, 11)
     world.latest_ids = {"articles": NEW_ID}
@@ -279,7 +279,7 @@ def test_a_partition_that_cannot_settle_holds_up_no_other(error: PortError) -> N
     assert world.client.begun[AT] == CommittedOffset(SourceOffset(5), TOPIC_ID, 3)
 
 
-@pytest.mark.expect_log("made again; begins at its beginning")
+@pytest.mark.expect_log("recreated; begins at its beginning")
 def test_where_a_partition_begins() -> None:
     """At its committed offset; at its beginning, which is committed at once, where that is of another topic."""
     world = World()
@@ -334,13 +334,13 @@ def test_an_offset_of_a_deleted_topic_that_was_set_again_is_refused() -> None:
     assert OTHER not in world.client.committed_starts
 
 
-@pytest.mark.expect_log("does not exist|made again")
-@pytest.mark.parametrize("made_again", [True, False])
-def test_offsets_of_a_deleted_topic_are_not_lost(made_again: bool) -> None:
-    """A topic is deleted after its id was looked up, and its offsets with it: the topic made again is waited for."""
+@pytest.mark.expect_log("does not exist|recreated")
+@pytest.mark.parametrize("recreated", [True, False])
+def test_offsets_of_a_deleted_topic_are_not_lost(recreated: bool) -> None:
+    """A topic is deleted after its id was looked up, and its offsets with it: the recreated topic is waited for."""
     world = World()
     world.logged = frozenset({(TOPIC_ID, 0), (TOPIC_ID, 1)})
-    world.later_ids = {"articles": NEW_ID} if made_again else {"other": NEW_ID}
+    world.later_ids = {"articles": NEW_ID} if recreated else {"other": NEW_ID}
     world.poll()
     assert world.client.begun == {}
     world.ids = world.later_ids = world.latest_ids = {"articles": NEW_ID}

@@ -226,7 +226,7 @@ pub struct Article {
     /// What it asks of an entry.
     pub demand: Demand,
     /// Hash of what an entry must be of: kind of text and scope.
-    pub group: u64,
+    pub scope_hash: u64,
     /// Log time before which entries have expired.
     pub oldest: i64,
     /// The article id that an entry must have, as a hash; none: any.

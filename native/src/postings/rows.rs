@@ -1,13 +1,13 @@
 //! The rows of entries, by document number: what the check needs of each.
 //!
-//! A row is the words of the signature, group, hash of the article id, log position, log time, then the sketch. Rows
-//! are stored in chunks of some rows; those in memory are whole chunks, and the unfinished last one.
+//! A row is the words of the signature, scope hash, hash of the article id, log position, log time, then the sketch.
+//! Rows are stored in chunks of some rows; those in memory are whole chunks, and the unfinished last one.
 
 use super::cache::{Cache, Place};
 use super::chunk::{Damage, Key, words_of};
 use super::near::WORDS;
 
-const GROUP: usize = WORDS;
+const SCOPE_HASH: usize = WORDS;
 const ID_HASH: usize = WORDS + 1;
 const TIME: usize = WORDS + 3;
 /// Words of a row without a sketch.
@@ -26,8 +26,8 @@ impl<'a> Row<'a> {
 
     /// Hash of kind of text and scope.
     #[must_use]
-    pub fn group(self) -> u64 {
-        self.0[GROUP]
+    pub fn scope_hash(self) -> u64 {
+        self.0[SCOPE_HASH]
     }
 
     /// Hash of the article id.

@@ -1,10 +1,10 @@
 //! The search: the near entries of a batch of articles, in the posting lists of the block tables.
 //!
 //! Of each posting list of an article's plan the entries from before it are compared, the newest `bucket_limit` of them.
-//! Of those that pass the sieve, that are not trimmed, whose group is the article's, that have not expired and that no
-//! earlier record withdrew, the first `candidates` are checked: the look-ups in the order of the plan, in each list the
-//! newest first, an entry once, where it is found first. Of those that are near, each article gets the nearest, among
-//! equals the earliest.
+//! Of those that pass the sieve, that are not trimmed, whose scope hash is the article's, that have not expired and that
+//! no earlier record withdrew, the first `candidates` are checked: the look-ups in the order of the plan, in each list
+//! the newest first, an entry once, where it is found first. Of those that are near, each article gets the nearest,
+//! among equals the earliest.
 //!
 //! Some look-ups at a time: their lists are found, then their keys are compared, then the rows of those that pass are
 //! checked. Each of these reads much memory that is in no cache of the processor, so it is read for all before any of
@@ -237,7 +237,7 @@ impl Search {
     }
 
     fn check_row(&mut self, article: &Article, one: Candidate, row: Row<'_>) {
-        if self.room == 0 || row.group() != article.group || row.time() < article.oldest {
+        if self.room == 0 || row.scope_hash() != article.scope_hash || row.time() < article.oldest {
             return;
         }
         if self.is_hidden(one.number.into(), article.before) || !self.count_new(one.number) {
@@ -467,7 +467,7 @@ mod tests {
             sketch: [0; 4],
             sieves: [Sieve { sure: [u64::MAX, 0], most: 1 }; 4],
             demand: Demand { reach: 0, least_equal: 0, far_equal: 0, dominated: 0 },
-            group: 0,
+            scope_hash: 0,
             oldest: 0,
             own_id: None,
             before: 2,

@@ -29,8 +29,8 @@ const FANOUT: u64 = 8;
 /// Entries that the merges of a table take, on average, for one that is appended: more than the twenty copies of an entry
 /// that an index of a billion needs, so that a large merge is over soon, and what it makes is stored together.
 const PACE: usize = 64;
-/// Factor of the group for each key word: odd, so no two groups give the same product, and different, so groups that
-/// collide in a block of one word do not collide in the others (the primes of XXH64).
+/// Factor of the scope hash for each key word: odd, so no two hashes give the same product, and different, so hashes
+/// that collide in a block of one word do not collide in the others (the primes of XXH64).
 pub const KEY_FACTORS: [u64; WORDS] = [1, 0x9E37_79B1_85EB_CA87, 0xC2B2_AE3D_27D4_EB4F, 0x1656_67B1_9E37_79F9];
 /// Number of the first run in memory: stored runs have lower ones.
 const FIRST_IN_MEMORY: u64 = 1 << 32;
@@ -505,7 +505,7 @@ mod tests {
                 sketch: [0; 4],
                 sieves: [mask; 4],
                 demand: Demand { reach: 64, least_equal: 0, far_equal: 0, dominated: 0 },
-                group: 0,
+                scope_hash: 0,
                 oldest: 0,
                 own_id: None,
                 before: numbers.end,

@@ -185,14 +185,14 @@ pub struct PySearch(Mutex<Search>);
 #[pymethods]
 impl PySearch {
     #[new]
-    #[pyo3(signature = (*, keys, words, groups, before, reach, plan, lookups, directed, sieve, bucket_limit, best,
+    #[pyo3(signature = (*, keys, words, scope_hashes, before, reach, plan, lookups, directed, sieve, bucket_limit, best,
         candidates = None, sure = None, sketches = None, least_equal = None, form_words = 0, form_limit = 0,
         certain = -1, far = 0, far_equal = 0, dominated = None, oldest = None, own_ids = None, withdrawn = None))]
     #[expect(clippy::too_many_arguments, reason = "by name")]
     fn new(
         keys: Array<u64>,
         words: Array<u64>,
-        groups: Array<u64>,
+        scope_hashes: Array<u64>,
         before: Array<i64>,
         reach: Array<i64>,
         plan: Array<u32>,
@@ -215,7 +215,7 @@ impl PySearch {
         own_ids: Option<Array<u64>>,
         withdrawn: Option<Array<i64>>,
     ) -> PyResult<Self> {
-        let count = groups.len();
+        let count = scope_hashes.len();
         if lookups == 0 || (plan.len() != lookups && plan.len() != lookups * count) {
             return Err(PyValueError::new_err(format!("{} look-ups for {count} articles", plan.len())));
         }
@@ -243,7 +243,7 @@ impl PySearch {
         let columns = Columns {
             keys: keys.fixed(count, "keys")?,
             words: words.fixed(count, "words")?,
-            groups,
+            scope_hashes,
             before: before.each(count, "before")?,
             reach: reach.each(count, "reach")?,
             sieve,
@@ -299,7 +299,7 @@ impl PySearch {
 struct Columns {
     keys: Vec<[u64; WORDS]>,
     words: Vec<[u64; WORDS]>,
-    groups: Array<u64>,
+    scope_hashes: Array<u64>,
     before: Vec<i64>,
     reach: Vec<i64>,
     sieve: Option<u64>,
@@ -333,7 +333,7 @@ impl Columns {
                 most: self.sieve.unwrap_or(u64::try_from(self.reach[at]).unwrap_or(0)),
             }),
             demand,
-            group: self.groups[at],
+            scope_hash: self.scope_hashes[at],
             oldest: self.oldest[at],
             own_id: self.own_ids.as_ref().map(|ids| ids[at]),
             before: self.before[at] as u64,

@@ -20,7 +20,7 @@ use crate::text::halves::Text;
 
 /// Statuses, signatures, margins and sketches.
 type Readings = (Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>);
-/// Checksums, statuses and groups; signatures, margins and sketches; lengths of ids, and ids; reasons.
+/// Checksums, statuses and scope hashes; signatures, margins and sketches; lengths of ids, and ids; reasons.
 type Entries<'py> = (Vec<u8>, Vec<u8>, Vec<u8>, (Vec<u8>, Vec<u8>, Vec<u8>), Vec<u8>, Vec<u8>, Vec<(usize, Said<'py>)>);
 type Named = (String, u64, u64, Hash);
 /// Status, text, features and sums; signature, margins and sketch; frame and numbers.
@@ -112,7 +112,7 @@ impl TextReader {
         Ok((
             bytes_of(made.iter().map(|one| one.checksum.to_le_bytes())),
             statuses,
-            bytes_of(made.iter().map(|one| one.group.to_le_bytes())),
+            bytes_of(made.iter().map(|one| one.scope_hash.to_le_bytes())),
             (signatures, margins, sketches),
             bytes_of(made.iter().map(|one| (one.id.len() as u32).to_le_bytes())),
             made.iter().map(|one| &*one.id).collect::<Vec<_>>().concat(),

@@ -131,14 +131,14 @@ class Fingerprinter:
         self._reader.check_fields(1 if fmt.kind == "text" else len(fmt.text_fields))
 
     def _columns(self, made: _native.Entries) -> Columns:
-        checksums, statuses, groups, columns, id_sizes, ids, rejected = made
+        checksums, statuses, scope_hashes, columns, id_sizes, ids, rejected = made
         signatures, margins, sketches = _in_rows(len(statuses), columns, self.settings.widths)
         none = Texts(np.zeros(len(statuses), np.uint32), b"")
         reasons = {row: reason_text(reason) for row, reason in rejected}
         return Columns(
             checksums=np.frombuffer(checksums, "<u8"),
             statuses=np.frombuffer(statuses, np.uint8),
-            groups=np.frombuffer(groups, "<u8"),
+            scope_hashes=np.frombuffer(scope_hashes, "<u8"),
             signatures=signatures,
             margins=margins,
             sketches=sketches,

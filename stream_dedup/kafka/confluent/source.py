@@ -356,7 +356,7 @@ class ConfluentSource:
                 continue
             if gone.is_truncated:
                 del self._gone[partition]
-                msg = f"{partition}: truncated below the offset that was read, or made again ({gone.reason})"
+                msg = f"{partition}: truncated below the offset that was read, or recreated ({gone.reason})"
                 raise SourceChangedError(msg)
             try:
                 first, end = self._bounds(partition)

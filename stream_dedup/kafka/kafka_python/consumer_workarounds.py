@@ -165,7 +165,7 @@ def drop_fetched_of(consumer: KafkaConsumer, partition: TopicPartition) -> None:
     """Drop what was fetched of one paused partition; the caller seeks it afterwards.
 
     A fetch that was under way when the partition was paused is set aside when it ends. The client would return its
-    records if the new position is the old one, even where the topic was made again in between.
+    records if the new position is the old one, even where the topic was recreated in between.
     """
     fetcher = private(consumer, "_fetcher")
     private(fetcher, "_paused_partition_records").pop(partition, None)

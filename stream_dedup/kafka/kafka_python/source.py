@@ -290,7 +290,7 @@ class KafkaSource:
 
 def _changed(partitions: list[Partition]) -> SourceChangedError:
     names = ", ".join(map(str, partitions))
-    msg = f"{names}: truncated below the offset that was read, by an unclean leader election, or made again"
+    msg = f"{names}: truncated below the offset that was read, by an unclean leader election, or recreated"
     return SourceChangedError(msg)
 
 

@@ -1,8 +1,8 @@
-"""The pages of the service: Check, Groups, Live, System.
+"""The pages of the service: Check, Clusters, Live, System.
 
     routes      the paths, and the layer between requests and the pages (its docstring has the rules of safety)
     backend     what the pages read, as a protocol, and the service that has it
-    check_page, groups_page, live_page, system_page
+    check_page, clusters_page, live_page, system_page
                 the values that each page shows: no HTML, no translation
     rendering   templates, languages, themes
     strings_en, strings_zh

@@ -14,13 +14,13 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
 
+from stream_dedup.clusters import ArticleCluster, ClusteredArticle, MemberPage, MissingOutputs, VerdictCounts, Window
+from stream_dedup.clusters.follow import FollowerState
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.core.model import Coordinates
 from stream_dedup.core.scheme import FingerprintSettings
 from stream_dedup.core.text.readable import readable_texts
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
-from stream_dedup.groups import ArticleGroup, GroupedArticle, MemberPage, MissingOutputs, VerdictCounts, Window
-from stream_dedup.groups.follow import FollowerState
 from stream_dedup.serve.api import Service
 from stream_dedup.serve.checking import GivenArticle
 from stream_dedup.serve.explaining import MAX_EXPLAINED, ExplainedArticle, ExplainRequest, SourcePlace
@@ -91,10 +91,10 @@ class ShownSource:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupsState:
-    """How the store of groups stands."""
+class ClustersState:
+    """How the store of clusters stands."""
 
-    store: GroupReading | None
+    store: ClusterReading | None
     """None: there is none, or it is not open yet."""
     follower: FollowerState | None = None
     error: ShownError | None = None
@@ -129,25 +129,25 @@ class FormFields:
     has_scope: bool
 
 
-class GroupReading(Protocol):
-    """What the pages ask the store of groups. ``groups.GroupStore`` has it. Blocks for a read from disk."""
+class ClusterReading(Protocol):
+    """What the pages ask the store of clusters. ``clusters.ClusterStore`` has it. Blocks for a read from disk."""
 
-    def article(self, coordinates: Coordinates) -> GroupedArticle | None:
+    def article(self, coordinates: Coordinates) -> ClusteredArticle | None:
         """Return an article whose output has been read."""
 
-    def latest(self, limit: int) -> list[GroupedArticle]:
+    def latest(self, limit: int) -> list[ClusteredArticle]:
         """Return the articles that were written last, newest first."""
 
-    def group(self, group_id: str, now_ms: int) -> ArticleGroup | None:
-        """Return the group that an article belongs to."""
+    def cluster(self, cluster_id: str, now_ms: int) -> ArticleCluster | None:
+        """Return the cluster that an article belongs to."""
 
-    def members(self, group_id: str, limit: int, after: str | None = None) -> MemberPage:
-        """Return a page of the articles of a group, oldest first; UserError for a strange ``after``."""
+    def members(self, cluster_id: str, limit: int, after: str | None = None) -> MemberPage:
+        """Return a page of the articles of a cluster, oldest first; UserError for a strange ``after``."""
 
-    def largest(self, window: Window, limit: int, now_ms: int) -> list[ArticleGroup]:
-        """Return the groups with most articles in a window, largest first."""
+    def largest(self, window: Window, limit: int, now_ms: int) -> list[ArticleCluster]:
+        """Return the clusters with most articles in a window, largest first."""
 
-    def growth(self, group_id: str, window: Window, now_ms: int) -> list[tuple[int, int]]:
+    def growth(self, cluster_id: str, window: Window, now_ms: int) -> list[tuple[int, int]]:
         """Return the beginning and the articles of each bucket of a window."""
 
     def totals(self, window: Window, now_ms: int) -> VerdictCounts:
@@ -173,8 +173,8 @@ class PageBackend(Protocol):
     def now_ms(self) -> int:
         """Return the time, ms since 1970."""
 
-    def groups(self) -> GroupsState:
-        """Return the store of groups."""
+    def clusters(self) -> ClustersState:
+        """Return the store of clusters."""
 
     async def status(self) -> StatusView:
         """Return the state of the group, some seconds old at most."""
@@ -226,10 +226,12 @@ class ServicePages:
         """Return the time."""
         return self._service.clock.time_ms()
 
-    def groups(self) -> GroupsState:
-        """Return the store of groups."""
-        groups = self._service.groups
-        return GroupsState(groups.store, groups.state, None if groups.error is None else shown_error(groups.error))
+    def clusters(self) -> ClustersState:
+        """Return the store of clusters."""
+        clusters = self._service.clusters
+        return ClustersState(
+            clusters.store, clusters.state, None if clusters.error is None else shown_error(clusters.error)
+        )
 
     async def status(self) -> StatusView:
         """Return the state of the group; one request to the brokers at a time, whoever asks.

@@ -11,15 +11,15 @@ from uuid import UUID
 
 import numpy as np
 
+from stream_dedup.clusters import ClusteredArticle, parse_cluster_id
 from stream_dedup.core.fingerprint.simhash import pack_margins
 from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, Coordinates, SourceOffset, Status, Verdict
 from stream_dedup.core.near import Account, Forms, PairCheck
 from stream_dedup.core.rules import Rules
-from stream_dedup.groups import GroupedArticle, parse_group_id
 from stream_dedup.serve.checking import GivenArticle, fields_of
 from stream_dedup.serve.pages.backend import ArticleText, FormFields, PageBackend, ShownSource
 from stream_dedup.serve.pages.charts import BitDrawing, bit_drawing
-from stream_dedup.serve.pages.groups_page import stored_groups
+from stream_dedup.serve.pages.clusters_page import stored_clusters
 from stream_dedup.serve.pages.shown_text import ComparedTexts, Piece, ShownArticle, compared, pieces, shown_fields
 from stream_dedup.serve.problems import ProblemError
 from stream_dedup.serve.reading import TextAbsence
@@ -92,7 +92,7 @@ class NearRow:
     time_ms: int
     distance: int
     similarity: float
-    group_id: str | None
+    cluster_id: str | None
     """None: its output was not read."""
 
 
@@ -155,7 +155,7 @@ async def prefilled(backend: PageBackend, article: str) -> CheckView:
 
     The output of the article names its topic. An address does not: the service may read other topics, too.
     """
-    at = parse_group_id(article)
+    at = parse_cluster_id(article)
     known = None if at is None else await asyncio.to_thread(_known, backend, at)
     if at is None or known is None:
         return CheckView(CheckForm(dict.fromkeys(backend.fields.texts, "")))
@@ -167,8 +167,8 @@ async def prefilled(backend: PageBackend, article: str) -> CheckView:
     return await checked(backend, CheckForm(texts, scope=found.scope or ""))
 
 
-def _known(backend: PageBackend, at: Coordinates) -> GroupedArticle | None:
-    return stored_groups(backend.groups().store, lambda store: store.article(at), None)
+def _known(backend: PageBackend, at: Coordinates) -> ClusteredArticle | None:
+    return stored_clusters(backend.clusters().store, lambda store: store.article(at), None)
 
 
 _LATE = ArticleText(None, TextAbsence.NO_BROKER)
@@ -178,7 +178,7 @@ def _near_row(one: Mapping[str, Any]) -> NearRow:
     at = one["source"]
     coordinates = Coordinates(UUID(at["topic_id"]).bytes, at["partition"], SourceOffset(at["offset"]))
     source = ShownSource(at["topic"], coordinates)
-    return NearRow(one["id"], source, one["time_ms"], one["distance"], one["similarity"], one["group"])
+    return NearRow(one["id"], source, one["time_ms"], one["distance"], one["similarity"], one["cluster"])
 
 
 async def _beside(

@@ -10,11 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from stream_dedup.clusters import ClusteredArticle, VerdictCounts, Window
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.groups import GroupedArticle, VerdictCounts, Window
 from stream_dedup.serve.follower import Position
-from stream_dedup.serve.pages.backend import GroupReading, GroupsState, PageBackend, ShownError, StatusView, shown_error
+from stream_dedup.serve.pages.backend import (
+    ClusterReading,
+    ClustersState,
+    PageBackend,
+    ShownError,
+    StatusView,
+    shown_error,
+)
 from stream_dedup.serve.pages.system_page import is_followed
 
 SHOWN_VERDICTS = 25
@@ -51,12 +58,12 @@ class LiveView:
 
     position: Position
     status: StatusView
-    state: GroupsState
+    state: ClustersState
     rates: VerdictRates | None = None
     latency: Latency | None = None
     hour: VerdictCounts | None = None
     history: Sequence[tuple[int, VerdictCounts]] = ()
-    verdicts: Sequence[GroupedArticle] = ()
+    verdicts: Sequence[ClusteredArticle] = ()
     failure: ShownError | None = None
 
 
@@ -103,7 +110,7 @@ class RateMeter:
 
 async def live_page(backend: PageBackend, meter: RateMeter, now_ms: int, at_s: float) -> LiveView:
     """Return what happens now."""
-    position, status, state = backend.position(), await backend.status(), backend.groups()
+    position, status, state = backend.position(), await backend.status(), backend.clusters()
     store = state.store
     if store is None:
         return LiveView(position, status, state)
@@ -116,8 +123,8 @@ async def live_page(backend: PageBackend, meter: RateMeter, now_ms: int, at_s: f
 
 
 def _read(
-    store: GroupReading, now_ms: int
-) -> tuple[VerdictCounts, list[GroupedArticle], VerdictCounts, list[tuple[int, VerdictCounts]]]:
+    store: ClusterReading, now_ms: int
+) -> tuple[VerdictCounts, list[ClusteredArticle], VerdictCounts, list[tuple[int, VerdictCounts]]]:
     """Return all totals, the last verdicts, and the totals and the history of the last hour. Blocks."""
     return (
         store.totals(Window.ALL, now_ms),
@@ -127,7 +134,7 @@ def _read(
     )
 
 
-def latency_of(articles: Sequence[GroupedArticle]) -> Latency | None:
+def latency_of(articles: Sequence[ClusteredArticle]) -> Latency | None:
     """Return the latency of articles; None without any. Clocks that are apart give no negative one."""
     delays = sorted(max(0, one.written_ms - one.source_ms) for one in articles)
     if not delays:
@@ -135,7 +142,7 @@ def latency_of(articles: Sequence[GroupedArticle]) -> Latency | None:
     return Latency(statistics.median(delays), delays[min(len(delays) - 1, len(delays) * 95 // 100)], len(delays))
 
 
-def verdict_name(article: GroupedArticle) -> str:
+def verdict_name(article: ClusteredArticle) -> str:
     """Return the verdict as the pages name it: an update is a unique article, and has a name of its own."""
     return "update" if article.update else str(article.verdict)
 

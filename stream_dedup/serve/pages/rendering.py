@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from stream_dedup import __version__
+from stream_dedup.clusters import Window, cluster_id_of
 from stream_dedup.core.rules import COPIES_LIMIT
-from stream_dedup.groups import Window, group_id_of
-from stream_dedup.serve.pages.groups_page import growth_columns
+from stream_dedup.serve.pages.clusters_page import growth_columns
 from stream_dedup.serve.pages.live_page import VERDICT_NAMES, history_columns, rejected_reasons, verdict_name
 from stream_dedup.serve.pages.shown_text import MAX_SHOWN
 from stream_dedup.serve.pages.strings_en import ENGLISH
@@ -119,7 +119,7 @@ class Renderer:
             "iso": _iso,
             "name": lambda text: shorten(text, 40),
             "visible": visible,
-            "group_id": group_id_of,
+            "cluster_id": cluster_id_of,
             "data": as_data,
         }
         self._environment.filters |= filters

@@ -24,13 +24,13 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from stream_dedup.clusters import Window
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import UserError
-from stream_dedup.groups import Window
 from stream_dedup.serve.api import require_type
 from stream_dedup.serve.pages.backend import PageBackend
 from stream_dedup.serve.pages.check_page import CheckForm, CheckView, checked, prefilled
-from stream_dedup.serve.pages.groups_page import GroupView, group_list, group_page, stored_groups
+from stream_dedup.serve.pages.clusters_page import ClusterView, cluster_list, cluster_page, stored_clusters
 from stream_dedup.serve.pages.live_page import LATENCY_OF, RateMeter, live_page
 from stream_dedup.serve.pages.rendering import LANGUAGES, THEMES, PageReader, Renderer, language_of, read_assets, said
 from stream_dedup.serve.pages.system_page import system_page
@@ -61,8 +61,8 @@ def add_pages(app: FastAPI, backend: PageBackend) -> None:
     add("/", pages.home)
     add("/check", pages.check_form)
     add("/check", pages.check, "POST")
-    add("/groups", pages.groups)
-    add("/groups/{group_id}", pages.group)
+    add("/clusters", pages.clusters)
+    add("/clusters/{cluster_id}", pages.cluster)
     add("/live", pages.live)
     add("/system", pages.system)
     add("/assets/{name:path}", pages.asset)
@@ -102,22 +102,22 @@ class _PageRoutes:
         example = await asyncio.to_thread(_last_duplicate, self._backend)
         return self._page(request, "check.html", view.status, view=view, fields=self._backend.fields, example=example)
 
-    # Groups
+    # Clusters
 
-    async def groups(self, request: Request, window: str = Window.HOUR) -> Response:
-        """Show the largest groups."""
-        view = await group_list(self._backend, _window(window), self._backend.now_ms())
-        return self._page(request, "groups.html", view=view)
+    async def clusters(self, request: Request, window: str = Window.HOUR) -> Response:
+        """Show the largest clusters."""
+        view = await cluster_list(self._backend, _window(window), self._backend.now_ms())
+        return self._page(request, "clusters.html", view=view)
 
-    async def group(
-        self, request: Request, group_id: str, window: str = Window.DAY, after: str | None = None
+    async def cluster(
+        self, request: Request, cluster_id: str, window: str = Window.DAY, after: str | None = None
     ) -> Response:
-        """Show a group."""
+        """Show a cluster."""
         try:
-            view = await group_page(self._backend, group_id, _window(window), after, self._backend.now_ms())
+            view = await cluster_page(self._backend, cluster_id, _window(window), after, self._backend.now_ms())
         except UserError as error:
             raise not_found(str(error)) from error
-        return self._page(request, "group.html", _group_status(view), view=view)
+        return self._page(request, "cluster.html", _cluster_status(view), view=view)
 
     # Live and System
 
@@ -210,8 +210,8 @@ def _window(name: str) -> Window:
     return Window(name) if name in set(Window) else Window.HOUR
 
 
-def _group_status(view: GroupView) -> int:
-    if view.group is not None:
+def _cluster_status(view: ClusterView) -> int:
+    if view.cluster is not None:
         return HTTPStatus.OK
     is_missing = view.state.store is not None and view.failure is None
     return HTTPStatus.NOT_FOUND if is_missing else HTTPStatus.SERVICE_UNAVAILABLE
@@ -219,5 +219,5 @@ def _group_status(view: GroupView) -> int:
 
 def _last_duplicate(backend: PageBackend) -> Any:  # noqa: ANN401 - an article, or None
     """Return the newest duplicate of the stream."""
-    latest = stored_groups(backend.groups().store, lambda store: store.latest(LATENCY_OF), [])
+    latest = stored_clusters(backend.clusters().store, lambda store: store.latest(LATENCY_OF), [])
     return next((one for one in latest if one.verdict is Verdict.DUPLICATE), None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from stream_dedup.core.rules import DIRECTED, DUPLICATE, EXACT, REJECTED, UNIQUE, UPDATE, Rules
 from stream_dedup.core.rules_text import FOR_EVER, NONE, rule_values, value_text
 from stream_dedup.serve.follower import Phase, Position
-from stream_dedup.serve.pages.backend import GroupsState, PageBackend, StatusView
+from stream_dedup.serve.pages.backend import ClustersState, PageBackend, StatusView
 
 VALUE_KEYS = {
     "yes": "yes",
@@ -29,7 +29,7 @@ class SystemView:
 
     position: Position
     status: StatusView
-    state: GroupsState
+    state: ClustersState
     rules: list[tuple[str, str | None]]
     """Each rule that has a value, in the form of the configuration; None: for ever."""
     scheme: list[tuple[str, str]]
@@ -39,7 +39,7 @@ async def system_page(backend: PageBackend) -> SystemView:
     """Return the state of the system."""
     position = backend.position()
     rules = position.rules
-    return SystemView(position, await backend.status(), backend.groups(), _rules(rules), _scheme(rules))
+    return SystemView(position, await backend.status(), backend.clusters(), _rules(rules), _scheme(rules))
 
 
 def failure_of(position: Position) -> str:

@@ -12,7 +12,7 @@ from stream_dedup.core.columns import Columns, names_of
 from stream_dedup.core.entry import Batch, decode, encode, make_batch
 from stream_dedup.core.fingerprint.entry_maker import EntryMaker, rejected_columns
 from stream_dedup.core.fingerprint.fingerprinter import Fingerprinter
-from stream_dedup.core.model import Status, Widths, group_of
+from stream_dedup.core.model import Status, Widths, scope_hash_of
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.text.decode import InputFormat, RawRecord
 from stream_dedup.core.text_column import Texts
@@ -106,8 +106,8 @@ def test_columns_are_what_a_log_batch_takes() -> None:
     assert np.array_equal(read.signatures, columns.signatures)
 
 
-def test_groups_keep_kinds_and_scopes_apart() -> None:
-    """Each kind and each scope has its own group; long text without a scope and unsigned entries have 0."""
+def test_scope_hashes_keep_kinds_and_scopes_apart() -> None:
+    """Each kind and each scope has its own scope hash; long text without a scope and unsigned entries have 0."""
     settings = replace(PROFILES["article"].settings, scope_field="site", tables=8)
     fmt = InputFormat(scope_field="site")
     values = [
@@ -120,11 +120,11 @@ def test_groups_keep_kinds_and_scopes_apart() -> None:
     ]
     records = [RawRecord(None, json.dumps(value).encode(), f"t-0-{at}") for at, value in enumerate(values)]
     columns = EntryMaker(settings, fmt)(records)
-    assert columns.groups.tolist() == [
+    assert columns.scope_hashes.tolist() == [
         0,
-        group_of(Status.LONG, "a"),
-        group_of(Status.SHORT, "a"),
-        group_of(Status.EXACT, "7"),
+        scope_hash_of(Status.LONG, "a"),
+        scope_hash_of(Status.SHORT, "a"),
+        scope_hash_of(Status.EXACT, "7"),
         0,
         0,
     ]

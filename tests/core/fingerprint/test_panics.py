@@ -36,7 +36,7 @@ def _with_story() -> list[str]:
 def _assert_rejected_alone(columns: Columns, expected: Columns) -> None:
     """The row AT is a rejected one with its id, and the others are as expected."""
     assert columns.statuses[AT] == Status.REJECTED
-    assert (columns.ids[AT], columns.reasons[AT], columns.groups[AT]) == (STORY[:4], DEFECT, 0)
+    assert (columns.ids[AT], columns.reasons[AT], columns.scope_hashes[AT]) == (STORY[:4], DEFECT, 0)
     assert not columns.signatures[AT].any()
     assert not columns.margins[AT].any()
     assert not columns.sketches[AT].any()

@@ -174,5 +174,5 @@ def test_entries_of_deletes() -> None:
     assert made.checksums.tolist() == [0, checksum(value), 0]
     assert not made.signatures.any()
     assert not made.margins.any()
-    assert not made.groups.any()
+    assert not made.scope_hashes.any()
     assert code_of(DELETE_WITHOUT_ID) == "delete_without_id"

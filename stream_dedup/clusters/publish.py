@@ -1,0 +1,266 @@
+"""Publishes the clusters that changed on ``topics.clusters``: one record for each, exactly once.
+
+A record's key is the id of the cluster. Its value is JSON:
+
+    log_id       UUID of the log
+    cluster_id   as the key
+    first        the first article: ``id``, ``source`` (topic-partition-offset), ``topic_id``
+    size         articles
+    first_time   time of the earliest article, ms since 1970
+    last_time    time of the latest article, ms since 1970
+
+A tombstone (no value) says that there is no such cluster any more: it became part of another one, since its first
+article has a match that arrived later, or all its articles are forgotten. It may come for an id that had no record.
+
+The store and Kafka cannot commit together. The order of effects, all on one thread:
+
+    1  The store commits outputs, clusters, positions, and the changed clusters, each with a number that rises and never
+       comes again (``changed``).
+    2  The next changed clusters are read, in the order of their numbers, as they are now.
+    3  One Kafka transaction commits their records, and the mark: this store's id and the last of these numbers.
+    4  The store drops the changed clusters up to that number.
+
+A crash before 3 is committed leaves nothing of it; the clusters are published later. After 3 and before 4 the mark is
+ahead of the store: ``start`` does step 4 first. It does so before any output is applied, so no cluster has changed
+since step 2. The outcome of a commit that was not answered is read from the mark in the same way.
+
+The mark and the store do not continue each other when the store was built anew or put back from a copy, when another
+store published meanwhile, or when the topic is another one. Then every cluster of the store is published, and a
+tombstone for every key of this log on the topic that is none of its clusters (steps a to c of ``_begin_anew``). Where
+the broker has forgotten an old mark, the store is right.
+
+Nothing is published before the follower has read what was there when it started: meanwhile clusters grow together that
+are one.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+import orjson
+
+from stream_dedup.clusters.model import ArticleCluster, parse_cluster_id
+from stream_dedup.clusters.queries import ClusterQueries
+from stream_dedup.clusters.schema import store_errors, transaction
+from stream_dedup.clusters.store import ClusterStore
+from stream_dedup.core.headers import source_text
+from stream_dedup.core.model import Coordinates
+from stream_dedup.ports import FollowPorts, MarkedSink, Output, PublishedMark, TopicReader
+
+log = logging.getLogger(__name__)
+
+PUBLISHED_AT_ONCE = 1_000
+"""Clusters of one transaction: some 300 KB."""
+KEYS_AT_ONCE = 5_000
+"""Keys of the topic that are noted in one transaction of the store."""
+
+
+class _Changed(NamedTuple):
+    sequence: int
+    first: Coordinates
+
+
+class ClusterPublisher:
+    """Publishes the clusters of one store. Belongs to the thread that writes the store."""
+
+    def __init__(self, store: ClusterStore, ports: FollowPorts, sink: MarkedSink, topic: str) -> None:
+        """``start`` comes before the first output is applied."""
+        self._store = store
+        self._connection = store.writer
+        self._path = store.path
+        self._ports = ports
+        self._sink = sink
+        self._topic = topic
+        self._is_settled = False
+        self._is_there = False
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the outcome of everything that was published is known: ``start`` need not be called."""
+        return self._is_settled
+
+    def start(self) -> None:
+        """Settle what an earlier process, or a failed transaction, left; no output is applied before.
+
+        Raises:
+            PassingError, RefusedByBrokerError, FencedError: of the ports; call it again.
+            CorruptError, UnavailableError: of the store.
+        """
+        self._is_settled = False
+        topic_id = self._ports.offsets.topic_ids([self._topic]).get(self._topic)
+        self._is_there = topic_id is not None
+        if topic_id is None:
+            log.warning(
+                "there is no topic %s: clusters are published when it is made (stream-dedup topics create)", self._topic
+            )
+            with store_errors(self._path):
+                self._connection.execute("UPDATE state SET published_on = NULL")
+            self._is_settled = True
+            return
+        mark = self._sink.renew()
+        with store_errors(self._path):
+            if not self._fits(mark, topic_id):
+                self._begin_anew(topic_id, 0 if mark is None else mark.sequence)
+            elif mark is not None:
+                self._drop_published(mark.sequence)
+        self._is_settled = True
+
+    def note_topic(self, topic_id: bytes | None) -> None:
+        """Take note of the id that the topic has now: another topic has to be settled first."""
+        with store_errors(self._path):
+            if topic_id != self._published_on():
+                self._is_settled = False
+
+    def publish(self) -> int:
+        """Publish the next changed clusters; return their number: 0 if nothing has changed, or there is no topic.
+
+        After an error, ``start`` settles the outcome.
+
+        Raises:
+            PassingError, FencedError, RefusedByBrokerError, RecordTooLargeError: of the sink.
+            CorruptError, UnavailableError: of the store.
+        """
+        if not (self._is_settled and self._is_there):
+            return 0
+        with store_errors(self._path):
+            # 2
+            changed = self._next_changed()
+            outputs = list(self._outputs(changed))
+        if not changed:
+            return 0
+        # 3
+        self._is_settled = False
+        mark = PublishedMark(self._store_id(), changed[-1].sequence)
+        self._sink.publish(outputs, mark)
+        # 4
+        with store_errors(self._path):
+            self._drop_published(mark.sequence)
+        self._is_settled = True
+        return len(changed)
+
+    def left(self) -> int:
+        """Return the number of clusters that are to be published."""
+        with store_errors(self._path):
+            return int(self._connection.execute("SELECT COUNT(*) FROM changed").fetchone()[0])
+
+    # The mark and the store.
+
+    def _fits(self, mark: PublishedMark | None, topic_id: bytes) -> bool:
+        if self._published_on() != topic_id:
+            return False
+        return mark is None or (mark.store_id == self._store_id() and mark.sequence <= self._last_sequence())
+
+    def _begin_anew(self, topic_id: bytes, sequence: int) -> None:
+        """Note every cluster of the store, and every key of this log on the topic, as changed."""
+        write = self._connection
+        log.info("topic %s is written from the beginning: every cluster of the store", self._topic)
+        # a. Whatever comes before c begins anew. What is noted from here on has higher numbers than any mark.
+        with transaction(write):
+            write.execute("UPDATE state SET published_on = NULL")
+            write.execute("DELETE FROM changed")
+            write.execute("UPDATE sqlite_sequence SET seq = MAX(seq, ?) WHERE name = 'changed'", (sequence,))
+            write.execute("UPDATE cluster SET published = 0")
+        # b
+        for keys in _chunks(_keys(self._ports.reader, self._topic, str(uuid.UUID(bytes=self._log_id())))):
+            with transaction(write):
+                write.executemany("INSERT OR REPLACE INTO changed (topic_id, partition, offset) VALUES (?, ?, ?)", keys)
+        # c
+        with transaction(write):
+            write.execute(
+                "INSERT OR REPLACE INTO changed (topic_id, partition, offset) SELECT s.topic_id, g.partition, g.offset "
+                "FROM cluster g JOIN source_topic s ON s.number = g.topic"
+            )
+            write.execute("UPDATE state SET published_on = ?", (topic_id,))
+
+    def _drop_published(self, sequence: int) -> None:
+        """Drop the changed clusters up to this number: the topic has them as they are now."""
+        with transaction(self._connection):
+            self._connection.execute(_NOTE_PUBLISHED, (sequence,))
+            self._connection.execute("DELETE FROM changed WHERE sequence <= ?", (sequence,))
+
+    # Records.
+
+    def _next_changed(self) -> list[_Changed]:
+        rows = self._connection.execute(
+            "SELECT sequence, topic_id, partition, offset FROM changed ORDER BY sequence LIMIT ?", (PUBLISHED_AT_ONCE,)
+        )
+        return [_Changed(row[0], Coordinates(*row[1:])) for row in rows]
+
+    def _outputs(self, changed: list[_Changed]) -> Iterator[Output]:
+        now_ms = self._ports.clock.time_ms()
+        queries, log_id = ClusterQueries(self._connection), str(uuid.UUID(bytes=self._log_id()))
+        for _, first in changed:
+            cluster = queries.cluster_of_first(first, now_ms)
+            value = None if cluster is None else orjson.dumps(cluster_value(cluster, log_id))
+            yield Output(self._topic, str(first).encode(), value, [], now_ms)
+
+    # State.
+
+    def _log_id(self) -> bytes:
+        return bytes(self._state("log_id"))
+
+    def _store_id(self) -> bytes:
+        return bytes(self._state("store_id"))
+
+    def _published_on(self) -> bytes | None:
+        found = self._state("published_on")
+        return None if found is None else bytes(found)
+
+    def _state(self, column: str) -> Any:  # noqa: ANN401 - SQLite's values
+        return self._connection.execute(f"SELECT {column} FROM state").fetchone()[0]  # noqa: S608 - our own names
+
+    def _last_sequence(self) -> int:
+        return int(self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'changed'").fetchone()[0])
+
+
+_NOTE_PUBLISHED = """
+UPDATE cluster SET published = 1 WHERE number IN (
+    SELECT g.number FROM changed c
+    JOIN source_topic s ON s.topic_id = c.topic_id
+    JOIN article a ON a.topic = s.number AND a.partition = c.partition AND a.offset = c.offset
+    JOIN cluster g ON g.number = a.cluster AND g.topic = a.topic AND g.partition = a.partition AND g.offset = a.offset
+    WHERE c.sequence <= ?
+)
+"""
+
+
+def cluster_value(cluster: ArticleCluster, log_id: str) -> dict[str, Any]:
+    """Return the value of a cluster's record as an object of JSON."""
+    return {
+        "log_id": log_id,
+        "cluster_id": cluster.id,
+        "first": {
+            "id": cluster.first_article_id,
+            "source": source_text(cluster.first_topic, cluster.first),
+            "topic_id": str(uuid.UUID(bytes=cluster.first.topic_id)),
+        },
+        "size": cluster.size,
+        "first_time": cluster.first_ms,
+        "last_time": cluster.last_ms,
+    }
+
+
+def _keys(reader: TopicReader, topic: str, log_id: str) -> Iterator[Coordinates]:
+    """Yield the first article of each cluster of this log that the topic has a record of; some of them twice."""
+    for record in reader.read(reader.bounds(reader.partitions([topic]))):
+        first = parse_cluster_id((record.key or b"").decode("utf-8", "replace"))
+        if first is not None and record.value is not None and _log_of(record.value) == log_id:
+            yield first
+
+
+def _log_of(value: bytes) -> object:
+    """Return the log id in the value of a record; None, if another program wrote it."""
+    try:
+        found = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return None
+    return found.get("log_id") if isinstance(found, dict) else None
+
+
+def _chunks(keys: Iterator[Coordinates]) -> Iterator[list[Coordinates]]:
+    while chunk := list(islice(keys, KEYS_AT_ONCE)):
+        yield chunk

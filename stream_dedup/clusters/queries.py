@@ -1,0 +1,343 @@
+"""The questions that a cluster store answers, each in one read transaction of one connection.
+
+How many articles of each cluster are in a window is kept, so that the largest clusters are found without counting all.
+``cluster.hour``, ``cluster.day`` and ``cluster.week`` are sums of a cluster's buckets from ``counted.begin`` of the
+window on. A batch of outputs adds to them; ``count_windows`` takes away the buckets that have left. Between two calls a
+column is therefore the count of a longer window: an upper bound. ``largest`` walks down such a column and counts the
+buckets of each cluster that it meets, until what is left cannot be larger.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from stream_dedup.clusters.model import (
+    COUNTED_WINDOWS,
+    ArticleCluster,
+    ClusteredArticle,
+    MemberPage,
+    MissingOutputs,
+    VerdictCounts,
+    Window,
+    cluster_id_of,
+    parse_cluster_id,
+)
+from stream_dedup.clusters.schema import transaction
+from stream_dedup.clusters.union import REJECTED_KIND, UPDATE_KIND
+from stream_dedup.core.headers import StampedMatch
+from stream_dedup.core.model import Coordinates, SourceOffset, Verdict
+from stream_dedup.errors import UserError
+from stream_dedup.ports import Partition
+
+_CURSOR = re.compile(r"(-?\d{1,18})\.(\d{1,18})", re.ASCII)
+_ARTICLE = """
+SELECT s.topic_id, a.partition, a.offset, s.name, a.id, a.verdict, gs.topic_id, g.partition, g.offset,
+       ms.topic_id, a.match_partition, a.match_offset, ms.name, a.match_id, a.match_distance, a.match_similarity,
+       a.match_ms, a.copies, a.reason_code, a.source_ms, a.written_ms, a.output, a.output_partition, a.output_offset,
+       a.number
+FROM article a
+JOIN source_topic s ON s.number = a.topic
+LEFT JOIN cluster g ON g.number = a.cluster
+LEFT JOIN source_topic gs ON gs.number = g.topic
+LEFT JOIN source_topic ms ON ms.number = a.match_topic
+"""
+_CLUSTER = """
+SELECT g.number, s.topic_id, g.partition, g.offset, s.name, a.id, g.size
+FROM cluster g
+JOIN source_topic s ON s.number = g.topic
+JOIN article a ON a.topic = g.topic AND a.partition = g.partition AND a.offset = g.offset
+"""
+
+
+class ClusterQueries:
+    """Answers from one connection. One thread at a time."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Leave the connection to the caller, who closes it."""
+        self._connection = connection
+
+    def article(self, coordinates: Coordinates) -> ClusteredArticle | None:
+        """Return an article whose output has been read."""
+        where = "WHERE s.topic_id = ? AND a.partition = ? AND a.offset = ? AND a.written_ms IS NOT NULL"
+        row = self._connection.execute(_ARTICLE + where, _bound(coordinates)).fetchone()
+        return None if row is None else _article(row)
+
+    def articles_by_id(self, article_id: str, limit: int) -> list[ClusteredArticle]:
+        """Return the articles with an id, newest first; one with half a surrogate pair is stored with its escape."""
+        stored = article_id.encode("utf-8", "backslashreplace").decode()
+        where = "WHERE a.id = ? AND a.written_ms IS NOT NULL ORDER BY a.written_ms DESC, a.number DESC LIMIT ?"
+        return _articles(self._connection.execute(_ARTICLE + where, (stored, limit)))
+
+    def latest(self, limit: int) -> list[ClusteredArticle]:
+        """Return the articles that were written last, newest first, rejected records among them."""
+        where = "WHERE a.written_ms IS NOT NULL ORDER BY a.written_ms DESC, a.number DESC LIMIT ?"
+        return _articles(self._connection.execute(_ARTICLE + where, (limit,)))
+
+    def cluster(self, cluster_id: str, now_ms: int) -> ArticleCluster | None:
+        """Return the cluster that an article belongs to, named by the id that a cluster would have that it begins.
+
+        So an id stays good where its cluster has become part of another one.
+        """
+        with self._snapshot():
+            number = self._cluster_number(cluster_id)
+            return None if number is None else self._cluster(number, now_ms)
+
+    def members(self, cluster_id: str, limit: int, after: str | None) -> MemberPage:
+        """Return a page of the articles of a cluster, oldest first; an empty one, if there is no such cluster.
+
+        Raises:
+            UserError: ``after`` is not what a page said.
+        """
+        time_ms, last = _cursor(after)
+        with self._snapshot():
+            number = self._cluster_number(cluster_id)
+            if number is None:
+                return MemberPage((), None)
+            where = (
+                "WHERE a.cluster = ? AND a.written_ms IS NOT NULL AND (a.written_ms, a.number) > (?, ?) "
+                "ORDER BY a.written_ms, a.number LIMIT ?"
+            )
+            rows = self._connection.execute(_ARTICLE + where, (number, time_ms, last, limit + 1)).fetchall()
+        shown = rows[:limit]
+        further = f"{shown[-1][-5]}.{shown[-1][-1]}" if len(rows) > limit and shown else None
+        return MemberPage(tuple(map(_article, shown)), further)
+
+    def largest(self, window: Window, limit: int, now_ms: int) -> list[ArticleCluster]:
+        """Return the clusters with most articles in a window, of those of more than one article; largest first."""
+        with self._snapshot():
+            if window is Window.ALL:
+                sql = "SELECT number FROM cluster WHERE size > 1 ORDER BY size DESC, number LIMIT ?"
+                found = [int(row[0]) for row in self._connection.execute(sql, (limit,))]
+            else:
+                found = largest(self._connection, window, limit, now_ms)
+            return [self._cluster(number, now_ms) for number in found]
+
+    def growth(self, cluster_id: str, window: Window, now_ms: int) -> list[tuple[int, int]]:
+        """Return the beginning (ms) and the articles of each bucket of a window, empty ones included, oldest first.
+
+        Of ``all``, the first bucket is that of the cluster's earliest article. Empty, if there is no such cluster.
+        """
+        with self._snapshot():
+            number = self._cluster_number(cluster_id)
+            if number is None:
+                return []
+            counts = dict(self._buckets(number, window, now_ms))
+        begin = window.begin(now_ms) or min(counts, default=window.width.start(now_ms))
+        return [(start, counts.get(start, 0)) for start in range(begin, now_ms + 1, window.width)]
+
+    def totals(self, window: Window, now_ms: int) -> VerdictCounts:
+        """Return the articles of a window, by verdict."""
+        return _counts(self._totals(window, now_ms))
+
+    def history(self, window: Window, now_ms: int) -> list[tuple[int, VerdictCounts]]:
+        """Return the beginning (ms) and the articles of each bucket of a window, by verdict, oldest first."""
+        found: dict[int, list[tuple[int, str, int]]] = {}
+        for row in self._totals(window, now_ms):
+            found.setdefault(row[0], []).append(row)
+        begin = window.begin(now_ms) or min(found, default=window.width.start(now_ms))
+        return [(start, _counts(found.get(start, []))) for start in range(begin, now_ms + 1, window.width)]
+
+    def missing(self) -> list[MissingOutputs]:
+        """Return the outputs that were deleted before they were read."""
+        rows = self._connection.execute("SELECT topic, partition, first, past FROM missing ORDER BY 1, 2, 3")
+        return [MissingOutputs(Partition(row[0], row[1]), row[2], row[3]) for row in rows]
+
+    def size(self) -> tuple[int, int]:
+        """Return the number of articles and of clusters. Takes time proportional to them."""
+        with self._snapshot():
+            articles = self._connection.execute("SELECT COUNT(*) FROM article WHERE written_ms IS NOT NULL").fetchone()
+            clusters = self._connection.execute("SELECT COUNT(*) FROM cluster").fetchone()
+        return int(articles[0]), int(clusters[0])
+
+    def cluster_count(self) -> int:
+        """Return the number of clusters of two or more articles, which have an index of their own."""
+        return int(self._connection.execute("SELECT COUNT(*) FROM cluster WHERE size > 1").fetchone()[0])
+
+    def cluster_of_first(self, first: Coordinates, now_ms: int) -> ArticleCluster | None:
+        """Return the cluster that begins with this article; None: the article begins none, or none any more."""
+        with self._snapshot():
+            number = self._cluster_number(cluster_id_of(first))
+            cluster = None if number is None else self._cluster(number, now_ms)
+        return cluster if cluster is not None and cluster.first == first else None
+
+    def _cluster(self, number: int, now_ms: int) -> ArticleCluster:
+        row = self._connection.execute(_CLUSTER + "WHERE g.number = ?", (number,)).fetchone()
+        first = _coordinates(row[1:4])
+        first_ms, last_ms = self._connection.execute(
+            # SQLite finds one of each at an end of the index; together they would read all of it.
+            "SELECT (SELECT MIN(written_ms) FROM article WHERE cluster = ?1), "
+            "(SELECT MAX(written_ms) FROM article WHERE cluster = ?1)",
+            (number,),
+        ).fetchone()
+        size = int(row[6])
+        counts: dict[Window, int] = {
+            window: sum(count for _, count in self._buckets(number, window, now_ms))
+            for window in Window
+            if window is not Window.ALL
+        }
+        counts[Window.ALL] = size
+        return ArticleCluster(cluster_id_of(first), first, row[4], row[5], size, int(first_ms), int(last_ms), counts)
+
+    def _buckets(self, number: int, window: Window, now_ms: int) -> list[tuple[int, int]]:
+        """Return the buckets of a window that have articles."""
+        begin = window.begin(now_ms)
+        lone = self._connection.execute("SELECT lone_ms FROM cluster WHERE number = ?", (number,)).fetchone()[0]
+        if lone is not None:
+            start = window.width.start(lone)
+            return [(start, 1)] if begin <= start <= now_ms else []
+        sql = "SELECT start, count FROM bucket WHERE width = ? AND cluster = ? AND start >= ? AND start <= ?"
+        return self._connection.execute(sql, (int(window.width), number, begin, now_ms)).fetchall()
+
+    def _totals(self, window: Window, now_ms: int) -> list[tuple[int, str, int]]:
+        sql = "SELECT start, kind, count FROM total WHERE width = ? AND start >= ? AND start <= ?"
+        return self._connection.execute(sql, (int(window.width), window.begin(now_ms), now_ms)).fetchall()
+
+    def _cluster_number(self, cluster_id: str) -> int | None:
+        coordinates = parse_cluster_id(cluster_id)
+        if coordinates is None:
+            return None
+        sql = (
+            "SELECT a.cluster FROM article a JOIN source_topic s ON s.number = a.topic "
+            "WHERE s.topic_id = ? AND a.partition = ? AND a.offset = ?"
+        )
+        row = self._connection.execute(sql, _bound(coordinates)).fetchone()
+        return None if row is None or row[0] is None else int(row[0])
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        """Let the questions of the block see one state of the store."""
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.execute("COMMIT")
+
+
+def _bound(coordinates: Coordinates) -> tuple[bytes, int, int]:
+    return coordinates.topic_id, coordinates.partition, int(coordinates.offset)
+
+
+def _coordinates(row: Sequence[Any]) -> Coordinates:
+    topic_id, partition, offset = row
+    return Coordinates(bytes(topic_id), int(partition), SourceOffset(int(offset)))
+
+
+def _articles(rows: Iterable[Sequence[Any]]) -> list[ClusteredArticle]:
+    return [_article(row) for row in rows]
+
+
+def _article(row: Sequence[Any]) -> ClusteredArticle:
+    """Make an article of a row of ``_ARTICLE``."""
+    match = None
+    if row[9] is not None:
+        match = StampedMatch(row[13], row[14], row[15], row[12], _coordinates(row[9:12]), row[16])
+    return ClusteredArticle(
+        coordinates=_coordinates(row[:3]),
+        topic=row[3],
+        id=row[4],
+        verdict=Verdict(row[5]),
+        cluster_id=None if row[6] is None else cluster_id_of(_coordinates(row[6:9])),
+        match=match,
+        copies=row[17],
+        reason_code=row[18],
+        source_ms=row[19],
+        written_ms=row[20],
+        output=Partition(row[21], row[22]),
+        output_offset=row[23],
+    )
+
+
+def _counts(rows: Iterable[tuple[int, str, int]]) -> VerdictCounts:
+    counts: Counter[str] = Counter()
+    for _, kind, count in rows:
+        counts[kind] += count
+    rejected = {
+        kind.removeprefix(REJECTED_KIND): count for kind, count in counts.items() if kind.startswith(REJECTED_KIND)
+    }
+    return VerdictCounts(
+        counts[str(Verdict.UNIQUE)], counts[UPDATE_KIND], counts[str(Verdict.DUPLICATE)], rejected or None
+    )
+
+
+def _cursor(after: str | None) -> tuple[int, int]:
+    """Read where a page begins."""
+    if after is None:
+        return -(1 << 62), 0
+    found = _CURSOR.fullmatch(after)
+    if found is None:
+        msg = f"{after!r} does not say where a page begins; take what the page before said"
+        raise UserError(msg)
+    return int(found[1]), int(found[2])
+
+
+def counted_begins(connection: sqlite3.Connection) -> dict[Window, int]:
+    """Return from which time on each window is counted, in the order of ``COUNTED_WINDOWS``."""
+    found = dict(connection.execute("SELECT time_window, begin FROM counted").fetchall())
+    return {window: int(found[str(window)]) for window in COUNTED_WINDOWS}
+
+
+def count_windows(connection: sqlite3.Connection, now_ms: int) -> None:
+    """Count each window from one bucket before its present beginning on, a bucket in each transaction.
+
+    One bucket more than is shown now: who asks may have an earlier time. Where the clock was set back, buckets that had
+    left the window are added again.
+    """
+    for window, begin in counted_begins(connection).items():
+        wanted = window.begin(now_ms) - window.width
+        starts = _starts(connection, window, min(begin, wanted), max(begin, wanted))
+        for start in starts if begin < wanted else reversed(starts):
+            with transaction(connection):
+                _add(connection, window, start, -1 if begin < wanted else 1)
+                _note(connection, window, start + window.width if begin < wanted else start)
+        with transaction(connection):
+            _note(connection, window, wanted)
+
+
+def largest(connection: sqlite3.Connection, window: Window, limit: int, now_ms: int) -> list[int]:
+    """Return the numbers of the clusters with most articles in a window, largest first; of equal ones the lower first.
+
+    A time before that of the last ``count_windows`` finds clusters by their later articles only.
+    """
+    sql = f"SELECT number, {window} FROM cluster WHERE {window} > 0 ORDER BY {window} DESC, number"  # noqa: S608 - our own names
+    count = "SELECT SUM(count) FROM bucket WHERE width = ? AND cluster = ? AND start >= ? AND start <= ?"
+    width, begin = int(window.width), window.begin(now_ms)
+    found: list[tuple[int, int]] = []
+    for number, most in connection.execute(sql):
+        if len(found) == limit and (most, -number) < found[0]:
+            break
+        counted = connection.execute(count, (width, number, begin, now_ms)).fetchone()[0]
+        if counted is not None:
+            (heapq.heappush if len(found) < limit else heapq.heappushpop)(found, (counted, -number))
+    return [-number for _, number in sorted(found, reverse=True)]
+
+
+def _starts(connection: sqlite3.Connection, window: Window, begin: int, end: int) -> list[int]:
+    """Return the buckets between two times that have articles of a cluster."""
+    found: list[int] = []
+    sql = "SELECT MIN(start) FROM bucket WHERE width = ? AND start >= ?"
+    while True:
+        start = connection.execute(sql, (int(window.width), begin)).fetchone()[0]
+        if start is None or start >= end:
+            return found
+        found.append(int(start))
+        begin = start + 1
+
+
+def _add(connection: sqlite3.Connection, window: Window, start: int, sign: int) -> None:
+    """Add a bucket of every cluster to its count, or take it away."""
+    connection.execute(
+        f"UPDATE cluster SET {window} = {window} + ?1 * "  # noqa: S608 - our own names
+        "(SELECT count FROM bucket WHERE width = ?2 AND cluster = cluster.number AND start = ?3) "
+        "WHERE number IN (SELECT cluster FROM bucket WHERE width = ?2 AND start = ?3)",
+        (sign, int(window.width), start),
+    )
+
+
+def _note(connection: sqlite3.Connection, window: Window, begin: int) -> None:
+    connection.execute("UPDATE counted SET begin = ? WHERE time_window = ?", (begin, str(window)))
