@@ -23,14 +23,14 @@ from typing import NamedTuple
 from kafka.admin import NewTopic
 
 from benchmarks.processes import in_new_process
-from stream_dedup.broker.client import make_admin, make_producer
-from stream_dedup.broker.clients import worker_log, worker_ports
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.headers import SOURCE_TIMESTAMP
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.extras import need_packages
+from stream_dedup.kafka.clients import worker_log, worker_ports
+from stream_dedup.kafka.kafka_python.client import make_admin, make_producer
 from stream_dedup.ports import CommittedOffset, Output, Partition, WorkerPorts
 
 CLIENTS = ("kafka-python", "confluent")

@@ -49,10 +49,10 @@ from benchmarks.pipeline import (
 )
 from benchmarks.processes import processor_s_of
 from benchmarks.texts import articles, as_json
-from stream_dedup.broker.client import make_consumer
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.extras import need_packages
+from stream_dedup.kafka.kafka_python.client import make_consumer
 
 PLAIN = "plain consumer"
 COPY = "copy loop, "

@@ -53,11 +53,11 @@ from benchmarks.pipeline import PARTITIONS, Bench, end_worker, source_time, star
 from benchmarks.processes import memory_of, processor_s_of
 from benchmarks.texts import articles as texts
 from benchmarks.texts import as_json, described
-from stream_dedup.broker.client import make_admin, make_consumer
-from stream_dedup.broker.topics import ensure_topics
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
+from stream_dedup.kafka.kafka_python.client import make_admin, make_consumer
+from stream_dedup.kafka.topics import ensure_topics
 
 FIRST = 100
 """Articles that show that a worker runs."""

@@ -8,9 +8,9 @@ from contextlib import closing
 from dataclasses import replace
 
 from benchmarks.stream import Stream
-from stream_dedup.broker.adapter import connect_log
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
+from stream_dedup.kafka.clients import connect_log
 
 BATCH = 500
 """Articles a log record."""

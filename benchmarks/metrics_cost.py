@@ -42,11 +42,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from benchmarks.pipeline import LOOK_S, PARTITIONS, PATIENCE_S, Bench
 from benchmarks.texts import articles, as_json, described
-from stream_dedup.broker.client import make_consumer
 from stream_dedup.config.load import load_config
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.index import LogIndex
+from stream_dedup.kafka.kafka_python.client import make_consumer
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.worker import Step, app
 from stream_dedup.worker.engine import Engine

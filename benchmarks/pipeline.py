@@ -40,12 +40,12 @@ from kafka import OffsetAndMetadata, TopicPartition
 from kafka.admin import NewTopic
 
 from benchmarks.texts import articles, as_json
-from stream_dedup.broker.client import make_admin, make_consumer, make_producer
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.extras import need_packages
+from stream_dedup.kafka.kafka_python.client import make_admin, make_consumer, make_producer
 
 PARTITIONS = multiprocessing.cpu_count()
 BATCH = 500

@@ -23,10 +23,10 @@ from pathlib import Path
 
 from benchmarks.pipeline import measure_filter
 from benchmarks.texts import SEED, articles, as_json, described
-from stream_dedup.broker.adapter import connect_log
 from stream_dedup.core.entry import Batch
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.exit_codes import EXIT_OK
+from stream_dedup.kafka.clients import connect_log
 from tests.seed.small_batches import archive_lines
 from tests.waiting import wait_until
 from tests.worker.pipeline import Pipeline, pipeline, toml_of

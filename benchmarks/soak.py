@@ -29,9 +29,9 @@ from typing import TypeVar
 
 from stream_dedup.audit.report import FAULT_KINDS, AuditReport
 from stream_dedup.audit.run import AuditOptions, run_audit
-from stream_dedup.broker.adapter import kafka_audit_ports
 from stream_dedup.dev.broker import BrokerSettings, DevCluster, find_broker
 from stream_dedup.dev.broker.base import KAFKA_VERSION
+from stream_dedup.kafka.clients import kafka_audit_ports
 from tests.worker.drill import WORKERS, Drill, drill
 from tests.worker.mixture import records
 

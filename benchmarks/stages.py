@@ -31,7 +31,7 @@ from benchmarks.copy_loop import CLIENTS
 from benchmarks.pipeline import Bench
 from benchmarks.processes import Memory, memory_of
 from benchmarks.texts import articles, as_json
-from benchmarks.timed_worker import CLIENT_THREADS, MOMENTS, SINK_STAGES, STAGES, run_timed
+from benchmarks.timed_worker import CLIENT_THREADS, MOMENTS, STAGES, run_timed
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 
@@ -124,7 +124,7 @@ def print_taken(taken: dict[str, list[Taken]]) -> None:
     print_table(taken, "thread", threads)
     print_table(taken, "stage", [name for name in names if name.startswith("stage")])
     print(f"\n| calls a second | {' | '.join(taken)} |\n| --- |{' ---: |' * len(taken)}")
-    for stage in (*STAGES, *SINK_STAGES):
+    for stage in STAGES:
         cells = [median(turn.calls.get(stage, 0.0) for turn in turns) for turns in taken.values()]
         print(f"| {stage} | {' | '.join(f'{calls:.1f}' for calls in cells)} |")
     print(f"\n| memory | {' | '.join(taken)} |\n| --- |{' ---: |' * len(taken)}")

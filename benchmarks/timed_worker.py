@@ -28,18 +28,12 @@ STAGES = {
     "log tail: poll, decode": ("worker.log_tail", "LogTail._poll"),
     "topic watch: look up": ("worker.source", "TopicWatch._look_up"),
     "committer: count": ("worker.committer", "Committer._done"),
+    "committer: make outputs, send": ("kafka.clients", "AlternatingSink.send"),
+    "committer: send offsets": ("kafka.clients", "AlternatingSink.send_offsets"),
+    "committer: flush": ("kafka.clients", "AlternatingSink.flush"),
+    "committer: commit": ("kafka.clients", "AlternatingSink.commit"),
 }
 """Stages by name: module and attribute of the call."""
-SINK_STAGES = {
-    "committer: make outputs, send": "send",
-    "committer: send offsets": "send_offsets",
-    "committer: flush": "flush",
-    "committer: commit": "commit",
-}
-SINKS = {
-    "kafka-python": ("broker.adapter.sink", "KafkaSink"),
-    "confluent": ("broker.confluent.sink", "ConfluentSink"),
-}
 MOMENTS = (
     "polled",
     "fingerprinted",
@@ -136,18 +130,17 @@ def run_timed(flags: dict[str, Any], first: int, last: int, out: str) -> None:
     from stream_dedup.worker.app import run_worker  # noqa: PLC0415 - in the worker's process alone
 
     stages, config = Stages(first, last), load_config(None, flags, {})
-    module, sink = SINKS[config.kafka.client]
-    calls = STAGES | {name: (module, f"{sink}.{call}") for name, call in SINK_STAGES.items()}
-    for name, (where, path) in calls.items():
+    for name, (where, path) in STAGES.items():
         owner, _, attribute = path.partition(".")
         kind = getattr(import_module(f"stream_dedup.{where}"), owner)
         setattr(kind, attribute, stages.timed(name, getattr(kind, attribute)))
-    _mark_moments(stages, config.kafka.client)
+    _mark_moments(stages)
     run_worker(config)
     Path(out).write_text(json.dumps(stages.result))
 
 
-def _mark_moments(stages: Stages, client: str) -> None:
+def _mark_moments(stages: Stages) -> None:
+    from stream_dedup.kafka.clients import AlternatingSink  # noqa: PLC0415 - as above
     from stream_dedup.worker.committer import Committer  # noqa: PLC0415 - as above
     from stream_dedup.worker.engine import Engine  # noqa: PLC0415 - as above
 
@@ -161,14 +154,13 @@ def _mark_moments(stages: Stages, client: str) -> None:
         of_transaction[:] = [batch.polled for batch in batches]
         stages.mark_all(of_transaction, 4)
 
-    sink = getattr(import_module(f"stream_dedup.{SINKS[client][0]}"), SINKS[client][1])
     _before(Engine, "submit", lambda _engine, *batches: stages.mark_all(batches, 0))
     _before(Engine, "_append_when_fingerprinted", ready)
     _before(Engine, "_append", lambda _engine, batch, _span: stages.mark(batch, 2))
     _before(Committer, "submit", lambda _committer, batches: stages.mark_all([one.polled for one in batches], 3))
     _before(Committer, "_transact", begun)
-    _before(sink, "flush", lambda _sink: stages.mark_all(of_transaction, 5))
-    _before(sink, "commit", lambda _sink: stages.mark_all(of_transaction, 6))
+    _before(AlternatingSink, "flush", lambda _sink: stages.mark_all(of_transaction, 5))
+    _before(AlternatingSink, "commit", lambda _sink: stages.mark_all(of_transaction, 6))
     _before(Committer, "_done", lambda _committer, batches: stages.done(batches))
 
 

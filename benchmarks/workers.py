@@ -23,11 +23,11 @@ from benchmarks.copy_loop import CLIENTS
 from benchmarks.pipeline import Bench, end_worker, start_worker
 from benchmarks.processes import processor_s_of
 from benchmarks.texts import articles, as_json
-from stream_dedup.broker.client import make_admin
-from stream_dedup.broker.group_state import described_group
-from stream_dedup.broker.retry import patiently
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
+from stream_dedup.kafka.kafka_python.admin import described_group
+from stream_dedup.kafka.kafka_python.client import make_admin
+from stream_dedup.kafka.kafka_python.errors import patiently
 from tests.waiting import wait_until
 
 JOIN_S = 60.0

@@ -1,7 +1,8 @@
 """The interfaces of worker, audit and clusters to Kafka, time and threads: protocols with their contracts.
 
-Two adapters exist: one on kafka-python (``broker.adapter``), one in memory (``tests.memory``). One contract suite
-(``tests/contract``) runs on both; where the broker does something else, the memory adapter is wrong.
+Adapters exist on kafka-python (``kafka.kafka_python``), on confluent-kafka (``kafka.confluent``), and in memory
+(``tests.memory``). One contract suite (``tests/contract``) runs on all; where the broker does something else, the
+memory adapter is wrong.
 
 Rules for every port:
 

@@ -32,8 +32,8 @@ from stream_dedup.metrics.metrics import DECLARATIONS
 from stream_dedup.serve.serve_metrics import SERVE_DECLARATIONS
 from stream_dedup.sizing.measured import COSTS_MEASURED
 from stream_dedup.sizing.size import width_rows
-from tests.broker.rights import acls_part
 from tests.code_reference import http_part, python_part
+from tests.kafka.rights import acls_part
 from tests.markdown import table
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -20,7 +20,7 @@ from pathlib import Path
 from stream_dedup.dev.broker import BrokerSettings
 from stream_dedup.dev.broker.base import free_ports
 from stream_dedup.dev.broker.jvm import JvmBroker, find_java, install_jars
-from tests.broker.rights import RIGHTS
+from tests.kafka.rights import RIGHTS
 
 SECURED_VARIABLE = "STREAM_DEDUP_TEST_SECURED"
 """Environment of the processes of a run: the addresses of the broker that they share."""

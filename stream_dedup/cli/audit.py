@@ -83,7 +83,7 @@ def command(
     configuration of the workers. With --sample it compares these N articles.
     """
     from stream_dedup.audit.run import AuditOptions, run_audit  # noqa: PLC0415 - loads numpy
-    from stream_dedup.broker.adapter import kafka_audit_ports  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.kafka.clients import kafka_audit_ports  # noqa: PLC0415 - loads the Kafka client
 
     seed = secrets.randbits(SEED_BITS) if seed is None else seed
     options = AuditOptions(*since, sample, seed, allow_repeats, texts)

@@ -21,9 +21,9 @@ from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
-    from stream_dedup.broker.rejections import Outcome
-    from stream_dedup.broker.rules_log import Change, RulesHistory, RulesRecord
-    from stream_dedup.broker.withdrawals import WithdrawnEntry, WithdrawnId
+    from stream_dedup.kafka.rejections import Outcome
+    from stream_dedup.kafka.rules_log import Change, RulesHistory, RulesRecord
+    from stream_dedup.kafka.withdrawals import WithdrawnEntry, WithdrawnId
 
 
 @click.group()
@@ -40,7 +40,7 @@ def rules_command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 def show(config: Config, as_json: bool) -> None:
     """Write the rules in force, the log offset from which they hold, and all earlier changes."""
-    from stream_dedup.broker.rules_log import read_rules  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.kafka.rules_log import read_rules  # noqa: PLC0415 - loads the Kafka client
 
     with ProgressLine() as line:
         history = read_rules(config, line.count)
@@ -61,7 +61,7 @@ def apply(config: Config, *, dry_run: bool) -> None:
     observing can change. The scheme, which determines the log entries, cannot change within one log: a
     different scheme is refused.
     """
-    from stream_dedup.broker.rules_log import apply_rules, plan_rules  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.kafka.rules_log import apply_rules, plan_rules  # noqa: PLC0415 - loads the Kafka client
 
     with ProgressLine() as line:
         change = plan_rules(config, line.count) if dry_run else apply_rules(config, line.count)
@@ -188,7 +188,7 @@ def withdraw_command(  # noqa: PLR0917 - one argument for each flag
       stream-dedup withdraw --group news --file taken-down.txt --topic articles
       stream-dedup withdraw --group news --list --json
     """  # noqa: D301 - \b keeps click from folding the examples
-    from stream_dedup.broker import withdrawals  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.kafka import withdrawals  # noqa: PLC0415 - loads the Kafka client
 
     if listing == bool(ids or file) or (listing and (topic or dry_run)):
         msg = "name IDs, or a file of them with --file; or --list, without ids, --topic and --dry-run"
@@ -274,8 +274,8 @@ def reject_command(config: Config, places: tuple[str, ...], as_json: bool) -> in
     Example:
       stream-dedup reject --config worker.toml articles-0-1042
     """  # noqa: D301 - \b keeps click from folding the example
-    from stream_dedup.broker.rejections import RecordPlace, connected_reject  # noqa: PLC0415 - loads the Kafka client
     from stream_dedup.core.model import SourceOffset  # noqa: PLC0415 - as above
+    from stream_dedup.kafka.rejections import RecordPlace, connected_reject  # noqa: PLC0415 - loads the Kafka client
     from stream_dedup.ports import Partition  # noqa: PLC0415 - as above
 
     named = []

@@ -18,7 +18,7 @@ from stream_dedup.files.output_file import STDOUT, STREAM, refuse_inputs_as_outp
 from stream_dedup.files.recognition import InputForm
 
 if TYPE_CHECKING:
-    from stream_dedup.broker.offsets import Move, PartitionOffsets, Target
+    from stream_dedup.kafka.offsets import Move, PartitionOffsets, Target
 
 
 _TOPIC_FLAGS = ("brokers", "input", "unique", "duplicate", "rejected", "group")
@@ -41,9 +41,9 @@ def create(config: Config) -> None:
     Exit code 2: an existing topic has a wrong setting; the error contains the command to correct it. Exit
     code 4: the group has committed offsets, but its log is gone or empty; no topic is created.
     """
-    from stream_dedup.broker import topics  # noqa: PLC0415 - loads the Kafka client
-    from stream_dedup.broker.client import make_admin  # noqa: PLC0415 - loads the Kafka client
-    from stream_dedup.broker.lost_log import refuse_lost_log  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.kafka import topics  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.kafka.kafka_python.client import make_admin  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.kafka.rules_log import refuse_lost_log  # noqa: PLC0415 - loads the Kafka client
 
     with closing(make_admin(config.kafka)) as admin:
         refuse_lost_log(admin, config)
@@ -60,8 +60,8 @@ def check(config: Config) -> int:
     Exit code 0: all settings are correct; 3: one is wrong. A warning, such as a log with one replica on a
     cluster, does not change the exit code. No topic is changed.
     """
-    from stream_dedup.broker.client import make_admin  # noqa: PLC0415 - loads the Kafka client
-    from stream_dedup.broker.topics import check_topics  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.kafka.kafka_python.client import make_admin  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.kafka.topics import check_topics  # noqa: PLC0415 - loads the Kafka client
 
     with closing(make_admin(config.kafka)) as admin:
         problems = check_topics(admin, config)
@@ -101,7 +101,7 @@ def show(config: Config, as_json: bool) -> None:
     `of another topic`: the committed offset belongs to a deleted topic of the same name; a worker
     reads the present topic from its beginning.
     """
-    from stream_dedup.broker.offsets import read_offsets  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.kafka.offsets import read_offsets  # noqa: PLC0415 - loads the Kafka client
 
     with ProgressLine() as line:
         rows = read_offsets(config, lambda _stage, done, total: line.count(done, total))
@@ -131,7 +131,7 @@ def set_(config: Config, to: str | int, topic: str | None, partition: int | None
 
     --dry-run makes the same checks, except whether workers are running.
     """
-    from stream_dedup.broker.offsets import plan_offsets, set_offsets  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.kafka.offsets import plan_offsets, set_offsets  # noqa: PLC0415 - loads the Kafka client
 
     if isinstance(to, int) and (topic is None or partition is None):
         msg = "an offset belongs to one partition: give --topic and --partition"
@@ -217,8 +217,8 @@ def produce_command(
     Example:
       stream-dedup produce --brokers kafka:9092 --topic articles articles.jsonl
     """  # noqa: D301 - \b keeps click from folding the example
-    from stream_dedup.broker.produce import produce_lines  # noqa: PLC0415 - loads the Kafka client
     from stream_dedup.files.inputs import check_inputs, whole_lines  # noqa: PLC0415 - loads the core
+    from stream_dedup.kafka.produce import produce_lines  # noqa: PLC0415 - loads the Kafka client
 
     inputs = files or (STREAM,)
     check_inputs(inputs, form, of_records=False)

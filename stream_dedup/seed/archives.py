@@ -28,7 +28,6 @@ import numpy as np
 import orjson
 import xxhash
 
-from stream_dedup.broker.record import too_large_reason
 from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
@@ -40,6 +39,7 @@ from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.files.inputs import STDIN, LineBatch, Progress, printable, read_batches
 from stream_dedup.files.parquet_rows import opened, unreadable
 from stream_dedup.files.recognition import PARQUET_MAGIC, STDIN_NAME, InputForm
+from stream_dedup.kafka.record import too_large_reason
 from stream_dedup.ports import (
     GroupOffsets,
     OffsetGoneError,

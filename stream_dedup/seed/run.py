@@ -7,11 +7,6 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
-from stream_dedup.broker.adapter import KafkaOffsets, KafkaTopicReader, connect_log
-from stream_dedup.broker.client import make_admin, unavailable_on_kafka_error
-from stream_dedup.broker.lost_log import refuse_lost_log
-from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.topics import ensure_topics, refuse_wrong_topics, topic_ids
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.fingerprinter import EntryMaker
@@ -19,6 +14,13 @@ from stream_dedup.core.model import ReportStage
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.files.inputs import AS_RECOGNISED, Progress, check_inputs, printable, total_bytes
 from stream_dedup.files.recognition import InputForm
+from stream_dedup.kafka.clients import connect_log
+from stream_dedup.kafka.kafka_python.admin import KafkaOffsets, topic_ids
+from stream_dedup.kafka.kafka_python.client import make_admin, unavailable_on_kafka_error
+from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.kafka_python.readers import KafkaTopicReader
+from stream_dedup.kafka.rules_log import refuse_lost_log
+from stream_dedup.kafka.topics import ensure_topics, refuse_wrong_topics
 from stream_dedup.registry.values import RecordReader
 from stream_dedup.seed.archives import (
     Archive,

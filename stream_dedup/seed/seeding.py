@@ -32,9 +32,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_dedup.broker.forgotten import ForgottenOffsets
-from stream_dedup.broker.log import WaitingLog
-from stream_dedup.broker.rules_log import RulesHistory, begin_with_rules, refuse_other_rules
 from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64, U64
 from stream_dedup.core.columns import Columns
@@ -43,6 +40,8 @@ from stream_dedup.core.entry import Batch, Payload, make_batch
 from stream_dedup.core.model import LogOffset, ReportStage, SourceOffset, Status
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError
+from stream_dedup.kafka.log import ForgottenOffsets, WaitingLog
+from stream_dedup.kafka.rules_log import RulesHistory, begin_with_rules, refuse_other_rules
 from stream_dedup.seed.archives import Archive, SeedBatch, SeedSource
 from stream_dedup.threads import FingerprintThreads
 

@@ -40,7 +40,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from stream_dedup.broker.log import WaitingLog
 from stream_dedup.config.effective import index_settings_of
 from stream_dedup.config.model import SERVED_INDEX, Config
 from stream_dedup.core.columns import Columns
@@ -50,6 +49,7 @@ from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, DefectError, RefusedError, StreamDedupError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, is_unknown, keep_aside, only_copy_in
 from stream_dedup.index.judge import CheckedArticle
+from stream_dedup.kafka.log import WaitingLog
 from stream_dedup.ports import Clock, FingerprintLog, GroupOffsets, PassingError, RefusedByBrokerError
 from stream_dedup.serve.serve_metrics import ServeMetrics
 from stream_dedup.worker.log_tail import LogTail

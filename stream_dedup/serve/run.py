@@ -28,13 +28,15 @@ from prometheus_client import CollectorRegistry
 from starlette.exceptions import HTTPException
 
 from stream_dedup import __version__
-from stream_dedup.broker.adapter import KafkaOffsets, KafkaTopicReader, SystemClock, kafka_follow_ports
-from stream_dedup.broker.client import unavailable_on_kafka_error, wait_for_broker
 from stream_dedup.clusters.follow import ClusterMetrics
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import StreamDedupError
+from stream_dedup.kafka.clients import SystemClock, kafka_follow_ports
+from stream_dedup.kafka.kafka_python.admin import KafkaOffsets
+from stream_dedup.kafka.kafka_python.client import unavailable_on_kafka_error, wait_for_broker
+from stream_dedup.kafka.kafka_python.readers import KafkaTopicReader
 from stream_dedup.ports import Clock, FollowPorts, GroupOffsets
 from stream_dedup.serve.api import JsonRoute, Service, add_api
 from stream_dedup.serve.checking import Checker, name_paths

@@ -11,32 +11,35 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any, Self
 
-from stream_dedup.broker.adapter import connect_log
-from stream_dedup.broker.client import make_admin
-from stream_dedup.broker.group_offsets import (
-    committed_offsets,
-    first_times,
-    last_stable_offsets,
-    offset_bounds,
-    partitions_of,
-)
-from stream_dedup.broker.group_state import Member, described_group, out_of_sync, size_of
-from stream_dedup.broker.hanging_transactions import (
-    OpenTransactions,
-    hanging_of,
-    holding_transactions,
-    open_transactions,
-)
-from stream_dedup.broker.log import WaitingLog
-from stream_dedup.broker.lost_log import FoundLog, find_log, offsets_without_log
-from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.rules_log import RulesHistory
-from stream_dedup.broker.topics import check_topics, topic_ids, with_matching_topics
 from stream_dedup.config.model import Config
 from stream_dedup.core.entry import LogRecord, Trim
 from stream_dedup.core.model import LogOffset, ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError
+from stream_dedup.kafka.clients import connect_log
+from stream_dedup.kafka.kafka_python.admin import (
+    Member,
+    committed_offsets,
+    described_group,
+    first_times,
+    last_stable_offsets,
+    offset_bounds,
+    out_of_sync,
+    partitions_of,
+    size_of,
+    topic_ids,
+)
+from stream_dedup.kafka.kafka_python.client import make_admin
+from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.kafka_python.hanging_transactions import (
+    OpenTransactions,
+    hanging_of,
+    holding_transactions,
+    open_transactions,
+)
+from stream_dedup.kafka.log import WaitingLog
+from stream_dedup.kafka.rules_log import FoundLog, RulesHistory, find_log, offsets_without_log
+from stream_dedup.kafka.topics import check_topics, with_matching_topics
 from stream_dedup.ports import Partition
 from stream_dedup.status.snapshot import LogState, PartitionState, Snapshot
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stream_dedup.broker.group_state import Member
-from stream_dedup.broker.hanging_transactions import Holding
-from stream_dedup.broker.lost_log import LostLog
-from stream_dedup.broker.replication import TopicProblem
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
+from stream_dedup.kafka.kafka_python.admin import Member
+from stream_dedup.kafka.kafka_python.hanging_transactions import Holding
+from stream_dedup.kafka.rules_log import LostLog
+from stream_dedup.kafka.topics import TopicProblem
 from stream_dedup.ports import Partition
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.broker.client import unavailable_on_kafka_error, wait_for_broker
-from stream_dedup.broker.clients import check_client, worker_ports
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.core.fingerprinter import EntryMaker
+from stream_dedup.kafka.clients import check_client, worker_ports
+from stream_dedup.kafka.kafka_python.client import unavailable_on_kafka_error, wait_for_broker
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
 from stream_dedup.registry.values import RecordReader, Schemas, asks_registry

@@ -47,15 +47,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xxhash
 
-from stream_dedup.broker.client import HEADER_ALLOWANCE_BYTES, call_limit_s
-from stream_dedup.broker.record import MESSAGE_FRAME_BYTES, record_bytes
-from stream_dedup.broker.replication import MESSAGE_BYTES
 from stream_dedup.core.fingerprinter import checksum
 from stream_dedup.core.headers import OmittedValue, OutputHeaders, without_ours
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
 from stream_dedup.folders import read_text, replace_text, writing
 from stream_dedup.index.folder import ID_FILE
+from stream_dedup.kafka.clients import call_limit_s
+from stream_dedup.kafka.record import HEADER_ALLOWANCE_BYTES, MESSAGE_FRAME_BYTES, record_bytes
+from stream_dedup.kafka.topics import MESSAGE_BYTES
 from stream_dedup.ports import (
     CommittedOffset,
     FencedError,

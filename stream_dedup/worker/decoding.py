@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stream_dedup.broker.record import too_large_reason
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.fingerprinter import rejected_columns
 from stream_dedup.core.model import SourceOffset
+from stream_dedup.kafka.record import too_large_reason
 from stream_dedup.ports import CommittedOffset
 from stream_dedup.registry.client import RegistryAwayError, UnknownSchemaError
 from stream_dedup.registry.values import schema_ids_of

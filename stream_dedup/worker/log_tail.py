@@ -16,8 +16,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stream_dedup.broker.log import log_errors
 from stream_dedup.errors import StreamDedupError
+from stream_dedup.kafka.log import log_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ Steps 7 to 9 need a log: if there is none, they follow step 10. Nothing is creat
 before step 5: a start that is refused has created no topic, and no index but a cache of a log that was read.
 
 An index that does not agree with its log is rebuilt from it. An index with a history that the log lacks is not a cache
-but the last copy. Steps 2, 6 and 7 refuse what would lose the history (``broker.lost_log``). With ``new_log`` they
+but the last copy. Steps 2, 6 and 7 refuse what would lose the history (``kafka.rules_log``). With ``new_log`` they
 accept the log as it is:
 
     a  the index is moved aside (``index.folder``)
@@ -41,19 +41,29 @@ from typing import TYPE_CHECKING, Protocol
 
 import xxhash
 
-from stream_dedup.broker.client import make_admin
-from stream_dedup.broker.clients import worker_log
-from stream_dedup.broker.log import WaitingLog
-from stream_dedup.broker.lost_log import FoundLog, LostLog, find_log, lost_log_error, offsets_without_log
-from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.rules_log import RulesHistory, read_rules_on, refuse_other_rules, refuse_other_scheme
-from stream_dedup.broker.topics import ensure_topics, refuse_wrong_topics, topic_ids, topic_of_id
 from stream_dedup.config.effective import index_settings_of, rules_of
 from stream_dedup.core.entry import Trim
 from stream_dedup.core.model import LogOffset, ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, keep_aside, only_copy_in, refuse_unknown
+from stream_dedup.kafka.clients import worker_log
+from stream_dedup.kafka.kafka_python.admin import topic_ids, topic_of_id
+from stream_dedup.kafka.kafka_python.client import make_admin
+from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.log import WaitingLog
+from stream_dedup.kafka.rules_log import (
+    FoundLog,
+    LostLog,
+    RulesHistory,
+    find_log,
+    lost_log_error,
+    offsets_without_log,
+    read_rules_on,
+    refuse_other_rules,
+    refuse_other_scheme,
+)
+from stream_dedup.kafka.topics import ensure_topics, refuse_wrong_topics
 
 if TYPE_CHECKING:
     from pathlib import Path

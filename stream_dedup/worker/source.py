@@ -41,10 +41,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stream_dedup.broker.record import record_bytes
 from stream_dedup.config.effective import with_input_topics
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
+from stream_dedup.kafka.record import record_bytes
 from stream_dedup.ports import (
     CommittedOffset,
     NotAMemberError,

@@ -20,9 +20,9 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stream_dedup.broker.client import call_limit_s
 from stream_dedup.errors import UnavailableError
 from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+from stream_dedup.kafka.clients import call_limit_s
 from stream_dedup.ports import PassingError, PortError
 from stream_dedup.worker import Step
 from stream_dedup.worker.assignments import AssignmentOwner

@@ -16,10 +16,6 @@ from kafka import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicParti
 from stream_dedup.audit.reference import plain_log
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.audit.run import AuditOptions, run_audit
-from stream_dedup.broker.adapter import connect_log, kafka_audit_ports
-from stream_dedup.broker.client import make_producer
-from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.topics import ensure_topics, topic_ids
 from stream_dedup.cli import run
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
@@ -28,8 +24,13 @@ from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Headers, offset_metadata
 from stream_dedup.core.model import Verdict
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
-from tests.broker.deleting import delete_topic
+from stream_dedup.kafka.clients import connect_log, kafka_audit_ports
+from stream_dedup.kafka.kafka_python.admin import topic_ids
+from stream_dedup.kafka.kafka_python.client import make_producer
+from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.topics import ensure_topics
 from tests.headers import output_headers
+from tests.kafka.deleting import delete_topic
 from tests.logs import REJECTED, batch
 
 A = 0xFFFF_0000_FFFF_0000

@@ -19,13 +19,13 @@ from kafka import TopicPartition
 
 from stream_dedup import cli as cli_package
 from stream_dedup.audit.report import COUNT_KINDS, FAULT_KINDS
-from stream_dedup.broker.offsets import PartitionOffsets
 from stream_dedup.cli import output as cli_output
 from stream_dedup.cli import run
 from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.core.model import SourceOffset, Verdict
 from stream_dedup.dev.demo import ShownVerdict
 from stream_dedup.errors import UserError
+from stream_dedup.kafka.offsets import PartitionOffsets
 from tests.calibrate.corpus import records, write
 
 HOSTILE = "\x1b]0;title\x07\u202egnp\x9b31m\u2028\u200f\x7f\r\nstream-dedup: forged"
@@ -175,7 +175,7 @@ def test_audit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
         examples={FAULT_KINDS[0]: [f"id {HOSTILE}"]},
     )
     monkeypatch.setattr("stream_dedup.audit.run.run_audit", lambda *_: report)
-    monkeypatch.setattr("stream_dedup.broker.adapter.kafka_audit_ports", nullcontext)
+    monkeypatch.setattr("stream_dedup.kafka.clients.kafka_audit_ports", nullcontext)
     assert_harmless(output(capsys, "audit", code=3))
     assert_harmless(output(capsys, "audit", "--json", code=3))
 
@@ -192,7 +192,7 @@ def test_offsets(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
         logged=None,
         forgotten_before=SourceOffset(0),
     )
-    monkeypatch.setattr("stream_dedup.broker.offsets.read_offsets", lambda *_: [row])
+    monkeypatch.setattr("stream_dedup.kafka.offsets.read_offsets", lambda *_: [row])
     assert_harmless(output(capsys, "offsets", "show"))
     assert_harmless(output(capsys, "offsets", "show", "--json"))
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.broker.adapter import kafka_follow_ports
 from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.clusters import ClusterStore, follow
 from stream_dedup.clusters.follow import ClusterFollower, ClusterMetrics
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
+from stream_dedup.kafka.clients import kafka_follow_ports
 
 STOP_S = 30.0
 FOR_EVER_S = 600.0

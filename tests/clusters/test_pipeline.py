@@ -12,19 +12,20 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.audit.reference import plain_log
-from stream_dedup.broker.adapter import KafkaOffsets, connect_log
 from stream_dedup.clusters import ClusterStore
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.core.model import Coordinates, Verdict
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import UserError
-from tests.broker.rights import FOLLOW_CLUSTERS, WORKERS
-from tests.broker.test_acls import SecuredGroup
+from stream_dedup.kafka.clients import connect_log
+from stream_dedup.kafka.kafka_python.admin import KafkaOffsets
 from tests.clusters.checking import stored_first
 from tests.clusters.followed import follow_until_done
 from tests.clusters.following import last_values, refuse_repeated
 from tests.clusters.outputs import members_of
 from tests.forks import forks
+from tests.kafka.rights import FOLLOW_CLUSTERS, WORKERS
+from tests.kafka.test_acls import SecuredGroup
 from tests.secured import DENIED, USERS, Secured, login
 from tests.waiting import wait_until
 from tests.worker.mixture import records

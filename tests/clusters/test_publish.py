@@ -13,10 +13,10 @@ import orjson
 import pytest
 from kafka import OffsetAndMetadata
 
-from stream_dedup.broker.adapter.marked_sink import _mark_of
 from stream_dedup.clusters import parse_cluster_id
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import RefusedError
+from stream_dedup.kafka.kafka_python.sink import _mark_of
 from stream_dedup.ports import CommittedOffset, FencedError, Output, Partition, PassingError, PublishedMark
 from tests.clusters.checking import refuse_other_clusters
 from tests.clusters.crashes import (

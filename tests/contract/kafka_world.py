@@ -15,25 +15,18 @@ from confluent_kafka import Producer as ConfluentProducer
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.errors import InvalidReplicationFactorError, KafkaTimeoutError
 
-from stream_dedup.broker.adapter import (
-    AlternatingSink,
-    KafkaMarkedSink,
-    KafkaOffsets,
-    KafkaSink,
-    KafkaTopicFollower,
-    KafkaTopicReader,
-)
-from stream_dedup.broker.adapter.group import offset_and_metadata
-from stream_dedup.broker.client import make_admin, make_consumer, make_producer
-from stream_dedup.broker.clients import worker_log, worker_ports
-from stream_dedup.broker.confluent import ConfluentSink
-from stream_dedup.broker.retry import patiently
-from stream_dedup.broker.topics import topic_ids
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import LOG_SUFFIX, Config
+from stream_dedup.kafka.clients import AlternatingSink, worker_log, worker_ports
+from stream_dedup.kafka.confluent.sink import ConfluentSink
+from stream_dedup.kafka.kafka_python.admin import KafkaOffsets, offset_and_metadata, topic_ids
+from stream_dedup.kafka.kafka_python.client import make_admin, make_consumer, make_producer
+from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.kafka_python.readers import KafkaTopicFollower, KafkaTopicReader
+from stream_dedup.kafka.kafka_python.sink import KafkaMarkedSink, KafkaSink
 from stream_dedup.ports import Partition
-from tests.broker.deleting import delete_topic
 from tests.contract.world import BROKER_WAIT_S, SESSION_S, TRANSACTION_S
+from tests.kafka.deleting import delete_topic
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:

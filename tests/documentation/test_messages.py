@@ -11,7 +11,7 @@ from string import Formatter
 import pytest
 
 import stream_dedup
-from stream_dedup.broker.replication import FAULT_SENTENCES, TopicFault, TopicProblem
+from stream_dedup.kafka.topics import FAULT_SENTENCES, TopicFault, TopicProblem
 from stream_dedup.status.findings import FINDING_SENTENCES, FindingCode, GroupFinding
 
 PACKAGE = Path(stream_dedup.__file__).parent

@@ -6,10 +6,10 @@ import uuid
 
 from kafka import TopicPartition
 
-from stream_dedup.broker.client import DEFAULT_RECORD_BYTES
-from stream_dedup.broker.lost_log import FoundLog
 from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import UnavailableError
+from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES
+from stream_dedup.kafka.rules_log import FoundLog
 from stream_dedup.ports import FingerprintLog
 from stream_dedup.worker.opening import PreparedLog
 from tests.memory.broker import Cluster

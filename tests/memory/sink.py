@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from stream_dedup.broker.adapter import AlternatingSink
-from stream_dedup.broker.hanging_transactions import transactional_ids
+from stream_dedup.kafka.clients import AlternatingSink
+from stream_dedup.kafka.kafka_python.hanging_transactions import transactional_ids
 from stream_dedup.ports import (
     CommittedOffset,
     FencedError,

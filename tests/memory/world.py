@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import count
 from random import Random
 
-from stream_dedup.broker.adapter import AlternatingSink
+from stream_dedup.kafka.clients import AlternatingSink
 from stream_dedup.ports import (
     CommittedOffset,
     MarkedSink,

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.broker.client import DEFAULT_RECORD_BYTES
-from stream_dedup.broker.log import WaitingLog
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
@@ -17,6 +15,8 @@ from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.core.model import Coordinates
 from stream_dedup.errors import RefusedError
 from stream_dedup.files.inputs import Progress
+from stream_dedup.kafka.log import WaitingLog
+from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES
 from stream_dedup.ports import Append, FingerprintLog
 from stream_dedup.seed.archives import Archive, TopicArchive
 from stream_dedup.seed.run import archives_in

@@ -6,9 +6,9 @@ import json
 import random
 from unittest.mock import patch
 
-from stream_dedup.broker import log
 from stream_dedup.cli import run
 from stream_dedup.files import inputs
+from stream_dedup.kafka import log
 
 BATCH_LINES = 10
 SEED = 7

@@ -11,13 +11,13 @@ import pytest
 
 from stream_dedup.audit.log_faults import author_faults
 from stream_dedup.audit.reference import PlainLog
-from stream_dedup.broker.client import DEFAULT_RECORD_BYTES
 from stream_dedup.core.entry import Basis, Batch, Forgotten, Payload, Trim
 from stream_dedup.core.model import LogOffset, SourceOffset, Status
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
 from stream_dedup.files import inputs
 from stream_dedup.files.inputs import Progress
+from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES
 from stream_dedup.ports import GroupOffsets, Partition, UnreadableError
 from stream_dedup.seed import archives
 from stream_dedup.seed.archives import TopicArchive

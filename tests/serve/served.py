@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.broker.adapter import SystemClock
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.entry import LogRecord, Payload, make_batch
 from stream_dedup.core.fingerprinter import EntryMaker
+from stream_dedup.kafka.clients import SystemClock
 from stream_dedup.ports import FollowPorts, Partition
 from stream_dedup.serve.reading import TextPorts
 from stream_dedup.serve.run import RunningService, ServePorts

@@ -81,7 +81,7 @@ class MemoryStore:
         on_corrupt: Callable[[str], None],
         read_only: bool = False,
     ) -> None:
-        assert not read_only
+        self.read_only = read_only
         if create:
             self.disk.folders[path] = {}
         self.path = path
@@ -91,11 +91,6 @@ class MemoryStore:
         self._unflushed: list[list[Change]] = []
         self._is_open = True
         self.disk.stores.append(self)
-
-    @property
-    def read_only(self) -> bool:
-        """Whether nothing may change: no worker opens an index to read it."""
-        return False
 
     @property
     def name(self) -> str:
@@ -108,6 +103,7 @@ class MemoryStore:
         return MemoryBatch()
 
     def write(self, batch: MemoryBatch) -> None:
+        assert not self.read_only
         for change in batch.changes:
             self._change(*change)
         self._unflushed.append(batch.changes)
@@ -126,7 +122,7 @@ class MemoryStore:
         return self._keys[index], self._data[self._keys[index]]
 
     def flush(self) -> None:
-        if self._is_open:
+        if self._is_open and not self.read_only:
             self.disk.folders[self.path] = dict(self._data)
             self._unflushed.clear()
 

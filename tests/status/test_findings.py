@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.broker.group_state import Member
-from stream_dedup.broker.lost_log import LostLog
-from stream_dedup.broker.replication import TopicFault, TopicProblem
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
+from stream_dedup.kafka.kafka_python.admin import Member
+from stream_dedup.kafka.rules_log import LostLog
+from stream_dedup.kafka.topics import TopicFault, TopicProblem
 from stream_dedup.ports import Partition
 from stream_dedup.status.findings import FINDING_SENTENCES, FindingCode, find
 from stream_dedup.status.snapshot import LogState, PartitionState, Rates, Snapshot

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from kafka.errors import KafkaError
 
-from stream_dedup.broker.client import make_admin, make_producer
-from stream_dedup.broker.group_offsets import committed_offsets
 from stream_dedup.dev.broker import DevCluster
 from stream_dedup.errors import StreamDedupError
+from stream_dedup.kafka.kafka_python.admin import committed_offsets
+from stream_dedup.kafka.kafka_python.client import make_admin, make_producer
 from tests.forks import ForkedProcess
 from tests.waiting import wait_until
 from tests.worker.pipeline import Keys, Pipeline, pipeline, stop_all

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
 from typing import Any
 
-from stream_dedup.broker.adapter import KafkaOffsets, KafkaSource, SystemClock
 from stream_dedup.core.model import SourceOffset
+from stream_dedup.kafka.clients import SystemClock
+from stream_dedup.kafka.kafka_python.admin import KafkaOffsets
+from stream_dedup.kafka.kafka_python.source import KafkaSource
 from stream_dedup.ports import CommittedOffset, Partition
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner, PolledBatch
 from stream_dedup.worker.source import BatchSource, LoggedSources, TopicWatch

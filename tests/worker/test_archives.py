@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.broker.adapter import connect_log
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.model import Verdict
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
+from stream_dedup.kafka.clients import connect_log
 from tests.forks import ForkedProcess, forks
 from tests.seed.small_batches import BATCH_LINES, archive_lines
 from tests.waiting import wait_until

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from stream_dedup.broker.adapter import connect_log
+from stream_dedup.kafka.clients import connect_log
 from stream_dedup.worker import Step
 from tests.amount import FULL
 from tests.contract.kafka_world import CLIENTS

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_dedup.broker.record import too_large_reason
 from stream_dedup.core.columns import Columns, names_of
 from stream_dedup.core.decode import InputFormat, RawRecord
 from stream_dedup.core.entry import make_batch
@@ -20,6 +19,7 @@ from stream_dedup.core.fingerprinter import EntryMaker, checksum, rejected_colum
 from stream_dedup.core.model import LogOffset, Verdict, Widths
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA
 from stream_dedup.errors import UserError
+from stream_dedup.kafka.record import too_large_reason
 from stream_dedup.ports import Partition, SourceRecord
 from stream_dedup.registry.values import FRAME_BYTES, Schemas
 from stream_dedup.worker.assignments import Assignment, AssignmentState

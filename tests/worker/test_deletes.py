@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 from stream_dedup.audit.run import AuditOptions, run_audit
-from stream_dedup.broker.adapter import kafka_audit_ports
 from stream_dedup.core.model import Verdict
+from stream_dedup.kafka.clients import kafka_audit_ports
 from tests.contract.kafka_world import CLIENTS
 from tests.worker.conftest import MakePipeline
 from tests.worker.pipeline import Keys, Pipeline, stop_all

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from stream_dedup.broker.adapter import SystemClock
 from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+from stream_dedup.kafka.clients import SystemClock
 from stream_dedup.worker.assignments import AssignmentOwner
 from stream_dedup.worker.health import CHECK_S, STOPPED_S, Health, Watchdog
 from tests.worker.clocks import ManualClock

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from stream_dedup.broker.adapter import SystemClock
 from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError
+from stream_dedup.kafka.clients import SystemClock
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, RefusedByBrokerError, SourceChangedError
 from stream_dedup.worker.log_tail import FOLLOW_PAUSE_S, FULL_S, READ_AHEAD, LogTail
 from tests.waiting import wait_until

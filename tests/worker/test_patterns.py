@@ -10,10 +10,10 @@ from contextlib import closing
 import pytest
 from kafka import KafkaAdminClient
 
-from stream_dedup.broker.client import make_admin, make_producer
-from stream_dedup.broker.topics import topic_ids
-from tests.broker.deleting import delete_topic
+from stream_dedup.kafka.kafka_python.admin import topic_ids
+from stream_dedup.kafka.kafka_python.client import make_admin, make_producer
 from tests.contract.kafka_world import CLIENTS
+from tests.kafka.deleting import delete_topic
 from tests.waiting import wait_until
 from tests.worker.conftest import MakePipeline
 from tests.worker.pipeline import Pipeline, stop_all

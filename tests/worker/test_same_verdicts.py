@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.broker.adapter import connect_log
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict
+from stream_dedup.kafka.clients import connect_log
 from tests.amount import FULL
 from tests.forks import ForkedProcess
 from tests.profiles import write_profile

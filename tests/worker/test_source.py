@@ -12,16 +12,15 @@ import pytest
 from kafka import KafkaAdminClient, OffsetAndMetadata
 from kafka.admin import NewTopic
 
-from stream_dedup.broker.client import make_admin
-from stream_dedup.broker.group_offsets import committed_offsets
-from stream_dedup.broker.record import record_bytes
-from stream_dedup.broker.topics import topic_ids
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import RefusedError
+from stream_dedup.kafka.kafka_python.admin import committed_offsets, topic_ids
+from stream_dedup.kafka.kafka_python.client import make_admin
+from stream_dedup.kafka.record import record_bytes
 from stream_dedup.ports import CommittedOffset, Partition, PassingError
 from stream_dedup.worker.source import RECORD_BYTES, StartOffsets
-from tests.broker.deleting import delete_topic
+from tests.kafka.deleting import delete_topic
 from tests.waiting import wait_until
 from tests.worker.pipeline import Pipeline, pipeline
 from tests.worker.source_reader import LIMIT_S, Logged, Reader

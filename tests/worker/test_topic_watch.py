@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from stream_dedup.broker.adapter import SystemClock
 from stream_dedup.config.load import load_config
+from stream_dedup.kafka.clients import SystemClock
 from stream_dedup.ports import PassingError
 from stream_dedup.worker import source
 from stream_dedup.worker.source import TopicWatch

@@ -39,8 +39,8 @@ from typing import Self
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from stream_dedup.broker.workarounds import close_abandoned_sockets, closed_when_not_made
 from stream_dedup.errors import UnavailableError, UserError
+from stream_dedup.kafka.kafka_python.client_workarounds import NetClients, close_abandoned_sockets
 
 KAFKA_VERSION = "4.3.1"
 DEFAULT_IMAGE = f"apache/kafka:{KAFKA_VERSION}"
@@ -359,12 +359,12 @@ def _answers_admin(bootstrap: str, nodes: int) -> bool:
 def admin_of(bootstrap: str) -> Iterator[KafkaAdminClient]:
     """Yield an admin client for the block; nothing of it is left, not even if a node is away."""
     close_abandoned_sockets()
-    with closed_when_not_made() as make:
+    with NetClients() as net_clients:
         admin = KafkaAdminClient(
             bootstrap_servers=bootstrap.split(","),
             request_timeout_ms=ADMIN_LIMIT_MS,
             bootstrap_timeout_ms=ADMIN_LIMIT_MS,
-            kafka_client=make,
+            kafka_client=net_clients.make,
         )
     try:
         yield admin

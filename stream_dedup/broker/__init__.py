@@ -1,1 +1,0 @@
-"""What is known of Kafka's protocol: client, topics, log, offsets."""

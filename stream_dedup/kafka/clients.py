@@ -1,0 +1,247 @@
+"""Chooses the Kafka client of a worker: kafka-python, or confluent-kafka with ``kafka.client = "confluent"``.
+
+The choice is about the articles, the log and the outputs. Commands other than those that start a worker, and what a
+worker asks about topics and groups, use kafka-python. No error of a client leaves a port: ``errors`` of each folder
+maps it to the error of ``ports`` that names the reaction. ``Partition`` and a client's ``TopicPartition`` are converted
+in the folders alone.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from stream_dedup.extras import need_packages
+from stream_dedup.kafka.kafka_python.admin import KafkaOffsets
+from stream_dedup.kafka.kafka_python.client import CLOSE_TIMEOUT_S, check_codecs
+from stream_dedup.kafka.kafka_python.fingerprint_log import KafkaLog
+from stream_dedup.kafka.kafka_python.hanging_transactions import transactional_ids
+from stream_dedup.kafka.kafka_python.readers import KafkaTopicFollower, KafkaTopicReader
+from stream_dedup.kafka.kafka_python.sink import KafkaMarkedSink, KafkaSink
+from stream_dedup.kafka.kafka_python.source import KafkaSource
+from stream_dedup.kafka.log import WaitingLog
+from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES
+from stream_dedup.ports import AuditPorts, FollowPorts, WorkerPorts
+
+if TYPE_CHECKING:
+    from stream_dedup.config.model import Config, KafkaConfig
+    from stream_dedup.ports import (
+        ArticleSource,
+        CommittedOffset,
+        FingerprintLog,
+        Membership,
+        Output,
+        Partition,
+        VerdictSink,
+    )
+
+
+class _Client(NamedTuple):
+    """What a Kafka client has for a worker: makers of its ports, and the check of its codecs."""
+
+    log: Callable[[KafkaConfig, str], FingerprintLog]
+    source: Callable[[Config, str], ArticleSource]
+    sink: Callable[[Config, str, int], VerdictSink]
+    check_codecs: Callable[[], None]
+
+
+def _client_of(config: Config) -> _Client:
+    """Return the configured client.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    if config.kafka.client == "kafka-python":
+        return _Client(KafkaLog, KafkaSource, KafkaSink, check_codecs)
+    need_packages('kafka.client = "confluent"', "confluent", "confluent_kafka")
+    from stream_dedup.kafka.confluent import client, fingerprint_log, sink, source  # noqa: PLC0415 - an extra
+
+    return _Client(fingerprint_log.ConfluentLog, source.ConfluentSource, sink.ConfluentSink, client.check_codecs)
+
+
+def check_client(config: Config) -> None:
+    """Refuse a client that is not installed, or that cannot read every codec of Kafka.
+
+    Raises:
+        UserError: names the package.
+    """
+    _client_of(config).check_codecs()
+
+
+def worker_log(config: Config) -> FingerprintLog:
+    """Return the log of a worker's group, with the configured client.
+
+    Raises:
+        UserError: the client is not installed.
+        UnavailableError: no broker can be reached, or it refuses this client.
+    """
+    return _client_of(config).log(config.kafka, config.log_topic)
+
+
+def worker_ports(
+    config: Config, member_id: str, log: FingerprintLog, record_bytes: int = DEFAULT_RECORD_BYTES
+) -> WorkerPorts:
+    """Connect the ports of a worker; ``member_id`` is its client id in the group and its first transactional id.
+
+    ``log`` is the one that the index was opened with, ``record_bytes`` the size of the largest record that the output
+    topics take with our headers.
+
+    Raises:
+        UserError: the client is not installed.
+        UnavailableError: no broker can be reached, or it refuses this client.
+    """
+    client = _client_of(config)
+    first, second = (client.sink(config, own, record_bytes) for own in transactional_ids(member_id))
+    return WorkerPorts(
+        source=client.source(config, member_id),
+        log=log,
+        sink=AlternatingSink(first, second),
+        offsets=KafkaOffsets(config.kafka),
+        watch_offsets=KafkaOffsets(config.kafka),
+        clock=SystemClock(),
+    )
+
+
+def connect_log(config: Config) -> WaitingLog:
+    """Connect to a group's log; the caller closes it.
+
+    Raises:
+        UnavailableError: no broker can be reached, or it refuses this client.
+    """
+    return WaitingLog(KafkaLog(config.kafka, config.log_topic), config)
+
+
+@contextmanager
+def kafka_audit_ports(config: Config) -> Iterator[AuditPorts]:
+    """Connect the ports of an audit, and close them.
+
+    Raises:
+        UnavailableError: no broker can be reached, or it refuses this client.
+    """
+    with ExitStack() as stack:
+        yield AuditPorts(
+            log=stack.enter_context(closing(KafkaLog(config.kafka, config.log_topic))),
+            offsets=stack.enter_context(closing(KafkaOffsets(config.kafka))),
+            reader=stack.enter_context(closing(KafkaTopicReader(config.kafka))),
+            clock=SystemClock(),
+        )
+
+
+@contextmanager
+def kafka_follow_ports(config: Config) -> Iterator[FollowPorts]:
+    """Make the ports of a follower of the output topics, which connect at their first use, and close them."""
+    topic = config.topics.clusters
+    with ExitStack() as stack:
+        sink = None
+        if topic is not None:
+            sink = stack.enter_context(
+                closing(KafkaMarkedSink(config, topic, config.mark_group, f"{config.kafka.group}-clusters"))
+            )
+        yield FollowPorts(
+            follower=stack.enter_context(closing(KafkaTopicFollower(config.kafka))),
+            reader=stack.enter_context(closing(KafkaTopicReader(config.kafka))),
+            offsets=stack.enter_context(closing(KafkaOffsets(config.kafka))),
+            sink=sink,
+            clock=SystemClock(),
+        )
+
+
+class SystemClock:
+    """The machine's clock and its threads: implements ``ports.Clock``."""
+
+    def monotonic(self) -> float:
+        """Return seconds since some moment; it never goes back."""
+        return time.monotonic()
+
+    def time_ms(self) -> int:
+        """Return milliseconds since 1970 by the wall clock."""
+        return time.time_ns() // 1_000_000
+
+    def sleep(self, seconds: float) -> None:
+        """Block for that time."""
+        time.sleep(seconds)
+
+    def event(self) -> threading.Event:
+        """Return a new event."""
+        return threading.Event()
+
+    def spawn(self, name: str, run: Callable[[], None]) -> threading.Thread:
+        """Start a thread that does not keep the process alive."""
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread.start()
+        return thread
+
+
+class AlternatingSink:
+    """A sink of two transactional ids in turn, so that a transaction does not wait for the end of the one before.
+
+    A commit is answered when its outcome is certain; the broker then writes markers to all partitions of the
+    transaction, and refuses another transaction of the same id meanwhile. A client that begins the next one at once
+    asks again and again for some 5 to 20 ms. With another id it is taken at once. Rules:
+
+    * One transaction is open at a time: the next one begins when the commit of the one before was answered. So none can
+      be committed that follows one whose outcome is not certain.
+    * Records of the one before were acknowledged before: they are first in their partitions. Readers of committed
+      records wait for its markers where they are not there yet.
+    * Offsets of both may wait for their markers in the group at once. Whichever comes first, the broker keeps those
+      that were sent later.
+    * ``renew`` settles both, and fences earlier producers of both, before either is used.
+    """
+
+    def __init__(self, one: VerdictSink, other: VerdictSink) -> None:
+        """Begin with the first; both connect with the first ``renew``."""
+        self._sinks = (one, other)
+        self._number = 1
+
+    def begin(self) -> None:
+        """Begin a transaction, of the id whose turn it is."""
+        self._number = 1 - self._number
+        self.now.begin()
+
+    def send(self, outputs: Iterable[Output]) -> None:
+        """Send records, in order."""
+        self.now.send(outputs)
+
+    def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
+        """Add source offsets."""
+        self.now.send_offsets(offsets, membership)
+
+    def flush(self) -> None:
+        """Return when the broker has acknowledged every record of the transaction."""
+        self.now.flush()
+
+    def commit(self) -> None:
+        """Commit."""
+        self.now.commit()
+
+    def abort(self) -> None:
+        """Abort."""
+        self.now.abort()
+
+    def renew(self) -> None:
+        """Start again under both ids."""
+        for sink in self._sinks:
+            sink.renew()
+        self._number = 1
+
+    def abort_hanging(self) -> list[str]:
+        """Abort the open transactions of this group's workers that are no members any more; return their ids."""
+        return self._sinks[0].abort_hanging()
+
+    def close(self) -> None:
+        """Close without settling an open transaction."""
+        for sink in self._sinks:
+            sink.close()
+
+    @property
+    def now(self) -> VerdictSink:
+        """The one of the transaction that was begun last."""
+        return self._sinks[self._number]
+
+
+def call_limit_s(config: Config) -> float:
+    """Return how long one call to the broker may take before the worker ends: longer than the wait for a broker."""
+    return max(config.worker.watchdog_s, config.kafka.broker_wait_s + CLOSE_TIMEOUT_S)

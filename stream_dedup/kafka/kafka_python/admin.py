@@ -1,0 +1,333 @@
+"""What an admin client is asked about topics, groups and partitions.
+
+Functions raise what the client raises; ``KafkaOffsets`` is a port.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import kafka.errors as kafka_errors
+from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
+from kafka.errors import KafkaError
+from kafka.protocol.consumer import IsolationLevel, OffsetSpec
+
+from stream_dedup.core.headers import offset_metadata, topic_id_of_metadata
+from stream_dedup.core.model import SourceOffset
+from stream_dedup.kafka.kafka_python.client import make_admin
+from stream_dedup.kafka.kafka_python.client_workarounds import describe_group
+from stream_dedup.kafka.kafka_python.errors import port_errors
+from stream_dedup.ports import CommittedOffset, Partition, PortError
+
+if TYPE_CHECKING:
+    from stream_dedup.config.model import KafkaConfig
+
+log = logging.getLogger(__name__)
+
+Bounds = dict[TopicPartition, tuple[int, int]]
+"""First offset and the offset after the last one."""
+UNKNOWN_EPOCH = -1
+"""Kafka's value for a leader epoch that is not known."""
+
+
+def topic_ids(admin: KafkaAdminClient, names: Iterable[str] | None) -> dict[str, bytes]:
+    """Return the ids (16 bytes) of those topics that exist; None: of every topic but the broker's own.
+
+    Raises what the client raises: a caller that watches goes on, a caller that starts gives up.
+    """
+    described = admin.describe_topics(None if names is None else list(names))
+    wanted = [topic for topic in described if names is not None or not topic["is_internal"]]
+    return {topic["name"]: _id_bytes(topic["topic_id"]) for topic in wanted if topic_exists(topic)}
+
+
+def topic_of_id(admin: KafkaAdminClient, topic_id: uuid.UUID) -> str | None:
+    """Return the name of the topic with this id; None if there is none, or this client may not describe it.
+
+    Raises what the client raises.
+    """
+    described = admin.describe_topics([topic_id])[0]
+    error = kafka_errors.for_code(described["error_code"])
+    if error is kafka_errors.UnknownTopicIdError:
+        return None
+    return str(described["name"]) if topic_exists(described) else None
+
+
+def partition_counts(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, int]:
+    """Return the number of partitions of those topics that exist."""
+    described = admin.describe_topics(list(names))
+    return {topic["name"]: len(topic["partitions"]) for topic in described if topic_exists(topic)}
+
+
+def topic_exists(topic: Mapping[str, Any]) -> bool:
+    """Return whether the described topic exists.
+
+    Raises:
+        KafkaError: the broker answered with another error than its absence.
+    """
+    error = kafka_errors.for_code(topic["error_code"])
+    if error is kafka_errors.UnknownTopicOrPartitionError:
+        return False
+    if error not in (kafka_errors.NoError, kafka_errors.LeaderNotAvailableError):
+        msg = f"topic {topic['name']}: {error.__name__}"
+        raise error(msg)
+    return True
+
+
+def _id_bytes(topic_id: object) -> bytes:
+    return topic_id.bytes if isinstance(topic_id, uuid.UUID) else uuid.UUID(str(topic_id)).bytes
+
+
+def committed_offsets(admin: KafkaAdminClient, group: str) -> dict[TopicPartition, tuple[SourceOffset, bytes | None]]:
+    """Return the committed offsets of a group, each with the topic id in its metadata, or None.
+
+    Raises:
+        CorruptError: one has metadata of another form.
+    """
+    offsets = admin.list_group_offsets({group: None})[group]
+    return {
+        partition: (SourceOffset(int(found.offset)), topic_id_of_metadata(found.metadata, partition))
+        for partition, found in offsets.items()
+        if found.offset >= 0
+    }
+
+
+def offset_bounds(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> Bounds:
+    """Return the first and the end offset of each partition, open transactions included."""
+    begin = _offsets_at(admin, partitions, OffsetSpec.EARLIEST)
+    end = _offsets_at(admin, partitions, OffsetSpec.LATEST)
+    return {partition: (begin[partition].offset, end[partition].offset) for partition in partitions}
+
+
+def first_times(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the time of the first record of each partition that has one, ms since 1970; 0 where it has no time."""
+    found = _offsets_at(admin, partitions, 0)  # the first record that is not before 1970
+    return {partition: max(0, found[partition].timestamp) for partition in partitions}
+
+
+def last_stable_offsets(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the offset of each partition that readers of committed records get to, before open transactions."""
+    found = _offsets_at(admin, partitions, OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED)
+    return {partition: found[partition].offset for partition in partitions}
+
+
+def _offsets_at(
+    admin: KafkaAdminClient,
+    partitions: Iterable[TopicPartition],
+    spec: int,
+    level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+) -> Any:  # noqa: ANN401 - the client is untyped
+    request = dict.fromkeys(partitions, spec)
+    return admin.list_partition_offsets(request, isolation_level=level) if request else {}
+
+
+def partitions_of(admin: KafkaAdminClient, names: list[str]) -> list[TopicPartition]:
+    """Return every partition of those topics that exist."""
+    counts = partition_counts(admin, names)
+    return [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
+
+
+class Member(NamedTuple):
+    """A member of the consumer group."""
+
+    client_id: str
+    """A worker's is its transactional id, GROUP-UUID."""
+    host: str
+    partitions: tuple[Partition, ...]
+    instance_id: str | None = None
+    topics: tuple[str, ...] = ()
+    """Topics that it subscribes to; a client may leave out those that do not exist."""
+
+
+def described_group(admin: KafkaAdminClient, group: str) -> tuple[str, tuple[Member, ...]]:
+    """Return Kafka's word for the state of a group, and its members by client id.
+
+    Raises what the client raises.
+    """
+    described = describe_group(admin, group)
+    return str(described["group_state"]), tuple(sorted(map(_member, described["members"])))
+
+
+def out_of_sync(admin: KafkaAdminClient, topics: list[str]) -> dict[Partition, tuple[int, int]]:
+    """Return replicas in sync, and replicas, of each partition of these topics where they are not equal.
+
+    Topics that do not exist have no partitions. Raises what the client raises.
+    """
+    replicas = {
+        Partition(topic["name"], each["partition_index"]): (len(each["isr_nodes"]), len(each["replica_nodes"]))
+        for topic in admin.describe_topics(topics)
+        for each in topic["partitions"]
+    }
+    return {partition: counts for partition, counts in replicas.items() if counts[0] < counts[1]}
+
+
+def size_of(admin: KafkaAdminClient, topic: str) -> int | None:
+    """Return the bytes of a topic on the broker that has most of it; None if this client may not know."""
+    try:
+        described = admin.describe_log_dirs([topic])
+    except KafkaError as error:
+        log.debug("size of topic %s: %r", topic, error)
+        return None
+    sizes = [_bytes_on(broker, topic) for broker in described]
+    return max(sizes, default=0) or None
+
+
+def _member(member: Mapping[str, Any]) -> Member:
+    assignment = member["member_assignment"]
+    # A client of another protocol, Kafka Connect for example, has bytes of its own here.
+    assigned = assignment.get("assigned_partitions", ()) if isinstance(assignment, Mapping) else ()
+    partitions = sorted(Partition(topic["topic"], number) for topic in assigned for number in topic["partitions"])
+    host = str(member["client_host"]).removeprefix("/")
+    metadata = member.get("member_metadata")
+    topics = metadata.get("topics", ()) if isinstance(metadata, Mapping) else ()
+    return Member(
+        str(member["client_id"]), host, tuple(partitions), member.get("group_instance_id"), tuple(sorted(topics))
+    )
+
+
+def _bytes_on(broker: Mapping[str, Any], topic: str) -> int:
+    return sum(
+        int(each["partition_size"])
+        for folder in broker["log_dirs"]
+        for found in folder["topics"]
+        if found["name"] == topic
+        for each in found["partitions"]
+    )
+
+
+class AdminConnection:
+    """An admin client that connects at its first use, and again after ``close``."""
+
+    def __init__(self, kafka: KafkaConfig) -> None:
+        """Connect later."""
+        self._kafka = kafka
+        self._admin: KafkaAdminClient | None = None
+
+    def client(self) -> KafkaAdminClient:
+        """Return the client, connected.
+
+        Raises:
+            UnavailableError: the broker cannot be reached, or refuses this client.
+        """
+        if self._admin is None:
+            self._admin = make_admin(self._kafka)
+        return self._admin
+
+    def close(self) -> None:
+        """Close the connections."""
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
+
+
+class KafkaOffsets:
+    """Implements ``ports.GroupOffsets``."""
+
+    def __init__(self, kafka: KafkaConfig) -> None:
+        """Connect at the first request."""
+        self._kafka = kafka
+        self._connection = AdminConnection(kafka)
+
+    def topic_ids(self, names: Iterable[str] | None) -> dict[str, bytes]:
+        """Return the present id of each of these topics that exists; None: of every topic."""
+        with port_errors():
+            return topic_ids(self._connection.client(), names)
+
+    def committed(self) -> dict[Partition, CommittedOffset]:
+        """Return every committed offset of the group."""
+        group = self._kafka.group
+        with port_errors():
+            found = self._connection.client().list_group_offsets({group: None})[group]
+        return {Partition(*at): committed_offset(at, offset) for at, offset in found.items() if offset.offset >= 0}
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connection.close()
+
+
+def committed_offset(partition: tuple[str, int], found: OffsetAndMetadata) -> CommittedOffset:
+    """Return a committed offset of the client in the terms of the ports.
+
+    Raises:
+        CorruptError: its metadata are of another form.
+    """
+    epoch = found.leader_epoch
+    known = epoch is not None and epoch > UNKNOWN_EPOCH
+    topic_id = topic_id_of_metadata(found.metadata, partition)
+    return CommittedOffset(SourceOffset(found.offset), topic_id, int(epoch) if known else None)
+
+
+def offset_and_metadata(committed: CommittedOffset) -> OffsetAndMetadata:
+    """Return a committed offset in the client's terms."""
+    metadata = "" if committed.topic_id is None else offset_metadata(committed.topic_id)
+    return OffsetAndMetadata(int(committed.offset), metadata, epoch_of(committed))
+
+
+def epoch_of(committed: CommittedOffset) -> int:
+    """Return the leader epoch as the client wants it."""
+    return UNKNOWN_EPOCH if committed.leader_epoch is None else max(UNKNOWN_EPOCH, committed.leader_epoch)
+
+
+class AskedEnds:
+    """The ends of partitions as the brokers answered last; one thread asks, so that no caller waits for a broker.
+
+    A consumer learns where a partition ends from its fetches, and fetches nothing of a paused one. The brokers are
+    asked for all of these at once, one request for each leader; a request that is late holds up the next one alone.
+    """
+
+    def __init__(self, kafka: KafkaConfig) -> None:
+        """Connect, and start the thread, with the first question."""
+        self._admin = AdminConnection(kafka)
+        self._lock = threading.Lock()
+        self._wanted: frozenset[Partition] = frozenset()
+        self._ends: dict[Partition, int] = {}
+        self._requested = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    def known(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """Return the last known ends of these partitions, where they are known, and ask for the present ones.
+
+        What is not asked for any more is forgotten.
+        """
+        with self._lock:
+            self._wanted = frozenset(partitions)
+            self._ends = {at: end for at, end in self._ends.items() if at in self._wanted}
+            if self._wanted and not self._is_closed:
+                self._requested.set()
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name="source-ends", daemon=True)
+                    self._thread.start()
+            return self._ends
+
+    def close(self) -> None:
+        """Let the thread end, with its connections, when the brokers have answered it; does not wait."""
+        with self._lock:
+            self._is_closed = True
+            self._requested.set()
+
+    def _run(self) -> None:
+        while True:
+            self._requested.wait()
+            self._requested.clear()
+            with self._lock:
+                wanted = self._wanted
+                if self._is_closed:
+                    break
+            self._ask(wanted)
+        self._admin.close()
+
+    def _ask(self, wanted: frozenset[Partition]) -> None:
+        asked = [TopicPartition(*at) for at in wanted]
+        try:
+            with port_errors():
+                found = last_stable_offsets(self._admin.client(), asked)
+        except PortError as error:
+            log.debug("ends of %d partitions: %r", len(wanted), error)  # what was known stays
+            return
+        with self._lock:
+            ends = {Partition(*at): end for at, end in found.items()}
+            self._ends = {at: end for at, end in ends.items() if at in self._wanted}

@@ -1,0 +1,304 @@
+"""Makes the Kafka clients: admin clients, consumers and producers. Only this module knows their settings.
+
+A client connects to the broker when it is made. A caller whose broker may be away calls ``wait_for_broker`` first,
+which waits for a limited time. No client is made where a codec of Kafka cannot be read: what other producers will write
+is not known, and a command that ended at the first such batch would have made topics by then.
+
+No client made here creates a topic by using it (``allow_auto_create_topics`` is off). No consumer commits or resets an
+offset by itself, and every consumer reads committed records only.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, codec
+from kafka.errors import KafkaConnectionError, KafkaError
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from stream_dedup.config.model import MAX_RECORD_BYTES
+from stream_dedup.errors import UnavailableError, UserError, reason_of
+from stream_dedup.kafka.kafka_python.client_workarounds import (
+    NetClients,
+    close_abandoned_sockets,
+    deliver_last_response,
+    end_sender,
+    forget_after_errors,
+    keep_transaction_requests,
+)
+from stream_dedup.kafka.kafka_python.consumer_workarounds import (
+    name_undecoded,
+    read_any_header_name,
+    take_finished_joins,
+)
+from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES, HEADER_ALLOWANCE_BYTES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stream_dedup.config.model import KafkaConfig
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+RETRY_BACKOFF_MS = 5
+"""With the client's default of 100 ms a transaction waits too long for its coordinator to finish the previous one."""
+RECONNECT_BACKOFF_MAX_MS = 1_000
+"""A broker that is back is found within a second."""
+REQUEST_TIMEOUT_MS = 10_000
+"""A request that a frozen broker does not answer is dropped and sent again."""
+METADATA_MS = 5_000
+"""Each client looks up its topics so often, in one small request: partitions that are added, and topics that are made
+later, are found within this time. The clients' default is 5 minutes."""
+BOOTSTRAP_TIMEOUT_MS = 5_000
+"""One try of a client to reach a broker."""
+FIRST_TRY_S = 1.0
+"""The first try of ``wait_for_broker``; each further one may take twice as long, up to the try of any other client. A
+broker that is down refuses at once, but on a busy machine a TLS handshake and a password take longer than a second, and
+a try that is cut short begins anew. A try without end would wait for a connection that nobody answers any more."""
+CLOSE_TIMEOUT_S = 5.0
+"""A client that does not close in this time is abandoned."""
+FETCH_WAIT_MS = 100
+"""How long the broker may hold a fetch: other requests of the same connection wait for it."""
+FETCH_BYTES = 1 << 20
+"""What a fetch asks for of one partition. The broker sends the first batch of a response whole, however large it is."""
+MAX_RESPONSE_BYTES = MAX_RECORD_BYTES + (50 << 20)
+"""The client's own limit on one response of the broker: 50 MiB, the client's limit of a fetch, and one batch of the
+largest record. A response beyond it would be asked for again without an end. The first bytes of TLS and HTTP, read as a
+size, are beyond it, and are refused."""
+CODEC_PACKAGES = {"snappy": "python-snappy", "lz4": "lz4", "zstd": "zstandard"}
+"""Packages by which the client reads Kafka's codecs; gzip comes with Python."""
+
+
+def make_admin(kafka: KafkaConfig) -> KafkaAdminClient:
+    """Make an admin client; the broker must answer."""
+    admin = _made(kafka, KafkaAdminClient, _common(kafka))
+    forget_after_errors(admin)
+    return admin
+
+
+def make_consumer(kafka: KafkaConfig, **settings: Any) -> KafkaConsumer:  # noqa: ANN401 - the client's own settings
+    """Make a consumer of committed records that neither commits nor resets an offset by itself."""
+    consumer = _made(
+        kafka,
+        KafkaConsumer,
+        _common(kafka)
+        | {
+            "isolation_level": "read_committed",
+            "enable_auto_commit": False,
+            "auto_offset_reset": "none",
+            "allow_auto_create_topics": False,
+            "fetch_max_wait_ms": FETCH_WAIT_MS,
+            "max_partition_fetch_bytes": FETCH_BYTES,
+            "receive_message_max_bytes": MAX_RESPONSE_BYTES,
+            "metrics_enabled": False,
+            "client_rack": kafka.client_rack or "",
+        }
+        | settings,
+    )
+    name_undecoded(consumer)
+    return consumer
+
+
+def make_producer(kafka: KafkaConfig, **settings: Any) -> KafkaProducer:  # noqa: ANN401 - the client's own settings
+    """Make an idempotent producer; with ``transactional_id`` a transactional one."""
+    producer = _made(
+        kafka,
+        KafkaProducer,
+        _common(kafka)
+        | {
+            "enable_idempotence": True,
+            "allow_auto_create_topics": False,
+            "max_request_size": DEFAULT_RECORD_BYTES + HEADER_ALLOWANCE_BYTES,
+            "delivery_timeout_ms": max(int(kafka.broker_wait_s * 1_000), REQUEST_TIMEOUT_MS + 1_000),
+            "max_block_ms": int(kafka.broker_wait_s * 1_000),
+            "compression_type": None if kafka.compression == "none" else kafka.compression,
+            "metrics_enabled": False,
+        }
+        | settings,
+    )
+    keep_transaction_requests(producer)
+    return producer
+
+
+def check_codecs() -> None:
+    """Refuse an installation that cannot read every codec of Kafka.
+
+    Raises:
+        UserError: names the codecs and their packages.
+    """
+    missing = {name: package for name, package in CODEC_PACKAGES.items() if not getattr(codec, f"has_{name}")()}
+    if missing:
+        packages = " ".join(missing.values())
+        msg = (
+            f"records compressed with {' and '.join(missing)} could not be read, because a package cannot be imported: "
+            f"pip install --force-reinstall {packages}"
+        )
+        raise UserError(msg)
+
+
+def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: False) -> None:
+    """Return as soon as the broker answers an admin request, or ``stopped`` returns true.
+
+    Raises:
+        UnavailableError: no answer within ``broker_wait_s``, or the broker refuses this client.
+    """
+    deadline = time.monotonic() + kafka.broker_wait_s
+    limit_s = FIRST_TRY_S
+    warned = False
+    while not stopped():
+        net_clients = NetClients()
+        try:
+            _ask_broker(kafka, limit_s, net_clients)
+        except (KafkaError, OSError) as error:
+            if net_clients.refusal is not None:
+                raise _refused(kafka, net_clients.refusal) from error
+            if time.monotonic() > deadline:
+                msg = (
+                    f"no Kafka broker answers at {kafka.brokers} within {kafka.broker_wait_s:g} s ({_short(error)}); "
+                    f"start it, name another with --brokers, or see whether {kafka.security_protocol} "
+                    "(kafka.security_protocol) is what it speaks"
+                )
+                raise UnavailableError(msg) from error
+            if not warned:
+                log.warning("no Kafka broker answers at %s yet; waiting up to %g s", kafka.brokers, kafka.broker_wait_s)
+                warned = True
+        else:
+            return
+        limit_s = min(2 * limit_s, BOOTSTRAP_TIMEOUT_MS / 1_000, max(FIRST_TRY_S, deadline - time.monotonic()))
+
+
+def _ask_broker(kafka: KafkaConfig, limit_s: float, net_clients: NetClients) -> None:
+    """Connect within ``limit_s`` and make one admin request."""
+    settings = _common(kafka) | {"bootstrap_timeout_ms": int(limit_s * 1_000)}
+    admin = _constructed(KafkaAdminClient, settings, net_clients)
+    try:
+        admin.describe_cluster()
+    finally:
+        admin.close()
+
+
+def discard(producer: KafkaProducer) -> None:
+    """Close a producer at once and drop its unsent records."""
+    try:
+        producer.close(timeout=0)
+    except KafkaError as error:
+        # With unsent records the client stops closing and its thread goes on: end the thread, too.
+        log.debug("closing a producer: %r", error)
+        end_sender(producer)
+
+
+@contextmanager
+def unavailable_on_kafka_error(kafka: KafkaConfig) -> Iterator[None]:
+    """Raise ``UnavailableError`` for a ``KafkaError`` that the block does not handle."""
+    try:
+        yield
+    except KafkaError as error:
+        msg = f"Kafka at {kafka.brokers} refused or failed: {_short(error)}; nothing is lost, start again later"
+        raise UnavailableError(msg) from error
+
+
+def _made(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) -> T:
+    """Make a client.
+
+    Raises:
+        UnavailableError: the broker cannot be reached, or refuses this client.
+    """
+    net_clients = NetClients()
+    try:
+        return _constructed(kind, settings, net_clients)
+    except (KafkaError, OSError) as error:
+        if net_clients.refusal is not None:
+            raise _refused(kafka, net_clients.refusal) from error
+        msg = (
+            f"cannot reach a Kafka broker at {kafka.brokers}: {_short(error)}; is it running, and is the address right?"
+        )
+        raise UnavailableError(msg) from error
+
+
+def _constructed(kind: Callable[..., T], settings: dict[str, Any], net_clients: NetClients) -> T:
+    check_codecs()
+    close_abandoned_sockets()
+    deliver_last_response()
+    take_finished_joins()
+    read_any_header_name()
+    with net_clients:
+        return kind(**settings, kafka_client=net_clients.make)
+
+
+class TokenFile(AbstractTokenProvider):  # type: ignore[misc] # the client has no types
+    """The token in a file. The client asks for it at each connection, and before the session of a connection ends."""
+
+    def __init__(self, path: Path) -> None:
+        """Read nothing yet."""
+        super().__init__()
+        self._path = path
+
+    def token(self) -> str:
+        """Return the token.
+
+        Raises:
+            KafkaConnectionError: the file cannot be read just now; the client connects again.
+        """
+        try:
+            return self._path.read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            msg = f"token file {self._path} (kafka.sasl_token_file) cannot be read: {_short(error)}"
+            raise KafkaConnectionError(msg) from error
+
+
+def _refused(kafka: KafkaConfig, refusal: Exception) -> UnavailableError:
+    """Return the error for a broker that refuses this client (password, certificate), or is refused by it."""
+    name = type(refusal).__name__
+    said = refusal.strerror if isinstance(refusal, ssl.SSLError) else next(iter(refusal.args), name)
+    reason = str(said).removeprefix(f"{name}: ").partition(" (_ssl.c")[0]
+    return UnavailableError(
+        f"the Kafka broker at {kafka.brokers} and this client do not come together by {kafka.security_protocol}: "
+        f"{reason}; see kafka.security_protocol, kafka.sasl_* and kafka.ssl_* (stream-dedup config show)"
+    )
+
+
+def _short(error: BaseException) -> str:
+    """Return the text of an error, without the name of its class where there is a text."""
+    if isinstance(error, OSError):
+        return reason_of(error)
+    return str(error).removeprefix(f"{type(error).__name__}: ") or type(error).__name__
+
+
+def _common(kafka: KafkaConfig) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": [part.strip() for part in kafka.brokers.split(",")],
+        "client_id": kafka.client_id,
+        "request_timeout_ms": REQUEST_TIMEOUT_MS,
+        "retry_backoff_ms": RETRY_BACKOFF_MS,
+        "metadata_max_age_ms": METADATA_MS,
+        "reconnect_backoff_max_ms": RECONNECT_BACKOFF_MAX_MS,
+        "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
+        **_security(kafka),
+    }
+
+
+def _security(kafka: KafkaConfig) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "security_protocol": kafka.security_protocol,
+        "ssl_check_hostname": kafka.ssl_check_hostname,
+        "ssl_cafile": _path(kafka.ssl_cafile),
+        "ssl_certfile": _path(kafka.ssl_certfile),
+        "ssl_keyfile": _path(kafka.ssl_keyfile),
+        "ssl_password": kafka.ssl_secret(),
+        "sasl_mechanism": kafka.sasl_mechanism,
+        "sasl_plain_username": kafka.sasl_username,
+        "sasl_plain_password": kafka.sasl_secret(),
+        "sasl_oauth_token_provider": None if kafka.sasl_token_file is None else TokenFile(kafka.sasl_token_file),
+    }
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _path(path: object) -> str | None:
+    return None if path is None else str(path)

@@ -1,0 +1,340 @@
+"""Workarounds for kafka-python's consumer: joins of the group, assignment, fetched records, committed offsets.
+
+As ``client_workarounds``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+from kafka import OffsetAndMetadata
+from kafka.consumer.fetcher import Fetcher
+from kafka.coordinator.assignors.abstract import ConsumerProtocolAssignment
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.base import BaseCoordinator
+from kafka.errors import CommitFailedError, CorruptRecordError, KafkaError, TopicAuthorizationFailedError
+from kafka.record.default_records import DefaultRecordBatch
+
+from stream_dedup.kafka.kafka_python.client_workarounds import private
+
+if TYPE_CHECKING:
+    from kafka import KafkaConsumer, TopicPartition
+    from kafka.structs import ConsumerGroupMetadata
+
+
+class _UntakenJoin:
+    """A join of the client's, never done in its eyes: it takes the outcome, and then forgets the join by itself."""
+
+    is_done = False
+
+    def __init__(self, join: Any) -> None:  # noqa: ANN401 - the client is untyped
+        self.add_callback = join.add_callback
+        self.add_errback = join.add_errback
+
+
+@cache
+def take_finished_joins() -> None:
+    """Let the client take the outcome of a join that ends between two polls; done once for the process.
+
+    A poll whose time runs out leaves the join to go on. If it has ended when the next poll looks, the client ignores
+    the outcome and joins anew, which makes every other member join again: with short polls on a busy machine, members
+    rejoin one after the other for minutes. An unfinished join is waited for, so this shows every join as unfinished.
+    """
+
+    def get(self: BaseCoordinator) -> _UntakenJoin | None:
+        if "_join_task" not in vars(self):
+            raise AttributeError(name="_join_task", obj=self)
+        join: _UntakenJoin | None = vars(self)["_join_task"]
+        return join
+
+    def replace(self: BaseCoordinator, join: Any) -> None:  # noqa: ANN401 - the client is untyped
+        vars(self)["_join_task"] = None if join is None else _UntakenJoin(join)
+
+    BaseCoordinator._join_task = property(get, replace)  # noqa: SLF001 - no public place to change this
+
+
+def keep_rejoining(consumer: KafkaConsumer) -> None:
+    """Complete a rejoin that has begun.
+
+    The client rejoins after the metadata of the topics has changed, but clears the reason once it has computed an
+    assignment: if the time of a poll runs out just then, the join is never completed, without an error. The client does
+    not clear the flag that this sets.
+    """
+    private(consumer, "_coordinator", "_join_task")
+    if private(consumer, "_coordinator", "rejoining"):
+        private(consumer, "_coordinator", "request_rejoin")()
+
+
+def look_up_topics(consumer: KafkaConsumer, limit_ms: int) -> None:
+    """Look up the partitions of the topics that a consumer subscribes to, in one request.
+
+    ``partitions_for_topic`` asks for every topic of the cluster, once for each that does not exist, without a limit.
+
+    Raises:
+        KafkaError: not within the limit.
+    """
+    run, wait_for = private(consumer, "_net", "run"), private(consumer, "_manager", "wait_for")
+    run(wait_for, private(consumer, "_cluster", "request_update")(), limit_ms)
+
+
+class UndecodedError(KafkaError):  # type: ignore[misc] # the client has no types
+    """The client cannot decode the records of a partition from an offset on; ``__cause__`` says why."""
+
+    def __init__(self, partition: TopicPartition, offset: int) -> None:
+        """Name the partition, and the offset of the first record that is not decoded."""
+        super().__init__(partition, offset)
+        self.partition = partition
+        self.offset = offset
+
+
+class _NamedRecords(Fetcher.PartitionRecords):  # type: ignore[misc] # the client has no types
+    """The records of one response for a partition, which name the partition and the offset that cannot be decoded."""
+
+    def _unpack_records(self, *given: Any) -> Iterator[Any]:  # noqa: ANN401 - the client is untyped
+        try:
+            yield from super()._unpack_records(*given)
+        except Exception as error:
+            self.drain()  # fetched again by the next poll
+            raise UndecodedError(self.topic_partition, self.next_fetch_offset) from error
+
+
+def name_undecoded(consumer: KafkaConsumer) -> None:
+    """Let a poll raise ``UndecodedError`` for records that cannot be decoded, and raise it again when polled again.
+
+    The client raises whatever its decoders do, mostly without a partition: an error of a compression library, for one.
+    It keeps what it could not decode, too, and a further poll would take no record of it, again and again, for ever.
+    """
+    fetcher = private(consumer, "_fetcher")
+    private(fetcher, "PartitionRecords")
+    private(_NamedRecords, "_unpack_records")
+    fetcher.PartitionRecords = _NamedRecords
+    parse = private(fetcher, "_parse_fetched_data")
+
+    def parse_fetched(fetched: Any) -> Any:  # noqa: ANN401 - the client is untyped
+        try:
+            return parse(fetched)
+        except KafkaError as error:
+            # The broker cannot read its log, or has sent no whole batch: of the latter the client has no class.
+            if type(error) not in {CorruptRecordError, KafkaError}:
+                raise
+            raise UndecodedError(fetched.topic_partition, fetched.fetched_offset) from error
+
+    fetcher._parse_fetched_data = parse_fetched  # noqa: SLF001 - no public place to change this
+
+
+def set_gathering(consumer: KafkaConsumer, least_bytes: int, wait_ms: int) -> None:
+    """Let the broker answer the next fetches when it has so many bytes, or after so many milliseconds.
+
+    The client has one setting for its life: that which gathers records into batches under load keeps the first record
+    waiting, and makes an empty fetch every few milliseconds while nothing comes.
+    """
+    settings = private(consumer, "_fetcher", "config")
+    settings["fetch_min_bytes"], settings["fetch_max_wait_ms"] = least_bytes, wait_ms
+
+
+def refuse_unauthorized_topics(consumer: KafkaConsumer) -> None:
+    """Raise for topics that the client may not describe: it leaves them out, and is given no partition of them.
+
+    Raises:
+        TopicAuthorizationFailedError: names the topics.
+    """
+    refused = private(consumer, "_cluster", "unauthorized_topics") & (consumer.subscription() or set())
+    if refused:
+        raise TopicAuthorizationFailedError(", ".join(sorted(refused)))
+
+
+def drop_fetched(consumer: KafkaConsumer) -> None:
+    """Drop the records that the client has fetched and not returned, and the errors; the caller seeks every partition.
+
+    The client sets the records of a paused partition aside, returns them later only in some states, and fetches no more
+    of that partition: it would stay silent, without an error. It keeps an error for the next poll, too, though it may
+    be about a position that was left.
+    """
+    fetcher = private(consumer, "_fetcher")
+    for name in ("_next_partition_records", "_next_in_line_exception_metadata", "_cached_log_truncation"):
+        private(fetcher, name)
+        setattr(fetcher, name, None)
+    private(fetcher, "_paused_partition_records").clear()
+    private(fetcher, "_paused_completed_fetches").clear()
+
+
+def drop_fetched_of(consumer: KafkaConsumer, partition: TopicPartition) -> None:
+    """Drop what was fetched of one paused partition; the caller seeks it afterwards.
+
+    A fetch that was under way when the partition was paused is set aside when it ends. The client would return its
+    records if the new position is the old one, even where the topic was recreated in between.
+    """
+    fetcher = private(consumer, "_fetcher")
+    private(fetcher, "_paused_partition_records").pop(partition, None)
+    private(fetcher, "_paused_completed_fetches").pop(partition, None)
+    completed = private(fetcher, "_completed_fetches")
+    for fetch in [one for one in completed if one.topic_partition == partition]:
+        completed.remove(fetch)
+
+
+def return_set_aside(consumer: KafkaConsumer) -> None:
+    """Let the next poll return what was set aside of partitions that are not paused any more.
+
+    The client sets the records of a paused partition aside and fetches no more of that partition. It returns them only
+    while no records of another partition are in line, and takes records that were all returned for such: where another
+    partition went on meanwhile, the resumed one would stay silent, without an error.
+    """
+    fetcher = private(consumer, "_fetcher")
+    private(fetcher, "_paused_partition_records")
+    in_line = private(fetcher, "_next_partition_records")
+    if in_line is not None and not in_line:
+        fetcher._next_partition_records = None  # noqa: SLF001 - no public place to change this
+
+
+def position_of(consumer: KafkaConsumer, partition: TopicPartition) -> OffsetAndMetadata | None:
+    """Return how far a partition was read, None where the client has just lost it.
+
+    The client moves it past markers of transactions and aborted records, which are returned to nobody, with the leader
+    epoch of the last batch before it. ``position`` may ask the brokers first, and raises what it finds out about other
+    partitions.
+    """
+    state = private(consumer, "_subscription", "assignment").get(partition)
+    return None if state is None else state.position
+
+
+def records_left(consumer: KafkaConsumer, partition: TopicPartition, end: int) -> int:
+    """Return the offsets of a partition that were not returned yet, up to its end as of the last fetch or to ``end``.
+
+    Behind markers of transactions, which are returned to nobody, nothing is left. ``highwater`` raises where the client
+    has just lost the partition, of which nothing is left.
+    """
+    state = private(consumer, "_subscription", "assignment").get(partition)
+    if state is None or state.position is None:
+        return 0
+    return max(0, max(state.highwater or 0, end) - int(state.position.offset))
+
+
+def seek_with_epoch(consumer: KafkaConsumer, partition: TopicPartition, offset: int, epoch: int) -> None:
+    """Seek, and let the client compare the leader epoch of the record before the offset: ``seek`` takes no epoch.
+
+    Raises:
+        KeyError: the partition is not assigned.
+    """
+    assigned = private(consumer, "_subscription", "assignment")
+    assigned[partition].seek(OffsetAndMetadata(offset, "", epoch))
+
+
+def forget_offset_fetches(consumer: KafkaConsumer) -> None:
+    """Let the next request for a committed offset be a new one.
+
+    After a request whose time ran out, the client answers the next one with the late response to the first: the offset
+    may be from before a commit that the caller has waited for.
+    """
+    private(consumer, "_coordinator", "_offset_fetch_futures").clear()
+
+
+def commit_as_member(
+    consumer: KafkaConsumer,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    member: ConsumerGroupMetadata,
+    limit_ms: int,
+) -> None:
+    """Commit offsets under the membership that the caller knows.
+
+    The client commits, and tries again, under the generation of the moment: after a rebalance that the caller does not
+    know of yet, the broker would take offsets of a partition that another member has by now.
+
+    Raises:
+        KafkaError: not within the limit, or refused; ``CommitFailedError`` if the group has gone on.
+    """
+    coordinator = private(consumer, "_coordinator")
+    present = private(coordinator, "generation_if_stable")
+    send = private(coordinator, "_send_offset_commit_request")
+
+    async def send_as_member(committed: Any) -> Any:  # noqa: ANN401 - the client is untyped
+        found = present()
+        if found is not None and (found.generation_id, found.member_id) != (member.generation_id, member.member_id):
+            msg = f"generation {member.generation_id} of the group has ended"
+            raise CommitFailedError(msg)
+        return await send(committed)
+
+    coordinator._send_offset_commit_request = send_as_member  # noqa: SLF001 - no public place to change this
+    try:
+        consumer.commit(offsets, timeout_ms=limit_ms)
+    finally:
+        coordinator._send_offset_commit_request = send  # noqa: SLF001 - as above
+
+
+class RoundRobinAssignor(RoundRobinPartitionAssignor):  # type: ignore[misc]
+    """The client's, and where members read different topics each partition goes to a member that reads its topic.
+
+    The client's raises KeyError there, in the member that is the leader of the group: it ends, and then the next one.
+    Members read different topics while ``topics.input`` is changed in one worker after the other.
+    """
+
+    @classmethod
+    def assign(cls, cluster: Any, members: Iterable[Any]) -> dict[str, Any]:  # noqa: ANN401 - the client is untyped
+        """Return the partitions of each member: in turn, static members first, in the order of their ids."""
+        ordered = sorted(
+            members, key=lambda one: (one.group_instance_id is None, one.group_instance_id or "", one.member_id)
+        )
+        reads = {one.member_id: set(one.metadata.topics) for one in ordered}
+        shares: dict[str, dict[str, list[int]]] = {member: {} for member in reads}
+        turns = cycle(reads)
+        for topic in sorted(set().union(*reads.values())):
+            for partition in sorted(cluster.partitions_for_topic(topic) or ()):
+                member = next(one for one in turns if topic in reads[one])
+                shares[member].setdefault(topic, []).append(partition)
+        return {
+            member: ConsumerProtocolAssignment(cls.version, sorted(share.items()), b"")
+            for member, share in shares.items()
+        }
+
+
+class RawName(str):
+    """A header's name that is not UTF-8: text with escapes to read, and the bytes that came when it is sent."""
+
+    __slots__ = ("raw",)
+    raw: bytes
+
+    @classmethod
+    def of(cls, raw: bytes) -> RawName:
+        """Make a name of these bytes."""
+        name = cls(raw, "utf-8", "backslashreplace")
+        name.raw = raw
+        return name
+
+    def encode(self, *_: object) -> bytes:
+        """Return the bytes that came, in whatever encoding."""
+        return self.raw
+
+
+class _NameBuffer(bytes):
+    """Bytes whose parts are decoded to names."""
+
+    def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 - as that of bytes
+        part = super().__getitem__(at)
+        return _NameBuffer(part) if isinstance(part, bytes) else part
+
+    def decode(self, *_: object) -> str:
+        try:
+            return super().decode()
+        except UnicodeDecodeError:
+            return RawName.of(bytes(self))
+
+
+@cache
+def read_any_header_name() -> None:
+    """Read records whose header names are not UTF-8; done once for the process.
+
+    Neither the broker nor every client requires it, and this client calls the whole batch corrupt: one record of such a
+    producer would end every consumer. A batch with such a name is read again, in a buffer that decodes any name.
+    """
+    read = private(DefaultRecordBatch, "_read_msg")
+
+    def read_leniently(self: DefaultRecordBatch) -> Any:  # noqa: ANN401 - the client's record
+        try:
+            return read(self)
+        except UnicodeDecodeError:
+            self._buffer = _NameBuffer(self._buffer)
+            return read(self)
+
+    DefaultRecordBatch._read_msg = read_leniently  # noqa: SLF001 - no public place to change this

@@ -1,0 +1,211 @@
+"""The errors of kafka-python: retried while they pass, and mapped to those of the ports by one table.
+
+Errors pass while a coordinator is elected, after a leader has moved, and before every broker knows a new topic.
+
+The client wraps some errors of the broker in a text ("Unexpected error in InitProducerIdResponse: [Error 50] ..."), and
+answers every call of a producer in an error state with "Invalid transition" or "because we are in an error state". The
+number in the text, or the second argument, names the error of the broker; it is that one which is mapped.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import kafka.errors as kafka_errors
+from kafka import TopicPartition
+from kafka.errors import AuthorizationError, KafkaError, RetriableError
+
+from stream_dedup.errors import UnavailableError, UserError
+from stream_dedup.kafka.kafka_python.consumer_workarounds import UndecodedError
+from stream_dedup.ports import (
+    FencedError,
+    NotAMemberError,
+    OffsetGoneError,
+    Partition,
+    PassingError,
+    PortError,
+    RecordTooLargeError,
+    RefusedByBrokerError,
+    SourceChangedError,
+    UnreadableError,
+)
+
+if TYPE_CHECKING:
+    from stream_dedup.config.model import KafkaConfig
+
+T = TypeVar("T")
+
+RETRY_S = 0.1
+"""Seconds between two tries."""
+
+
+def patiently(kafka: KafkaConfig, about: str, ask: Callable[[], T], right: str = "") -> T:
+    """Return what ``ask`` returns, which may be called several times; blocks up to ``broker_wait_s``.
+
+    ``right`` names what an ACL must allow for it.
+
+    Raises:
+        UserError: this client has no right to ask; at once.
+        UnavailableError: the broker did not answer in that time, or answered with an error that does not pass.
+    """
+    try:
+        return while_passing(kafka.broker_wait_s, ask)
+    except AuthorizationError as error:
+        raise missing_right(kafka, about, error, right) from error
+    except (KafkaError, OSError) as error:
+        reason = str(error) or type(error).__name__
+        msg = f"the broker at {kafka.brokers} gave no answer about {about} ({reason}); is it up?"
+        raise UnavailableError(msg) from error
+
+
+def while_passing(limit_s: float, ask: Callable[[], T]) -> T:
+    """Do as ``patiently`` within another limit, but raise the last error of ``ask`` as it is.
+
+    Raises:
+        KafkaError, OSError: it does not pass, or did not in that time.
+    """
+    deadline = time.monotonic() + limit_s
+    while True:
+        try:
+            return ask()
+        except RetriableError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(RETRY_S)
+
+
+def missing_right(kafka: KafkaConfig, about: str, error: KafkaError, right: str = "") -> UserError:
+    """Return the error for a request that the broker does not allow this client."""
+    client = f"user {kafka.sasl_username}" if kafka.sasl_username else "this client"
+    needed = f"it needs the right {right}" if right else "it lacks a right"
+    return UserError(
+        f"the broker at {kafka.brokers} does not allow {client} to ask about {about} "
+        f"({str(error) or type(error).__name__}): {needed}; docs/acls.md lists the rights of every command"
+    )
+
+
+_KINDS: tuple[tuple[type[PortError], tuple[type[KafkaError], ...]], ...] = (
+    (
+        FencedError,
+        (
+            kafka_errors.ProducerFencedError,
+            kafka_errors.InvalidProducerEpochError,
+            kafka_errors.TransactionCoordinatorFencedError,
+        ),
+    ),
+    (
+        NotAMemberError,
+        (
+            kafka_errors.CommitFailedError,
+            kafka_errors.IllegalGenerationError,
+            kafka_errors.UnknownMemberIdError,
+            kafka_errors.RebalanceInProgressError,
+        ),
+    ),
+    (RecordTooLargeError, (kafka_errors.MessageSizeTooLargeError, kafka_errors.RecordListTooLargeError)),
+    (SourceChangedError, (kafka_errors.LogTruncationError,)),
+    (
+        RefusedByBrokerError,
+        (
+            kafka_errors.AuthorizationError,
+            kafka_errors.SaslAuthenticationFailedError,
+            kafka_errors.InvalidTransactionTimeoutError,
+            kafka_errors.InvalidSessionTimeoutError,
+            kafka_errors.InvalidGroupIdError,
+            kafka_errors.InconsistentGroupProtocolError,
+            kafka_errors.GroupMaxSizeReachedError,
+            kafka_errors.FencedInstanceIdError,  # another process has this worker's kafka.group_instance_id
+            kafka_errors.InvalidTopicError,
+            kafka_errors.InvalidRecordError,
+            kafka_errors.InvalidTimestampError,
+            kafka_errors.InvalidRequiredAcksError,
+            kafka_errors.InvalidRequestError,
+            kafka_errors.PolicyViolationError,
+            kafka_errors.SecurityDisabledError,
+            kafka_errors.UnsupportedVersionError,
+            kafka_errors.UnsupportedForMessageFormatError,
+            kafka_errors.OffsetMetadataTooLargeError,
+        ),
+    ),
+)
+
+FROM_ANOTHER_REPLICA = (
+    "No record was skipped: make another in-sync replica the leader of the partition (docs/operations.md)"
+)
+"""What to do about records that are damaged."""
+BY_ANOTHER_RELEASE = "No record was skipped: install a release that knows this format"
+"""What to do about records of a codec or a format that the client does not know."""
+_NUMBER = re.compile(r"\[Error (\d+)\]")
+
+
+def port_error(error: BaseException) -> PortError:
+    """Return the error of ``ports`` that stands for an error of the client; an unknown one is a ``PassingError``."""
+    if isinstance(error, PortError):
+        return error
+    if isinstance(error, kafka_errors.OffsetOutOfRangeError):
+        return OffsetGoneError(out_of_range(error))
+    if isinstance(error, UndecodedError):
+        return _unreadable(error)
+    named = _named(error)
+    for kind, clients in _KINDS:
+        if issubclass(named, clients):
+            return kind(_described(named) if named is not type(error) else text_of(error))
+    return PassingError(text_of(error))
+
+
+@contextmanager
+def port_errors() -> Iterator[None]:
+    """Raise errors of the client in the block as errors of ``ports``; a broker that is away is a ``PassingError``."""
+    try:
+        yield
+    except KafkaError as error:
+        raise port_error(error) from error
+    except UnavailableError as error:
+        raise PassingError(str(error)) from error
+    except OSError as error:
+        raise PassingError(text_of(error)) from error
+
+
+def out_of_range(error: KafkaError) -> list[Partition]:
+    """Return the partitions that an ``OffsetOutOfRangeError`` of the consumer names."""
+    found = error.args[0] if error.args else ()
+    return [Partition(*partition) for partition in found if isinstance(partition, TopicPartition)]
+
+
+def _unreadable(error: UndecodedError) -> UnreadableError:
+    cause, kind = error.__cause__, type(error.__cause__).__name__
+    reason = str(cause) if kind in str(cause) else f"{kind}: {cause}"
+    remedy = BY_ANOTHER_RELEASE if isinstance(cause, kafka_errors.UnsupportedCodecError) else FROM_ANOTHER_REPLICA
+    return UnreadableError(Partition(*error.partition), error.offset, reason, remedy)
+
+
+def text_of(error: BaseException) -> str:
+    """Return the text of an error, and what its class says, where the text does not."""
+    text = str(error)
+    described = _described(type(error))
+    parts = [part for part in described.split(": ", 1) if part not in text]
+    return ": ".join([*parts, text] if text else parts)
+
+
+def _described(kind: type[BaseException]) -> str:
+    """Return the name of a class of errors, with the description that the broker's errors have."""
+    description = getattr(kind, "description", None)
+    return f"{kind.__name__}: {description}" if description else kind.__name__
+
+
+def _named(error: BaseException) -> type[BaseException]:
+    """Return the class of an error, or of the error of the broker that it wraps."""
+    if type(error) is not KafkaError:
+        return type(error)
+    for argument in error.args:
+        if isinstance(argument, KafkaError):
+            return _named(argument)
+    number = _NUMBER.search(str(error))
+    if number is not None:
+        kind: type[BaseException] = kafka_errors.for_code(int(number.group(1)))
+        return kind
+    return KafkaError

@@ -1,0 +1,182 @@
+"""The log on Kafka: one consumer without a group, one idempotent producer, one admin client that cuts.
+
+Only the index knows up to which offset the log was applied, so reading uses no group. An append is complete when the
+broker has acknowledged it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from kafka import KafkaProducer, TopicPartition
+from kafka.errors import KafkaConnectionError, KafkaError, OffsetOutOfRangeError, RetriableError
+from kafka.future import Future
+
+from stream_dedup.core.entry import (
+    LogRecord,
+    Payload,
+    encode,
+)
+from stream_dedup.core.model import LogOffset
+from stream_dedup.errors import UnavailableError
+from stream_dedup.kafka.kafka_python.admin import AdminConnection
+from stream_dedup.kafka.kafka_python.client import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
+from stream_dedup.kafka.kafka_python.errors import port_error, port_errors
+from stream_dedup.kafka.log import log_records
+from stream_dedup.kafka.record import LOG_MESSAGE_BYTES
+from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError
+
+if TYPE_CHECKING:
+    from stream_dedup.config.model import KafkaConfig
+
+log = logging.getLogger(__name__)
+
+READ_RECORDS = 1_000
+"""Log records of one poll: some 50,000 entries when batches are full."""
+LOG_FETCH_BYTES = 8 << 20
+"""Bytes of log in one fetch: with the default of 1 MiB a rebuild would be slower."""
+
+
+class _Producer:
+    """One producer of the log; what it has not sent when it is given up has failed."""
+
+    def __init__(self, kafka: KafkaConfig, topic: str) -> None:
+        """Connect, and learn the leader of the topic, so that no append waits for it."""
+        self.client: KafkaProducer = make_producer(kafka, acks="all", linger_ms=0, max_request_size=LOG_MESSAGE_BYTES)
+        self.given_up = False
+        try:
+            self.client.partitions_for(topic)
+        except KafkaError as error:
+            log.debug("topic %s: %r", topic, error)  # the first append waits for it
+
+    def give_up(self) -> None:
+        discard(self.client)
+        self.given_up = True
+
+
+class _KafkaAppend:
+    """Implements ``ports.Append`` with a future of the client."""
+
+    def __init__(self, producer: _Producer | None, future: Future) -> None:
+        """Without a producer the client did not take the record, and the future has failed."""
+        self._producer = producer
+        self._future = future
+
+    def done(self) -> bool:
+        return self._future.is_done or self._is_given_up()
+
+    def error(self) -> PortError | None:
+        if self._future.is_done:
+            return port_error(self._future.exception) if self._future.failed() else None
+        return PassingError("given up before it was acknowledged") if self._is_given_up() else None
+
+    def wait(self, timeout_s: float) -> LogOffset:
+        failure = self.error()
+        if failure is not None:
+            raise failure
+        with port_errors():
+            return LogOffset(self._future.get(timeout=timeout_s).offset)
+
+    def _is_given_up(self) -> bool:
+        return self._producer is not None and self._producer.given_up
+
+
+class KafkaLog:
+    """Implements ``ports.FingerprintLog``."""
+
+    def __init__(self, kafka: KafkaConfig, topic: str) -> None:
+        """Connect; reading begins after ``seek``.
+
+        Raises:
+            UnavailableError: no broker can be reached, or it refuses this client.
+        """
+        self._kafka = kafka
+        self._topic = topic
+        self._partition = TopicPartition(topic, 0)
+        self._consumer = make_consumer(kafka, max_poll_records=READ_RECORDS, max_partition_fetch_bytes=LOG_FETCH_BYTES)
+        self._consumer.assign([self._partition])
+        self._sought = self._high_water = LogOffset(0)
+        self._producer: _Producer | None = None
+        self._admin = AdminConnection(kafka)
+
+    # One thread reads.
+
+    def bounds(self) -> tuple[LogOffset, LogOffset]:
+        """Return the first offset, and the offset after the last record; blocks up to ``broker_wait_s`` for each."""
+        limit_ms = int(self._kafka.broker_wait_s * 1_000)
+        with port_errors():
+            begin = self._consumer.beginning_offsets([self._partition], timeout_ms=limit_ms)
+            end = self._consumer.end_offsets([self._partition], timeout_ms=limit_ms)
+        return LogOffset(begin[self._partition]), LogOffset(end[self._partition])
+
+    def seek(self, offset: LogOffset) -> None:
+        """Read from this offset on."""
+        self._consumer.seek(self._partition, offset)
+        self._sought = LogOffset(offset)
+
+    def poll(self, wait_s: float) -> list[LogRecord]:
+        """Return the next records in order."""
+        try:
+            polled = self._consumer.poll(timeout_ms=int(wait_s * 1_000))
+        except OffsetOutOfRangeError as error:
+            raise OffsetGoneError([Partition(*self._partition)]) from error
+        except (RetriableError, KafkaConnectionError) as error:
+            log.debug("log: %r", error)
+            return []
+        except KafkaError as error:
+            raise port_error(error) from error
+        self._high_water = LogOffset(self._consumer.highwater(self._partition) or self._high_water)
+        return log_records(self._topic, polled.get(self._partition, ()))
+
+    def pause(self) -> None:
+        """Nothing is to be done: this client fetches only while it is polled."""
+
+    def position(self) -> LogOffset:
+        """Return the offset of the next record that ``poll`` looks for."""
+        with port_errors():
+            known = self._consumer.position(self._partition, timeout_ms=0)
+        return self._sought if known is None else LogOffset(known)
+
+    def high_water(self) -> LogOffset:
+        """Return the offset after the last record, as of the last fetch."""
+        return self._high_water
+
+    # One thread appends.
+
+    def append(self, payload: Payload) -> _KafkaAppend:
+        """Send one record; the first append connects."""
+        try:
+            if self._producer is None:
+                self._producer = _Producer(self._kafka, self._topic)
+            return _KafkaAppend(
+                self._producer, self._producer.client.send(self._topic, value=encode(payload), partition=0)
+            )
+        except KafkaError as error:
+            return _KafkaAppend(None, Future().failure(error))
+        except UnavailableError as error:
+            return _KafkaAppend(None, Future().failure(PassingError(str(error))))
+
+    def renew(self) -> None:
+        """Give up the producer; the next append connects again."""
+        if self._producer is not None:
+            self._producer.give_up()
+            self._producer = None
+
+    # One thread cuts.
+
+    def cut(self, before: LogOffset) -> None:
+        """Delete the records before an offset."""
+        with port_errors():
+            self._admin.client().delete_records({self._partition: int(before)})
+
+    def close(self) -> None:
+        """Close the connections; appends that are not acknowledged in some seconds are given up."""
+        self._consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
+        if self._producer is not None:
+            try:
+                self._producer.client.close(timeout=CLOSE_TIMEOUT_S)
+            except KafkaError as error:
+                log.debug("closing the producer of the log: %r", error)
+                self.renew()
+        self._admin.close()

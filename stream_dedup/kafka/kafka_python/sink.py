@@ -1,0 +1,354 @@
+"""The outputs on Kafka: a transactional producer.
+
+What the client leaves to its caller:
+
+* ``commit_transaction`` commits a transaction even if records of it were dropped. ``flush`` therefore waits for every
+  record.
+* Offsets that the group refused are kept, even over an abort, and go with the next transaction: articles of another
+  worker would be skipped. They are removed after a refusal.
+* A producer in a fatal state stays in it, and calls every later request an invalid transition. ``renew`` therefore
+  makes another producer for each try, and the error that led to the state is the one that is raised.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+
+from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka.errors import KafkaError
+from kafka.partitioner import DefaultPartitioner
+from kafka.structs import ConsumerGroupMetadata
+
+from stream_dedup.kafka.kafka_python.admin import offset_and_metadata
+from stream_dedup.kafka.kafka_python.client import (
+    CLOSE_TIMEOUT_S,
+    REQUEST_TIMEOUT_MS,
+    discard,
+    make_consumer,
+    make_producer,
+)
+from stream_dedup.kafka.kafka_python.client_workarounds import (
+    drop_refused_offsets,
+    error_of_producer,
+    initialise_producer,
+    send_offsets_within,
+)
+from stream_dedup.kafka.kafka_python.errors import port_error, port_errors
+from stream_dedup.kafka.kafka_python.hanging_transactions import abort_hanging
+from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES, HEADER_ALLOWANCE_BYTES
+from stream_dedup.ports import (
+    CommittedOffset,
+    FencedError,
+    Membership,
+    NotAMemberError,
+    Output,
+    Partition,
+    PassingError,
+    PortError,
+    PublishedMark,
+    RecordTooLargeError,
+    RefusedByBrokerError,
+)
+
+if TYPE_CHECKING:
+    from kafka.cluster import ClusterMetadata
+    from kafka.future import Future
+
+    from stream_dedup.config.model import Config
+
+PRODUCER_BATCH_BYTES = 256 << 10
+"""Size of the producer's batches: a few requests for each transaction, not hundreds."""
+DELIVERY_MS = REQUEST_TIMEOUT_MS + 1_000
+"""Records or offsets that are not acknowledged in this time fail their transaction; a new producer tries again."""
+LEAST_START_S = 1.0
+"""The least time for a producer to be initialised, when connecting has used up the wait for a broker."""
+_STORE_ID = "format=1;store_id="
+REFUSALS = (NotAMemberError, RecordTooLargeError, RefusedByBrokerError)
+"""Errors that leave the outcome of a commit or an abort unknown."""
+
+
+class OnePartition(DefaultPartitioner):  # type: ignore[misc] # the client has no types
+    """Chooses one partition of a topic for all records without a key, until ``forget``.
+
+    The client's default chooses another one for each, and a transaction costs the broker a check and a marker for each
+    partition. The client's sticky partitioner adds a partition to the transaction that it then leaves empty.
+    """
+
+    def __init__(self) -> None:
+        """Choose nothing yet."""
+        self._chosen: dict[str, int] = {}
+
+    def forget(self) -> None:
+        """Choose again."""
+        self._chosen.clear()
+
+    def partition(
+        self,
+        topic: str,
+        key: object,
+        serialized_key: bytes | None,
+        value: object,
+        serialized_value: bytes | None,
+        cluster: ClusterMetadata,
+    ) -> int:
+        """Return the partition of a record; the chosen one as long as it has a leader, or none has."""
+        known = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic) or ()
+        if serialized_key is None and self._chosen.get(topic) in known:
+            return self._chosen[topic]
+        found: int = super().partition(topic, key, serialized_key, value, serialized_value, cluster)
+        if serialized_key is None:
+            self._chosen[topic] = found
+        return found
+
+
+class _TransactionalProducer(Protocol):
+    """What both clients call alike."""
+
+    def begin_transaction(self) -> None: ...
+
+    def commit_transaction(self) -> None: ...
+
+    def abort_transaction(self) -> None: ...
+
+
+P = TypeVar("P", bound=_TransactionalProducer)
+
+
+class TransactionalSink(ABC, Generic[P]):
+    """What the sinks of both clients have in common: the life of their producer, and the names of its failures."""
+
+    client_exceptions: ClassVar[tuple[type[Exception], ...]]
+    """What a call of the client raises."""
+
+    def __init__(self, config: Config, transactional_id: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
+        """Connect with the first ``renew``; ``record_bytes``: the largest record without our headers."""
+        self._kafka = config.kafka
+        self._record_bytes = record_bytes
+        self._id = transactional_id
+        self._producer: P | None = None
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        with self._failures():
+            self._connected().begin_transaction()
+
+    def commit(self) -> None:
+        """Commit; blocks as the client does."""
+        with self._passing_for(*REFUSALS):
+            self._connected().commit_transaction()
+
+    def abort(self) -> None:
+        """Abort; blocks as the client does."""
+        with self._passing_for(*REFUSALS):
+            self._connected().abort_transaction()
+
+    def renew(self) -> None:
+        """Start again under the same transactional id; blocks up to ``broker_wait_s``.
+
+        The broker settles the open transaction of an earlier producer.
+        """
+        self._discard()
+        deadline = time.monotonic() + self._kafka.broker_wait_s
+        try:
+            with self._passing_for(FencedError):
+                self._producer = self._connect()
+                self._initialise(self._producer, max(LEAST_START_S, deadline - time.monotonic()))
+        except PortError:
+            self._discard()
+            raise
+
+    def abort_hanging(self) -> list[str]:
+        """Abort the open transactions of this group's workers that are no members any more; return their ids."""
+        with port_errors():
+            return abort_hanging(self._kafka, self._id)
+
+    def close(self) -> None:
+        """Close without settling an open transaction."""
+        self._discard()
+
+    @abstractmethod
+    def _connect(self) -> P:
+        """Make a producer."""
+
+    @abstractmethod
+    def _initialise(self, producer: P, limit_s: float) -> None:
+        """Initialise its transactions."""
+
+    @abstractmethod
+    def _discard(self) -> None:
+        """Drop the producer, and what it has not sent."""
+
+    @abstractmethod
+    def _causes(self, error: Exception) -> list[PortError]:
+        """Return what may have led to an error of the client: of the call, of records, of the producer's state."""
+
+    def _connected(self) -> P:
+        if self._producer is None:
+            msg = "the transactional producer is not started: renew it"
+            raise PassingError(msg)
+        return self._producer
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Raise errors of the client as those of the ports: the first that has a lasting cause."""
+        try:
+            yield
+        except self.client_exceptions as error:
+            causes = self._causes(error)
+            raise next((one for one in causes if not isinstance(one, PassingError)), causes[0]) from error
+
+    @contextmanager
+    def _passing_for(self, *kinds: type[PortError]) -> Iterator[None]:
+        """Raise ``PassingError`` for errors whose reason shows in the next ``renew``."""
+        try:
+            with self._failures():
+                yield
+        except kinds as error:
+            raise PassingError(str(error)) from error
+
+
+def refuse_unchecked(membership: Membership) -> None:
+    """Refuse a membership without a generation.
+
+    Raises:
+        NotAMemberError: the group would not check offsets that are sent with its proof.
+    """
+    if membership.generation < 0:
+        msg = "the membership has no generation: the group would not check the offsets"
+        raise NotAMemberError(msg)
+
+
+class KafkaSink(TransactionalSink[KafkaProducer]):
+    """Implements ``ports.VerdictSink``."""
+
+    client_exceptions = (KafkaError,)
+
+    def __init__(self, config: Config, transactional_id: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
+        """As the base."""
+        super().__init__(config, transactional_id, record_bytes)
+        self._partitions = OnePartition()
+        self._sent: list[Future] = []
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._sent = []
+        self._partitions.forget()
+        super().begin()
+
+    def send(self, outputs: Iterable[Output]) -> None:
+        """Send records, in order."""
+        with self._failures():
+            producer = self._connected()
+            for topic, key, value, headers, timestamp_ms in outputs:
+                self._sent.append(producer.send(topic, value, key, headers, timestamp_ms=timestamp_ms))
+
+    def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
+        """Add source offsets."""
+        refuse_unchecked(membership)
+        committed = {TopicPartition(*at): offset_and_metadata(offset) for at, offset in offsets.items()}
+        self.send_client_offsets(committed, membership.proof)
+
+    def send_client_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], proof: ConsumerGroupMetadata
+    ) -> None:
+        """Add offsets in the client's terms, of the group that the proof names; as ``send_offsets``."""
+        try:
+            with self._failures():
+                send_offsets_within(self._connected(), offsets, proof, DELIVERY_MS / 1_000)
+        except NotAMemberError:
+            drop_refused_offsets(self._connected())
+            raise
+
+    def flush(self) -> None:
+        """Return when the broker has acknowledged every record of the transaction."""
+        with self._failures():
+            for future in self._sent:
+                future.get(timeout=DELIVERY_MS / 1_000)
+
+    def _connect(self) -> KafkaProducer:
+        with port_errors():
+            return make_producer(
+                self._kafka,
+                partitioner=self._partitions,
+                transactional_id=self._id,
+                transaction_timeout_ms=int(self._kafka.transaction_timeout_s * 1_000),
+                batch_size=PRODUCER_BATCH_BYTES,
+                max_request_size=self._record_bytes + HEADER_ALLOWANCE_BYTES,
+                delivery_timeout_ms=DELIVERY_MS,
+                client_id=self._id,
+            )
+
+    def _initialise(self, producer: KafkaProducer, limit_s: float) -> None:
+        initialise_producer(producer, limit_s)
+
+    def _discard(self) -> None:
+        producer, self._producer = self._producer, None
+        self._sent = []
+        if producer is not None:
+            discard(producer)
+
+    def _causes(self, error: Exception) -> list[PortError]:
+        causes: list[BaseException] = [error, *(future.exception for future in self._sent if future.failed())]
+        if self._producer is not None and (state := error_of_producer(self._producer)) is not None:
+            causes.append(state)
+        return [port_error(cause) for cause in causes]
+
+
+class KafkaMarkedSink:
+    """Transactions of records and a mark: implements ``ports.MarkedSink``.
+
+    The mark is a committed offset of a consumer group without members: of partition 0 of the topic that is published
+    on. Its number is the sequence of the store, and its metadata is ``format=1;store_id=UUID``. A group without members
+    takes offsets without proof of a membership; what fences two publishers from each other is the transactional id.
+    """
+
+    def __init__(self, config: Config, topic: str, group: str, transactional_id: str) -> None:
+        """Connect with the first ``renew``; ``group`` keeps the mark."""
+        self._kafka = config.kafka
+        self._group = group
+        self._partition = TopicPartition(topic, 0)
+        self._sink = KafkaSink(config, transactional_id)
+
+    def renew(self) -> PublishedMark | None:
+        """Start under the transactional id; return the mark of the last transaction that was committed."""
+        self._sink.renew()
+        limit_ms = int(self._kafka.broker_wait_s * 1_000)
+        with port_errors():
+            consumer = make_consumer(self._kafka, group_id=self._group)
+            try:
+                # A consumer of committed records waits for offsets that are part of a transaction.
+                found = consumer.committed(self._partition, metadata=True, timeout_ms=limit_ms)
+            finally:
+                consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
+        return None if found is None else _mark_of(found)
+
+    def publish(self, outputs: Iterable[Output], mark: PublishedMark) -> None:
+        """Commit one transaction of records and a mark."""
+        self._sink.begin()
+        self._sink.send(outputs)
+        metadata = f"{_STORE_ID}{uuid.UUID(bytes=mark.store_id)}"
+        self._sink.send_client_offsets(
+            {self._partition: OffsetAndMetadata(mark.sequence, metadata, -1)}, ConsumerGroupMetadata(self._group)
+        )
+        self._sink.flush()
+        self._sink.commit()
+
+    def close(self) -> None:
+        """Close without settling an open transaction."""
+        self._sink.close()
+
+
+def _mark_of(found: OffsetAndMetadata) -> PublishedMark | None:
+    """Return the mark that a committed offset stands for; None: another program, or a person, committed it."""
+    text = str(found.metadata or "")
+    if found.offset < 0 or not text.startswith(_STORE_ID):
+        return None
+    try:
+        return PublishedMark(uuid.UUID(text.removeprefix(_STORE_ID)).bytes, int(found.offset))
+    except ValueError:
+        return None

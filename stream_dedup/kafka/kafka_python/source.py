@@ -1,0 +1,298 @@
+"""The article source on Kafka: a consumer of the group.
+
+The client joins the group and calls the listener on its own thread, during a poll or between two polls. The listener
+replaces the membership, under the lock; when one begins, it holds every partition, before the client can fetch from it.
+All else happens on the worker's thread.
+
+* A membership is valid from ``on_partitions_assigned``, where the proof is taken, to ``on_partitions_revoked``. A proof
+  that was taken later could be that of a later generation, and without a membership the client returns an empty one,
+  which the broker accepts unchecked.
+* A held partition is paused, and its position is set: without a position the client would look for a committed offset.
+* Records that the client fetched before a partition was held are dropped when it begins.
+* A position is set with the leader epoch of the committed offset. The client validates it (``OffsetForLeaderEpoch``)
+  when the leader changed since, and the broker compares it at each fetch: both end in ``LogTruncationError``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafka import ConsumerRebalanceListener, TopicPartition
+from kafka.errors import (
+    IllegalStateError,
+    KafkaError,
+    LogTruncationError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+)
+
+from stream_dedup.core.model import SourceOffset
+from stream_dedup.kafka.kafka_python.admin import AskedEnds, committed_offset, epoch_of, offset_and_metadata
+from stream_dedup.kafka.kafka_python.client import CLOSE_TIMEOUT_S, FETCH_WAIT_MS, make_consumer
+from stream_dedup.kafka.kafka_python.consumer_workarounds import (
+    RoundRobinAssignor,
+    commit_as_member,
+    drop_fetched,
+    drop_fetched_of,
+    forget_offset_fetches,
+    keep_rejoining,
+    look_up_topics,
+    position_of,
+    records_left,
+    refuse_unauthorized_topics,
+    return_set_aside,
+    seek_with_epoch,
+    set_gathering,
+)
+from stream_dedup.kafka.kafka_python.errors import out_of_range, port_error, port_errors
+from stream_dedup.ports import (
+    CommittedOffset,
+    Membership,
+    NotAMemberError,
+    OffsetGoneError,
+    Partition,
+    PassingError,
+    SourceChangedError,
+    SourceRecord,
+)
+
+if TYPE_CHECKING:
+    from stream_dedup.config.model import Config
+
+log = logging.getLogger(__name__)
+
+GATHER_BYTES = 256 << 10
+"""The broker answers a fetch when it has so many bytes, or after ``GATHER_MS``: a batch of a few articles costs nearly
+as much as one of a hundred, in the log, the index and the transaction."""
+GATHER_MS = 30
+"""The most that gathering adds to the latency, milliseconds."""
+REST_BYTES = 1
+"""After a poll without a record the broker answers as soon as it has one, or after ``FETCH_WAIT_MS``: the first record
+after a pause does not wait, and a worker at rest makes a third of the fetches."""
+HEARTBEATS_A_SESSION = 4
+"""Three heartbeats may be lost before the group removes the worker."""
+MAX_POLL_INTERVAL_MS = 60_000
+"""A worker whose main loop does not poll for a minute loses its partitions."""
+OFFSET_REQUEST_MS = 1_000
+"""One try to read or write an offset, milliseconds; the caller tries again."""
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc] # the client has no types
+    """Passes the client's calls on."""
+
+    def __init__(self, source: KafkaSource) -> None:
+        self._source = source
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self._source.end_membership(revoked)
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        self._source.begin_membership(assigned)
+
+
+class KafkaSource:
+    """Implements ``ports.ArticleSource``."""
+
+    def __init__(self, config: Config, member_id: str) -> None:
+        """Connect; ``join`` asks for membership.
+
+        Raises:
+            UnavailableError: no broker can be reached, or it refuses this client.
+        """
+        session_ms = int(config.kafka.session_timeout_s * 1_000)
+        self._lock = threading.Lock()
+        self._ends = AskedEnds(config.kafka)
+        self._membership: Membership | None = None
+        self._begun: set[TopicPartition] = set()
+        self._paused: frozenset[Partition] = frozenset()
+        self._consumer = make_consumer(
+            config.kafka,
+            group_id=config.kafka.group,
+            client_id=member_id,
+            group_instance_id=config.kafka.group_instance_id,
+            session_timeout_ms=session_ms,
+            heartbeat_interval_ms=max(session_ms // HEARTBEATS_A_SESSION, 1),
+            max_poll_interval_ms=max(MAX_POLL_INTERVAL_MS, session_ms),
+            fetch_min_bytes=GATHER_BYTES,
+            fetch_max_wait_ms=GATHER_MS,
+            max_poll_records=config.worker.batch_records,
+            partition_assignment_strategy=[RoundRobinAssignor],
+        )
+
+    def join(self, topics: Sequence[str]) -> None:
+        """Ask to become a member of the group; a later call replaces the topics."""
+        with self._lock:
+            self._membership = None
+            self._hold()
+        self._consumer.subscribe(list(topics), listener=_Listener(self))
+        # With the topics' partitions known beforehand, the first assignment is not an empty one.
+        try:
+            look_up_topics(self._consumer, OFFSET_REQUEST_MS)
+        except KafkaError as error:
+            log.debug("topics %s: %r", ", ".join(topics), error)  # ``poll`` raises it, if it lasts
+
+    def membership(self) -> Membership | None:
+        """Return the present membership."""
+        return self._membership
+
+    # The listener, on the client's thread.
+
+    def end_membership(self, revoked: Iterable[TopicPartition]) -> None:
+        """End the membership; the partitions stay the client's until it has joined again."""
+        with self._lock:
+            had_one, self._membership = self._membership is not None, None
+        if had_one:
+            log.info("partitions given back: %s", _names(revoked))
+
+    def begin_membership(self, assigned: Iterable[TopicPartition]) -> None:
+        """Begin a membership, with the proof as it is now."""
+        metadata = self._consumer.group_metadata()
+        partitions = frozenset(Partition(*at) for at in assigned)
+        with self._lock:
+            self._membership = Membership(partitions, int(metadata.generation_id), metadata)
+            self._hold()
+        log.info("partitions assigned: %s (generation %d)", _names(partitions), metadata.generation_id)
+
+    # The worker's thread.
+
+    def poll(self, wait_s: float) -> Mapping[Partition, Sequence[SourceRecord]]:
+        """Take part in the group, and return the next records of partitions that have begun."""
+        keep_rejoining(self._consumer)
+        return_set_aside(self._consumer)
+        before = self._membership
+        polled = self._poll(wait_s)
+        set_gathering(self._consumer, *((GATHER_BYTES, GATHER_MS) if polled else (REST_BYTES, FETCH_WAIT_MS)))
+        with self._lock:
+            if before is None or self._membership is not before:
+                return {}
+            return {Partition(*at): records for at, records in polled.items() if records and at in self._begun}
+
+    def hold(self) -> None:
+        """Yield nothing of any partition until it begins again; drop every record that was fetched."""
+        with self._lock:
+            self._hold()
+        drop_fetched(self._consumer)
+
+    def begin(self, partition: Partition, start: CommittedOffset) -> None:
+        """Yield the records of a held partition from an offset on."""
+        at = TopicPartition(*partition)
+        with self._lock:
+            self._check_assigned(partition)
+            drop_fetched_of(self._consumer, at)
+            try:
+                seek_with_epoch(self._consumer, at, int(start.offset), epoch_of(start))
+                if partition not in self._paused:
+                    self._consumer.resume(at)
+            except (IllegalStateError, KeyError, ValueError) as error:
+                msg = f"{partition} is not assigned to this worker any more"
+                raise NotAMemberError(msg) from error
+            self._begun.add(at)
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Yield nothing of these partitions, and go on with the others that have begun."""
+        with self._lock:
+            before, self._paused = self._paused, frozenset(partitions)
+            begun = [at for at in self._consumer.assignment() if at in self._begun]
+            self._consumer.pause(*(at for at in begun if Partition(*at) in self._paused - before))
+            self._consumer.resume(*(at for at in begun if Partition(*at) in before - self._paused))
+
+    def positions(self) -> dict[Partition, CommittedOffset]:
+        """Return how far each partition that has begun was read."""
+        with self._lock:
+            found = {Partition(*at): position_of(self._consumer, at) for at in self._begun}
+        return {at: committed_offset(at, position) for at, position in found.items() if position is not None}
+
+    def committed(self, partition: Partition) -> CommittedOffset | None:
+        """Return the group's committed offset, None of none."""
+        forget_offset_fetches(self._consumer)
+        with port_errors():
+            found = self._consumer.committed(TopicPartition(*partition), metadata=True, timeout_ms=OFFSET_REQUEST_MS)
+        return None if found is None else committed_offset(partition, found)
+
+    def commit_start(self, partition: Partition, start: CommittedOffset) -> None:
+        """Commit an offset outside any transaction, under the present membership."""
+        with self._lock:
+            member = self._check_assigned(partition).proof
+        with port_errors():
+            commit_as_member(
+                self._consumer,
+                {TopicPartition(*partition): offset_and_metadata(start)},
+                member,
+                OFFSET_REQUEST_MS,
+            )
+
+    def beginning(self, partition: Partition) -> SourceOffset:
+        """Return the first offset that the partition holds now."""
+        at = TopicPartition(*partition)
+        with port_errors():
+            return SourceOffset(self._consumer.beginning_offsets([at], timeout_ms=OFFSET_REQUEST_MS)[at])
+
+    def lag(self) -> dict[str, int]:
+        """Return the number of records that were not returned yet, by topic."""
+        lags: dict[str, int] = {}
+        with self._lock:
+            begun = {Partition(*at): at for at in self._begun}
+            ends = self._ends.known(begun.keys() & self._paused)
+            for at, client_at in begun.items():
+                lags[at.topic] = lags.get(at.topic, 0) + records_left(self._consumer, client_at, ends.get(at, 0))
+        return lags
+
+    def close(self) -> None:
+        """Leave the group."""
+        with self._lock:
+            self._membership = None
+        self._ends.close()
+        self._consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
+
+    def _poll(self, wait_s: float) -> dict[TopicPartition, list[Any]]:
+        try:
+            polled: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=int(wait_s * 1_000))
+            refuse_unauthorized_topics(self._consumer)
+        except NoOffsetForPartitionError:
+            return {}  # revoked and assigned during this poll
+        except OffsetOutOfRangeError as error:
+            if begun := self._begun_of(out_of_range(error)):
+                raise OffsetGoneError(begun) from error
+        except LogTruncationError as error:
+            if begun := self._begun_of(Partition(*at) for at in error.divergent_offsets):
+                raise _changed(begun) from error
+        except KafkaError as error:
+            failure = port_error(error)
+            if not isinstance(failure, PassingError | NotAMemberError):
+                raise failure from error
+            log.debug("poll: %r", error)
+        else:
+            return polled
+        return {}
+
+    def _begun_of(self, partitions: Iterable[Partition]) -> list[Partition]:
+        """Return those that have begun: the position of a held partition has no meaning."""
+        with self._lock:
+            return sorted(at for at in partitions if TopicPartition(*at) in self._begun)
+
+    def _check_assigned(self, partition: Partition) -> Membership:
+        """Return the membership that assigns the partition."""
+        if self._membership is None or partition not in self._membership.partitions:
+            msg = f"{partition} is not assigned to this worker"
+            raise NotAMemberError(msg)
+        return self._membership
+
+    def _hold(self) -> None:
+        """Pause every partition, with a position: a partition without one makes the client look for an offset."""
+        self._begun.clear()
+        for at in self._consumer.assignment():
+            self._consumer.pause(at)
+            self._consumer.seek(at, 0)
+
+
+def _changed(partitions: list[Partition]) -> SourceChangedError:
+    names = ", ".join(map(str, partitions))
+    msg = f"{names}: truncated below the offset that was read, by an unclean leader election, or recreated"
+    return SourceChangedError(msg)
+
+
+def _names(partitions: Iterable[TopicPartition | Partition]) -> str:
+    return ", ".join(f"{topic}-{number}" for topic, number in sorted(partitions)) or "none"

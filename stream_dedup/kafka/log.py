@@ -1,0 +1,266 @@
+"""The log for callers that wait for it: records decoded, ranges read, records appended, errors that end a command.
+
+The record of an append that failed may be in the log nevertheless, or come into it later. Where it is appended again,
+the first one counts.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from stream_dedup.core.entry import (
+    LOG_FORMAT_VERSION,
+    Batch,
+    LogRecord,
+    Payload,
+    Trim,
+    decode,
+    decode_plain,
+    naming_panics,
+)
+from stream_dedup.core.model import LogOffset, ReportStage, SourceOffset
+from stream_dedup.core.rules import Rules
+from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
+from stream_dedup.ports import (
+    Append,
+    FingerprintLog,
+    OffsetGoneError,
+    PassingError,
+    PortError,
+    RefusedByBrokerError,
+    SourceChangedError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stream_dedup.config.model import Config
+
+READ_BACK_S = 1.0
+"""One wait, in seconds, for a record that is known to be in the log."""
+
+MOST_UNACKNOWLEDGED = 64
+"""Most log records under way to the broker: some 2 MB of batches, which the client keeps in memory."""
+
+
+class WaitingLog:
+    """A log, with its name and the longest wait for a broker."""
+
+    def __init__(self, log: FingerprintLog, config: Config) -> None:
+        """``close`` closes the log."""
+        self._log = log
+        self._topic = config.log_topic
+        self._wait_s = config.kafka.broker_wait_s
+        self._under_way: deque[Append] = deque()
+        self.seek = log.seek
+        self.close = log.close
+
+    def bounds(self) -> tuple[LogOffset, LogOffset]:
+        """Return the first offset, and the offset after the last record.
+
+        Raises:
+            UnavailableError: the broker did not answer in time.
+        """
+        with log_errors(self._topic):
+            return self._log.bounds()
+
+    def read(self, start: LogOffset, end: LogOffset) -> Iterator[list[LogRecord]]:
+        """Yield the records from ``start`` up to, not including, ``end``.
+
+        Raises:
+            RefusedError: the log was cut past ``start``.
+            UnavailableError: no record came for ``broker_wait_s`` although the log has more.
+            CorruptError: a record cannot be read.
+        """
+        self._log.seek(start)
+        idle_s = 0.0
+        while start < end:
+            with log_errors(self._topic):
+                records = self._log.poll(READ_BACK_S)
+            if records:
+                start = LogOffset(records[-1].offset + 1)
+                idle_s = 0.0
+                yield [record for record in records if record.offset < end]
+                continue
+            if self._log.position() >= end:
+                return
+            idle_s += READ_BACK_S
+            if idle_s > self._wait_s:
+                msg = f"topic {self._topic}: offset {start} of {end} was not delivered within {self._wait_s:g} s"
+                raise UnavailableError(msg)
+
+    def read_all(self, progress: ReportStage) -> Iterator[LogRecord]:
+        """Yield every record that the log holds now, in order; raises as ``bounds`` and ``read``."""
+        yield from self.follow(*self.bounds(), progress)
+
+    def follow(
+        self, start: LogOffset, end: LogOffset, progress: ReportStage, stage: str = "log records read"
+    ) -> Iterator[LogRecord]:
+        """Yield as ``read`` does, one by one, and report how far it is."""
+        for records in self.read(start, end):
+            yield from records
+            if records:
+                progress(stage, records[-1].offset + 1 - start, end - start)
+
+    def append_now(self, payload: Payload) -> LogOffset:
+        """Append one record, wait for the acknowledgement, and return its offset.
+
+        Raises:
+            UserError: this client has no right to append.
+            UnavailableError: no acknowledgement within ``broker_wait_s``; the record may or may not be in the log.
+        """
+        return self._acknowledged(self._log.append(payload))
+
+    def append_soon(self, payload: Payload) -> None:
+        """Append one record without waiting for it; where ``MOST_UNACKNOWLEDGED`` are under way, wait for the oldest.
+
+        Raises as ``append_now``; records sent after the one that failed may be in the log.
+        """
+        self._under_way.append(self._log.append(payload))
+        while len(self._under_way) > MOST_UNACKNOWLEDGED:
+            self._acknowledged(self._under_way.popleft())
+
+    def wait_for_appends(self) -> None:
+        """Wait until every record that was appended soon is in the log; raises as ``append_now``."""
+        while self._under_way:
+            self._acknowledged(self._under_way.popleft())
+
+    def _acknowledged(self, append: Append) -> LogOffset:
+        try:
+            return append.wait(self._wait_s)
+        except RefusedByBrokerError as error:
+            msg = f"topic {self._topic}: the broker refuses appends: {error}; docs/acls.md lists the rights"
+            raise UserError(msg) from error
+        except PortError as error:
+            msg = f"topic {self._topic}: an append was not acknowledged within {self._wait_s:g} s: {error}"
+            raise UnavailableError(msg) from error
+
+
+@contextmanager
+def log_errors(topic: str) -> Iterator[None]:
+    """Raise the errors of a port that reads the log as those that end a command or a worker.
+
+    Raises:
+        RefusedError: the log was cut past the offset to read from, or lost records that were read.
+        UserError: this client has no right to read it.
+        UnavailableError: the broker did not answer in time.
+    """
+    try:
+        yield
+    except OffsetGoneError as error:
+        msg = (
+            f"topic {topic}: the offset to read from is no longer there: a worker has trimmed the log meanwhile. "
+            "Start again: a worker then rebuilds its index from the log, and a command reads what is left."
+        )
+        raise RefusedError(msg) from error
+    except SourceChangedError as error:
+        msg = (
+            f"topic {topic}: the log lost records that were read, and may have others in their place ({error}): "
+            "unclean leader elections must be off for it (stream-dedup topics check). Start a worker again: it "
+            "says what the log lost, and how to go on."
+        )
+        raise RefusedError(msg) from error
+    except RefusedByBrokerError as error:
+        msg = f"topic {topic}: the broker does not let this client read it: {error}; docs/acls.md lists the rights"
+        raise UserError(msg) from error
+    except PassingError as error:
+        msg = f"topic {topic}: the broker did not answer in time: {error}"
+        raise UnavailableError(msg) from error
+
+
+@dataclass(slots=True)
+class ForgottenOffsets:
+    """Which source offsets the trims of a log have forgotten; follows the log from its first record on.
+
+    A trim counts if it was computed under the rules in force. Whether copies make it void is left to the index: what it
+    lists was logged all the same.
+    """
+
+    before: dict[tuple[bytes, int], SourceOffset] = field(default_factory=dict)
+    """By topic id and partition: the offset below which everything is forgotten."""
+    _rules: Rules | None = None
+
+    def follow(self, payload: Payload) -> None:
+        """Take note of the next record of the log."""
+        if isinstance(payload, Rules):
+            self._rules = payload if payload.takes_force_after(self._rules) else self._rules
+        elif isinstance(payload, Trim):
+            self._add(payload)
+
+    def below(self, topic_id: bytes, partition: int) -> SourceOffset:
+        """Return the offset below which everything of a source partition is forgotten; 0 of none."""
+        return self.before.get((topic_id, partition), SourceOffset(0))
+
+    def _add(self, trim: Trim) -> None:
+        if self._rules is None or trim.basis.revision != self._rules.revision:
+            return
+        for source, before in trim.basis.forgotten_before.items():
+            self.before[source] = max(before, self.below(*source))
+
+
+LOG_APPEND_TIME = 1
+"""Kafka's timestamp type of a record whose time was set by the broker."""
+
+_NEWER = "use the release that wrote it, then start again"
+
+_ANOTHER_LOG = "begin a new log with another --group and other output topics"
+
+
+class ConsumedLogRecord(Protocol):
+    """A record of the log as a client returns it."""
+
+    @property
+    def offset(self) -> int:
+        """Log offset."""
+
+    @property
+    def timestamp(self) -> int:
+        """Log time, ms."""
+
+    @property
+    def timestamp_type(self) -> int:
+        """``LOG_APPEND_TIME`` where the broker set the time."""
+
+    @property
+    def value(self) -> bytes | None:
+        """The bytes of the record."""
+
+
+def log_records(topic: str, consumed: Sequence[ConsumedLogRecord]) -> list[LogRecord]:
+    """Decode consecutive records of the log.
+
+    Raises:
+        RefusedError: the time of one was set by a producer.
+        CorruptError: one cannot be read; the first such record is named.
+        DefectError: the native core panicked over them; the first and the last are named.
+    """
+    raws = [one.value or b"" for one in consumed]
+    with naming_panics(lambda _: f"decoding topic {topic}, offsets {consumed[0].offset} to {consumed[-1].offset}"):
+        batches = decode_plain(raws)
+    return [
+        _log_record(topic, one.offset, one.timestamp, one.timestamp_type, raw, batch)
+        for one, raw, batch in zip(consumed, raws, batches, strict=True)
+    ]
+
+
+def _log_record(
+    topic: str, offset: int, timestamp: int, timestamp_type: int, raw: bytes, batch: Batch | None
+) -> LogRecord:
+    """Return a record of the log; decodes its value where ``batch`` is None."""
+    if timestamp_type != LOG_APPEND_TIME:
+        msg = (
+            f"topic {topic}, offset {offset}: its time was not set by the broker; "
+            "the topic must have message.timestamp.type=LogAppendTime from its first record on"
+        )
+        raise RefusedError(msg)
+    try:
+        return LogRecord(LogOffset(offset), timestamp, decode(raw) if batch is None else batch, raw)
+    except CorruptError as error:
+        is_newer = raw[:1] > bytes([LOG_FORMAT_VERSION])
+        remedy = _NEWER if is_newer else _ANOTHER_LOG
+        msg = f"topic {topic}, offset {offset}: {error}; {remedy}"
+        raise CorruptError(msg) from error

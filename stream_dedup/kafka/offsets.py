@@ -1,0 +1,185 @@
+"""Shows and sets the committed offsets of a group, beside the offsets that its log holds of each partition.
+
+The metadata of an offset that is set is the topic's id, as in the offsets that a worker commits. After an offset is set
+back, the same verdicts are sent again; after it is set forward, the skipped articles are never judged (``audit`` lists
+them). With a window, trims forget what was judged: an offset below that is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from kafka import OffsetAndMetadata, TopicPartition
+from kafka.errors import NoError
+
+from stream_dedup.core.entry import Batch
+from stream_dedup.core.headers import offset_metadata
+from stream_dedup.core.model import ReportStage, SourceOffset, SourceRange
+from stream_dedup.errors import RefusedError, UserError
+from stream_dedup.kafka.clients import connect_log
+from stream_dedup.kafka.kafka_python.admin import committed_offsets, offset_bounds, partitions_of, topic_ids
+from stream_dedup.kafka.kafka_python.client import make_admin
+from stream_dedup.kafka.kafka_python.client_workarounds import alter_offsets
+from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.log import ForgottenOffsets
+from stream_dedup.kafka.topics import with_matching_topics
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
+    from stream_dedup.config.model import Config
+
+Target = Literal["beginning", "end", "logged"] | int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOffsets:
+    """The offsets of one partition of an input topic."""
+
+    partition: TopicPartition
+    topic_id: bytes
+    begin: SourceOffset
+    end: SourceOffset
+    committed: SourceOffset | None
+    committed_id: bytes | None
+    """The topic id that the committed offset belongs to."""
+    logged: SourceRange | None
+    """First and last offset in the log."""
+    forgotten_before: SourceOffset
+    """Every article at a lower offset was logged, judged and trimmed; 0 of none."""
+
+    @property
+    def stale(self) -> bool:
+        """Whether the committed offset belongs to a topic of this name that was deleted."""
+        return self.committed_id is not None and self.committed_id != self.topic_id
+
+
+def read_offsets(config: Config, progress: ReportStage) -> list[PartitionOffsets]:
+    """Return the offsets of every partition of the input topics that exist.
+
+    Raises:
+        UserError: no input topic exists.
+        UnavailableError: the broker did not answer.
+    """
+    with closing(make_admin(config.kafka)) as admin:
+        return patiently(config.kafka, "offsets", lambda: _read(admin, config, progress))
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A partition and the committed offset that it gets."""
+
+    row: PartitionOffsets
+    to: SourceOffset
+
+
+def plan_offsets(
+    config: Config, to: Target, topic: str | None, partition: int | None, progress: ReportStage
+) -> list[Move]:
+    """Return what ``set_offsets`` is to set; nothing is set.
+
+    Raises:
+        UserError: there is no such partition, or the offset lies outside of it or below what is forgotten.
+        UnavailableError: the broker did not answer.
+    """
+    found = [row for row in read_offsets(config, progress) if _chosen(row, topic, partition)]
+    if not found:
+        wanted = "no partition" if partition is None else f"no partition {partition}"
+        msg = f"{wanted} of {topic or 'the input topics'}: check the names"
+        raise UserError(msg)
+    return [Move(row, _target(row, to)) for row in found]
+
+
+def set_offsets(config: Config, moves: Sequence[Move]) -> None:
+    """Set the committed offsets of the group.
+
+    Raises:
+        RefusedError: workers of the group are running.
+        UnavailableError: the broker did not answer.
+    """
+    request = {move.row.partition: OffsetAndMetadata(move.to, offset_metadata(move.row.topic_id), -1) for move in moves}
+    group = config.kafka.group
+    with closing(make_admin(config.kafka)) as admin:
+        answer = patiently(config.kafka, "offsets", lambda: alter_offsets(admin, group, request), "Read of the group")
+    failed = {at: kind for at, kind in answer.items() if kind is not NoError}
+    if failed:
+        at, kind = next(iter(failed.items()))
+        msg = (
+            f"group {group}: the offset of {at.topic}-{at.partition} was not set ({kind.__name__}); "
+            "stop all workers of the group (one that was killed counts for kafka.session_timeout_s more), and try again"
+        )
+        raise RefusedError(msg)
+
+
+def _read(admin: KafkaAdminClient, config: Config, progress: ReportStage) -> list[PartitionOffsets]:
+    names = list(dict.fromkeys(with_matching_topics(admin, config).topics.input))
+    ids = topic_ids(admin, names)
+    partitions = partitions_of(admin, names)
+    if not partitions:
+        msg = f"there is none of the topics {', '.join(config.topics.input)}; name the group's with --input"
+        raise UserError(msg)
+    edges = offset_bounds(admin, partitions)
+    committed = committed_offsets(admin, config.kafka.group)
+    has_log = config.log_topic in topic_ids(admin, [config.log_topic])
+    logged = _read_logged(config, progress) if has_log else _Logged()
+    rows = []
+    for at in partitions:
+        offset, named = committed.get(at, (None, None))
+        belongs_to = None if offset is None else named or ids[at.topic]
+        source = (ids[at.topic], at.partition)
+        spans, forgotten = logged.spans.get(source), logged.forgotten.below(*source)
+        begin, end = map(SourceOffset, edges[at])
+        rows.append(PartitionOffsets(at, ids[at.topic], begin, end, offset, belongs_to, spans, forgotten))
+    return rows
+
+
+@dataclass(slots=True)
+class _Logged:
+    """What the log says of source partitions, by topic id and partition number."""
+
+    spans: dict[tuple[bytes, int], SourceRange] = field(default_factory=dict)
+    """First and last logged offset."""
+    forgotten: ForgottenOffsets = field(default_factory=ForgottenOffsets)
+
+    def add_batch(self, batch: Batch) -> None:
+        """Add the offsets of a batch."""
+        source, first, last = (batch.topic_id, batch.partition), batch.offset(0), batch.offset(-1)
+        low, high = self.spans.get(source, (first, last))
+        self.spans[source] = min(low, first), max(high, last)
+
+
+def _read_logged(config: Config, progress: ReportStage) -> _Logged:
+    """Read the log."""
+    found = _Logged()
+    with closing(connect_log(config)) as log:
+        for payload in (record.payload for record in log.read_all(progress)):
+            found.forgotten.follow(payload)
+            if isinstance(payload, Batch):
+                found.add_batch(payload)
+    return found
+
+
+def _chosen(row: PartitionOffsets, topic: str | None, partition: int | None) -> bool:
+    return topic in (None, row.partition.topic) and partition in (None, row.partition.partition)
+
+
+def _target(row: PartitionOffsets, to: Target) -> SourceOffset:
+    name = f"{row.partition.topic}-{row.partition.partition}"
+    if to == "logged":
+        logged = row.begin if row.logged is None else SourceOffset(row.logged[1] + 1)
+        return max(row.begin, logged, row.forgotten_before)
+    offset = {"beginning": row.begin, "end": row.end}[to] if isinstance(to, str) else SourceOffset(to)
+    if not row.begin <= offset <= row.end:
+        msg = f"offset {offset} lies outside of {name}, which has {row.begin} to {row.end}"
+        raise UserError(msg)
+    if offset < row.forgotten_before:
+        msg = (
+            f"offset {offset} of {name}: every article below {row.forgotten_before} was logged, judged and trimmed: "
+            "its verdict cannot be given again. Nothing was set. Use --to logged (go on behind what is logged), or an "
+            f"offset from {row.forgotten_before} on with --topic and --partition"
+        )
+        raise UserError(msg)
+    return offset

@@ -1,0 +1,594 @@
+"""The topics: made with the right settings where they are missing, checked where they exist.
+
+Owns which settings a topic must have, and why:
+
+* The log is one partition (Kafka then gives it one total order), its times are set by the broker, and nothing
+  in it is deleted by age, size or key, or lost by an unclean election of a leader: every verdict is a function of all
+  of it. Partitions that somebody added are ignored as long as they are empty: they cannot be taken away.
+* An output topic deletes nothing by key: an article's output must not replace another's.
+* An output topic takes the largest record of the input topics with our headers. The size is derived from
+  ``max.message.bytes`` of the input topics, and topics that are made here have it.
+* The topic of clusters is compacted: it has the last record of each cluster, and none of them is deleted by age.
+
+The program never changes a topic that exists: the error for a wrong setting names the command that corrects it.
+Replication is ``topics.replication``, or the broker's default. Several workers may make the topics at once: a topic
+that another worker made in the meantime is no error.
+
+An error is a setting by which records that were acknowledged are lost, or by which no record can be acknowledged:
+
+* ``unclean.leader.election.enable`` of the log: a replica that is behind may become its leader, and the appends that it
+  has not got are gone. Their articles have left, their source offsets are committed, and later articles that they match
+  become unique.
+* ``min.insync.replicas`` above the number of replicas, of the log and the outputs: every write is refused, for ever.
+
+A warning is a setting by which the loss of one disk is enough, or partitions that somebody added to the log, which
+nothing is written to. It may be meant (a cluster for development, a topic that is restored from elsewhere), a group
+that has worked with it for years goes on, and no promise is broken yet:
+
+* one replica of the log, although the cluster has more brokers;
+* ``min.insync.replicas`` of 1 with three replicas or more of the log: while the others are away, an append is
+  acknowledged that is on one disk only. With two replicas 1 is right: 2 would stop every append while one is away.
+
+``create_topics``, in order:
+
+    1  read the topics that exist; let the broker validate the others, without making them
+    2  refuse everything that is wrong with either
+    3  make the missing ones
+    4  do 1 and 2 again, if any was made: what another program made meanwhile may be wrong
+
+So a call that is refused has made nothing. Commands that check more than the topics call ``refuse_wrong_topics`` (1 and
+2) first, then check the rest, and make the topics then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+import kafka.errors as kafka_errors
+from kafka import TopicPartition
+from kafka.protocol.consumer import OffsetSpec
+
+from stream_dedup.config.effective import with_input_topics
+from stream_dedup.config.model import MAX_RECORD_BYTES
+from stream_dedup.errors import UserError
+from stream_dedup.kafka.kafka_python.admin import topic_exists, topic_ids
+from stream_dedup.kafka.kafka_python.client_workarounds import describe_topic_settings
+from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.record import HEADER_ALLOWANCE_BYTES, LOG_MESSAGE_BYTES, MESSAGE_FRAME_BYTES
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
+
+    from stream_dedup.config.model import Config
+
+UNCLEAN = "unclean.leader.election.enable"
+
+MIN_IN_SYNC = "min.insync.replicas"
+
+MESSAGE_BYTES = "max.message.bytes"
+
+SAFE_REPLICAS = 3
+"""Replicas from which on two of them can be required without stopping when one is away."""
+
+
+class TopicFault(StrEnum):
+    """What is wrong with a topic."""
+
+    ABSENT = "absent"
+    PARTITIONS = "partitions"
+    SPARE_PARTITIONS = "spare_partitions"
+    SETTINGS = "settings"
+    TOO_SMALL = "too_small"
+    UNWRITABLE = "unwritable"
+    ONE_COPY = "one_copy"
+    ONE_DISK = "one_disk"
+
+
+FaultValues = Mapping[str, str | int]
+
+
+class FaultSentences(NamedTuple):
+    """A fault and its remedy in English, with the names of their values in braces."""
+
+    reason: str
+    remedy: str
+
+
+_MEND = "mend it: {command}"
+
+FAULT_SENTENCES: Mapping[TopicFault, FaultSentences] = {
+    TopicFault.ABSENT: FaultSentences("it is not there", "make it: stream-dedup topics create, or {command}"),
+    TopicFault.PARTITIONS: FaultSentences(
+        "it has {found} partitions, and one order needs exactly one",
+        "partitions cannot be taken away: begin a new log with another --group, or, if no article was logged yet: "
+        "{command}",
+    ),
+    TopicFault.SPARE_PARTITIONS: FaultSentences(
+        "it has {found} partitions; the log is partition 0, and the others are empty",
+        "workers go on, and nothing is lost; let no other program write to it",
+    ),
+    TopicFault.SETTINGS: FaultSentences("{reasons}", _MEND),
+    TopicFault.TOO_SMALL: FaultSentences(
+        f"{MESSAGE_BYTES} is {{found}}, but topic {{source}} takes records of up to {{largest}} bytes, which need "
+        "{needed} with the headers of an output",
+        "raise it, then start the workers again: {command}",
+    ),
+    TopicFault.UNWRITABLE: FaultSentences(
+        f"{MIN_IN_SYNC} is {{found}}, but it has {{replicas}} replicas: every write is refused", _MEND
+    ),
+    TopicFault.ONE_COPY: FaultSentences(
+        "it has one replica on a cluster of {brokers} brokers: its disk is the only copy", "add replicas: {command}"
+    ),
+    TopicFault.ONE_DISK: FaultSentences(
+        f"{MIN_IN_SYNC} is 1: an append may be acknowledged that is on one disk only", _MEND
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicProblem:
+    """What is wrong with a topic, and the command that corrects it."""
+
+    topic: str
+    fault: TopicFault
+    values: FaultValues
+    """The values of the sentences of the fault, ``command`` among them."""
+    is_warning: bool = False
+    """Whether a worker goes on with it."""
+
+    @property
+    def reason(self) -> str:
+        """The fault in English."""
+        return FAULT_SENTENCES[self.fault].reason.format(**self.values)
+
+    @property
+    def remedy(self) -> str:
+        """What corrects it, in English."""
+        return FAULT_SENTENCES[self.fault].remedy.format(**self.values)
+
+    def __str__(self) -> str:
+        """One line to be read by a person."""
+        return f"topic {self.topic}: {self.reason}; {self.remedy}"
+
+
+@dataclass(frozen=True, slots=True)
+class Replication:
+    """How a topic is replicated."""
+
+    topic: str
+    replicas: int
+    """The least number of replicas of a partition."""
+    in_sync: int
+    """Its ``min.insync.replicas``."""
+    brokers: Sequence[int]
+    """Node ids of the cluster."""
+
+
+def log_warnings(found: Replication, bootstrap: str) -> list[TopicProblem]:
+    """Return the warnings about the replication of the log."""
+    problems = []
+    if found.replicas == 1 and len(found.brokers) > 1:
+        values: FaultValues = {"brokers": len(found.brokers), "command": _reassign_command(bootstrap, found)}
+        problems.append(TopicProblem(found.topic, TopicFault.ONE_COPY, values, is_warning=True))
+    if found.replicas >= SAFE_REPLICAS and found.in_sync == 1:
+        command = mend_command(bootstrap, found.topic, {MIN_IN_SYNC: "2"})
+        problems.append(TopicProblem(found.topic, TopicFault.ONE_DISK, {"command": command}, is_warning=True))
+    return problems
+
+
+def written_problems(found: Replication, bootstrap: str) -> list[TopicProblem]:
+    """Return why no record can be written to a topic at all."""
+    if found.in_sync <= found.replicas:
+        return []
+    command = mend_command(bootstrap, found.topic, {MIN_IN_SYNC: str(max(1, found.replicas - 1))})
+    values: FaultValues = {"found": found.in_sync, "replicas": found.replicas, "command": command}
+    return [TopicProblem(found.topic, TopicFault.UNWRITABLE, values)]
+
+
+def mend_command(bootstrap: str, topic: str, changes: Mapping[str, str]) -> str:
+    """Return the command that changes settings of a topic."""
+    pairs = ",".join(f"{name}={value}" for name, value in changes.items())
+    return (
+        f"kafka-configs.sh --bootstrap-server {bootstrap} --alter --entity-type topics "
+        f"--entity-name {topic} --add-config {pairs}"
+    )
+
+
+def _reassign_command(bootstrap: str, found: Replication) -> str:
+    replicas = ",".join(map(str, sorted(found.brokers)[:SAFE_REPLICAS]))
+    return (
+        f"kafka-reassign-partitions.sh --bootstrap-server {bootstrap} --execute "
+        '--reassignment-json-file FILE, with {"version":1,"partitions":[{"topic":'
+        f'"{found.topic}","partition":0,"replicas":[{replicas}]}}]}} in FILE'
+    )
+
+
+log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+DEFAULT_MESSAGE_BYTES = (1 << 20) + MESSAGE_FRAME_BYTES
+"""Kafka's default of ``max.message.bytes``: what an input topic is taken to have that is not there."""
+MOST_MESSAGE_BYTES = (1 << 31) - 1
+"""Largest value of ``max.message.bytes``."""
+DESCRIBE = "Describe of the topic"
+"""The right to see whether a topic exists."""
+DESCRIBE_CONFIGS = "DescribeConfigs of the topic"
+"""The right to read the settings of a topic."""
+READY_MS = 30_000
+"""A new topic has leaders within milliseconds; a busy cluster is given half a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """A setting of a topic: the value that it is made with, and a check of the value that it has."""
+
+    name: str
+    made: str
+    right: Callable[[str], bool]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A topic as it should be."""
+
+    name: str
+    partitions: int
+    role: Literal["log", "output", "input", "clusters"]
+    settings: tuple[_Setting, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A topic as it is, or as the broker would make it."""
+
+    exists: bool
+    partitions: int
+    replicas: int
+    """The least number of replicas of a partition."""
+    values: Mapping[str, str]
+    """Its settings, defaults included."""
+
+    @property
+    def message_bytes(self) -> int:
+        return int(self.values[MESSAGE_BYTES])
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTopics:
+    """Topics without a fault that stops a worker."""
+
+    missing: Mapping[str, Mapping[str, Any]]
+    """Those that are to be made, with the client's options for each."""
+    warnings: tuple[TopicProblem, ...]
+    record_bytes: int
+    """Largest record that every output topic takes with our headers, as ``record.record_bytes`` counts it."""
+
+
+def ensure_topics(admin: KafkaAdminClient, config: Config) -> CheckedTopics:
+    """Check all topics, and make the missing ones, if ``topics.create`` is on; log what was made, and warnings.
+
+    Of an input pattern those that it matches are checked, and none is made.
+
+    Raises:
+        UserError: names every problem; no topic was made, unless another program made one meanwhile.
+        UnavailableError: the broker did not make a topic, or did not answer.
+    """
+    made, checked = _make(admin, config)
+    for name in made:
+        log.info("topic %s did not exist, and was created", name)
+    return checked
+
+
+def create_topics(admin: KafkaAdminClient, config: Config) -> list[str]:
+    """Check all topics and make the missing ones; return the names of those that this call made. Raises as above."""
+    made, _ = _make(admin, config.model_copy(update={"topics": config.topics.model_copy(update={"create": True})}))
+    return made
+
+
+def refuse_wrong_topics(admin: KafkaAdminClient, config: Config) -> CheckedTopics:
+    """Do the checks of ``ensure_topics``; nothing is made. Raises as ``ensure_topics``."""
+    config = with_matching_topics(admin, config)
+    states = _present(admin, config)
+    if config.topics.create:
+        states = _with_validated(admin, config, states)
+    wanted = _wanted(config, states)
+    problems = _problems(admin, config, states)
+    wrong = [problem for problem in problems if not problem.is_warning]
+    if wrong:
+        raise UserError("\n  ".join(["the topics are not as they must be:", *map(str, wrong)]))
+    least = min(states[topic.name].message_bytes for topic in wanted if topic.role == "output")
+    return CheckedTopics(
+        missing={
+            topic.name: _options(config, topic, states[topic.name]) for topic in wanted if not states[topic.name].exists
+        },
+        warnings=tuple(problems),
+        record_bytes=min(least - HEADER_ALLOWANCE_BYTES - MESSAGE_FRAME_BYTES, MAX_RECORD_BYTES),
+    )
+
+
+def check_topics(admin: KafkaAdminClient, config: Config) -> list[TopicProblem]:
+    """Return every problem of the topics as they are."""
+    config = with_matching_topics(admin, config)
+    return _problems(admin, config, _present(admin, config))
+
+
+def _make(admin: KafkaAdminClient, config: Config) -> tuple[list[str], CheckedTopics]:
+    """Return the names of the topics that this call made, and all topics as they are then."""
+    # 1, 2
+    checked = refuse_wrong_topics(admin, config)
+    made = []
+    if checked.missing:
+        # 3
+        answer = _create(admin, config, checked.missing, validate_only=False)
+        made = [topic["name"] for topic in answer if _made(topic)]
+        _ask(config, lambda: admin.wait_for_topics(list(checked.missing), timeout_ms=READY_MS))
+        # 4
+        checked = refuse_wrong_topics(admin, config)
+    for warning in checked.warnings:
+        log.warning("%s", warning)
+    return made, checked
+
+
+def _present(admin: KafkaAdminClient, config: Config) -> dict[str, _State]:
+    """Return the topics of the configuration that exist."""
+    described = _described(admin, config, [topic.name for topic in _wanted(config, {})])
+    names = [topic["name"] for topic in described]
+    values = _ask(config, lambda: describe_topic_settings(admin, names) if names else {}, DESCRIBE_CONFIGS)
+    return {
+        topic["name"]: _State(
+            exists=True,
+            partitions=len(topic["partitions"]),
+            replicas=min(len(partition["replica_nodes"]) for partition in topic["partitions"]),
+            values=values[topic["name"]],
+        )
+        for topic in described
+    }
+
+
+def _with_validated(admin: KafkaAdminClient, config: Config, states: Mapping[str, _State]) -> dict[str, _State]:
+    """Return the states with those of the missing topics as the broker would make them.
+
+    The input topics come first: the size of the outputs is derived from theirs.
+
+    Raises:
+        UserError: the broker would not make a topic.
+    """
+    found = dict(states)
+    for roles in (("input",), ("log", "output", "clusters")):
+        missing = [topic for topic in _wanted(config, found) if topic.name not in found and topic.role in roles]
+        options = {topic.name: _options(config, topic) for topic in missing}
+        for topic in _create(admin, config, options, validate_only=True) if options else ():
+            if _made(topic):
+                found[topic["name"]] = _validated(topic)
+    # Another program made the others since they were looked for.
+    if late := [topic.name for topic in _wanted(config, found) if topic.name not in found]:
+        _ask(config, lambda: admin.wait_for_topics(late, timeout_ms=READY_MS))
+        return _with_validated(admin, config, _present(admin, config))
+    return found
+
+
+def _validated(topic: Mapping[str, Any]) -> _State:
+    if topic["topic_config_error_code"]:
+        error = kafka_errors.for_code(topic["topic_config_error_code"])
+        msg = f"topic {topic['name']}: its settings cannot be read: {error.__name__}; grant {DESCRIBE_CONFIGS}"
+        raise UserError(msg)
+    values = {name: one["value"] for name, one in topic["configs"].items()}
+    return _State(exists=False, partitions=topic["num_partitions"], replicas=topic["replication_factor"], values=values)
+
+
+def _create(
+    admin: KafkaAdminClient, config: Config, topics: Mapping[str, Mapping[str, Any]], *, validate_only: bool
+) -> list[dict[str, Any]]:
+    def create() -> list[dict[str, Any]]:
+        answer = list(admin.create_topics(topics, validate_only=validate_only, raise_errors=False)["topics"])
+        for topic in answer:
+            error = kafka_errors.for_code(topic["error_code"])
+            if issubclass(error, kafka_errors.RetriableError):
+                msg = f"topic {topic['name']}: {topic.get('error_message') or error.__name__}"
+                raise error(msg)
+        return answer
+
+    return _ask(config, create)
+
+
+def _options(config: Config, topic: _Wanted, validated: _State | None = None) -> dict[str, Any]:
+    """Return the client's options for a topic that is to be made; ``validated`` is what the broker would make of it."""
+    configs = _configs(config, topic)
+    if validated is not None and int(validated.values[MIN_IN_SYNC]) > validated.replicas:
+        # The broker's default, with which nothing could be written.
+        configs[MIN_IN_SYNC] = str(max(1, validated.replicas - 1))
+    return {
+        "num_partitions": topic.partitions,
+        "replication_factor": -1 if config.topics.replication is None else config.topics.replication,
+        "configs": configs,
+    }
+
+
+def _brokers(admin: KafkaAdminClient, config: Config) -> list[int]:
+    return _ask(config, lambda: [int(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]])
+
+
+def _problems(admin: KafkaAdminClient, config: Config, states: Mapping[str, _State]) -> list[TopicProblem]:
+    """Return every problem of these topics; a topic without a state is missing."""
+    problems, brokers = [], _brokers(admin, config)
+    source, largest = _largest_input(config, states)
+    for topic in _wanted(config, states):
+        state = states.get(topic.name)
+        if state is None:
+            problems.append(_missing(config, topic))
+            continue
+        problems += _partition_problems(admin, config, topic, state)
+        problems += _setting_problems(config, topic, state.values)
+        if topic.role == "output" and state.message_bytes < _output_bytes(largest):
+            problems.append(_too_small(config, topic.name, state.message_bytes, source, largest))
+        if state.exists:
+            found = Replication(topic.name, state.replicas, int(state.values[MIN_IN_SYNC]), brokers)
+            problems += _replication_problems(config, topic, found)
+    return problems
+
+
+def with_matching_topics(admin: KafkaAdminClient, config: Config) -> Config:
+    """Return the configuration with the topics that its patterns match in their place.
+
+    Raises:
+        UserError, UnavailableError: as ``ensure_topics``.
+    """
+    return with_input_topics(config, lambda: _ask(config, lambda: topic_ids(admin, None), DESCRIBE))
+
+
+def _wanted(config: Config, states: Mapping[str, _State]) -> list[_Wanted]:
+    """Return every topic of a configuration as it should be; ``states`` are those that are known."""
+    topics, partitions = config.topics, config.topics.partitions
+    _, largest = _largest_input(config, states)
+    output_settings = (
+        _not_compacted("outputs of one key must not replace each other"),
+        # Whether it is large enough is a fault of its own: ``TOO_SMALL``.
+        _Setting(MESSAGE_BYTES, str(_output_bytes(largest)), lambda _found: True, ""),
+    )
+    outputs = dict.fromkeys((topics.unique, topics.duplicate, topics.rejected))
+    clusters = (
+        [] if topics.clusters is None else [_Wanted(topics.clusters, partitions, "clusters", _clusters_settings())]
+    )
+    return [
+        _Wanted(config.log_topic, 1, "log", _log_settings()),
+        *(_Wanted(name, partitions, "input", ()) for name in dict.fromkeys(topics.input)),
+        *(_Wanted(name, partitions, "output", output_settings) for name in outputs),
+        *clusters,
+    ]
+
+
+def _largest_input(config: Config, states: Mapping[str, _State]) -> tuple[str, int]:
+    """Return the input topic that takes the largest records, and its ``max.message.bytes``."""
+    sizes = {
+        name: states[name].message_bytes if name in states else DEFAULT_MESSAGE_BYTES for name in config.topics.input
+    }
+    return max(sizes.items(), key=lambda item: item[1], default=("", DEFAULT_MESSAGE_BYTES))
+
+
+def _output_bytes(largest_input: int) -> int:
+    """Return the least ``max.message.bytes`` of an output topic."""
+    return min(largest_input + HEADER_ALLOWANCE_BYTES, MOST_MESSAGE_BYTES)
+
+
+def _log_settings() -> tuple[_Setting, ...]:
+    return (
+        _exactly(
+            UNCLEAN, "false", "a leader that is behind loses appends that were acknowledged, and verdicts with them"
+        ),
+        _exactly("message.timestamp.type", "LogAppendTime", "log times are the broker's, never a worker's"),
+        _not_compacted("a compacted log loses records, and with them verdicts"),
+        _exactly("retention.ms", "-1", "nothing in the log may be deleted by age"),
+        _exactly("retention.bytes", "-1", "nothing in the log may be deleted by size"),
+        _at_least(LOG_MESSAGE_BYTES),
+    )
+
+
+def _clusters_settings() -> tuple[_Setting, ...]:
+    return (
+        _exactly("cleanup.policy", "compact", "the last record of each cluster must be kept, and no more than that"),
+    )
+
+
+def _exactly(name: str, value: str, reason: str) -> _Setting:
+    return _Setting(name, value, lambda found: found == value, reason)
+
+
+def _not_compacted(reason: str) -> _Setting:
+    return _Setting("cleanup.policy", "delete", lambda found: "compact" not in found, reason)
+
+
+def _at_least(size: int) -> _Setting:
+    reason = f"it must hold {size} bytes, the largest record of the log"
+    return _Setting(MESSAGE_BYTES, str(size), lambda found: int(found) >= size, reason)
+
+
+def _missing(config: Config, topic: _Wanted) -> TopicProblem:
+    settings = " ".join(f"--config {name}={value}" for name, value in _configs(config, topic).items())
+    if config.topics.replication is not None:
+        settings = f"--replication-factor {config.topics.replication} {settings}"
+    command = (
+        f"kafka-topics.sh --bootstrap-server {config.kafka.brokers} --create --topic {topic.name} "
+        f"--partitions {topic.partitions} {settings}"
+    )
+    return TopicProblem(topic.name, TopicFault.ABSENT, {"command": command})
+
+
+def _partition_problems(admin: KafkaAdminClient, config: Config, topic: _Wanted, state: _State) -> list[TopicProblem]:
+    """Return what is wrong with the number of partitions of the log: every record of it is in partition 0."""
+    found = state.partitions
+    if topic.role != "log" or found == topic.partitions:
+        return []
+    latest = {TopicPartition(topic.name, number): OffsetSpec.LATEST for number in range(1, found)}
+    ends = _ask(config, lambda: admin.list_partition_offsets(latest), DESCRIBE)
+    if not any(end.offset for end in ends.values()):
+        return [TopicProblem(topic.name, TopicFault.SPARE_PARTITIONS, {"found": found}, is_warning=True)]
+    command = f"kafka-topics.sh --bootstrap-server {config.kafka.brokers} --delete --topic {topic.name}"
+    return [TopicProblem(topic.name, TopicFault.PARTITIONS, {"found": found, "command": command})]
+
+
+def _setting_problems(config: Config, topic: _Wanted, values: Mapping[str, str]) -> list[TopicProblem]:
+    """Return one problem for all wrong settings of a topic: one command corrects them."""
+    wrong = [setting for setting in topic.settings if not setting.right(values[setting.name])]
+    if not wrong:
+        return []
+    found = {
+        "reasons": "; ".join(f"{setting.name} is {values[setting.name]}, but {setting.reason}" for setting in wrong),
+        "settings": ", ".join(f"{setting.name}={values[setting.name]}" for setting in wrong),
+        "command": mend_command(config.kafka.brokers, topic.name, {setting.name: setting.made for setting in wrong}),
+    }
+    return [TopicProblem(topic.name, TopicFault.SETTINGS, found)]
+
+
+def _too_small(config: Config, topic: str, found: int, source: str, largest: int) -> TopicProblem:
+    needed = _output_bytes(largest)
+    values: FaultValues = {
+        "found": found,
+        "source": source,
+        "largest": largest,
+        "needed": needed,
+        "command": mend_command(config.kafka.brokers, topic, {MESSAGE_BYTES: str(needed)}),
+    }
+    return TopicProblem(topic, TopicFault.TOO_SMALL, values)
+
+
+def _configs(config: Config, topic: _Wanted) -> dict[str, str]:
+    """Return the settings that a topic is made with."""
+    made = {setting.name: setting.made for setting in topic.settings}
+    replicas = config.topics.replication
+    if replicas == 1:
+        made[MIN_IN_SYNC] = "1"  # the brokers' default may be 2, with which nothing could be written
+    elif replicas is not None and replicas >= SAFE_REPLICAS and topic.role == "log":
+        made[MIN_IN_SYNC] = "2"
+    return made
+
+
+def _replication_problems(config: Config, topic: _Wanted, found: Replication) -> list[TopicProblem]:
+    bootstrap = config.kafka.brokers
+    problems = [] if topic.role == "input" else written_problems(found, bootstrap)
+    return problems + (log_warnings(found, bootstrap) if topic.role == "log" else [])
+
+
+def _described(admin: KafkaAdminClient, config: Config, names: list[str]) -> list[dict[str, Any]]:
+    return _ask(config, lambda: [topic for topic in admin.describe_topics(names) if topic_exists(topic)], DESCRIBE)
+
+
+def _made(topic: Mapping[str, Any]) -> bool:
+    """Return whether this request made the topic; another worker may have made it at the same time."""
+    error = kafka_errors.for_code(topic["error_code"])
+    if error is kafka_errors.TopicAlreadyExistsError:
+        return False
+    if error is not kafka_errors.NoError:
+        needed = " (it needs the right Create of the topic)" * issubclass(error, kafka_errors.AuthorizationError)
+        msg = f"topic {topic['name']} cannot be made: {topic.get('error_message') or error.__name__}{needed}"
+        raise UserError(msg)
+    return True
+
+
+def _ask(config: Config, ask: Callable[[], _T], right: str = "") -> _T:
+    return patiently(config.kafka, "topics", ask, right)

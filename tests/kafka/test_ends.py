@@ -1,0 +1,95 @@
+"""The ends of partitions that are asked for on another thread: known, kept while nobody answers, and forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Semaphore
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+from kafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
+
+from stream_dedup.config.load import load_config
+from stream_dedup.errors import UnavailableError
+from stream_dedup.kafka.kafka_python import admin as module
+from stream_dedup.kafka.kafka_python.admin import AskedEnds
+from stream_dedup.ports import Partition
+from tests.waiting import wait_until
+
+ONE, OTHER = Partition("articles", 0), Partition("articles", 1)
+LIMIT_S = 30.0
+
+
+class Broker:
+    """Answers with its ends, or raises."""
+
+    def __init__(self) -> None:
+        self.ends = {ONE: 5, OTHER: 7}
+        self.error: Exception | None = None
+        self.asked: list[set[Partition]] = []
+        self.is_closed = False
+        self.answers: Semaphore | None = None
+        """So many questions are answered, None for all."""
+
+    def client(self) -> Broker:
+        return self
+
+    def list_partition_offsets(
+        self, specs: Mapping[TopicPartition, Any], **_level: object
+    ) -> dict[TopicPartition, Any]:
+        self.asked.append({Partition(*at) for at in specs})
+        assert self.answers is None or self.answers.acquire(timeout=LIMIT_S)
+        if self.error is not None:
+            raise self.error
+        return {at: SimpleNamespace(offset=self.ends[Partition(*at)]) for at in specs}
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    made = Broker()
+    monkeypatch.setattr(module, "AdminConnection", lambda _kafka: made)
+    return made
+
+
+def ends_with(asked: AskedEnds, expected: Mapping[Partition, int]) -> None:
+    wait_until(lambda: asked.known([ONE, OTHER]) == expected, LIMIT_S, f"the ends are {expected}")
+
+
+@pytest.mark.parametrize(
+    "error", [KafkaTimeoutError(), UnknownTopicOrPartitionError(), UnavailableError("away"), OSError()]
+)
+def test_what_was_known_stays_while_nobody_answers(broker: Broker, error: Exception) -> None:
+    """All partitions are in one request; the next answer replaces the ends, and what is not asked for is forgotten."""
+    asked = AskedEnds(load_config(None, {}, {}).kafka)
+    assert asked.known([ONE, OTHER]) == {}
+    ends_with(asked, {ONE: 5, OTHER: 7})
+    broker.error, broker.ends[ONE] = error, 9
+    questions = len(broker.asked)
+    wait_until(lambda: bool(asked.known([ONE, OTHER])) and len(broker.asked) > questions + 1, LIMIT_S, "it is asked")
+    assert asked.known([ONE, OTHER]) == {ONE: 5, OTHER: 7}
+    broker.error = None
+    ends_with(asked, {ONE: 9, OTHER: 7})
+    assert all(one == {ONE, OTHER} for one in broker.asked)
+    assert asked.known([]) == {}
+    assert ONE not in asked.known([OTHER])
+    asked.close()
+    wait_until(lambda: broker.is_closed, LIMIT_S, "its connections are closed")
+
+
+def test_a_late_answer_about_what_was_let_go_is_dropped(broker: Broker) -> None:
+    """The partition may have been recreated, or have ended elsewhere, until it is asked about the next time."""
+    asked = AskedEnds(load_config(None, {}, {}).kafka)
+    broker.answers = Semaphore(0)
+    asked.known([ONE])
+    wait_until(lambda: broker.asked == [{ONE}], LIMIT_S, "it is asked")
+    asked.known([OTHER])
+    broker.answers.release()
+    wait_until(lambda: broker.asked[1:] == [{OTHER}], LIMIT_S, "the answer has come")
+    assert asked.known([ONE, OTHER]) == {}
+    asked.close()
+    broker.answers.release()
