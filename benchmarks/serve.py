@@ -1,17 +1,19 @@
 """The HTTP service under load, beside a bare look-up; and its checks beside the verdicts of a worker.
 
     python -m benchmarks.serve [--articles 1000000] [--clients 16] [--seconds 20] [--agree 3000] [--beside]
+                               [--rate 1500]
 
 A log of made articles (``benchmarks.stream``) is appended to a broker of its own, and the service builds its index from
 it. Then clients in another process, each with one connection, send one text after the other (``benchmarks.texts``,
-real ones with STREAM_DEDUP_DATA), first one in each request, then a hundred. When the service has ended, its index is
+real ones with STREAM_DEDUP_DATA), one, ten and five hundred in each request. When the service has ended, its index is
 opened and asked the same, without HTTP and threads: one article at a time, and as many as there are clients.
 
 With ``--agree`` so many real articles are checked one by one, each before it is logged, and compared with what a worker
 then says. Ends with exit code 1 where one differs.
 
 With ``--beside`` a worker at full load is measured alone and beside the service, in turns:
-``benchmarks.serve_beside``.
+``benchmarks.serve_beside``. With ``--rate`` a producer appends so many articles a second, a worker judges them, and one
+client asks for checks, clusters, verdicts, status and pages.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ import orjson
 
 from benchmarks.made_log import MadeLog
 from benchmarks.processes import processor_s_of
-from benchmarks.serve_beside import beside
+from benchmarks.serve_beside import at_rate, beside
 from benchmarks.serve_clients import Load, loaded
 from benchmarks.texts import articles
 from stream_dedup.config.effective import fingerprint_settings_of
@@ -44,8 +46,8 @@ from tests.worker.mixture import records
 from tests.worker.pipeline import pipeline
 
 TEXTS = 2_000
-MANY = 100
-"""Articles of a large request."""
+MANY = (1, 10, 500)
+"""Articles of a request."""
 BARE_SECONDS = 5
 MEMORY_MIB = 4096
 
@@ -61,6 +63,8 @@ def main() -> int:
             _load(broker.bootstrap, Path(folder), options)
         if options.beside:
             beside(broker.bootstrap, Path(folder), options.beside_articles, options.turn_seconds, options.clients)
+        if options.rate:
+            at_rate(broker.bootstrap, Path(folder), options.rate, options.seconds)
         return _agree(broker.bootstrap, Path(folder), options.agree) if options.agree else 0
 
 
@@ -71,6 +75,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=20.0, help="of each load")
     parser.add_argument("--agree", type=int, default=0, help="articles that are compared with a worker")
     parser.add_argument("--beside", action="store_true", help="measure a worker alone and beside the service, too")
+    parser.add_argument("--rate", type=int, default=0, help="articles a second beside which answers are timed, too")
     parser.add_argument("--beside-articles", type=int, default=300_000, help="articles that wait for that worker")
     parser.add_argument("--turn-seconds", type=float, default=8.0, help="of each turn of --beside")
     return parser.parse_args()
@@ -90,7 +95,7 @@ def _load(bootstrap: str, folder: Path, options: argparse.Namespace) -> None:
             print("\n| request | clients | answers/s | articles/s | p50, ms | p99, ms | processor ms an article |")
             print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |", flush=True)
             assert service.process is not None
-            for clients, many in ((1, 1), (options.clients, 1), (options.clients, MANY)):
+            for clients, many in ((1, 1), *((options.clients, many) for many in MANY)):
                 before = processor_s_of(service.process.pid)
                 load = loaded(service.port, texts, clients, many, options.seconds)
                 used = processor_s_of(service.process.pid) - before
