@@ -62,7 +62,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
     """Add a verdict to each record: whether a near-duplicate came before it.
 
     Reads FILEs in order (- or none: standard input): JSON Lines, a JSON array, CSV or TSV with a header, or Parquet
-    (docs/inputs.md), which may be compressed with gzip, zstd, xz or bzip2. Each record is an object with a text in
+    (docs/inputs.md), compressed or not. Each record is an object with a text in
     the field `text` (--text-field) and an id in `id` (--id-field; default: FILE:LINE). Writes JSON Lines.
     Writes each record unchanged, in order, with an object `dedup` added: `verdict` (unique, duplicate, rejected);
     `fingerprint`; for duplicates `match` with `id`, `distance` (of 256 bits; with profile simhash of 64) and

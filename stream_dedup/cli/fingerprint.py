@@ -54,9 +54,8 @@ def command(  # noqa: PLR0917 - one argument for each flag
     """Write the fingerprint of each TEXT: 16 hex digits, and the text or file name.
 
     Without TEXT and --file, standard input is the text. A text without words (only punctuation) has
-    fingerprint 0. A FILE may be compressed with gzip, zstd, xz or bzip2. --json adds the kind of the text: long, short,
-    exact or featureless. Texts of one
-    kind are nearly the same if their fingerprints differ in few bits.
+    fingerprint 0. A FILE may be compressed (docs/inputs.md). --json adds the kind of the text: long, short, exact or
+    featureless. Texts of one kind are nearly the same if their fingerprints differ in few bits.
 
     \b
     Examples:

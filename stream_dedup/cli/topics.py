@@ -208,7 +208,7 @@ def produce_command(
 ) -> None:
     """Send each line of FILEs, or of standard input (- or none), as one record.
 
-    FILEs may be compressed with gzip, zstd, xz or bzip2. The value is the line without its line end and without a
+    FILEs may be compressed (docs/inputs.md). The value is the line without its line end and without a
     byte order mark, otherwise byte for byte; it need not be JSON. Blank lines are skipped. A JSON array, CSV or TSV
     with a header, or Parquet is read as `filter` reads it, and each record is sent as a JSON object. When the command
     exits with code 0, the broker has acknowledged all records.

@@ -54,6 +54,8 @@ REASON_CODE = "dedup.reason.code"
 VALUE_LENGTH = "dedup.value.length"
 VALUE_XXH3 = "dedup.value.xxh3"
 
+_OF_MATCH = {MATCH_ID, MATCH_DISTANCE, MATCH_SIMILARITY, MATCH_SOURCE, MATCH_TOPIC_ID, MATCH_TIME}
+_OF_OMITTED = {VALUE_LENGTH, VALUE_XXH3}
 _ALL = "all records"
 _JUDGED = "unique, duplicate"
 _MATCHED = "duplicate, update"
@@ -122,7 +124,7 @@ Headers = list[tuple[str, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class StampedMatch:
-    """The match as the headers name it; ``similarity`` is text with 4 decimals."""
+    """The match as the headers name it, and as the store of clusters keeps it; ``similarity`` is text with 4 decimals."""
 
     id: str
     distance: int
@@ -218,11 +220,11 @@ def parse_headers(headers: Iterable[tuple[str, bytes | None]]) -> Stamp:
             topic=topic,
             coordinates=coordinates,
             timestamp=_whole(texts[SOURCE_TIMESTAMP], _TIMES),
-            match=_parse_match(texts) if MATCH_ID in texts else None,
+            match=_parse_match(texts) if texts.keys() & _OF_MATCH else None,
             copies=_parse_copies(texts[COPIES]) if COPIES in texts else None,
             reason=texts.get(REASON),
             reason_code=texts.get(REASON_CODE),
-            omitted=_parse_omitted(texts) if VALUE_LENGTH in texts else None,
+            omitted=_parse_omitted(texts) if texts.keys() & _OF_OMITTED else None,
         )
     except KeyError as error:
         msg = f"output record without the header {error.args[0]}"

@@ -17,7 +17,7 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from stream_dedup.errors import UserError
 
@@ -87,9 +87,9 @@ def unpacked(chunks: Iterator[bytes | None], name: str) -> Iterator[bytes | None
             yield None
             continue
         head += chunk
-        if not any(magic.startswith(head) for magic in _UNPACKERS):
+        if not any(magic.startswith(head) for codec in CODECS for magic in (*codec.magics, *codec.others)):
             break
-    unpacker = next((make() for magic, make in _UNPACKERS.items() if head.startswith(magic)), None)
+    unpacker = next((codec.make() for codec in CODECS if head.startswith((*codec.magics, *codec.others))), None)
     whole = chain([head], chunks) if head else chunks
     yield from whole if unpacker is None else _unpack(unpacker, whole, name)
 
@@ -110,7 +110,10 @@ def _unpack(unpacker: _Unpacker, chunks: Iterable[bytes | None], name: str) -> I
 
 
 def _reason(error: Exception) -> str:
-    """Return what a library says of damaged data, without its own name and number of the error."""
+    """Return what a library says of damaged data, without its own name and number of the error.
+
+    ``tests/cli/test_library_errors.py`` has the names that no message may have.
+    """
     return str(error).rpartition(": ")[2]
 
 
@@ -207,13 +210,36 @@ class _Zstd:
                 self._frame = None
 
 
-_UNPACKERS: dict[bytes, Callable[[], _Unpacker]] = {
-    b"\x1f\x8b": _Gzip,
-    b"\x28\xb5\x2f\xfd": _Zstd,
-    b"\xfd7zXZ\0": _xz,
-    **{b"BZh%d1AY&SY" % level: _bzip2 for level in range(1, 10)},
-    **{b"BZh%d\x17\x72\x45\x38\x50\x90" % level: _bzip2 for level in range(1, 10)},  # of nothing
-    # A skippable frame of zstd, with which parallel writers begin.
-    **{bytes((first, 0x2A, 0x4D, 0x18)): _Zstd for first in range(0x50, 0x60)},
-}
-"""What each input of these first bytes is."""
+class Codec(NamedTuple):
+    """A way to compress files."""
+
+    name: str
+    """As its tool is called."""
+    suffixes: tuple[str, ...]
+    magics: tuple[bytes, ...]
+    """First bytes, each of which tells it."""
+    others: tuple[bytes, ...]
+    """First bytes of an input without content, or before the content."""
+    make: Callable[[], _Unpacker]
+
+
+_LEVELS = range(1, 10)
+CODECS = (
+    Codec("gzip", ("gz",), (b"\x1f\x8b",), (), _Gzip),
+    Codec(
+        "zstd",
+        ("zst", "zstd"),
+        (b"\x28\xb5\x2f\xfd",),
+        tuple(bytes((first, 0x2A, 0x4D, 0x18)) for first in range(0x50, 0x60)),  # skippable frames, of parallel writers
+        _Zstd,
+    ),
+    Codec("xz", ("xz",), (b"\xfd7zXZ\0",), (), _xz),
+    Codec(
+        "bzip2",
+        ("bz2",),
+        tuple(b"BZh%d1AY&SY" % level for level in _LEVELS),
+        tuple(b"BZh%d\x17\x72\x45\x38\x50\x90" % level for level in _LEVELS),
+        _bzip2,
+    ),
+)
+"""All that are read."""

@@ -20,6 +20,7 @@ from unicodedata import category
 
 from stream_dedup.core.decode import BYTE_ORDER_MARK
 from stream_dedup.errors import UserError
+from stream_dedup.files.compressed import CODECS
 
 Format = Literal["jsonl", "json", "csv", "tsv", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -141,10 +142,11 @@ _FOREIGN = (
     _Foreign(b"\x04\x22\x4d\x18", "lz4", "unpack it: lz4 -dc {file} > {lines}"),
     _Foreign(b"\x1f\x9d", "compress (.Z)", "unpack it: gzip -dc {file} > {lines}"),
     _Foreign(b"\x5d\0\0", "lzma", "unpack it: xz -dc --format=lzma {file} > {lines}"),
-    _Foreign(b"\x1f\x8b", "gzip in a compressed file", _TWICE.format("gzip")),
-    _Foreign(b"\x28\xb5\x2f\xfd", "zstd in a compressed file", _TWICE.format("zstd")),
-    _Foreign(b"\xfd7zXZ\0", "xz in a compressed file", _TWICE.format("xz")),
-    *(_Foreign(b"BZh%d1AY&SY" % level, "bzip2 in a compressed file", _TWICE.format("bzip2")) for level in range(1, 10)),
+    *(
+        _Foreign(magic, f"{codec.name} in a compressed file", _TWICE.format(codec.name))
+        for codec in CODECS
+        for magic in codec.magics
+    ),
     _Foreign(b"\x89PNG\r\n\x1a\n", "an image (PNG)", _OCR),
     _Foreign(b"\xff\xd8\xff", "an image (JPEG)", _OCR),
     _Foreign(b"GIF87a", "an image (GIF)", _OCR),
@@ -194,7 +196,8 @@ _OBJECT_OF_LINES = re.compile(rb"\{[ \t\r]*+\n|\x1e")
 _UNDECIDED = re.compile(rb"(?:\{[ \t\r]*+|\[\s*+[-+.\w]*+\s*+|<[^>\n]{0,64}|\xef\xbb?)?\Z")
 _PAGE = re.compile(rb"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _MARKUP = re.compile(rb"<(?:[!?]|/?[A-Za-z])")
-_SUFFIX = re.compile(r"\.(csv|tsv|tab)(?:\.(?:gz|zstd?|xz|bz2))?\Z", re.IGNORECASE)
+_PACKED = "|".join(suffix for codec in CODECS for suffix in codec.suffixes)
+_SUFFIX = re.compile(rf"\.(csv|tsv|tab)(?:\.(?:{_PACKED}))?\Z", re.IGNORECASE)
 
 
 def screened(chunks: Iterable[bytes | None], name: str, form: InputForm) -> Iterator[bytes | None]:

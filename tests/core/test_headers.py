@@ -79,6 +79,16 @@ def test_what_no_worker_writes_is_refused(name: str, value: bytes | None) -> Non
         parse_headers((written | {name: value}).items())
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("dedup.match.time", b"1"), ("dedup.match.source", b"perhaps"), ("dedup.value.xxh3", b"0" * 16)]
+)
+def test_a_part_of_what_belongs_together_is_refused(name: str, value: bytes) -> None:
+    """A match without its id, a hash without the length: of any verdict."""
+    for judgement in (Judgement(Verdict.UNIQUE), Judgement(Verdict.REJECTED, reason="too large")):
+        with pytest.raises(CorruptError):
+            parse_headers([*headers_of(judgement), (name, value)])
+
+
 def test_an_omitted_value_is_read() -> None:
     """Its length and its hash, of a rejected record."""
     omitted = OmittedValue(1 << 40, (1 << 64) - 1)

@@ -24,9 +24,11 @@ from stream_dedup.cli import run
 from stream_dedup.errors import UserError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
 from stream_dedup.files import inputs
+from stream_dedup.files.compressed import CODECS
 from stream_dedup.files.inputs import Progress, read_batches, whole_lines
 from stream_dedup.files.recognition import Format, InputForm, recognised, screened
 from tests.files.filtering import EDITED, OTHER, STORY, Filter, PipedFilter, record, write
+from tests.files.test_compressed import PACKS
 
 RECORD = json.dumps(record("a", STORY), ensure_ascii=False)
 JOINED = json.dumps(record("a", "\N{MAN}\N{ZERO WIDTH JOINER}\N{WOMAN} " + STORY), ensure_ascii=False)
@@ -109,8 +111,11 @@ FOREIGN: dict[str, tuple[bytes, str]] = {
     "tiff": (b"II*\0\x08\0\0\0", r"an image \(TIFF\)"),
     "lz4": (b"\x04\x22\x4d\x18\x64\x40", "lz4, .*: lz4 -dc "),
     "lzma": (lzma.compress(RECORD.encode(), lzma.FORMAT_ALONE), "lzma, .*: xz -dc --format=lzma "),
-    "gzip twice": (gzip.compress(gzip.compress(RECORD.encode())), "gzip in a compressed file, .*: gzip -dc < "),
-    "bzip2 twice": (bz2.compress(bz2.compress(RECORD.encode(), 5)), "bzip2 in a compressed file, .*: bzip2 -dc < "),
+    **{
+        f"{name} twice": (pack(pack(RECORD.encode())), f"{name} in a compressed file, .*: {name} -dc < ")
+        for name, pack in PACKS.items()
+    },
+    "bzip2 of level 5 twice": (bz2.compress(bz2.compress(RECORD.encode(), 5)), "bzip2 in a compressed file, "),
     "tar.gz": (gzip.compress(_tar("articles.jsonl")), "tar, .*: tar -xOf "),
     "utf-16 in xz": (lzma.compress(RECORD.encode("utf-16")), "UTF-16 by its byte order mark"),
     "git lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:", "a pointer of Git LFS, .*: git lfs pull"),
@@ -201,7 +206,7 @@ def test_json_is_told_from_lines(content: bytes, expected: Format) -> None:
         ("a.csv", b"id,text\n", "csv"),
         ("a.CSV.gz", b"id,text\n", "csv"),
         ("a.tsv", b"id\ttext\n", "tsv"),
-        ("a.tab.zst", b"id\ttext\n", "tsv"),
+        *((f"a.tab.{suffix}", b"id\ttext\n", "tsv") for codec in CODECS for suffix in codec.suffixes),
         ("a.csv", b"[{", "json"),
         ("a.csv", b'{"id": 1}', "jsonl"),
         ("a.csv.txt", b"id,text\n", "jsonl"),

@@ -1,5 +1,6 @@
-"""Makes the pictures of the pages for the documentation: ``python -m tests.serve.screenshots`` (needs chromium, and
-a font with ideographs, as Debian's fonts-noto-cjk).
+"""Makes the pictures of the pages for the documentation: ``python -m tests.serve.screenshots``.
+
+It needs chromium, and a font with ideographs (Debian's fonts-noto-cjk).
 
 A group in memory is shown, whose stream is the sample of ``make demo``. With a folder as its argument every page is
 pictured at 1280 and 390 pixels, in both themes and languages, under a stream, without one, while the log is read, and
