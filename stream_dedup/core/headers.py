@@ -124,7 +124,7 @@ Headers = list[tuple[str, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class StampedMatch:
-    """The match as the headers name it, and as the store of clusters keeps it; ``similarity`` is text with 4 decimals."""
+    """The match as the headers name it, and the store of clusters keeps it; ``similarity`` is text with 4 decimals."""
 
     id: str
     distance: int
