@@ -40,21 +40,8 @@ class Way(NamedTuple):
         scheme = scheme_of(settings_of(self.profile, seed, self.tables))
         if profile.search == EXACT:
             return Rules(scheme, search=EXACT, distance=self.k)
-        return Rules(
-            scheme,
-            search=profile.search,
-            distance=None,
-            probes=self.probes or profile.probes,
-            limit=profile.limit,
-            short_limit=profile.short_limit,
-            min_equal=profile.min_equal,
-            short_min_equal=profile.short_min_equal,
-            certain=profile.certain,
-            form_limit=profile.form_limit,
-            far=profile.far,
-            far_min_equal=profile.far_min_equal,
-            dominated=profile.dominated,
-        )
+        rules = Rules(scheme, **profile.rules)
+        return replace(rules, probes=self.probes) if self.probes else rules
 
 
 class Entries(NamedTuple):

@@ -5,7 +5,7 @@
 //!
 //! The search asks whether the check holds ([`Pair::near`]). What explains or measures pairs wants to know more:
 //! [`Pair::account`] is the facts and each condition, from the same functions, and [`Sieve`] tells what it counts. So a
-//! condition that is added to [`Pair::near`] and to [`Sieve`] is one of every command.
+//! condition that is added to [`Pair::near`] and to [`Pair::account`] is one of every command.
 
 use multiversion::multiversion;
 
