@@ -6,7 +6,7 @@ OLD_CHECKOUT is a clone of the older commit in which ``make setup`` was run. Eac
 
 * **filter**: for each profile and each file of texts (those of ``STREAM_DEDUP_DATA``, or the sample that comes with
   the program), the output of both, byte for byte.
-* **golden**: the golden files of the older one are here, unchanged.
+* **golden**: the golden files of the older one are here, unchanged, to the byte: a key that is renamed differs.
 * **log**: a worker of the older one judges N articles on a real broker, and both checkouts audit them. This one then
   opens its index folder, goes on in it with N more articles, and audits the whole.
 

@@ -127,6 +127,7 @@ class _OneByOne(LoadScopeScheduling):  # type: ignore[misc] # of a package witho
         return next((each for each in TOGETHER if nodeid.startswith(each)), nodeid)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:  # noqa: ANN401 - as above
     config.option.loadscopereorder = False
     return _OneByOne(config, log)

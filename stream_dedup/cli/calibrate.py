@@ -11,6 +11,7 @@ import click
 from stream_dedup.cli.options import OneField, WholeNumber, config_options, input_options, settings_files
 from stream_dedup.cli.output import ProgressLine, report_columns, write_json, write_lines
 from stream_dedup.cli.process import terminable
+from stream_dedup.config.keys import check_utf8
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import SUFFIX
 from stream_dedup.core.paths import FieldPath
@@ -144,9 +145,9 @@ def _check_paths(settings: FingerprintSettings, write_profile: Path) -> None:
     """Raise UserError where the profile has a path that TOML cannot have."""
     for path in filter(None, (settings.user_dictionary, settings.stop_words)):
         try:
-            str(path).encode("utf-8")
-        except UnicodeEncodeError as error:
-            msg = f"--write-profile {write_profile}: {path} is not UTF-8, as TOML has to be; rename that path"
+            check_utf8(path)
+        except UserError as error:
+            msg = f"--write-profile {write_profile}: {error}"
             raise UserError(msg) from error
 
 

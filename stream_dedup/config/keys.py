@@ -192,6 +192,15 @@ def toml_value(value: object) -> str:
     return replace_hidden(json.dumps(_plain(value), ensure_ascii=False), _toml_escape)
 
 
+def check_utf8(path: Path) -> None:
+    """Raise UserError for a path that TOML cannot have."""
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError as error:
+        msg = f"{path} is not UTF-8, as TOML has to be; rename that path"
+        raise UserError(msg) from error
+
+
 def _toml_escape(character: str) -> str:
     code = ord(character)
     return f"\\u{code:04x}" if code <= MAX_SHORT_ESCAPE else f"\\U{code:08x}"

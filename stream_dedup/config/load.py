@@ -162,9 +162,10 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         if not name.startswith(ENV_PREFIX) or not value:
             continue
         if mark:
-            values.setdefault(section, {})[key] = value
+            below = values.get(section)
+            values[section] = {**(below if isinstance(below, dict) else {}), key: value}
         elif section == "log_level":
-            values[section] = value
+            values.setdefault(section, value)
     return values
 
 
@@ -212,9 +213,12 @@ def _merged(layers: Sequence[Layer]) -> dict[str, Any]:
     for layer in layers:
         for section, values in layer.values.items():
             if isinstance(values, Mapping):
-                below = merged.get(section)
+                below = merged.get(section, {})
                 given = {key: value for key, value in values.items() if value is not None}
-                merged[section] = {**below, **given} if isinstance(below, dict) else given
+                if isinstance(below, dict):
+                    merged[section] = {**below, **given}
+                elif given:
+                    merged[section] = given
             elif values is not None:
                 merged[section] = values
     return merged

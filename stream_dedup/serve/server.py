@@ -111,9 +111,12 @@ def read_token(path: Path | None) -> Token | None:
     try:
         mode = path.stat().st_mode
         text = path.read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        msg = f"serve.token_file {path}: cannot be read ({reason}); {_HOW}"
+    except OSError as error:
+        # Without the path: somebody may have given the token itself.
+        msg = f"serve.token_file: its file cannot be read ({error.strerror}); {_HOW}"
+        raise UserError(msg) from error
+    except UnicodeDecodeError as error:
+        msg = f"serve.token_file {path}: is not UTF-8 text; {_HOW}"
         raise UserError(msg) from error
     if mode & stat.S_IROTH:
         msg = f"serve.token_file {path}: everybody on this machine may read it; chmod o-r {path}"

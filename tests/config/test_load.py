@@ -40,6 +40,18 @@ def test_flags_stand_over_environment_over_file(tmp_path: Path) -> None:
     assert (config.kafka.brokers, config.kafka.group, config.match.copies) == ("file:1", "env", 5)
 
 
+def test_a_section_that_is_no_table_is_told_whatever_stands_over_it(tmp_path: Path) -> None:
+    """A flag without a value gives no section; a variable below a key is no key."""
+    path = write(tmp_path, 'kafka = "b:1"\n')
+    for kafka in ({}, {"brokers": None}):
+        with pytest.raises(ConfigError, match="kafka"):
+            load_config(path, {"kafka": kafka}, {})
+    both = {"STREAM_DEDUP_LOG_LEVEL": "info", "STREAM_DEDUP_LOG_LEVEL__X": "1"}
+    for environment in (both, dict(reversed(both.items()))):
+        with pytest.raises(ConfigError, match="log_level"):
+            load_config(None, {}, environment)
+
+
 def test_environment_lists_have_commas() -> None:
     """Several topics in one variable are parted by commas."""
     config = load_config(None, {}, {"STREAM_DEDUP_TOPICS__INPUT": "a, b"})

@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
@@ -223,6 +223,32 @@ def test_offsets_that_fail_do_not_keep_their_producer() -> None:
             sink._discard()
     gc.collect()
     assert _producers() <= before
+
+
+@pytest.mark.parametrize("call", ["renew", "begin", "send", "flush", "commit", "abort"])
+def test_a_call_that_fails_keeps_neither_its_producer_nor_what_its_caller_has(call: str) -> None:
+    """A producer that lives on fences the next one; a caller has a batch of outputs."""
+    before, batches = _producers(), list[weakref.ref[_Batch]]()
+
+    def fail(sink: ConfluentSink) -> None:
+        batch = _Batch()
+        batches.append(weakref.ref(batch))
+        with pytest.raises(PortError):
+            getattr(sink, call)(*[outputs("unique", 0)] * (call == "send"))
+
+    with closing(ConfluentSink(config_of(broker_wait_s=0.1), "id")) as sink:
+        for _ in range(3):
+            if call != "renew":
+                sink._producer = sink._connect()  # was not initialised: it takes nothing
+                sink._note_failure(KafkaError(KafkaError._MSG_TIMED_OUT), cast("Message", None))
+            fail(sink)
+            sink._discard()
+    gc.collect()
+    assert (_producers() <= before, [batch() for batch in batches]) == (True, [None] * 3)
+
+
+class _Batch:
+    """What a caller works on."""
 
 
 def _producers() -> int:

@@ -335,9 +335,10 @@ def test_what_a_broker_refuses_is_found_in_the_error_of_a_connection() -> None:
 
 
 def test_a_broker_that_goes_away_refuses_nothing() -> None:
-    """Nor does a handshake that ends in the middle: the client tries again."""
+    """Nor does a handshake that ends in the middle, or a broker that fails at it: the client tries again."""
     ended = ssl.SSLEOFError(8, "[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred in violation of protocol")
-    for error in (tls_failed(ended), KafkaConnectionError(ended), KafkaConnectionError("socket disconnected")):
+    failed = SaslAuthenticationFailedError("UnknownServerError: None")
+    for error in (tls_failed(ended), KafkaConnectionError(ended), KafkaConnectionError("socket disconnected"), failed):
         assert refusal_in(error) is None
 
 

@@ -116,10 +116,11 @@ def test_a_token_file_that_protects_nothing_is_refused(
 
 
 def test_a_missing_token_file_is_refused(tmp_path: Path) -> None:
-    """Nor is a folder one."""
+    """Nor is a folder one. The path is not told: it may be the token itself."""
     for path in (tmp_path / "none", tmp_path):
-        with pytest.raises(UserError, match="cannot be read"):
+        with pytest.raises(UserError, match="cannot be read") as refused:
             read_token(path)
+        assert path.name not in str(refused.value)
 
 
 def test_a_group_may_read_the_token(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_a_transactional_id_stays_in_the_folder(config: Config) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe", b"one\ntwo\n", b"x" * 100_000])
-def test_a_damaged_transactional_id_isdamage(config: Config, content: bytes) -> None:
+def test_a_damaged_transactional_id_is_damage(config: Config, content: bytes) -> None:
     """An id that another worker may have, or none, would fence the wrong one."""
     config.index.path.mkdir()
     (config.index.path / "worker-id").write_bytes(content)

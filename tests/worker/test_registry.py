@@ -235,7 +235,7 @@ def test_a_schema_that_comes_later(make_pipeline: MakePipeline, fake: FakeRegist
     worker = made.start()
     wait_until(lambda: "does not know schema 1" in made.log(), LIMIT_S, "the record is held")
     made.stop(worker)
-    assert "not finished in time" not in made.log()
+    assert "did not finish in time" not in made.log()
     worker = made.start()
     wait_until(lambda: made.log().count("does not know schema 1") == 2, LIMIT_S, "the record is held again")
     fake.hidden = set()

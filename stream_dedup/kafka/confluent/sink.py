@@ -53,6 +53,8 @@ LEAST_TRANSACTION_MS = 1_000
 """The client takes no shorter time-out."""
 OFFSETS_MARGIN_S = 1.0
 """The client's own error says more, where it comes: it has so much longer than its time-out."""
+STATE_S = 1.0
+"""To ask for the producer's state, which no broker is asked for."""
 FULL_WAIT_S = 0.1
 """One wait for room, where too much is unsent."""
 
@@ -132,8 +134,8 @@ class ConfluentSink(TransactionalSink[Producer]):
             batch_size=MOST_BATCH_BYTES,
         )
 
-    def _initialise(self, producer: Producer, limit_s: float) -> None:
-        producer.init_transactions(limit_s)
+    def _initialise(self, limit_s: float) -> None:
+        self._connected().init_transactions(limit_s)
 
     def _discard(self) -> None:
         producer, self._producer = self._producer, None
@@ -150,11 +152,17 @@ class ConfluentSink(TransactionalSink[Producer]):
         return [port_error_of(one) for one in (error_of(error), *self._failed, *self._state_errors())]
 
     def _state_errors(self) -> list[KafkaError]:
-        """Return the error that led to the producer's state, which any call that the state forbids answers with."""
+        """Return the error that led to the producer's state, which any call that the state forbids answers with.
+
+        The call is made in a thread that handles no error. An error that the client raises while another is handled it
+        keeps for good, and with its frames a producer, which goes on initialising and fences the next one.
+        """
         if self._producer is None:
             return []
         try:
-            self._producer.begin_transaction()
+            self._calls.within(STATE_S, self._connected().begin_transaction)
         except CLIENT_EXCEPTIONS as error:
             return [error_of(error)]
+        except TimeoutError:
+            return []
         return []

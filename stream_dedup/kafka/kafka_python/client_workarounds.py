@@ -9,6 +9,7 @@ a newer version still needs it.
 from __future__ import annotations
 
 import logging
+import re
 import socket
 import ssl
 import time
@@ -117,14 +118,19 @@ class _NotingManager(KafkaConnectionManager):  # type: ignore[misc] # the client
         return connection
 
 
+_OTHER_ERROR = re.compile(r"(?!SaslAuthenticationFailedError: )\w+Error: ")
+"""How a refusal begins that is none: the broker answered with another error."""
+
+
 def refusal_in(error: BaseException) -> Exception | None:
     """Return the error by which broker and client refuse each other, which may be inside of one of the client; or None.
 
-    A TLS connection that ends in the middle means that the broker went away.
+    A TLS connection that ends in the middle means that the broker went away. The client gives any error of a SASL
+    request the class of a refusal, with the class of the error before its text.
     """
     for one in (error, error.__context__, *error.args):
         if isinstance(one, SaslAuthenticationFailedError | UnsupportedSaslMechanismError):
-            return cast("Exception", one)
+            return None if _OTHER_ERROR.match(str(next(iter(one.args), ""))) else cast("Exception", one)
         if isinstance(one, ssl.SSLError) and not isinstance(one, ssl.SSLEOFError | ssl.SSLZeroReturnError):
             return one
     return None

@@ -157,7 +157,7 @@ class TransactionalSink(ABC, Generic[P]):
         try:
             with self._passing_for(FencedError):
                 self._producer = self._connect()
-                self._initialise(self._producer, max(LEAST_START_S, deadline - time.monotonic()))
+                self._initialise(max(LEAST_START_S, deadline - time.monotonic()))
         except PortError:
             self._discard()
             raise
@@ -176,8 +176,8 @@ class TransactionalSink(ABC, Generic[P]):
         """Make a producer."""
 
     @abstractmethod
-    def _initialise(self, producer: P, limit_s: float) -> None:
-        """Initialise its transactions."""
+    def _initialise(self, limit_s: float) -> None:
+        """Initialise the producer's transactions."""
 
     @abstractmethod
     def _discard(self) -> None:
@@ -199,8 +199,12 @@ class TransactionalSink(ABC, Generic[P]):
         try:
             yield
         except self.client_exceptions as error:
-            causes = self._causes(error)
-            raise next((one for one in causes if not isinstance(one, PassingError)), causes[0]) from error
+            raise self._cause(error) from error
+
+    def _cause(self, error: Exception) -> PortError:
+        # A name for the causes in the frame that raises one of them would be a circle of references.
+        causes = self._causes(error)
+        return next((one for one in causes if not isinstance(one, PassingError)), causes[0])
 
     @contextmanager
     def _passing_for(self, *kinds: type[PortError]) -> Iterator[None]:
@@ -283,8 +287,8 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
                 client_id=self._id,
             )
 
-    def _initialise(self, producer: KafkaProducer, limit_s: float) -> None:
-        initialise_producer(producer, limit_s)
+    def _initialise(self, limit_s: float) -> None:
+        initialise_producer(self._connected(), limit_s)
 
     def _discard(self) -> None:
         producer, self._producer = self._producer, None
