@@ -87,9 +87,9 @@ def unpacked(chunks: Iterator[bytes | None], name: str) -> Iterator[bytes | None
             yield None
             continue
         head += chunk
-        if not any(magic.startswith(head) for codec in CODECS for magic in (*codec.magics, *codec.others)):
+        if not any(magic.startswith(head) for codec in FILE_CODECS for magic in (*codec.magics, *codec.others)):
             break
-    unpacker = next((codec.make() for codec in CODECS if head.startswith((*codec.magics, *codec.others))), None)
+    unpacker = next((codec.make() for codec in FILE_CODECS if head.startswith((*codec.magics, *codec.others))), None)
     whole = chain([head], chunks) if head else chunks
     yield from whole if unpacker is None else _unpack(unpacker, whole, name)
 
@@ -224,7 +224,7 @@ class Codec(NamedTuple):
 
 
 _LEVELS = range(1, 10)
-CODECS = (
+FILE_CODECS = (
     Codec("gzip", ("gz",), (b"\x1f\x8b",), (), _Gzip),
     Codec(
         "zstd",

@@ -20,7 +20,7 @@ from unicodedata import category
 
 from stream_dedup.core.decode import BYTE_ORDER_MARK
 from stream_dedup.errors import UserError
-from stream_dedup.files.compressed import CODECS
+from stream_dedup.files.compressed import FILE_CODECS
 
 Format = Literal["jsonl", "json", "csv", "tsv", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -144,7 +144,7 @@ _FOREIGN = (
     _Foreign(b"\x5d\0\0", "lzma", "unpack it: xz -dc --format=lzma {file} > {lines}"),
     *(
         _Foreign(magic, f"{codec.name} in a compressed file", _TWICE.format(codec.name))
-        for codec in CODECS
+        for codec in FILE_CODECS
         for magic in codec.magics
     ),
     _Foreign(b"\x89PNG\r\n\x1a\n", "an image (PNG)", _OCR),
@@ -196,7 +196,7 @@ _OBJECT_OF_LINES = re.compile(rb"\{[ \t\r]*+\n|\x1e")
 _UNDECIDED = re.compile(rb"(?:\{[ \t\r]*+|\[\s*+[-+.\w]*+\s*+|<[^>\n]{0,64}|\xef\xbb?)?\Z")
 _PAGE = re.compile(rb"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _MARKUP = re.compile(rb"<(?:[!?]|/?[A-Za-z])")
-_PACKED = "|".join(suffix for codec in CODECS for suffix in codec.suffixes)
+_PACKED = "|".join(suffix for codec in FILE_CODECS for suffix in codec.suffixes)
 _SUFFIX = re.compile(rf"\.(csv|tsv|tab)(?:\.(?:{_PACKED}))?\Z", re.IGNORECASE)
 
 

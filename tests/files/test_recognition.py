@@ -24,7 +24,7 @@ from stream_dedup.cli import run
 from stream_dedup.errors import UserError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
 from stream_dedup.files import inputs
-from stream_dedup.files.compressed import CODECS
+from stream_dedup.files.compressed import FILE_CODECS
 from stream_dedup.files.inputs import Progress, read_batches, whole_lines
 from stream_dedup.files.recognition import Format, InputForm, recognised, screened
 from tests.files.filtering import EDITED, OTHER, STORY, Filter, PipedFilter, record, write
@@ -206,7 +206,7 @@ def test_json_is_told_from_lines(content: bytes, expected: Format) -> None:
         ("a.csv", b"id,text\n", "csv"),
         ("a.CSV.gz", b"id,text\n", "csv"),
         ("a.tsv", b"id\ttext\n", "tsv"),
-        *((f"a.tab.{suffix}", b"id\ttext\n", "tsv") for codec in CODECS for suffix in codec.suffixes),
+        *((f"a.tab.{suffix}", b"id\ttext\n", "tsv") for codec in FILE_CODECS for suffix in codec.suffixes),
         ("a.csv", b"[{", "json"),
         ("a.csv", b'{"id": 1}', "jsonl"),
         ("a.csv.txt", b"id,text\n", "jsonl"),
