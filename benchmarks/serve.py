@@ -47,7 +47,7 @@ from tests.worker.pipeline import pipeline
 
 TEXTS = 2_000
 MANY = (1, 10, 500)
-"""Articles of a request."""
+"""Articles of a request; no more clients than the service admits at once."""
 BARE_SECONDS = 5
 MEMORY_MIB = 4096
 
@@ -95,7 +95,8 @@ def _load(bootstrap: str, folder: Path, options: argparse.Namespace) -> None:
             print("\n| request | clients | answers/s | articles/s | p50, ms | p99, ms | processor ms an article |")
             print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |", flush=True)
             assert service.process is not None
-            for clients, many in ((1, 1), *((options.clients, many) for many in MANY)):
+            most = made.config().serve.queue_articles
+            for clients, many in ((1, 1), *((min(options.clients, most // many), many) for many in MANY)):
                 before = processor_s_of(service.process.pid)
                 load = loaded(service.port, texts, clients, many, options.seconds)
                 used = processor_s_of(service.process.pid) - before
