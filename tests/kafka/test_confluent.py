@@ -300,6 +300,20 @@ def test_a_call_for_which_no_thread_can_be_started(monkeypatch: pytest.MonkeyPat
     calls.end()
 
 
+def test_a_failure_is_told_where_no_thread_asks_for_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of the call itself, not that of the thread."""
+
+    def refuse(_thread: threading.Thread) -> None:
+        msg = "can't start new thread"
+        raise RuntimeError(msg)
+
+    with closing(ConfluentSink(config_of(), "id")) as sink, monkeypatch.context() as full:
+        sink._producer = sink._connect()
+        full.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(PortError, match="_STATE"):
+            sink.begin()
+
+
 def test_calls_share_a_thread_until_one_is_late() -> None:
     """Its thread ends behind it, and others are made in another one."""
     calls, threads = client.LimitedCalls(), []

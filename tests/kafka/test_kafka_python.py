@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from types import SimpleNamespace
+from typing import Any
 
 import kafka.errors as kafka_errors
 import pytest
 from kafka import TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 
 from stream_dedup.config.load import load_config
@@ -105,6 +108,35 @@ def config(monkeypatch: pytest.MonkeyPatch) -> Config:
 def test_a_sink_that_was_not_renewed_says_so(config: Config) -> None:
     with pytest.raises(PassingError, match="renew"):
         KafkaSink(config, "group-id").begin()
+
+
+def test_a_call_that_fails_lets_go_of_what_its_caller_has(config: Config) -> None:
+    """A batch of outputs, at once: a collection of garbage may be late."""
+    batches = list[weakref.ref[_Batch]]()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise KafkaTimeoutError
+
+    def fail(sink: KafkaSink) -> None:
+        batch = _Batch()
+        batches.append(weakref.ref(batch))
+        with pytest.raises(PassingError):
+            sink.begin()
+
+    sink = KafkaSink(config, "group-id")
+    producer: Any = SimpleNamespace(begin_transaction=refuse, _transaction_manager=SimpleNamespace(last_error=None))
+    sink._producer = producer
+    gc.disable()
+    try:
+        for _ in range(3):
+            fail(sink)
+        assert [batch() for batch in batches] == [None] * 3
+    finally:
+        gc.enable()
+
+
+class _Batch:
+    """What a caller works on."""
 
 
 def test_a_sink_without_a_broker_can_be_renewed_later(config: Config) -> None:

@@ -152,7 +152,7 @@ class ConfluentSink(TransactionalSink[Producer]):
         return [port_error_of(one) for one in (error_of(error), *self._failed, *self._state_errors())]
 
     def _state_errors(self) -> list[KafkaError]:
-        """Return the error that led to the producer's state, which any call that the state forbids answers with.
+        """Return the error that led to the producer's state, if known: what the state forbids is answered with it.
 
         The call is made in a thread that handles no error. An error that the client raises while another is handled it
         keeps for good, and with its frames a producer, which goes on initialising and fences the next one.
@@ -163,6 +163,6 @@ class ConfluentSink(TransactionalSink[Producer]):
             self._calls.within(STATE_S, self._connected().begin_transaction)
         except CLIENT_EXCEPTIONS as error:
             return [error_of(error)]
-        except TimeoutError:
+        except (TimeoutError, RuntimeError):  # or no thread can be started: the other causes are told
             return []
         return []
