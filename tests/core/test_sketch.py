@@ -64,7 +64,7 @@ def test_a_hash_that_stands_for_an_empty_bin_is_no_shingle() -> None:
     # The mixing function gives each number once: the one that it makes all ones of.
     number = unmixed(2**32 - 1)
     seed = unmixed((number - ord("a")) % 2**32)
-    ones = [mixed((2**32 - 1 + at * 0x9E3779B1) % 2**32) >> 28 for at in range(8)]
+    ones = (mixed(np.array([2**32 - 1 + at * 0x9E3779B1 for at in range(8)], np.uint64)) >> np.uint64(28)).tolist()
     assert unpacked(np.frombuffer(native("a", ((1, 8),), seed), np.uint8)[np.newaxis]).tolist() == [ones]
     assert native("ab", ((1, 8),), seed) == native("b", ((1, 8),), seed)
 

@@ -21,6 +21,7 @@ from tests.reference.weights import idf_of, weigh
 
 _BY_FEATURES = frozenset((Status.LONG, Status.SHORT))
 """Kinds of texts that are compared by their features, and have sketches."""
+_TOKEN_NAMES = str.maketrans(TOKEN_NAMES)
 
 
 class Reference:
@@ -32,7 +33,7 @@ class Reference:
 
     def fingerprint(self, texts: Sequence[Text]) -> Fingerprints:
         """Return the fingerprints of texts."""
-        made = [self._explained(self.reader.read(_fields(text)), "") for text in texts]
+        made = [self._computed(self.reader.read(_fields(text))) for text in texts]
         widths = self._settings.widths
         columns = (
             (b"".join(one.signature for one in made), SIGNATURE_BYTES),
@@ -48,15 +49,16 @@ class Reference:
         """Return one text with every value that its entry is made from."""
         fields = _fields(text)
         counted = self.reader.read(fields)
-        return self._explained(counted, self.reader.compared(fields, counted.status))
+        return _named(self._computed(counted), self.reader.compared(fields, counted.status))
 
     def features_of(self, counts: Mapping[str, int], status: Status = Status.LONG) -> Explained:
         """Return the same for a text whose features the caller counted."""
         status, counted = status if counts else Status.FEATURELESS, Counter(counts)
         whole = Counted(status, long=counted) if status is Status.LONG else Counted(status, short=counted, share=WHOLE)
-        return self._explained(whole, " ".join(counts))
+        return _named(self._computed(whole), " ".join(counts))
 
-    def _explained(self, counted: Counted, compared: str) -> Explained:
+    def _computed(self, counted: Counted) -> Explained:
+        """Return every value but the text, with the features as they are hashed."""
         status, seed, bits = counted.status, self._settings.seed, self._settings.tables * BLOCK_BITS
         if status in _BY_FEATURES:
             features = self._features(counted)
@@ -68,8 +70,8 @@ class Reference:
         form = form_of(counted.formed) if status in _BY_FEATURES else NO_FORM
         return Explained(
             status,
-            _readable(compared),
-            tuple(Feature(_readable(one.name), one.count, one.weight, one.hash) for one in features),
+            "",
+            tuple(features),
             np.array(found, np.int64),
             sums.reduce(found),
             np.array(margins, np.uint8),
@@ -113,10 +115,16 @@ def differing(made: Explained, expected: Explained) -> list[str]:
     return [name for name in made._fields if not np.array_equal(getattr(made, name), getattr(expected, name))]
 
 
+def _named(made: Explained, compared: str) -> Explained:
+    """Return the values with the text, as a reader sees it and its features."""
+    features = tuple(Feature(_readable(one.name), one.count, one.weight, one.hash) for one in made.features)
+    return made._replace(text=_readable(compared), features=features)
+
+
 def _fields(text: Text) -> Sequence[str]:
     return (text,) if isinstance(text, str) else text
 
 
 def _readable(text: str) -> str:
     """Replace the letters that stand for tokens by the names of the tokens."""
-    return "".join(TOKEN_NAMES.get(character, character) for character in text)
+    return text.translate(_TOKEN_NAMES)

@@ -76,10 +76,17 @@ def nfkc_casefold(text: str) -> str:
 
 
 def _with_few_marks(text: str) -> str:
+    if not any(map(_is_mark, text)):
+        return text
     kept, count = [], 0
     for character in text:
-        # A character whose decomposition begins with a mark counts as a mark.
-        count = count + 1 if unicodedata.combining(unicodedata.normalize("NFKD", character)[0]) else 0
+        count = count + 1 if _is_mark(character) else 0
         if count <= MAX_MARKS:
             kept.append(character)
     return "".join(kept)
+
+
+@cache
+def _is_mark(character: str) -> bool:
+    """Whether the decomposition of a character begins with a mark."""
+    return unicodedata.combining(unicodedata.normalize("NFKD", character)[0]) > 0

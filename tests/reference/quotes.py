@@ -24,6 +24,8 @@ from tests.reference.unicode14 import unassigned
 
 LEAST, DENSE = 24, 3
 """Least letters that a text has of its own, and how many an ideograph, a kana or a syllable of Hangul counts."""
+_NAMES = re.compile(r"(?:@|://)[^:：\0\s]*")
+"""Names of users and addresses, from the sign that begins them on."""
 HEADING, FORUM, NAME, SOURCE, ATTRIBUTES = 200, 60, 30, 100, 500
 FROM, HEADERS_OF_BLOCK = 1, 3
 WROTE = (
@@ -110,15 +112,15 @@ def _at_ends(text: str, spans: list[Span]) -> list[Span]:
 
 def own_letters(text: str) -> int:
     """Return how many letters a text has beside names of users and addresses; a zero keeps its parts apart."""
-    letters, is_name = 0, False
-    for at, one in enumerate(text):
-        if one == "@" or text.startswith("://", at):
-            is_name = True
-        elif one in ":：\0" or one.isspace():
-            is_name = False
-        elif not is_name and one.isalnum() and not unassigned()[ord(one)]:
-            letters += DENSE if one >= "\u1100" else 1
-    return letters
+    return sum(map(_size, _NAMES.sub("", text)))
+
+
+@cache
+def _size(one: str) -> int:
+    """Return how many letters a character counts as."""
+    if not one.isalnum() or unassigned()[ord(one)]:
+        return 0
+    return DENSE if one >= "\u1100" else 1
 
 
 def _without(text: str, spans: list[Span], stand_in: str) -> str:

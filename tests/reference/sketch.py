@@ -27,50 +27,58 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-FACTOR = 0x9E3779B1
+import numpy as np
+
+from stream_dedup.core.arrays import U64
+
+_FACTOR = np.uint64(0x9E3779B1)
 """Factor of the polynomial, and what the number of a bin is multiplied by."""
-_ALL = 0xFFFFFFFF
+_ALL = np.uint64(0xFFFFFFFF)
 """All bits of a hash; a shingle with this hash counts as none."""
+_HALF = np.uint64(16)
 
 
 def sketch_of(letters: str, values: Sequence[tuple[int, int]], seed: int = 0) -> bytes:
     """Return the sketch of a text. ``values``: lengths of shingles, and how many values there are of each."""
     points = list(map(ord, letters))
     longest = max((size for size, _ in values), default=0)
-    points += [0] * (longest - len(points))
-    found = [value for size, bins in values for value in _values(points, size, bins, mixed(seed & _ALL))]
+    padded = np.array(points + [0] * (longest - len(points)), np.uint64)
+    found = [value for size, bins in values for value in _values(padded, size, bins, seed)]
     return bytes(high << 4 | low for high, low in zip(found[0::2], found[1::2], strict=True))
 
 
-def _values(points: Sequence[int], size: int, bins: int, start: int) -> list[int]:
-    minima: dict[int, int] = {}
-    for at in range(len(points) - size + 1):
-        number = start + points[at]
-        for point in points[at + 1 : at + size]:
-            number = number * FACTOR + point
-        made = mixed(number & _ALL)
-        if made != _ALL:
-            where = (made >> 16) * bins >> 16
-            minima[where] = min(made, minima.get(where, made))
-    return [mixed(_minimum(minima, number, bins) + number * FACTOR & _ALL) >> 28 for number in range(bins)]
+def _values(points: U64, size: int, bins: int, seed: int) -> list[int]:
+    count = len(points) - size + 1
+    hashes = points[:count] + mixed(np.array([seed], np.uint64))
+    for at in range(1, size):
+        hashes = hashes * _FACTOR + points[at : at + count] & _ALL
+    hashes = mixed(hashes)
+    minima = np.full(bins, _ALL)
+    np.minimum.at(minima, (hashes >> _HALF) * np.uint64(bins) >> _HALF, hashes)
+    filled = np.array([_minimum(minima.tolist(), number, bins) for number in range(bins)], np.uint64)
+    made: list[int] = (mixed(filled + np.arange(bins, dtype=np.uint64) * _FACTOR) >> np.uint64(28)).tolist()
+    return made
 
 
-def _minimum(minima: dict[int, int], number: int, bins: int) -> int:
+def _minimum(minima: Sequence[int], number: int, bins: int) -> int:
     """Return the minimum of a bin, or that of the first of its order that has one."""
-    if number in minima or not minima:
-        return minima.get(number, _ALL)
-    return next(minima[other] for other in _order(number, bins) if other in minima)
+    if minima[number] != _ALL:
+        return minima[number]
+    return next((minima[other] for other in _order(number, bins) if minima[other] != _ALL), int(_ALL))
 
 
 @cache
 def _order(number: int, bins: int) -> Sequence[int]:
-    return sorted(range(bins), key=lambda other: mixed((number * bins + other) * FACTOR + bins & _ALL))
+    numbers = np.arange(number * bins, (number + 1) * bins, dtype=np.uint64)
+    ranks = mixed(numbers * _FACTOR + np.uint64(bins)).tolist()
+    return sorted(range(bins), key=ranks.__getitem__)
 
 
-def mixed(number: int) -> int:
-    """Mix the bits of a number of 32 bits: the mixing function of MurmurHash3."""
-    number ^= number >> 16
-    number = number * 0x85EBCA6B & _ALL
-    number ^= number >> 13
-    number = number * 0xC2B2AE35 & _ALL
-    return number ^ number >> 16
+def mixed(numbers: U64) -> U64:
+    """Mix the bits of numbers, of which the lower 32 count: the mixing function of MurmurHash3."""
+    numbers = numbers & _ALL
+    numbers = numbers ^ numbers >> _HALF
+    numbers = numbers * np.uint64(0x85EBCA6B) & _ALL
+    numbers = numbers ^ numbers >> np.uint64(13)
+    numbers = numbers * np.uint64(0xC2B2AE35) & _ALL
+    return numbers ^ numbers >> _HALF
