@@ -19,11 +19,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
-import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,19 +29,11 @@ from typing import NamedTuple
 import orjson
 
 from benchmarks.made_news import made_text
+from benchmarks.processes import Took, call
 from stream_dedup.extras import need_packages
 
 SIZES = "10000,100000"
-KIB = 1024
 Command = Callable[[Path, Path], list[str]]
-
-
-class Took(NamedTuple):
-    """Seconds of one call, by the wall and by the processor, and the most resident memory, MiB."""
-
-    wall_s: float
-    processor_s: float
-    memory_mib: float
 
 
 class Truth(NamedTuple):
@@ -80,23 +69,10 @@ def write_texts(path: Path, size: int) -> Truth:
     return truth
 
 
-def call(command: Command, given: Path, marked: Path) -> Took:
+def timed(command: Command, given: Path, marked: Path) -> Took:
     """Run one way in a process of its own."""
-    arguments = command(given, marked)
-    begun = time.monotonic()
     with (marked if command is by_filter else Path(os.devnull)).open("wb") as out:
-        process = subprocess.Popen(arguments, stdout=out)
-        used = _used(process)
-    return Took(time.monotonic() - begun, used.ru_utime + used.ru_stime, used.ru_maxrss / KIB)
-
-
-def _used(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        msg = f"{process.args!r} ended with status {process.returncode}"
-        raise SystemExit(msg)
-    return used
+        return call(command(given, marked), stdout=out)
 
 
 def judged(marked: Path, truth: Truth) -> dict[str, str]:
@@ -130,7 +106,7 @@ def main() -> None:
         folder = Path(temporary)
         write_texts(folder / "one.jsonl", 1)
         starts = {
-            name: _least([call(way, folder / "one.jsonl", folder / "out") for _ in range(3)])
+            name: _least([timed(way, folder / "one.jsonl", folder / "out") for _ in range(3)])
             for name, way in WAYS.items()
         }
         _print_head()
@@ -145,7 +121,7 @@ def _measure(starts: dict[str, Took], folder: Path, truth: Truth, turns: int) ->
     for _ in range(turns):
         for name, command in WAYS.items():
             marked = folder / "marked.jsonl"
-            taken[name].append(call(command, folder / "in.jsonl", marked))
+            taken[name].append(timed(command, folder / "in.jsonl", marked))
             verdicts[name] = verdicts.get(name) or judged(marked, truth)
             print(f"{len(truth.families):,} texts, {name}: {taken[name][-1]}", file=sys.stderr, flush=True)
     peer = _without(_least(taken[PEER]), starts[PEER])

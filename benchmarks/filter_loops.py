@@ -3,9 +3,9 @@
     python -m benchmarks.filter_loops INPUT OUTPUT
 
 Reads JSON Lines with ``id`` and ``text``, and writes each record with an object ``dedup``: ``verdict``, and of a
-duplicate the id of the nearest earlier text. A sketch is an RMinHash of 128 values of the set of every five neighbouring
-characters; candidates of RMinHashLSH with 16 bands are compared by ``jaccard`` of the sketches. A text is a duplicate
-where an earlier one has an estimated Jaccard similarity of .5 or more.
+duplicate the id of the nearest earlier text. A sketch is an RMinHash of 128 values of the set of every five
+neighbouring characters; candidates of RMinHashLSH with 16 bands are compared by ``jaccard`` of the sketches. A text is
+a duplicate where an earlier one has an estimated Jaccard similarity of .5 or more.
 """
 
 from __future__ import annotations

@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -30,6 +28,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from benchmarks import pipeline
+from benchmarks.processes import used_by
 from benchmarks.texts import as_json, comments
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from tests.profiles import write_profile
@@ -97,7 +96,7 @@ def through_filter(texts: Sequence[str], bound: int) -> Took:
         begun = time.monotonic()
         with marked.open("wb") as out:
             process = subprocess.Popen(command, stdout=out)
-            used = _used("filter", process)
+            used = used_by(process)
         rate = len(texts) / (time.monotonic() - begun)
         with marked.open("rb") as lines_out:
             verdicts = Counter(json.loads(line)["dedup"]["verdict"] for line in lines_out)
@@ -114,7 +113,7 @@ def through_worker(bootstrap: str, texts: Sequence[str], bound: int) -> Took:
         records = bench.drain(len(texts))
         memory = _peak_kib(worker.pid)
         worker.send_signal(signal.SIGTERM)
-        used = _used("the worker", worker)
+        used = used_by(worker)
     if len(records) < len(texts):
         msg = f"{len(records):,} of {len(texts):,} comments came through in {pipeline.PATIENCE_S:g} s"
         raise SystemExit(msg)
@@ -126,16 +125,6 @@ def _peak_kib(pid: int) -> int:
     """Return the most memory that a running process had; ``wait4`` counts that of its parent at the start too."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     return int(status.split("VmHWM:")[1].split()[0])
-
-
-def _used(name: str, process: subprocess.Popen[bytes]) -> resource.struct_rusage:
-    """Wait for a process to end well, and return what it used, its own processes included."""
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        msg = f"{name} ended with status {process.returncode}"
-        raise SystemExit(msg)
-    return used
 
 
 def main() -> None:

@@ -9,9 +9,9 @@ in five near an earlier one. The figures are processor time of the whole process
 so that they do not depend on what else the machine does. The fetch by Kafka's client is not part of them. A line below
 the table says what the log's partition carries: bytes of an article, and their number in a MB.
 
-With ``--broker``, a worker without an article of its own follows the log of a real broker while ``seed`` enters as many
-articles, in two halves. The figures are processor time of the worker's process, less what it takes while nothing comes:
-the client is part of them.
+With ``--broker``, a worker without an article of its own follows the log of a real broker while as many made articles
+are appended to it, in two halves. The figures are processor time of the worker's process, less what it takes while
+nothing comes: the client is part of them.
 
 With ``--live``, made articles are appended to the log at so many a second while such a worker follows it, in records of
 ``--batch`` articles, as busy workers append them; with each Kafka client, less what the worker takes at rest.
@@ -23,23 +23,22 @@ import argparse
 import resource
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
-from benchmarks.copy_loop import CLIENTS
-from benchmarks.made_log import MadeLog
+from benchmarks.pipeline import CLIENTS, MadeLog
 from benchmarks.processes import processor_s_of
-from benchmarks.seeding import start_seed
 from benchmarks.stream import Stream
 from stream_dedup.config.model import Config
 from stream_dedup.core.entry import Batch, LogRecord, decode
 from stream_dedup.core.rules import DIRECTED
 from stream_dedup.dev.broker import BrokerSettings, find_broker
-from stream_dedup.exit_codes import EXIT_OK
 from stream_dedup.index import IndexSettings, LogIndex
 from tests.forks import ForkedProcess
-from tests.worker.pipeline import Pipeline, pipeline
+from tests.worker.pipeline import Keys, Pipeline, pipeline
 
 STEPS = 4
 """Rows of the table: the cost as the index grows."""
@@ -91,60 +90,58 @@ def main() -> None:
 
 def _follow_broker(articles: int) -> None:
     """Print what a worker takes that follows the log of a broker."""
-    own = Config().index.fold_entries
-    with (
-        find_broker(BrokerSettings()) as broker,
-        tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder,
-        pipeline(broker.bootstrap, Path(folder), "following", index={"fold_entries": own}) as made,
-    ):
+    with find_broker(BrokerSettings()) as broker, _following(broker.bootstrap, CLIENTS[0]) as made:
+        log = MadeLog(made.config())
+        log.begin()
         worker = made.start()
         made.wait_joined()
-        begun = processor_s_of(worker.pid)
-        time.sleep(IDLE_S)
-        idle = (processor_s_of(worker.pid) - begun) / IDLE_S
+        idle = _idle(worker)
         print(f"\na worker on a broker: {idle:.1%} of a core while nothing comes\n")
         print("| articles held | processor time an article, µs |")
         print("| ---: | ---: |")
         for half in range(2):
-            each = _followed_on_broker(made, worker, half, articles // 2, idle)
-            print(f"| {half * articles // 2:,} | {each:.1f} |", flush=True)
+            begun, began = processor_s_of(worker.pid), time.monotonic()
+            log.append(articles // 2)
+            # Its verdict is given when the worker has applied everything that was logged before.
+            made.produce([(None, b'{"text": "the last one"}')])
+            made.wait_done(CAUGHT_UP_S)
+            used = processor_s_of(worker.pid) - begun - idle * (time.monotonic() - began)
+            print(f"| {half * articles // 2:,} | {used / (articles // 2) * 1e6:.1f} |", flush=True)
         made.stop(worker)
 
 
-def _followed_on_broker(made: Pipeline, worker: ForkedProcess, half: int, articles: int, idle: float) -> float:
-    """Seed articles; return the processor time that the worker took for each, in microseconds."""
-    archive = made.folder / f"archive-{half}.jsonl"
-    archive.write_text("\n".join(f'{{"id": "{half}/{at}", "text": "{half}x{at}"}}' for at in range(articles)) + "\n")
-    begun, began = processor_s_of(worker.pid), time.monotonic()
-    assert start_seed(made, archive).wait() == EXIT_OK
-    # Its verdict is given when the worker has applied everything that was logged before.
-    made.produce([(None, b'{"text": "the last one"}')])
-    made.wait_done(CAUGHT_UP_S)
-    used = processor_s_of(worker.pid) - begun - idle * (time.monotonic() - began)
-    return used / articles * 1e6
+@contextmanager
+def _following(bootstrap: str, client: str) -> Iterator[Pipeline]:
+    """Make a pipeline with this client whose index folds as often as by default."""
+    index: Keys = {"fold_entries": Config().index.fold_entries}
+    with (
+        tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder,
+        pipeline(bootstrap, Path(folder), f"following-{uuid4().hex[:8]}", index=index) as made,
+    ):
+        made.set("kafka", client=client)
+        yield made
+
+
+def _idle(worker: ForkedProcess) -> float:
+    """Return the share of a core that a worker takes while nothing comes."""
+    begun = processor_s_of(worker.pid)
+    time.sleep(IDLE_S)
+    return (processor_s_of(worker.pid) - begun) / IDLE_S
 
 
 def _follow_live(options: argparse.Namespace) -> None:
     """Print what a worker takes that follows the log as it grows."""
     print(f"{options.live:,.0f} articles a second in records of {options.batch}\n")
     print("| client | at rest, of a core | processor time an article, µs |\n| --- | ---: | ---: |", flush=True)
-    index: dict[str, str | int | float | bool | list[str]] = {"fold_entries": Config().index.fold_entries}
     for client in CLIENTS:
-        with (
-            find_broker(BrokerSettings()) as broker,
-            tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder,
-            pipeline(broker.bootstrap, Path(folder), f"live-{uuid4().hex[:8]}", index=index) as made,
-        ):
-            made.set("kafka", client=client)
+        with find_broker(BrokerSettings()) as broker, _following(broker.bootstrap, client) as made:
             log = MadeLog(made.config(), options.batch)
             log.begin()
             worker = made.start()
             made.wait_joined()
             time.sleep(SETTLE_S)
             log.append(options.articles // 4, options.live)
-            begun = processor_s_of(worker.pid)
-            time.sleep(IDLE_S)
-            idle = (processor_s_of(worker.pid) - begun) / IDLE_S
+            idle = _idle(worker)
             begun, began = processor_s_of(worker.pid), time.monotonic()
             log.append(options.articles, options.live)
             time.sleep(1.0)

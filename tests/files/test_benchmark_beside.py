@@ -6,8 +6,9 @@ import orjson
 import pytest
 
 from benchmarks import filter_beside, filter_loops, made_news
-from benchmarks.filter_beside import Took, Truth, judged, write_texts
+from benchmarks.filter_beside import Truth, judged, write_texts
 from benchmarks.made_news import CHARACTERS, MadeText, made_text
+from benchmarks.processes import Took
 from benchmarks.texts import shingles
 
 TEXTS = 300
