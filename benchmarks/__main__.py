@@ -9,7 +9,7 @@ PARTS = (
     ("fingerprint",),
     ("filter_beside", "--sizes", "10000"),
     ("index",),
-    ("pipeline",),
+    ("end_to_end", "--turns", "1"),
     ("clusters", "--sizes", "10000,100000"),
     ("serve", "--articles", "100000", "--seconds", "10", "--agree", "300"),
 )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from kafka.errors import KafkaError
 from benchmarks.alert_service import Clients, ServedGroup
 from benchmarks.harmed_worker import PANICKING, SLOW, STUCK
 from stream_dedup.dev.broker import BrokerSettings, DevBroker, find_broker
+from stream_dedup.dev.broker.base import free_ports
 from tests.profiles import write_profile
 from tests.registry import records
 from tests.registry.apicurio import Apicurio, apicurio
@@ -323,7 +323,7 @@ def staged(factor: float) -> Iterator[Stage]:
             workers[name] = _worker(folder / name, index, group)
             stack.callback(workers[name].kill)
             workers[name].start()
-        service = ServedGroup(folder / "serve", _free_port())
+        service = ServedGroup(folder / "serve", free_ports(1)[0])
         service.configure(group)
         stack.callback(service.kill)
         service.start()
@@ -340,15 +340,9 @@ def staged(factor: float) -> Iterator[Stage]:
         yield Stage(broker, registry, workers, service, clients, feeder, prometheus, disk, began, factor)
 
 
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 def _worker(folder: Path, index: Path, group: str) -> Worker:
     folder.mkdir()
-    worker = Worker(folder, _free_port(), folder / "worker.toml")
+    worker = Worker(folder, free_ports(1)[0], folder / "worker.toml")
     worker.config.write_text(group + WORKER_CONFIG.format(index=index, port=worker.port), "utf-8")
     return worker
 
@@ -368,7 +362,7 @@ def _prometheus(folder: Path, instances: Sequence[str], service: ServedGroup, fa
         f"    static_configs: [{{targets: {_listed([service.instance])}}}]\n",
         "utf-8",
     )
-    served = Prometheus(_free_port())
+    served = Prometheus(free_ports(1)[0])
     command = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
     with (folder / "log").open("wb") as out:
         process = subprocess.Popen([*command, f"--web.listen-address=127.0.0.1:{served.port}"], stdout=out, stderr=out)

@@ -20,8 +20,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.copy_loop import CLIENTS
-from benchmarks.pipeline import Bench
+from benchmarks.pipeline import CLIENTS, Bench
 from benchmarks.stages import STOP_S, flags_of
 from stream_dedup.config.load import load_config
 from stream_dedup.core.profiles import DEFAULT_PROFILE

@@ -88,7 +88,7 @@ def main() -> None:
     for chunk in options.chunks:
         with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-", dir=options.folder) as folder:
             sketch_bytes = PROFILE.settings.widths.sketch_bytes
-            run = Run(FILL_BATCH, sketch_bytes, 4, options.block_bits, [search], Path(folder) / "index", None)
+            run = Run(FILL_BATCH, sketch_bytes, 4, options.block_bits, [search], Path(folder) / "index")
             stream = in_new_process(_fill, run, options.articles, chunk)
             used: dict[int, float] = {}
             for share in sorted(options.shares):

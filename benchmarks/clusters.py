@@ -28,6 +28,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import multiprocessing
+import os
 import tempfile
 import time
 import uuid
@@ -40,6 +41,7 @@ from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
 
+from benchmarks.processes import memory_of
 from stream_dedup.clusters import ClusterStore, Window, cluster_id_of
 from stream_dedup.clusters.follow import COUNT_S, ClusterFollower, ClusterMetrics
 from stream_dedup.clusters.model import HOUR_MS, OutputReading
@@ -127,7 +129,7 @@ def measured(shape: str, size: int, batch: int, hours: float) -> StoreCost:
             reading_s / counted * 1e6,
             storing_s / counted * 1e6,
             longest_s * 1e3,
-            _memory_mib(),
+            sum(memory_of(os.getpid())),
             disk / size,
             *(_milliseconds(partial(store.largest, window, 20, now_ms)) for window in Window),
             _milliseconds(lambda: store.cluster(cluster, now_ms)),
@@ -165,11 +167,6 @@ def _milliseconds(ask: Callable[[], object]) -> float:
         ask()
         times.append(time.perf_counter() - begin)
     return median(times) * 1e3
-
-
-def _memory_mib() -> float:
-    status = Path("/proc/self/status").read_text("utf-8")
-    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
 # Beside reading the topics.

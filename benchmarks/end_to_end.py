@@ -4,12 +4,19 @@
     python -m benchmarks.end_to_end --sweep [--seconds S] [--out FILE]
     python -m benchmarks.end_to_end --picture FILE
 
-Each turn takes the same real articles through a plain consumer of so many processes (``benchmarks.pipeline``) and
-through a worker of as many threads with each client, and through a copy loop of one process with each client
-(``benchmarks.copy_loop``), on one broker, from topics that were filled beforehand. Articles a second are those between
-the first and the last output. Processor time of an article is that of all processes of the contender over the outputs
-in the meantime; the broker is not part of it. It says less about an idle machine than the articles a
-second, and does not depend on what else the machine does.
+Each turn takes the same real articles through three ways with each client, on one broker, from topics that were filled
+beforehand:
+
+* a worker;
+* a copy loop of one process, which does what a worker does without fingerprint, log and index: it polls up to 500
+  records of one partition, sends each on with a header, and commits them with the source offsets in one transaction. It
+  goes through the worker's own ports: what the adapters cost is in it;
+* what one writes without this program: as many processes as the worker has threads, each a consumer (kafka-python) that
+  cuts with jieba, fingerprints and looks up with the simhash package (k=3), and sends on.
+
+Articles a second are those between the first and the last output. Processor time of an article is that of all
+processes of the contender over the outputs in the meantime; the broker is not part of it. It says less about an idle
+machine than the articles a second, and does not depend on what else the machine does.
 
 The sweep feeds a running worker at shares of its full load, one after the other, and takes the time from the append
 of an article to its source topic to the append of its output. Full load is what the worker does while the producer
@@ -21,9 +28,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import multiprocessing
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
@@ -34,29 +43,35 @@ from typing import NamedTuple
 
 import numpy as np
 from kafka import TopicPartition
+from kafka.admin import NewTopic
 
-from benchmarks.copy_loop import CLIENTS, copy_without_end
 from benchmarks.pipeline import (
+    CLIENTS,
     LOOK_S,
     PARTITIONS,
     PATIENCE_S,
     Bench,
     end_worker,
-    plain_consumer,
     rate_of,
     source_time,
     start_worker,
 )
 from benchmarks.processes import processor_s_of
 from benchmarks.texts import articles, as_json
+from stream_dedup.config.model import Config
+from stream_dedup.core.headers import SOURCE_TIMESTAMP
+from stream_dedup.core.model import SourceOffset
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.extras import need_packages
-from stream_dedup.kafka.kafka_python.client import make_consumer
+from stream_dedup.kafka.clients import worker_log, worker_ports
+from stream_dedup.kafka.kafka_python.client import make_admin, make_consumer, make_producer
+from stream_dedup.ports import CommittedOffset, Output, Partition
 
 PLAIN = "plain consumer"
 COPY = "copy loop, "
 """Before the name of its client."""
+POLL_S = 0.1
 SHARES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
 WARM_UP_S = 4.0
 LIVE_S = 20.0
@@ -86,6 +101,59 @@ class Latency:
     articles: int
     p50: float
     p99: float
+
+
+def plain_consumer(config: Config, source: str, number: int, unique: str, duplicate: str) -> None:
+    """What one writes without this program: jieba, the simhash package, its index, at least once."""
+    import jieba  # noqa: PLC0415 - in the child alone
+    from simhash import Simhash, SimhashIndex  # noqa: PLC0415 - as above
+
+    logging.getLogger("simhash").setLevel(logging.ERROR)
+    index = SimhashIndex([], k=3)
+    consumer = make_consumer(
+        config.kafka, group_id=f"{config.kafka.group}-plain", max_poll_records=50, auto_offset_reset="earliest"
+    )
+    consumer.assign([TopicPartition(source, number)])  # its own partition at once: no rebalance counts against it
+    producer = make_producer(config.kafka, linger_ms=5)
+    while True:
+        for records in consumer.poll(100).values():
+            for record in records:
+                article = json.loads(record.value)
+                counts: dict[str, float] = {}
+                for word in jieba.cut(article["text"]):
+                    counts[word] = counts.get(word, 0.0) + 1.0
+                fingerprint = Simhash(counts)
+                near = index.get_near_dups(fingerprint)
+                index.add(article["id"], fingerprint)
+                producer.send(duplicate if near else unique, value=record.value, key=record.key)
+        consumer.commit_async()
+
+
+def copy_for_ever(config: Config, partitions: int) -> None:
+    """Copy the source topic to the topic for unique articles until the process is killed."""
+    (source,), target = config.topics.input, config.topics.unique
+    with closing(make_admin(config.kafka)) as admin:
+        admin.create_topics([NewTopic(config.log_topic, 1, 1)])  # not used: ports have a log
+    ports = worker_ports(config, f"{config.kafka.group}-{uuid.uuid4()}", worker_log(config))
+    ports.sink.renew()
+    ports.source.join([source])
+    while (membership := ports.source.membership()) is None:
+        ports.source.poll(POLL_S)
+    for number in range(partitions):
+        ports.source.begin(Partition(source, number), CommittedOffset(SourceOffset(0), None))
+    while True:
+        for partition, polled in ports.source.poll(POLL_S).items():
+            ports.sink.begin()
+            now = time.time_ns() // 1_000_000
+            outputs = []
+            for record in polled:
+                headers = [("dedup.verdict", b"unique"), (SOURCE_TIMESTAMP, str(record.timestamp).encode())]
+                outputs.append(Output(target, record.key, record.value, headers, now))
+            ports.sink.send(outputs)
+            end = SourceOffset(polled[-1].offset + 1)
+            ports.sink.send_offsets({partition: CommittedOffset(end, None)}, membership)
+            ports.sink.flush()
+            ports.sink.commit()
 
 
 def measure(bench: Bench, pids: Callable[[], Sequence[int]], expected: int) -> Measured:
@@ -140,10 +208,9 @@ def _running(bench: Bench, name: str, threads: int) -> Iterator[int]:
     """Run the worker or the copy loop of this name; give its process."""
     client = name.removeprefix(COPY)
     if client != name:
+        config = bench.config.model_copy(update={"kafka": bench.config.kafka.model_copy(update={"client": client})})
         copying = multiprocessing.get_context("spawn").Process(
-            target=copy_without_end,
-            args=(bench.config.kafka.brokers, client, bench.source, PARTITIONS, bench.outputs[0]),
-            daemon=True,
+            target=copy_for_ever, args=(config, PARTITIONS), daemon=True
         )
         copying.start()
         try:

@@ -1,6 +1,6 @@
 """``stream-dedup filter`` beside a plain loop over rensa's index, on files with planted copies.
 
-    python -m benchmarks.filter_beside [--sizes 10000,100000] [--turns R] [--datasketch N]
+    python -m benchmarks.filter_beside [--sizes 10000,100000] [--turns R]
 
 The texts are short news of 500 characters, made of the sentences of real articles (``made_news``); one in five is a
 copy of an earlier one with one sentence edited or dropped, or with a header. Each way is a process of its own, in
@@ -9,7 +9,6 @@ turns:
 * **filter**: profile article, one process, as it comes.
 * **rensa**: ``filter_loops``: RMinHash of 128 values of five neighbouring characters, RMinHashLSH with 16 bands,
   candidates of an estimated Jaccard similarity of .5 and more; reads and writes the same JSON Lines by orjson.
-* **datasketch**: the same with its MinHash and MinHashLSH, at the smallest size alone.
 
 Seconds are those of the wall and of the processor, the least of the turns; without start-up: those of a call with one
 line are taken off. Memory is the most that the process had resident. *Found*: copies marked as duplicates; *of the
@@ -20,11 +19,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
-import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,21 +28,12 @@ from typing import NamedTuple
 
 import orjson
 
-from benchmarks.filter_loops import LOOPS
 from benchmarks.made_news import made_text
+from benchmarks.processes import Took, call
 from stream_dedup.extras import need_packages
 
 SIZES = "10000,100000"
-KIB = 1024
 Command = Callable[[Path, Path], list[str]]
-
-
-class Took(NamedTuple):
-    """Seconds of one call, by the wall and by the processor, and the most resident memory, MiB."""
-
-    wall_s: float
-    processor_s: float
-    memory_mib: float
 
 
 class Truth(NamedTuple):
@@ -61,9 +48,13 @@ def by_filter(given: Path, _marked: Path) -> list[str]:
     return [sys.executable, "-m", "stream_dedup", "filter", "--log-level", "warning", str(given)]
 
 
-def by_loop(name: str) -> Command:
-    """Return the command of a loop."""
-    return lambda given, marked: [sys.executable, "-m", "benchmarks.filter_loops", name, str(given), str(marked)]
+def by_loop(given: Path, marked: Path) -> list[str]:
+    """Return the command of the loop."""
+    return [sys.executable, "-m", "benchmarks.filter_loops", str(given), str(marked)]
+
+
+PEER = "loop, rensa"
+WAYS: dict[str, Command] = {"filter": by_filter, PEER: by_loop}
 
 
 def write_texts(path: Path, size: int) -> Truth:
@@ -78,23 +69,10 @@ def write_texts(path: Path, size: int) -> Truth:
     return truth
 
 
-def call(command: Command, given: Path, marked: Path) -> Took:
+def timed(command: Command, given: Path, marked: Path) -> Took:
     """Run one way in a process of its own."""
-    arguments = command(given, marked)
-    begun = time.monotonic()
     with (marked if command is by_filter else Path(os.devnull)).open("wb") as out:
-        process = subprocess.Popen(arguments, stdout=out)
-        used = _used(process)
-    return Took(time.monotonic() - begun, used.ru_utime + used.ru_stime, used.ru_maxrss / KIB)
-
-
-def _used(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        msg = f"{process.args!r} ended with status {process.returncode}"
-        raise SystemExit(msg)
-    return used
+        return call(command(given, marked), stdout=out)
 
 
 def judged(marked: Path, truth: Truth) -> dict[str, str]:
@@ -122,37 +100,31 @@ def _matches(marked: Path) -> Iterator[int | None]:
 
 def main() -> None:
     options = _options()
-    need_packages("benchmarks.filter_beside", "bench", *LOOPS)
+    need_packages("benchmarks.filter_beside", "bench", "rensa")
     sizes = [int(size) for size in options.sizes.split(",")]
-    ways: dict[str, Command] = {"filter": by_filter} | {f"loop, {name}": by_loop(name) for name in LOOPS}
     with tempfile.TemporaryDirectory(dir=options.folder) as temporary:
         folder = Path(temporary)
         write_texts(folder / "one.jsonl", 1)
         starts = {
-            name: _least([call(ways[name], folder / "one.jsonl", folder / "out") for _ in range(3)]) for name in ways
+            name: _least([timed(way, folder / "one.jsonl", folder / "out") for _ in range(3)])
+            for name, way in WAYS.items()
         }
         _print_head()
         for size in sizes:
-            truth = write_texts(folder / "in.jsonl", size)
-            own = {
-                name: command
-                for name, command in ways.items()
-                if name != "loop, datasketch" or size <= options.datasketch
-            }
-            _measure(own, starts, folder, truth, options.turns)
+            _measure(starts, folder, write_texts(folder / "in.jsonl", size), options.turns)
 
 
-def _measure(ways: dict[str, Command], starts: dict[str, Took], folder: Path, truth: Truth, turns: int) -> None:
+def _measure(starts: dict[str, Took], folder: Path, truth: Truth, turns: int) -> None:
     """Run the ways in turns, and print a row for each."""
-    taken: dict[str, list[Took]] = {name: [] for name in ways}
+    taken: dict[str, list[Took]] = {name: [] for name in WAYS}
     verdicts: dict[str, dict[str, str]] = {}
     for _ in range(turns):
-        for name, command in ways.items():
+        for name, command in WAYS.items():
             marked = folder / "marked.jsonl"
-            taken[name].append(call(command, folder / "in.jsonl", marked))
+            taken[name].append(timed(command, folder / "in.jsonl", marked))
             verdicts[name] = verdicts.get(name) or judged(marked, truth)
             print(f"{len(truth.families):,} texts, {name}: {taken[name][-1]}", file=sys.stderr, flush=True)
-    peer = _without(_least(taken["loop, rensa"]), starts["loop, rensa"])
+    peer = _without(_least(taken[PEER]), starts[PEER])
     for name, every in taken.items():
         least = _least(every)
         alone = _without(least, starts[name])
@@ -187,7 +159,6 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default=SIZES, help=f"texts of each run (default {SIZES})")
     parser.add_argument("--turns", type=int, default=1, help="turns of each way (default 1)")
-    parser.add_argument("--datasketch", type=int, default=10_000, help="most texts of the loop with datasketch")
     parser.add_argument("--folder", type=Path, help="where the files are (1,000,000 texts: 5 GB)")
     return parser.parse_args()
 

@@ -1,89 +1,55 @@
-"""What one writes without this program to mark near-duplicates in a file: one loop, MinHash and its index in memory.
+"""What one writes without this program to mark near-duplicates in a file: one loop over rensa's MinHash and its index.
 
-    python -m benchmarks.filter_loops NAME INPUT OUTPUT
+    python -m benchmarks.filter_loops INPUT OUTPUT
 
 Reads JSON Lines with ``id`` and ``text``, and writes each record with an object ``dedup``: ``verdict``, and of a
-duplicate the id of the nearest earlier text. A sketch has 128 values of the set of every five neighbouring characters.
-
-* ``rensa``: RMinHash and RMinHashLSH with 16 bands; candidates are compared by ``jaccard`` of the sketches.
-* ``datasketch``: MinHash and MinHashLSH; candidates are compared by ``jaccard`` of the sketches.
-
-A text is a duplicate where an earlier one has an estimated Jaccard similarity of .5 or more.
+duplicate the id of the nearest earlier text. A sketch is an RMinHash of 128 values of the set of every five
+neighbouring characters; candidates of RMinHashLSH with 16 bands are compared by ``jaccard`` of the sketches. A text is
+a duplicate where an earlier one has an estimated Jaccard similarity of .5 or more.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import orjson
+from rensa import RMinHash, RMinHashLSH
 
-from benchmarks.fingerprint_shingles import VALUES, shingles
+from benchmarks.texts import VALUES, shingles
 
 LEAST_SIMILARITY = 0.5
 BANDS = 16
 
-Nearest = Callable[[int, str], int | None]
-"""The number of the nearest earlier text of a text with this number, or None; remembers the text."""
 
+class Loop:
+    """The loop's step, and what it remembers."""
 
-def rensa_loop() -> Nearest:
-    """Return the loop's step with rensa."""
-    from rensa import RMinHash, RMinHashLSH  # noqa: PLC0415 - each loop loads what it needs alone
+    def __init__(self) -> None:
+        self._index = RMinHashLSH(threshold=LEAST_SIMILARITY, num_perm=VALUES, num_bands=BANDS)
+        self._sketches: list[RMinHash] = []
 
-    index = RMinHashLSH(threshold=LEAST_SIMILARITY, num_perm=VALUES, num_bands=BANDS)
-    sketches: list[RMinHash] = []
-
-    def nearest(number: int, text: str) -> int | None:
+    def nearest(self, text: str) -> int | None:
+        """Return the number of the nearest earlier text, or None; remembers the text."""
         sketch = RMinHash(num_perm=VALUES, seed=1)
         sketch.update(shingles(text))
-        found = _nearest(sketch, {other: sketches[other] for other in index.query(sketch)})
-        index.insert(number, sketch)
-        sketches.append(sketch)
-        return found
-
-    return nearest
-
-
-def datasketch_loop() -> Nearest:
-    """Return the loop's step with datasketch."""
-    from datasketch import MinHash, MinHashLSH  # noqa: PLC0415 - as above
-
-    index = MinHashLSH(threshold=LEAST_SIMILARITY, num_perm=VALUES)
-    sketches: list[MinHash] = []
-
-    def nearest(number: int, text: str) -> int | None:
-        sketch = MinHash(num_perm=VALUES, seed=1)
-        sketch.update_batch([one.encode() for one in set(shingles(text))])
-        found = _nearest(sketch, {other: sketches[other] for other in index.query(sketch)})
-        index.insert(number, sketch)
-        sketches.append(sketch)
-        return found
-
-    return nearest
+        best, nearest = LEAST_SIMILARITY, None
+        for number in self._index.query(sketch):
+            similarity = sketch.jaccard(self._sketches[number])
+            if similarity > best or (nearest is None and similarity == best):
+                best, nearest = similarity, number
+        self._index.insert(len(self._sketches), sketch)
+        self._sketches.append(sketch)
+        return nearest
 
 
-LOOPS: dict[str, Callable[[], Nearest]] = {"rensa": rensa_loop, "datasketch": datasketch_loop}
-
-
-def _nearest(sketch: Any, candidates: dict[int, Any]) -> int | None:  # noqa: ANN401 - of either library
-    best, nearest = LEAST_SIMILARITY, None
-    for number, other in candidates.items():
-        similarity = sketch.jaccard(other)
-        if similarity > best or (nearest is None and similarity == best):
-            best, nearest = similarity, number
-    return nearest
-
-
-def run(name: str, given: Path, marked: Path) -> None:
+def run(given: Path, marked: Path) -> None:
     """Mark the records of a file."""
-    nearest, ids = LOOPS[name](), []
+    loop, ids = Loop(), []
     with given.open("rb") as lines, marked.open("wb") as out:
-        for number, line in enumerate(lines):
+        for line in lines:
             record = orjson.loads(line)
-            found = nearest(number, record["text"])
+            found = loop.nearest(record["text"])
             ids.append(record["id"])
             record["dedup"] = {"verdict": "unique"}
             if found is not None:
@@ -92,4 +58,4 @@ def run(name: str, given: Path, marked: Path) -> None:
 
 
 if __name__ == "__main__":
-    run(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    run(*map(Path, sys.argv[1:]))

@@ -1,15 +1,12 @@
-"""The figures of ``benchmarks.fingerprint``: as lines of JSON, as tables, as a picture, and of two versions."""
+"""The figures of ``benchmarks.fingerprint``: as tables, and as a picture."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
-
-from stream_dedup.errors import UserError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,11 +32,6 @@ class Timed:
     beside: float
     """Median of the ratios to the peer in the same turn."""
 
-    @property
-    def where(self) -> tuple[str, int, str]:
-        """Point, length and contender: the same in runs of two versions."""
-        return self.point, self.characters, self.contender
-
 
 def timed(point: str, texts: Sequence[str], times: dict[str, list[float]], peer: str) -> list[Timed]:
     """Return the figures of one point: microseconds a text of each contender by turns."""
@@ -48,25 +40,6 @@ def timed(point: str, texts: Sequence[str], times: dict[str, list[float]], peer:
         Timed(point, characters, size, name, median(own), median(a / b for a, b in zip(own, times[peer], strict=True)))
         for name, own in times.items()
     ]
-
-
-def write_figures(path: Path, figures: Iterable[Timed]) -> None:
-    """Write each figure as a line of JSON."""
-    path.write_text("".join(json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in figures), "utf-8")
-
-
-def read_figures(path: Path) -> Iterator[Timed]:
-    """Read the figures of a file.
-
-    Raises:
-        UserError: a line is no figure.
-    """
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-        try:
-            yield Timed(**json.loads(line))
-        except (ValueError, TypeError) as error:
-            msg = f"{path}, line {number}: no figure of benchmarks.fingerprint ({error}); delete it"
-            raise UserError(msg) from error
 
 
 def print_point(figures: Sequence[Timed], others: Sequence[str] = ()) -> None:
@@ -93,29 +66,6 @@ def print_sweep(figures: Sequence[Timed]) -> None:
         own = {one.contender: one for one in figures if (one.point, one.characters) == (point, characters)}
         cells = [f"{own[name].us:,.1f} ({own[name].beside:.2f})" if name in own else "" for name in names]
         print(f"| {point} | {characters:,} | {' | '.join(cells)} |", flush=True)
-
-
-def compare(before: Sequence[Timed], after: Sequence[Timed], peer: str) -> list[tuple[float, str]]:
-    """Print the figures of two versions side by side; return the ratios of contenders other than peers, largest first.
-
-    A ratio is after to before. Each version ran beside the peer, so ``beside it`` leaves out how fast the machine was.
-    """
-    earlier = {one.where: one for one in before}
-    rows = []
-    print("| text | characters | | before, µs | after, µs | ratio | beside it |\n| --- | ---: | --- |" + " ---: |" * 4)
-    for one in after:
-        old = earlier.get(one.where)
-        if old is None:
-            continue
-        ratio, beside = one.us / old.us, one.beside / old.beside
-        print(
-            f"| {one.point} | {one.characters:,} | {one.contender} | {old.us:,.1f} | {one.us:,.1f} | {ratio:.2f} "
-            f"| {beside:.2f} |"
-        )
-        if one.contender.startswith("profile"):
-            rows.append((beside, f"{one.point}, {one.characters:,} characters, {one.contender}"))
-    print(f"\n{len(rows)} figures of ours beside {peer}: the least and the most changed")
-    return sorted(rows, reverse=True)
 
 
 def draw(figures: Sequence[Timed], peer: str, kinds: Sequence[str], path: Path = PICTURE) -> Path:

@@ -1,5 +1,7 @@
 """What a fingerprint is measured beside: MinHash by rensa and datasketch, SimHash by the simhash package, segmenting.
 
+Contenders take turns on the same texts: a noisy minute of the machine meets all of them.
+
 Each is called as its documentation shows. All take the text as it is: none normalises. rensa was also tried with
 many texts in one call, which took no less: most of its time makes the shingles, a string for each character.
 """
@@ -7,26 +9,44 @@ many texts in one call, which took no less: most of its time makes the shingles,
 from __future__ import annotations
 
 import logging
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import rensa
 import rjieba
 from datasketch import MinHash
 
-from benchmarks.fingerprint_shingles import SHINGLE, VALUES, shingles
-from benchmarks.turns import Work, in_chunks
+from benchmarks.texts import SHINGLE, VALUES, shingles
 from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.core.scheme import FingerprintSettings
+from stream_dedup.threads import chunks
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import jieba
     from simhash import Simhash
 
+Work = Callable[[Sequence[str]], None]
 RENSA = f"rensa RMinHash, {VALUES} values"
 """The fastest peer, which ratios are taken to."""
+
+
+def microseconds(contenders: dict[str, Work], texts: Sequence[str], turns: int) -> dict[str, list[float]]:
+    """Return microseconds of processor time a text of each contender's turns.
+
+    A turn before them loads dictionaries and meets the words.
+    """
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(turns + 1):
+        for name, work in contenders.items():
+            start = time.process_time()
+            work(texts)
+            if turn:
+                times[name].append((time.process_time() - start) * 1e6 / len(texts))
+    return times
 
 
 def minhash_peers() -> dict[str, Work]:
@@ -71,14 +91,20 @@ def each(work: Callable[[str], object]) -> Work:
 
 
 def warm(settings: FingerprintSettings) -> Work:
-    """Return the fingerprints of texts."""
+    """Return the fingerprints of texts, which are handed over in chunks as by a worker."""
     fingerprinter = Fingerprinter(settings)
 
     def run(texts: Sequence[str]) -> None:
-        for chunk in in_chunks(texts):
-            fingerprinter.fingerprint(chunk)
+        for part in chunks(list(map(_size, texts))):
+            fingerprinter.fingerprint(texts[part])
 
     return run
+
+
+@cache
+def _size(text: str) -> int:
+    """Return the bytes of a text, which a worker knows before it decodes the text: counted once, in the first turn."""
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _rensa(text: str) -> object:

@@ -8,14 +8,12 @@ of which the common ones come often (the n-th as often as 1/n), in sentences; Th
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
 from benchmarks.fingerprint_figures import Timed, timed
-from benchmarks.fingerprint_peers import RENSA, minhash_peers, warm
+from benchmarks.fingerprint_peers import RENSA, Work, microseconds, minhash_peers, warm
 from benchmarks.texts import SEED, english_articles, paragraphs, passages
-from benchmarks.turns import Work, microseconds
 from stream_dedup.core.profiles import PROFILES
 
 LENGTHS = (10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
@@ -45,7 +43,7 @@ def sweep(turns: int, say: Callable[[str], None]) -> list[Timed]:
     figures = []
     for point, texts in _points():
         texts[0].encode()
-        figures += timed(point, texts, microseconds(_contenders(), texts, turns, time.process_time), RENSA)
+        figures += timed(point, texts, microseconds(_contenders(), texts, turns), RENSA)
         say(f"{point}, {figures[-1].characters:,} characters: {len(texts)} texts")
     return figures
 

@@ -1,6 +1,6 @@
 """What a spam campaign costs: comments of one campaign through ``filter`` or a worker, beside ordinary comments.
 
-    python -m benchmarks.flood [--size N ...] [--bound C ...] [--campaigns N] [--mixture] [--worker]
+    python -m benchmarks.flood [--size N] [--mixture] [--worker]
 
 A campaign is one comment of 67 characters, of which up to four are changed, with a number of six digits added.
 Ordinary comments are those of the folder ``STREAM_DEDUP_DATA``, or made ones, with random changes where there are not
@@ -14,32 +14,30 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
-import resource
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from benchmarks import pipeline
+from benchmarks.processes import used_by
 from benchmarks.texts import as_json, comments
 from stream_dedup.dev.broker import BrokerSettings, find_broker
-from tests.profiles import write_profile
 
+PROFILE = "comment"
 SEED = 67
 CAMPAIGN_SIZE = 67
 """Characters of a campaign's comment, before its number."""
 MOST_CHANGED = 4
 """Characters of it that differ in each comment."""
-BOUNDS = (1024,)
 NINE_OF_TEN = 0.9
 
 
@@ -55,66 +53,57 @@ class Took(NamedTuple):
     verdicts: Counter[str]
 
 
-class Way(Protocol):
-    """A way through which comments are sent, with a bound on candidates."""
-
-    def __call__(self, texts: Sequence[str], bound: int) -> Took: ...
+Way = Callable[[Sequence[str]], Took]
+"""A way through which comments are sent."""
 
 
-def flood(size: int, campaigns: int, seed: int = SEED) -> Iterator[str]:
-    """Yield the comments of campaigns that run at the same time."""
-    rng = random.Random(seed)
+def flood(size: int) -> Iterator[str]:
+    """Yield the comments of a campaign."""
+    rng = random.Random(SEED)
     letters = sorted(set("".join(comments(2_000))) - set(" \t\r\n"))
-    bases = ["".join(rng.choices(letters, k=CAMPAIGN_SIZE)) for _ in range(campaigns)]
+    base = rng.choices(letters, k=CAMPAIGN_SIZE)
     for _ in range(size):
-        text = list(rng.choice(bases))
+        text = list(base)
         for at in rng.sample(range(CAMPAIGN_SIZE), rng.randrange(MOST_CHANGED + 1)):
             text[at] = rng.choice(letters)
         yield f"{''.join(text)}{rng.randrange(10**6):06d}"
 
 
-def ordinary(size: int) -> list[str]:
-    """Return comments that have nothing to do with each other, but for some that people write again."""
-    return comments(size)
-
-
-def mixed(size: int, campaigns: int) -> Iterator[str]:
+def mixed(size: int) -> Iterator[str]:
     """Yield nine ordinary comments to one of a campaign, in random order."""
     rng = random.Random(SEED)
-    usual, spam = iter(ordinary(size)), flood(size, campaigns)
+    usual, spam = iter(comments(size)), flood(size)
     for _ in range(size):
         yield next(usual if rng.random() < NINE_OF_TEN else spam)
 
 
-def through_filter(texts: Sequence[str], bound: int) -> Took:
+def through_filter(texts: Sequence[str]) -> Took:
     """Send comments through ``filter``."""
     with tempfile.TemporaryDirectory() as folder:
         given, marked = Path(folder) / "in.jsonl", Path(folder) / "out.jsonl"
         with given.open("w", encoding="utf-8") as lines:
             lines.writelines(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts)
-        profile = write_profile(Path(folder), "comment", search={"candidates": bound})
-        command = [sys.executable, "-m", "stream_dedup", "filter", "--profile", profile, str(given)]
+        command = [sys.executable, "-m", "stream_dedup", "filter", "--profile", PROFILE, str(given)]
         begun = time.monotonic()
         with marked.open("wb") as out:
             process = subprocess.Popen(command, stdout=out)
-            used = _used("filter", process)
+            used = used_by(process)
         rate = len(texts) / (time.monotonic() - begun)
         with marked.open("rb") as lines_out:
             verdicts = Counter(json.loads(line)["dedup"]["verdict"] for line in lines_out)
     return Took(used.ru_utime + used.ru_stime, rate, used.ru_maxrss, verdicts)
 
 
-def through_worker(bootstrap: str, texts: Sequence[str], bound: int) -> Took:
+def through_worker(bootstrap: str, texts: Sequence[str]) -> Took:
     """Send comments through one worker on the broker."""
     with tempfile.TemporaryDirectory() as folder:
-        profile = write_profile(Path(folder), "comment", search={"candidates": bound})
-        bench = pipeline.Bench(bootstrap, "flood", profile)
+        bench = pipeline.Bench(bootstrap, "flood", PROFILE)
         bench.feed([as_json(number, text) for number, text in enumerate(texts)])
         worker = pipeline.start_worker(bench, Path(folder), pipeline.PARTITIONS)
         records = bench.drain(len(texts))
         memory = _peak_kib(worker.pid)
         worker.send_signal(signal.SIGTERM)
-        used = _used("the worker", worker)
+        used = used_by(worker)
     if len(records) < len(texts):
         msg = f"{len(records):,} of {len(texts):,} comments came through in {pipeline.PATIENCE_S:g} s"
         raise SystemExit(msg)
@@ -128,48 +117,31 @@ def _peak_kib(pid: int) -> int:
     return int(status.split("VmHWM:")[1].split()[0])
 
 
-def _used(name: str, process: subprocess.Popen[bytes]) -> resource.struct_rusage:
-    """Wait for a process to end well, and return what it used, its own processes included."""
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        msg = f"{name} ended with status {process.returncode}"
-        raise SystemExit(msg)
-    return used
-
-
 def main() -> None:
     options = _options()
     with ExitStack() as stack:
         way: Way = through_filter
         if options.worker:
             way = partial(through_worker, stack.enter_context(find_broker(BrokerSettings())).bootstrap)
-        head = ("comments", "of them", "candidates", "a second of processor", "of ordinary", "a second")
-        print(f"| {' | '.join((*head, 'memory, MiB', 'duplicates'))} |")
-        print("| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-        for size in options.size:
-            for bound in options.bound:
-                usual = _row(way, "ordinary", bound, ordinary(size), None)
-                name = "one campaign" if options.campaigns == 1 else f"{options.campaigns} campaigns"
-                _row(way, name, bound, list(flood(size, options.campaigns)), usual)
-                if options.mixture:
-                    mixture = list(mixed(size, options.campaigns))
-                    _row(way, "nine ordinary, one of a campaign", bound, mixture, usual)
+        head = ("comments", "of them", "a second of processor", "of ordinary", "a second", "memory, MiB", "duplicates")
+        print(f"| {' | '.join(head)} |\n| ---: | --- | ---: | ---: | ---: | ---: | ---: |")
+        usual = _row(way, "ordinary", comments(options.size), None)
+        _row(way, "one campaign", list(flood(options.size)), usual)
+        if options.mixture:
+            _row(way, "nine ordinary, one of a campaign", list(mixed(options.size)), usual)
 
 
-def _row(way: Way, name: str, bound: int, texts: Sequence[str], usual: Took | None) -> Took:
-    took, size = way(texts, bound), len(texts)
+def _row(way: Way, name: str, texts: Sequence[str], usual: Took | None) -> Took:
+    took, size = way(texts), len(texts)
     share = "" if usual is None else f"{usual.seconds / took.seconds:.2f}"
-    cells = (f"{size:,}", name, f"{bound or 'none'}", f"{size / took.seconds:,.0f}", share, f"{took.rate:,.0f}")
+    cells = (f"{size:,}", name, f"{size / took.seconds:,.0f}", share, f"{took.rate:,.0f}")
     print(f"| {' | '.join(cells)} | {took.memory / 1024:,.0f} | {took.verdicts['duplicate']:,} |", flush=True)
     return took
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", type=int, nargs="+", default=[200_000], help="comments of a run (default 200000)")
-    parser.add_argument("--bound", type=int, nargs="+", default=BOUNDS, help="candidates, 0: no bound (default 1024)")
-    parser.add_argument("--campaigns", type=int, default=1, help="campaigns at the same time (default 1)")
+    parser.add_argument("--size", type=int, default=200_000, help="comments of a run (default 200000)")
     parser.add_argument("--mixture", action="store_true", help="also nine ordinary comments to one of a campaign")
     parser.add_argument("--worker", action="store_true", help="through a worker and a broker, not through filter")
     return parser.parse_args()

@@ -2,16 +2,11 @@
 
     python -m benchmarks.index [--sizes 100000,1000000] [--block-bits 16] [--tables 4] [--probes 64]
                                [--distances 3,7,11] [--memory 4096,0] [--batch 500] [--no-peer] [--folder DIR]
-                               [--out FILE]
-    python -m benchmarks.index --report FILE...
-    python -m benchmarks.index --pictures FILE...
 
 One thread, nothing else running. Articles are made (``benchmarks.stream``), one in five near an earlier one; the check
 is that of the profile ``article``. For each number of bits of a block one index is filled from the first size to the
 last. Filling, opening and searching are each done in a process of their own, which has nothing but the index and the
-stream. A figure goes to standard error as soon as it is known, and with ``--out`` to a file, as a line of JSON; the
-tables follow at the end. ``--report`` makes them from such files, ``--pictures`` draws them over size into
-docs/images/index-size.svg. So a run that was stopped leaves what it measured, and a further one can add to it.
+stream. A figure goes to standard error as soon as it is known; the tables follow at the end.
 
 * **filling**: records applied, from the size before on. Processor time is that of the process without the making of
   the articles; RocksDB's threads are in it. The pauses are batches: the longest one; the longest one by processor time
@@ -34,7 +29,7 @@ million, which need 25 GB of disk and 13 GB of memory. Where the disk or the mem
 size it stopped, and the next width begins:
 
     python -m benchmarks.index --sizes 1000000,10000000,40000000,100000000 --block-bits 16,20,24 --memory 16384
-                               --distances= --no-peer --out index.jsonl
+                               --distances= --no-peer
 """
 
 from __future__ import annotations
@@ -44,7 +39,6 @@ import logging
 import os
 import platform
 import shutil
-import sys
 import tempfile
 import time
 import warnings
@@ -56,7 +50,7 @@ from statistics import mean, median
 
 import numpy as np
 
-from benchmarks.index_report import Figure, Filled, Opened, Peer, Searched, draw, print_tables, read_figures, to_json
+from benchmarks.index_report import Figure, Filled, Opened, Peer, Searched, print_tables, tell
 from benchmarks.processes import in_new_process, memory_of
 from benchmarks.stream import Search, Stream
 from stream_dedup.core.entry import Batch, LogRecord
@@ -101,7 +95,7 @@ DISK_BYTES = 330
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of the benchmark measures, and where its figures go."""
+    """What one run of the benchmark measures."""
 
     batch: int
     sketch_bytes: int
@@ -109,29 +103,14 @@ class Run:
     block_bits: int
     searches: list[Search]
     folder: Path
-    out: Path | None
 
     def stream(self) -> Stream:
         """The articles from the first on."""
         return Stream(self.batch, self.tables, self.sketch_bytes, self.block_bits)
 
-    def tell(self, figure: Figure) -> Figure:
-        """Print a figure, and keep it."""
-        print(figure, file=sys.stderr, flush=True)
-        if self.out is not None:
-            with self.out.open("a", encoding="utf-8") as file:
-                file.write(to_json(figure) + "\n")
-        return figure
-
 
 def main() -> None:
     options = _options()
-    if options.report or options.pictures:
-        figures = [figure for path in options.report or options.pictures for figure in read_figures(path)]
-        print_tables(figures)
-        if options.pictures:
-            print(f"drawn: {draw(figures)}")
-        return
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, one thread; ", end="")
     print(f"batches of {options.batch}", flush=True)
     figures = []
@@ -157,9 +136,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=500, help="articles a batch (default 500)")
     parser.add_argument("--no-peer", action="store_true", help="leave SimhashIndex out")
     parser.add_argument("--folder", type=Path, help="where the index is made, on a disk with room for it")
-    parser.add_argument("--out", type=Path, help="file to which each figure is added as a line of JSON")
-    parser.add_argument("--report", type=Path, nargs="+", metavar="FILE", help="measure nothing: tables of these files")
-    parser.add_argument("--pictures", type=Path, nargs="+", metavar="FILE", help="as --report, and pictures over size")
     return parser.parse_args()
 
 
@@ -176,7 +152,7 @@ def _run_of(options: argparse.Namespace, tables: int, block_bits: int, folder: P
     if (tables, block_bits) == (BLOCKS_PER_WORD, BLOCK_BITS):
         searches += [{"distance": distance} for distance in options.distances]
     sketch_bytes = PROFILE.settings.widths.sketch_bytes
-    return Run(options.batch, sketch_bytes, tables, block_bits, searches, folder / "index", options.out)
+    return Run(options.batch, sketch_bytes, tables, block_bits, searches, folder / "index")
 
 
 def _until_something_runs_out(run: Run, options: argparse.Namespace) -> Iterator[Figure]:
@@ -202,7 +178,7 @@ def _each_size(run: Run, options: argparse.Namespace) -> Iterator[Figure]:
         more = max(-(-size // run.batch) - batches, 0)
         if more:
             filled, stream = in_new_process(_filled, run, stream, batches, more, options.memory[0])
-            yield run.tell(filled)
+            yield tell(filled)
             batches += more
         for memory_mib in options.memory:
             figures, stream, batches = in_new_process(_measured, run, stream, batches, memory_mib)
@@ -274,7 +250,7 @@ def _measured(run: Run, stream: Stream, batches: int, memory_mib: int) -> tuple[
         warm_s = max(_when_warm(index) - start, 0.0)
         memory = memory_of(os.getpid()).beyond(before)
         width = (run.block_bits, run.tables)
-        figures = [run.tell(Opened(*width, batches * run.batch, memory_mib, *took, first_s, warm_s, memory))]
+        figures = [tell(Opened(*width, batches * run.batch, memory_mib, *took, first_s, warm_s, memory))]
         for search in run.searches:
             index.apply([stream.rules(search)])
             first = batches
@@ -301,7 +277,7 @@ def _measured(run: Run, stream: Stream, batches: int, memory_mib: int) -> tuple[
                 candidates=mean(compared[WARMING:]) / run.batch,
                 memory=memory_of(os.getpid()).beyond(before),
             )
-            figures.append(run.tell(searched))
+            figures.append(tell(searched))
     return figures, stream, batches
 
 
@@ -338,7 +314,7 @@ def _peers(run: Run, figures: Sequence[Figure]) -> Iterator[Figure]:
         if isinstance(figure, Searched) and figure.distance is not None:
             us, why_not = in_new_process(_peer, run, figure.articles // run.batch, figure.distance)
             width = (run.block_bits, run.tables)
-            yield run.tell(Peer(*width, figure.articles, figure.memory_mib, figure.distance, us, why_not))
+            yield tell(Peer(*width, figure.articles, figure.memory_mib, figure.distance, us, why_not))
 
 
 def _peer(run: Run, batches: int, distance: int) -> tuple[float | None, str]:

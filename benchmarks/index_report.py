@@ -1,20 +1,14 @@
-"""The figures of ``benchmarks.index``: as lines of JSON, as tables, and as pictures over size."""
+"""The figures of ``benchmarks.index``: in words, and as tables."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
 
 from benchmarks.processes import Memory
-from stream_dedup.errors import UserError
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-PICTURE = Path(__file__).parents[1] / "docs" / "images" / "index-size.svg"
 MIB = 1 << 20
 
 
@@ -31,6 +25,9 @@ class Figure:
         """Where it was taken."""
         tables = "" if self.tables == 4 else f", {self.tables} tables"
         return f"{self.block_bits} bits{tables}, {self.articles:,} articles"
+
+
+FigureT = TypeVar("FigureT", bound=Figure)
 
 
 @dataclass(frozen=True)
@@ -197,30 +194,10 @@ class Peer(Figure):
         return f"{self.name}, SimhashIndex, k = {self.distance}: {found}"
 
 
-KINDS: dict[str, type[Figure]] = {kind.__name__: kind for kind in (Filled, Opened, Searched, Peer)}
-
-
-def to_json(figure: Figure) -> str:
-    """A figure as a line of JSON."""
-    return json.dumps({"kind": type(figure).__name__} | asdict(figure))
-
-
-def read_figures(path: Path) -> Iterator[Figure]:
-    """Read the figures of a file.
-
-    Raises:
-        UserError: a line is no figure.
-    """
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-        try:
-            fields = json.loads(line)
-            kind = KINDS[fields.pop("kind")]
-            if "memory" in fields:
-                fields["memory"] = Memory(*fields["memory"])
-            yield kind(**fields)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            msg = f"{path}, line {number}: no figure of benchmarks.index ({error}); delete it"
-            raise UserError(msg) from error
+def tell(figure: FigureT) -> FigureT:
+    """Print a figure to standard error, and return it."""
+    print(figure, file=sys.stderr, flush=True)
+    return figure
 
 
 def print_tables(figures: Sequence[Figure]) -> None:
@@ -244,57 +221,3 @@ def _print_table(head: Sequence[str], rows: Sequence[tuple[Figure, list[str]]]) 
     print(f"\n| bits | articles | {' | '.join(head)} |\n| ---: |" + " ---: |" * (1 + len(head)))
     for figure, cells in rows:
         print(f"| {figure.block_bits} | {figure.articles:,} | {' | '.join(cells)} |", flush=True)
-
-
-def draw(figures: Sequence[Figure], path: Path = PICTURE) -> Path:
-    """Draw the figures over size as one picture: a line for each number of bits of a block."""
-    import matplotlib as mpl  # noqa: PLC0415 - takes long to load
-    from matplotlib.figure import Figure as Picture  # noqa: PLC0415 - as above
-
-    filled = [one for one in figures if isinstance(one, Filled)]
-    opened = _of_the_first_memory([one for one in figures if isinstance(one, Opened)])
-    searched = _of_the_first_memory([one for one in figures if isinstance(one, Searched) and one.distance is None])
-    # Text stays text, and the same figures make the same bytes.
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "index", "font.size": 9}):
-        picture = Picture(figsize=(11, 7), layout="constrained")
-        places = picture.subplots(2, 3).flat
-        _lines(next(places), "Filling", "µs an article", filled, [lambda one: one.us])
-        _lines(next(places), "Look-up and insert", "µs an article, mean", searched, [lambda one: one.mean_us])
-        pauses = [lambda one: one.longest_ms, lambda one: one.p999_ms]
-        _lines(next(places), "Pauses: longest batch; 99.9 % dashed", "ms", filled, pauses)
-        first = [lambda one: one.first_s, lambda one: one.seconds]
-        _lines(next(places), "First answer; opening alone dashed", "s", opened, first)
-        _lines(next(places), "Memory", "bytes an article", opened, [lambda one: one.bytes_each])
-        disk = [lambda one: one.disk_bytes, lambda one: one.list_bytes]
-        _lines(next(places), "Disk; posting lists alone dashed", "bytes an article", filled, disk)
-        picture.savefig(path, metadata={"Date": None})
-    return path
-
-
-def _of_the_first_memory(figures: Sequence[Any]) -> list[Any]:
-    return [one for one in figures if one.memory_mib == figures[0].memory_mib]
-
-
-def _lines(axes: Axes, title: str, unit: str, figures: Sequence[Any], values: Sequence[Callable[[Any], float]]) -> None:
-    """Draw one of the six: a line for each number of bits (and of look-ups), dashed for the second value."""
-    widths = sorted({one.block_bits for one in figures})
-    series = sorted({(one.block_bits, getattr(one, "lookups", 0)) for one in figures})
-    for bits, lookups in series:
-        own = [one for one in figures if (one.block_bits, getattr(one, "lookups", 0)) == (bits, lookups)]
-        own.sort(key=lambda one: one.articles)
-        name = f"{bits} bits, {lookups} look-ups" if lookups else f"{bits} bits"
-        ranks = [other for width, other in series if width == bits]
-        for value, style in zip(values, ("-", "--"), strict=False):
-            axes.plot(
-                [one.articles for one in own],
-                [value(one) for one in own],
-                style,
-                color=f"C{widths.index(bits)}",
-                alpha=1 - 0.3 * ranks.index(lookups),
-                marker=".",
-                label=name if style == "-" else None,
-            )
-    axes.set(title=title, xlabel="articles", ylabel=unit, xscale="log", ylim=(0, None))
-    axes.grid(visible=True, alpha=0.3)
-    if series:
-        axes.legend(fontsize=8)

@@ -48,8 +48,7 @@ from typing import Self
 import numpy as np
 from kafka import TopicPartition
 
-from benchmarks.made_log import MadeLog
-from benchmarks.pipeline import PARTITIONS, Bench, end_worker, source_time, start_worker
+from benchmarks.pipeline import PARTITIONS, Bench, MadeLog, end_worker, source_time, start_worker
 from benchmarks.processes import memory_of, processor_s_of
 from benchmarks.texts import articles as texts
 from benchmarks.texts import as_json, described

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable
+import resource
+import subprocess
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -24,6 +27,31 @@ class Memory(NamedTuple):
     def beyond(self, before: Memory) -> Memory:
         """What was added since."""
         return Memory(self.anonymous - before.anonymous, self.files - before.files)
+
+
+class Took(NamedTuple):
+    """Seconds of one call, by the wall and by the processor, and the most resident memory, MiB."""
+
+    wall_s: float
+    processor_s: float
+    memory_mib: float
+
+
+def call(arguments: Sequence[str], **streams: Any) -> Took:  # noqa: ANN401 - as Popen's
+    """Run a command until it ends well."""
+    begun = time.monotonic()
+    used = used_by(subprocess.Popen(arguments, **streams))
+    return Took(time.monotonic() - begun, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+
+
+def used_by(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
+    """Wait for a process to end well, and return what it used, its own processes included."""
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        msg = f"{process.args!r} ended with status {process.returncode}"
+        raise SystemExit(msg)
+    return used
 
 
 def in_new_process(work: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:

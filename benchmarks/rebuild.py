@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 from kafka import TopicPartition
 
-from benchmarks.made_log import MadeLog
+from benchmarks.pipeline import MadeLog
 from benchmarks.processes import in_new_process
 from stream_dedup.config.model import Config
 from stream_dedup.dev.broker import BrokerSettings, find_broker

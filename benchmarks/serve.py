@@ -1,7 +1,6 @@
 """The HTTP service under load, beside a bare look-up; and its checks beside the verdicts of a worker.
 
-    python -m benchmarks.serve [--articles 1000000] [--clients 16] [--seconds 20] [--agree 3000] [--beside]
-                               [--rate 1500]
+    python -m benchmarks.serve [--articles 1000000] [--clients 16] [--seconds 20] [--agree 3000] [--rate 1500]
 
 A log of made articles (``benchmarks.stream``) is appended to a broker of its own, and the service builds its index from
 it. Then clients in another process, each with one connection, send one text after the other (``benchmarks.texts``,
@@ -11,27 +10,31 @@ opened and asked the same, without HTTP and threads: one article at a time, and 
 With ``--agree`` so many real articles are checked one by one, each before it is logged, and compared with what a worker
 then says. Ends with exit code 1 where one differs.
 
-With ``--beside`` a worker at full load is measured alone and beside the service, in turns:
-``benchmarks.serve_beside``. With ``--rate`` a producer appends so many articles a second, a worker judges them, and one
+With ``--rate`` a producer appends so many articles a second, a worker judges them, and one
 client asks for checks, clusters, verdicts, status and pages.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import re
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from http import HTTPStatus
+from itertools import cycle, islice
 from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 import orjson
 
-from benchmarks.made_log import MadeLog
+from benchmarks.pipeline import MadeLog
 from benchmarks.processes import processor_s_of
-from benchmarks.serve_beside import at_rate, beside
-from benchmarks.serve_clients import Load, loaded
 from benchmarks.texts import articles
 from stream_dedup.config.effective import fingerprint_settings_of
 from stream_dedup.config.model import Config
@@ -41,15 +44,34 @@ from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.extras import SERVE_PACKAGES, need_packages
 from stream_dedup.index import IndexSettings, LogIndex
-from tests.serve.comparing import checked_and_judged, served
+from tests.serve.clients import Client
+from tests.serve.comparing import Served, checked_and_judged, served
 from tests.worker.mixture import records
-from tests.worker.pipeline import pipeline
+from tests.worker.pipeline import Keys, Pipeline, pipeline
 
 TEXTS = 2_000
 MANY = (1, 10, 500)
 """Articles of a request; no more clients than the service admits at once."""
 BARE_SECONDS = 5
 MEMORY_MIB = 4096
+PARTITIONS = 2
+PATIENT: Keys = {"session_timeout_s": 45, "transaction_timeout_s": 60}
+"""The worker must not leave its group where the machine is busy."""
+PRODUCE_S = 0.1
+"""Between two calls of the producer."""
+PAGES = ("/check", "/live", "/clusters", "/clusters/{id}", "/system")
+CAUGHT_UP_S = 30.0
+CAUGHT_UP_LAG = 20
+"""Log records: a worker at full load is always some ahead."""
+
+
+class Load(NamedTuple):
+    """What clients saw."""
+
+    times: list[float]
+    """Seconds of each request."""
+    seconds: float
+    articles: int
 
 
 def main() -> int:
@@ -61,10 +83,8 @@ def main() -> int:
     ):
         if options.articles:
             _load(broker.bootstrap, Path(folder), options)
-        if options.beside:
-            beside(broker.bootstrap, Path(folder), options.beside_articles, options.turn_seconds, options.clients)
         if options.rate:
-            at_rate(broker.bootstrap, Path(folder), options.rate, options.seconds)
+            _at_rate(broker.bootstrap, Path(folder), options.rate, options.seconds)
         return _agree(broker.bootstrap, Path(folder), options.agree) if options.agree else 0
 
 
@@ -74,10 +94,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=20.0, help="of each load")
     parser.add_argument("--agree", type=int, default=0, help="articles that are compared with a worker")
-    parser.add_argument("--beside", action="store_true", help="measure a worker alone and beside the service, too")
     parser.add_argument("--rate", type=int, default=0, help="articles a second beside which answers are timed, too")
-    parser.add_argument("--beside-articles", type=int, default=300_000, help="articles that wait for that worker")
-    parser.add_argument("--turn-seconds", type=float, default=8.0, help="of each turn of --beside")
     return parser.parse_args()
 
 
@@ -98,11 +115,42 @@ def _load(bootstrap: str, folder: Path, options: argparse.Namespace) -> None:
             most = made.config().serve.queue_articles
             for clients, many in ((1, 1), *((min(options.clients, most // many), many) for many in MANY)):
                 before = processor_s_of(service.process.pid)
-                load = loaded(service.port, texts, clients, many, options.seconds)
+                load = _loaded(service.port, texts, clients, many, options.seconds)
                 used = processor_s_of(service.process.pid) - before
                 _print_load(f"{many} text{'s' * (many > 1)}", clients, load, used)
             service.stop()
         _print_bare(made.folder / "served" / "index", config, texts, options.clients)
+
+
+def _loaded(port: int, texts: Sequence[str], clients: int, many: int, seconds: float) -> Load:
+    """Let clients in a process of their own send requests."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as process:
+        return process.apply(_clients, (port, texts, clients, many, seconds))
+
+
+def _clients(port: int, texts: Sequence[str], clients: int, many: int, seconds: float) -> Load:
+    times: list[list[float]] = [[] for _ in range(clients)]
+    until = time.monotonic() + seconds
+
+    def run(number: int) -> None:
+        own = cycle(texts[number::clients])
+        with Client(port) as client:
+            while time.monotonic() < until:
+                body = {"articles": [{"text": text} for text in islice(own, many)], "top": 5}
+                began = time.perf_counter()
+                answer = client.call("POST", "/v1/check", body)
+                times[number].append(time.perf_counter() - began)
+                assert answer.status == HTTPStatus.OK, answer.body
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(clients)]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    every = [one for own in times for one in own]
+    return Load(every, time.monotonic() - began, many * len(every))
 
 
 def _print_load(request: str, clients: int, load: Load, used_s: float) -> None:
@@ -145,6 +193,79 @@ def _each_s(work: Callable[[int], object], seconds: float) -> list[float]:
 def _print_each(what: str, times: Sequence[float]) -> None:
     p50, p99 = np.percentile(times, [50, 99]) * 1e3
     print(f"| {what} | {p50:.2f} | {p99:.2f} |", flush=True)
+
+
+def _at_rate(bootstrap: str, folder: Path, rate: int, seconds: float) -> None:
+    """Print how long answers take while so many articles a second are judged."""
+    texts, ends = articles(TEXTS), threading.Event()
+    with pipeline(bootstrap, folder, "rate", partitions=PARTITIONS, worker={"threads": 2}, kafka=PATIENT) as made:
+        producer = threading.Thread(target=_produce, args=(made, texts, rate, ends))
+        producer.start()
+        worker = made.start()
+        try:
+            with served(made) as service:
+                time.sleep(seconds)
+                print(f"\n{rate:,} articles a second\n\n| answer | number | p50, ms | p99, ms |")
+                print("| --- | ---: | ---: | ---: |")
+                with service.client() as client:
+                    for name, method, path, body in _questions(client, texts):
+                        _print_answers(name, _answered(client, method, path, body, seconds))
+                _wait_caught_up(service)
+                service.stop()
+        finally:
+            ends.set()
+            producer.join()
+        made.stop(worker)
+
+
+def _produce(made: Pipeline, texts: Sequence[str], rate: int, ends: threading.Event) -> None:
+    """Append articles until the end, some of them near earlier ones."""
+    begun, number = time.monotonic(), 0
+    while not ends.wait(PRODUCE_S):
+        due = int((time.monotonic() - begun) * rate)
+        made.produce((None, _record(one, texts)) for one in range(number, due))
+        number = due
+
+
+def _questions(client: Client, texts: Sequence[str]) -> Iterator[tuple[str, str, str, Any]]:
+    """Yield what is asked: name, method, path and body."""
+    for many in (1, 10, 500):
+        body = {"articles": [{"text": text} for text in islice(cycle(texts), many)], "top": 5}
+        yield f"check {many}", "POST", "/v1/check", body
+    largest = client.call("GET", "/v1/clusters").json["clusters"][0]["id"]
+    for path in ("/v1/clusters", "/v1/clusters/{id}", "/v1/verdicts", "/v1/status", *PAGES):
+        yield path, "GET", path.format(id=quote(largest, safe="")), None
+
+
+def _answered(client: Client, method: str, path: str, body: Any, seconds: float) -> list[float]:  # noqa: ANN401 - JSON
+    times, until = list[float](), time.monotonic() + seconds
+    while time.monotonic() < until:
+        begun = time.perf_counter()
+        answer = client.call(method, path, body)
+        times.append(time.perf_counter() - begun)
+        assert answer.status == HTTPStatus.OK, (path, answer.body)
+    return times
+
+
+def _print_answers(name: str, times: Sequence[float]) -> None:
+    p50, p99 = np.percentile(times, [50, 99]) * 1e3
+    print(f"| {name} | {len(times)} | {p50:.1f} | {p99:.1f} |", flush=True)
+
+
+def _record(number: int, texts: Sequence[str]) -> bytes:
+    return orjson.dumps({"id": str(number), "text": f"{number} {texts[number % len(texts)]}"})
+
+
+def _wait_caught_up(service: Served) -> None:
+    deadline = time.monotonic() + CAUGHT_UP_S
+    with service.client() as client:
+        while time.monotonic() < deadline:
+            found = re.search(
+                r"^stream_dedup_serve_log_lag ([0-9.e+]+)$", client.call("GET", "/metrics").body.decode(), re.MULTILINE
+            )
+            if found is not None and float(found[1]) <= CAUGHT_UP_LAG:
+                return
+            time.sleep(0.2)
 
 
 def _agree(bootstrap: str, folder: Path, count: int) -> int:

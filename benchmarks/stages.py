@@ -27,8 +27,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from benchmarks.copy_loop import CLIENTS
-from benchmarks.pipeline import Bench
+from benchmarks.pipeline import CLIENTS, Bench
 from benchmarks.processes import Memory, memory_of
 from benchmarks.texts import articles, as_json
 from benchmarks.timed_worker import CLIENT_THREADS, MOMENTS, STAGES, run_timed

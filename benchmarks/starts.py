@@ -9,43 +9,26 @@ the turns; memory is the most that a process had resident.
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
-import time
 from statistics import median
-from typing import NamedTuple
+
+from benchmarks.processes import Took, call
 
 LINE = b'{"id": 1, "text": "\xe6\x96\xb0\xe9\x97\xbb"}\n'
 STARTS = {
     "filter": ["-m", "stream_dedup", "filter", "--log-level", "warning"],
     "fingerprint": ["-c", "import stream_dedup; stream_dedup.fingerprint('\u65b0\u95fb')"],
 }
-KIB = 1024
-
-
-class Took(NamedTuple):
-    """Seconds of a start by the wall and by the processor, and the most resident memory, MiB."""
-
-    wall_s: float
-    processor_s: float
-    memory_mib: float
 
 
 def start(arguments: list[str]) -> Took:
     """Run Python with these arguments and one line as input."""
-    begun = time.monotonic()
     with tempfile.TemporaryFile() as given:
         given.write(LINE)
         given.seek(0)
-        process = subprocess.Popen([sys.executable, *arguments], stdin=given, stdout=subprocess.DEVNULL)
-        _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        msg = f"the start ended with status {process.returncode}"
-        raise SystemExit(msg)
-    return Took(time.monotonic() - begun, used.ru_utime + used.ru_stime, used.ru_maxrss / KIB)
+        return call([sys.executable, *arguments], stdin=given, stdout=subprocess.DEVNULL)
 
 
 def main() -> None:

@@ -22,8 +22,8 @@ SENTENCES = (
     "Engineers traced the outage to a mislabelled power cable in the basement.",
     "The museum reopens with paintings that were never shown before.",
 )
-
-
+VALUES, SHINGLE = 128, 5
+"""Of a MinHash, a peer: the number of its values, and the characters of a shingle."""
 _PROSE = re.compile("[\u4e00-\u9fd5，。、；：？！“”（）]")
 PROSE_SHARE, PROSE_CHARACTERS = 0.8, 30
 """Least share of ideographs and their signs in a paragraph of prose, and its least characters."""
@@ -102,6 +102,11 @@ def comments_about(mean: int, limit: int) -> list[str]:
             some = some[:count]
             break
     return random.Random(SEED).choices(some, k=limit)
+
+
+def shingles(text: str) -> list[str]:
+    """Every five neighbouring characters."""
+    return [text[at : at + SHINGLE] for at in range(max(1, len(text) - SHINGLE + 1))]
 
 
 def as_json(number: int, text: str) -> bytes:

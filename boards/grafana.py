@@ -33,8 +33,24 @@ class Panel:
     about: str
     unit: str
     queries: tuple[Query, ...]
-    width: int = 12
-    kind: type[AnyPanel] = timeseries.Panel
+    width: int
+    kind: type[AnyPanel]
+
+
+def number(title: str, about: str, unit: str, expr: str) -> Panel:
+    """Return a panel of one number."""
+    return Panel(title, about, unit, (Query(expr),), 4, stat.Panel)
+
+
+def curves(title: str, about: str, unit: str, *queries: Query | str) -> Panel:
+    """Return a panel of curves; an expression alone has no legend."""
+    made = (Query(query) if isinstance(query, str) else query for query in queries)
+    return Panel(title, about, unit, tuple(made), 12, timeseries.Panel)
+
+
+def heat_map(title: str, about: str, unit: str, expr: str) -> Panel:
+    """Return a heat map of the buckets of a histogram."""
+    return Panel(title, about, unit, (Query(expr, "{{le}}"),), 12, heatmap.Panel)
 
 
 @dataclass(frozen=True, slots=True)

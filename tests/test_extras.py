@@ -117,9 +117,7 @@ def test_a_command_names_what_it_lacks(
     ("script", "missing", "remedy"),
     [
         ("benchmarks.end_to_end", "simhash", pip_command("bench")),
-        ("benchmarks.pipeline", "simhash", pip_command("bench")),
         ("benchmarks.filter_beside", "rensa", pip_command("bench")),
-        ("benchmarks.copy_loop", "confluent_kafka", pip_command("confluent")),
         ("benchmarks.serve", "uvicorn", pip_command("serve")),
         ("benchmarks.alerts", "jinja2", pip_command("serve")),
         ("benchmarks.alerts", "fastavro", pip_command("registry")),
@@ -136,7 +134,7 @@ def test_a_script_names_what_it_lacks(
         pytest.fail("something is started")
 
     module = import_module(script)
-    for name in ("find_broker", "staged", "call", "write_texts", "write_lines"):
+    for name in ("find_broker", "staged", "timed", "write_texts", "write_lines"):
         monkeypatch.setattr(module, name, start, raising=False)
     monkeypatch.setattr(subprocess, "Popen", start)
     monkeypatch.setattr(sys, "argv", [script])

@@ -1,4 +1,4 @@
-"""Quality of the verdicts and their cost beside the best peers, all in one run.
+"""Quality of the verdicts beside the best peers, all in one run.
 
     python -m benchmarks.quality [--only PART,…] [--seeds 10] [--output FILE]
     python -m benchmarks.quality --only sweep [--cells 'cut/*'] [--quick] [--jsonl FILE] [--compare FILE]
@@ -20,7 +20,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks.quality import articles, cases, comments, cost, data, report, sweep
+from benchmarks.quality import articles, cases, comments, data, report, sweep
 from benchmarks.quality.report import Aim
 from benchmarks.quality.seeds import one_thread
 
@@ -29,11 +29,7 @@ PARTS: dict[str, Callable[[list[int]], tuple[str, list[Aim]]]] = {
     "comments": comments.measure,
     "sweep": sweep.measure,
     "cases": cases.measure,
-    "entries": cost.measure_entries,
-    "index": cost.measure_index,
-    "pipeline": cost.measure_pipeline,
 }
-GROUPS = {"cost": ("entries", "index", "pipeline")}
 OUTPUT = Path(__file__).parents[1] / "quality.md"
 SEEDS, QUICK_SEEDS = 10, 2
 PEERS = ("datasketch", "simhash", "numpy")
@@ -62,8 +58,9 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = f"parts, of {', '.join(PARTS)}; cost: the last three"
-    parser.add_argument("--only", type=_parts, default=list(PARTS), metavar="PART,…", help=parts)
+    parser.add_argument(
+        "--only", type=_parts, default=list(PARTS), metavar="PART,…", help=f"parts, of {', '.join(PARTS)}"
+    )
     parser.add_argument("--seeds", type=int, metavar="N", help="hash seeds 0 to N - 1 (10)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="where the report is written")
     parser.add_argument("--cells", default="*", metavar="GLOB", help="sweep: the cells with such names")
@@ -77,10 +74,10 @@ def _options() -> argparse.Namespace:
 
 
 def _parts(given: str) -> list[str]:
-    named = [part for name in given.split(",") for part in GROUPS.get(name, (name,))]
+    named = given.split(",")
     unknown = [name for name in named if name not in PARTS]
     if unknown:
-        msg = f"no part {', '.join(unknown)}: there are {', '.join((*PARTS, *GROUPS))}"
+        msg = f"no part {', '.join(unknown)}: there are {', '.join(PARTS)}"
         raise argparse.ArgumentTypeError(msg)
     return named
 

@@ -48,6 +48,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,7 +56,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.audit.plain_near import NOT_WITHDRAWN, PlainEntries, PlainMatch, PlainQuery, PlainSearch
-from stream_dedup.core.arrays import I64, U64
+from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal
 from stream_dedup.core.headers import source_text
 from stream_dedup.core.model import (
@@ -77,6 +78,9 @@ from stream_dedup.core.reasons import FEATURELESS_REASON
 from stream_dedup.core.rules import REJECTED, Rules
 from stream_dedup.errors import CorruptError, RefusedError
 
+SourcePartition = tuple[bytes, int]
+"""Topic id and partition."""
+
 
 class _LoggedRange(NamedTuple):
     """Source offsets from ``first`` to ``last``, covered by the record at ``log_offset`` of the log time ``time`` (ms).
@@ -90,44 +94,47 @@ class _LoggedRange(NamedTuple):
     time: int
 
 
+_FIRST = itemgetter(0)
+
+
 class _LoggedRanges:
     """Disjoint ranges of each source partition, in the order of their source offsets."""
 
     def __init__(self) -> None:
         """Start with no offset covered."""
-        self._ranges: dict[tuple[bytes, int], list[_LoggedRange]] = {}
-        self.forgotten: dict[tuple[bytes, int], SourceOffset] = {}
+        self._ranges: dict[SourcePartition, list[_LoggedRange]] = {}
+        self.forgotten: dict[SourcePartition, SourceOffset] = {}
         """Of each source partition the offset below which everything is forgotten."""
 
-    def logged_at(self, source: tuple[bytes, int], offset: SourceOffset) -> LogOffset | None:
+    def logged_at(self, source: SourcePartition, offset: SourceOffset) -> LogOffset | None:
         """Return the offset of the log record that covers this source offset, or None."""
         ranges = self._ranges.get(source, [])
-        at = bisect_right(ranges, offset, key=_first) - 1
+        at = bisect_right(ranges, offset, key=_FIRST) - 1
         return ranges[at].log_offset if at >= 0 and offset <= ranges[at].last else None
 
-    def cover(self, source: tuple[bytes, int], logged: _LoggedRange) -> None:
+    def cover(self, source: SourcePartition, logged: _LoggedRange) -> None:
         """Add those offsets of a range that are not covered yet."""
         ranges = self._ranges.setdefault(source, [])
         for first, last in self.gaps(source, logged.first, SourceOffset(logged.last + 1)):
-            ranges.insert(bisect_right(ranges, first, key=_first), logged._replace(first=first, last=last))
+            ranges.insert(bisect_right(ranges, first, key=_FIRST), logged._replace(first=first, last=last))
 
-    def forget(self, source: tuple[bytes, int], before: SourceOffset) -> None:
+    def forget(self, source: SourcePartition, before: SourceOffset) -> None:
         """Forget every offset below ``before``: it counts as covered, and its record is not known any more."""
         self.forgotten[source] = max(before, self.forgotten.get(source, SourceOffset(0)))
         ranges = self._ranges.get(source, [])
         self._ranges[source] = [kept._replace(first=max(kept.first, before)) for kept in ranges if kept.last >= before]
 
-    def logged_since(self, log_offset: LogOffset) -> list[tuple[tuple[bytes, int], _LoggedRange]]:
+    def logged_since(self, log_offset: LogOffset) -> list[tuple[SourcePartition, _LoggedRange]]:
         """Return the ranges that are covered by log records from a log offset on, each with its source partition."""
         pairs = ((source, kept) for source, ranges in self._ranges.items() for kept in ranges)
         return [(source, kept) for source, kept in pairs if kept.log_offset >= log_offset]
 
-    def gaps(self, source: tuple[bytes, int], start: SourceOffset, stop: SourceOffset) -> list[SourceRange]:
+    def gaps(self, source: SourcePartition, start: SourceOffset, stop: SourceOffset) -> list[SourceRange]:
         """Return the ranges (first, last) from ``start`` to before ``stop`` that are not covered."""
         start = max(start, self.forgotten.get(source, SourceOffset(0)))
         ranges = self._ranges.get(source, [])
         found = []
-        for logged in ranges[max(bisect_right(ranges, start, key=_first) - 1, 0) :]:
+        for logged in ranges[max(bisect_right(ranges, start, key=_FIRST) - 1, 0) :]:
             if logged.first >= stop:
                 break
             if logged.first > start:
@@ -142,74 +149,10 @@ class _LoggedRanges:
         for source, ranges in self._ranges.items():
             self._ranges[source] = [kept for kept in ranges if kept.log_offset >= before and kept.time > horizon]
 
-    def first_since(self, source: tuple[bytes, int], time: int, log_offset: LogOffset) -> SourceOffset | None:
+    def first_since(self, source: SourcePartition, time: int, log_offset: LogOffset) -> SourceOffset | None:
         """Return the first source offset covered at or after both this log time and this log offset, or None."""
         ranges = self._ranges.get(source, [])
         return next((kept.first for kept in ranges if kept.time >= time and kept.log_offset >= log_offset), None)
-
-
-def _first(logged: _LoggedRange) -> SourceOffset:
-    return logged.first
-
-
-class _PlainTrims:
-    """What is trimmed of a log."""
-
-    def __init__(self, logged: _LoggedRanges) -> None:
-        """Follow ``logged``, the source ranges that are covered now; trims drop and forget some."""
-        self.first_offset = LogOffset(0)
-        """First offset of the log."""
-        self.low_watermark = LogOffset(0)
-        """Entries at log offsets below this are trimmed."""
-        self.void_trims_before = LogOffset(0)
-        """A trim that names an X below this is void, unless X is trimmed already."""
-        self.complete_trim = LogOffset(-1)
-        """Log offset of the newest valid trim that listed all that was forgotten there."""
-        self._logged = logged
-        self._rules_records: set[LogOffset] = set()
-        self._copies: list[tuple[LogOffset, LogOffset]] = []
-
-    def add_rules(self, offset: LogOffset) -> None:
-        """Add a rules record that took force or restates the rules."""
-        self._rules_records.add(offset)
-
-    def add_copies(self, offset: LogOffset, known_since: Iterable[LogOffset]) -> None:
-        """Add a batch with copies, and the log offsets of the records that say so."""
-        self._copies += [(offset, first) for first in known_since]
-
-    def apply(self, offset: LogOffset, trim: Trim, rules: Rules | None) -> bool:
-        """Drop and forget what a trim at a log offset drops and forgets; return whether it is valid."""
-        if rules is None or trim.basis.revision != rules.revision:
-            return False
-        complete = self._lists_all(trim)
-        if self._drops_unread(trim) or not self._may_name(trim.before, complete=complete):
-            self.void_trims_before = offset
-            return False
-        if complete:
-            self.complete_trim = offset
-        self.low_watermark = max(self.low_watermark, trim.before)
-        self._logged.drop_ranges(self.low_watermark, trim.horizon)
-        for source, before in trim.basis.forgotten_before.items():
-            self._logged.forget(source, before)
-        return True
-
-    def _may_name(self, before: LogOffset, *, complete: bool) -> bool:
-        if before < max(self.low_watermark, self.first_offset):
-            return True
-        if before not in self._rules_records or before < self.void_trims_before:
-            return False
-        if not complete and self.complete_trim < before:
-            return False
-        return not any(first < before <= copy for copy, first in self._copies)
-
-    def _lists_all(self, trim: Trim) -> bool:
-        listed = trim.basis.forgotten_before
-        return all(before <= listed.get(source, 0) for source, before in self._logged.forgotten.items())
-
-    def _drops_unread(self, trim: Trim) -> bool:
-        listed = trim.basis.forgotten_before
-        unread = self._logged.logged_since(trim.basis.read_to)
-        return any(kept.time <= trim.horizon or kept.first < listed.get(source, 0) for source, kept in unread)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,7 +161,6 @@ class _PlainRecord:
 
     batch: Batch
     rules: Rules
-    source: int
     low_watermark: LogOffset
     """Entries at log offsets below this are trimmed."""
 
@@ -241,7 +183,7 @@ def _entry_columns(batch: Batch, rows: I64) -> tuple[NDArray[Any], ...]:
         batch.offsets[rows],
         batch.checksums[rows],
         batch.statuses[rows],
-        _words(batch)[:, rows],
+        np.ascontiguousarray(batch.signatures[rows]).view(">u8").astype(np.uint64).T,
         batch.scope_hashes[rows],
         batch.sketches[rows].T,
         np.array([xxhash.xxh3_64_intdigest(batch.id(row).encode()) for row in rows.tolist()], np.uint64),
@@ -272,18 +214,9 @@ def _slim(batch: Batch, *, margins: bool) -> Batch:
     )
 
 
-def _words(batch: Batch) -> U64:
-    """Return the four words of each signature, a row for each word; bit 0 is the highest bit of word 0."""
-    words = np.ascontiguousarray(batch.signatures).view(">u8").astype(np.uint64)
-    return words.T
-
-
 _NO_WINDOW = 1 << 61
 """In ms: longer than any difference of log times."""
 _NO_MARGINS = np.empty(0, np.uint8)
-
-SourcePartition = tuple[bytes, int]
-"""Topic id and partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,19 +245,23 @@ class PlainLog:
         self.logged = _LoggedRanges()
         """Every source offset that is covered now."""
         self.valid_trims: list[ValidTrim] = []
-        self.trims = _PlainTrims(self.logged)
+        self.low_watermark = LogOffset(0)
+        """Entries at log offsets below this are trimmed."""
         self.holes: dict[SourcePartition, list[SourceRange]] = {}
         """Source offsets (first, last) inside the span of the batch that logged them, but without an entry in it."""
+        self._void_trims_before = LogOffset(0)
+        """A trim that names an X below this is void, unless X is trimmed already."""
+        self._complete_trim = LogOffset(-1)
+        """Log offset of the newest valid trim that listed all that was forgotten there."""
+        self._rules_records: set[LogOffset] = set()
+        """Log offsets of the rules records that took force or restate the rules."""
+        self._copies: list[tuple[LogOffset, LogOffset]] = []
+        """Log offset of each batch with copies, and of a record that says to be logged what it repeats."""
         self._source_of: dict[SourcePartition, int] = {}
         self._records: list[_PlainRecord] = []
         self._parts: list[tuple[NDArray[Any], ...]] = []
         self._withdrawn_at: dict[int, LogPosition] = {}
         """Log positions that a withdrawal lists, with the log position of the first one that does."""
-
-    @property
-    def low_watermark(self) -> LogOffset:
-        """Entries at log offsets below this are trimmed."""
-        return self.trims.low_watermark
 
     def append_record(self, record: LogRecord) -> None:
         """Read the next log record.
@@ -335,7 +272,6 @@ class PlainLog:
         if self.first_offset is None:
             self.first_offset = record.offset
             self.first_time = int(np.min(record.time))
-            self.trims.first_offset = record.offset
         self.end = LogOffset(record.offset + 1)
         payload = record.payload
         if isinstance(payload, Rules):
@@ -346,7 +282,7 @@ class PlainLog:
         elif isinstance(payload, Batch):
             self._append_batch(record, payload, self.rules)
         elif isinstance(payload, Trim):
-            self._append_trim(record, payload)
+            self._append_trim(record, payload, self.rules)
         else:
             self._append_withdrawal(record.offset, payload)
 
@@ -489,12 +425,38 @@ class PlainLog:
             self.rules = rules
         elif not rules.restates(self.rules):
             return
-        self.trims.add_rules(offset)
+        self._rules_records.add(offset)
 
-    def _append_trim(self, record: LogRecord, trim: Trim) -> None:
-        window_ms = None if self.rules is None else self.rules.window_ms
-        if self.trims.apply(record.offset, trim, self.rules):
-            self.valid_trims.append(ValidTrim(record.offset, int(record.time), trim, window_ms))
+    def _append_trim(self, record: LogRecord, trim: Trim, rules: Rules) -> None:
+        """Drop and forget what a trim drops and forgets, if it is valid."""
+        if trim.basis.revision != rules.revision:
+            return
+        listed = trim.basis.forgotten_before
+        complete = all(before <= listed.get(source, 0) for source, before in self.logged.forgotten.items())
+        if self._drops_unread(trim) or not self._may_name(trim.before, complete=complete):
+            self._void_trims_before = record.offset
+            return
+        if complete:
+            self._complete_trim = record.offset
+        self.low_watermark = max(self.low_watermark, trim.before)
+        self.logged.drop_ranges(self.low_watermark, trim.horizon)
+        for source, before in listed.items():
+            self.logged.forget(source, before)
+        self.valid_trims.append(ValidTrim(record.offset, int(record.time), trim, rules.window_ms))
+
+    def _may_name(self, before: LogOffset, *, complete: bool) -> bool:
+        if before < max(self.low_watermark, self.first_offset or 0):
+            return True
+        if before not in self._rules_records or before < self._void_trims_before:
+            return False
+        if not complete and self._complete_trim < before:
+            return False
+        return not any(first < before <= copy for copy, first in self._copies)
+
+    def _drops_unread(self, trim: Trim) -> bool:
+        listed = trim.basis.forgotten_before
+        unread = self.logged.logged_since(trim.basis.read_to)
+        return any(kept.time <= trim.horizon or kept.first < listed.get(source, 0) for source, kept in unread)
 
     def _append_withdrawal(self, offset: LogOffset, withdrawal: Withdrawal) -> None:
         for position in withdrawal.positions:
@@ -511,7 +473,7 @@ class PlainLog:
         source = (batch.topic_id, batch.partition)
         offsets = batch.offsets
         firsts = [self._known_since(source, offset) for offset in offsets.tolist()]
-        self.trims.add_copies(record.offset, {first for first in firsts if first is not None})
+        self._copies += [(record.offset, first) for first in {*firsts} if first is not None]
         is_new = np.array([first is None for first in firsts])
         times = np.broadcast_to(np.asarray(record.time, np.int64), offsets.shape)
         self.holes.setdefault(source, []).extend(self._new_holes(source, offsets))
@@ -524,7 +486,7 @@ class PlainLog:
     def _known_since(self, source: SourcePartition, offset: SourceOffset) -> LogOffset | None:
         """Return the log offset of the record that says that a source offset is logged: a batch, or a trim; or None."""
         if offset < self.logged.forgotten.get(source, 0):
-            return self.trims.complete_trim
+            return self._complete_trim
         return self.logged.logged_at(source, offset)
 
     def _new_holes(self, source: SourcePartition, offsets: I64) -> Iterator[SourceRange]:
@@ -541,7 +503,7 @@ class PlainLog:
         positions, n = log_position(log_offset, 0) + rows, len(rows)
         own = _entry_columns(batch, rows)
         self._parts.append((positions, times[rows], np.full(n, source), *own, np.full(n, len(self._records))))
-        self._records.append(_PlainRecord(_slim(batch, margins=rules.directed), rules, source, self.low_watermark))
+        self._records.append(_PlainRecord(_slim(batch, margins=rules.directed), rules, self.low_watermark))
 
     @cached_property
     def _by_source(self) -> list[tuple[I64, I64]]:

@@ -14,9 +14,7 @@ whose schema the registry did not know, or does not know any more.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
@@ -80,7 +78,7 @@ def lost_records(
 def read_ranges(reader: TopicReader, wanted: Mapping[Partition, Iterable[Range]]) -> Iterator[SourceRecord]:
     """Yield the records in these ranges, which rise in each partition, if they are still there."""
     ranges = {partition: list(found) for partition, found in wanted.items()}
-    joined = {partition: list(_joined(found)) for partition, found in ranges.items()}
+    joined = {partition: _joined(found) for partition, found in ranges.items()}
     for number in range(max(map(len, joined.values()), default=0)):
         together = {partition: found[number] for partition, found in joined.items() if number < len(found)}
         for record in _read_kept(reader, together):
@@ -114,19 +112,15 @@ def _first_audited(log: PlainLog, source: SourcePartition, begin: SourceOffset, 
     return None if first is None else max(begin, first)
 
 
-def _joined(ranges: Iterable[Range]) -> Iterator[Range]:
-    """Yield ranges that contain these, and that lie further apart."""
-    begin = end = None
+def _joined(ranges: Iterable[Range]) -> list[Range]:
+    """Return ranges that contain these, and that lie further apart."""
+    joined: list[Range] = []
     for first, stop in ranges:
-        if begin is None or end is None:
-            begin, end = first, stop
-        elif first - end <= JOIN_OFFSETS:
-            end = max(end, stop)
+        if joined and first - joined[-1][1] <= JOIN_OFFSETS:
+            joined[-1] = joined[-1][0], max(joined[-1][1], stop)
         else:
-            yield begin, end
-            begin, end = first, stop
-    if begin is not None and end is not None:
-        yield begin, end
+            joined.append((first, stop))
+    return joined
 
 
 def _after(offset: int) -> SourceOffset:
@@ -157,18 +151,15 @@ def _read_kept(reader: TopicReader, ranges: Mapping[Partition, Range]) -> Iterat
 def _kept(reader: TopicReader, ranges: Mapping[Partition, Range]) -> dict[Partition, Range]:
     """Return the parts of ranges that the partitions still have."""
     bounds = reader.bounds(ranges)
-    kept = {}
-    for at, (begin, end) in ranges.items():
-        first, stop = map(SourceOffset, bounds[at])
-        if max(begin, first) < min(end, stop):
-            kept[at] = max(begin, first), min(end, stop)
-    return kept
+    kept = {
+        at: (max(begin, SourceOffset(bounds[at][0])), min(end, SourceOffset(bounds[at][1])))
+        for at, (begin, end) in ranges.items()
+    }
+    return {at: (begin, end) for at, (begin, end) in kept.items() if begin < end}
 
 
-CHUNK = 64
-"""Records that are given to the threads at once."""
-CHUNKS_AHEAD = 16
-"""Chunks that are given to them before the oldest is waited for: bounds the records in memory."""
+CHUNK = 1024
+"""Records that are given to the threads at once: bounds the records in memory."""
 LIMIT_REASONS = tuple(reason.partition("{")[0] for reason in (RECORD_TOO_LARGE, DEFECT, UNKNOWN_SCHEMA))
 """How the reasons begin that depend on more than the record."""
 
@@ -251,22 +242,11 @@ def _fingerprinted(
     records: Iterable[tuple[int, SourceRecord]], fingerprinter: FingerprintThreads[RawRecord]
 ) -> Iterator[tuple[tuple[int, SourceRecord], Columns, int]]:
     """Yield each record with columns that hold its entry, and the row of it."""
-    under_way: deque[tuple[Sequence[tuple[int, SourceRecord]], Future[Columns]]] = deque()
     remaining = iter(records)
     while chunk := list(islice(remaining, CHUNK)):
-        under_way.append((chunk, fingerprinter.submit([_raw(record) for _, record in chunk])))
-        if len(under_way) >= CHUNKS_AHEAD:
-            yield from _rows(*under_way.popleft())
-    while under_way:
-        yield from _rows(*under_way.popleft())
-
-
-def _rows(
-    chunk: Sequence[tuple[int, SourceRecord]], future: Future[Columns]
-) -> Iterator[tuple[tuple[int, SourceRecord], Columns, int]]:
-    columns = future.result()
-    for row, one in enumerate(chunk):
-        yield one, columns, row
+        columns = fingerprinter.submit([_raw(record) for _, record in chunk]).result()
+        for row, one in enumerate(chunk):
+            yield one, columns, row
 
 
 def _raw(record: SourceRecord) -> RawRecord:

@@ -163,11 +163,10 @@ def _held(config: Config, arguments: _Arguments, rules: Rules) -> list[Side]:
 
 
 def _side_of_words(maker: Fingerprinter, name: str, words: str, text: str | None) -> Side:
-    from stream_dedup.explain.side import side_of, unit_of  # noqa: PLC0415 - loads numpy
+    from stream_dedup.explain.side import side_of  # noqa: PLC0415 - loads numpy
 
     counts = Counter(word for word in _BETWEEN_WORDS.split(words) if word)
-    made = maker.features_of(counts)
-    return side_of(name, text, made, unit_of(maker.settings, made))
+    return side_of(name, text, maker.features_of(counts), maker.settings)
 
 
 def _side_of_text(config: Config, arguments: _Arguments, maker: Fingerprinter, name: str, given: str) -> Side:

@@ -63,13 +63,14 @@ class ConfigError(UserError):
 class ConfigProblem(NamedTuple):
     """A problem between keys that are each valid alone."""
 
-    keys: tuple[str, ...]
-    reason: str
-    remedy: str
+    keys: str
+    """The keys, separated by commas."""
+    text: str
+    """The reason, and after a semicolon the remedy."""
 
     def line(self, source: str = "") -> str:
         """Return the problem as one line; ``source`` is that of the keys where all have the same."""
-        return f"{', '.join(self.keys)}{f' ({source})' if source else ''}: {self.reason}; {self.remedy}"
+        return f"{self.keys}{f' ({source})' if source else ''}: {self.text}"
 
 
 class Section(BaseModel):
@@ -169,9 +170,9 @@ def file_problem(key: str, path: Path | None) -> Iterator[ConfigProblem]:
         return
     if key.endswith("_file"):
         remedy = "give the path of a file that contains the secret, never the secret itself"
-        yield ConfigProblem((key,), "not the path of a readable file", remedy)
+        yield ConfigProblem(key, f"not the path of a readable file; {remedy}")
     else:
-        yield ConfigProblem((key,), f"{path} is not a readable file", "name a readable file")
+        yield ConfigProblem(key, f"{path} is not a readable file; name a readable file")
 
 
 def is_path(field: FieldInfo) -> bool:

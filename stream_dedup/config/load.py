@@ -203,7 +203,8 @@ def _validated(
         config = model.model_validate(_without(values, wrong))
     source, below = layers[0].name if len(layers) == 1 else "", [f"{name}." for name in wrong]
     for problem in between(config):
-        if not any(f"{key}.".startswith(bad) or bad.startswith(f"{key}.") for key in problem.keys for bad in below):
+        keys = [f"{key}." for key in problem.keys.split(", ")]
+        if not any(key.startswith(bad) or bad.startswith(key) for key in keys for bad in below):
             problems.append(problem.line(source))
     return None if problems else config
 
@@ -326,19 +327,19 @@ def _problems_between(config: Config) -> list[ConfigProblem]:
 def _keep_problems(config: Config) -> Iterator[ConfigProblem]:
     keep = config.clusters.keep_ms
     if keep is not None and keep < LEAST_KEEP_MS:
-        yield ConfigProblem(("clusters.keep",), "clusters are counted in windows of up to a week", "set at least 7d")
+        yield ConfigProblem("clusters.keep", "clusters are counted in windows of up to a week; set at least 7d")
     if keep is not None and keep < (config.match.window_ms or 0):
         yield ConfigProblem(
-            ("clusters.keep", "match.window"),
-            "an article that can still be matched would be in no cluster any more",
-            "set clusters.keep to more than the window",
+            "clusters.keep, match.window",
+            "an article that can still be matched would be in no cluster any more; set clusters.keep to more than the "
+            "window",
         )
 
 
 def _security_problems(kafka: KafkaConfig) -> Iterator[ConfigProblem]:
     yield from _sasl_problems(kafka)
     if kafka.ssl_keyfile is not None and kafka.ssl_certfile is None:
-        yield ConfigProblem(("kafka.ssl_keyfile",), "a private key needs a certificate", "set kafka.ssl_certfile")
+        yield ConfigProblem("kafka.ssl_keyfile", "a private key needs a certificate; set kafka.ssl_certfile")
     if not kafka.security_protocol.endswith("SSL"):
         for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password_file"):
             if getattr(kafka, name) is not None:
@@ -356,23 +357,19 @@ def _sasl_problems(kafka: KafkaConfig) -> Iterator[ConfigProblem]:
     needed = ("sasl_mechanism", *(("sasl_token_file",) if mechanism == OAUTHBEARER else by_name))
     for name in needed:
         if name not in given:
-            yield ConfigProblem(
-                (f"kafka.{name}",),
-                f"required by {mechanism or kafka.security_protocol}",
-                "set it, or another kafka.sasl_mechanism or kafka.security_protocol",
-            )
+            reason = f"required by {mechanism or kafka.security_protocol}"
+            remedy = "set it, or another kafka.sasl_mechanism or kafka.security_protocol"
+            yield ConfigProblem(f"kafka.{name}", f"{reason}; {remedy}")
     for name in given:
         if mechanism is not None and name not in needed:
-            keys = (f"kafka.{name}", "kafka.sasl_mechanism")
-            yield ConfigProblem(keys, f"{mechanism} does not use it", f"remove kafka.{name}")
+            text = f"{mechanism} does not use it; remove kafka.{name}"
+            yield ConfigProblem(f"kafka.{name}, kafka.sasl_mechanism", text)
 
 
 def _unused(key: str, protocol: str, other: str) -> ConfigProblem:
-    return ConfigProblem(
-        (key, "kafka.security_protocol"),
-        f"{protocol} does not use it, so the connection would be less secure than it looks",
-        f"set kafka.security_protocol to {other}, or remove {key}",
-    )
+    reason = f"{protocol} does not use it, so the connection would be less secure than it looks"
+    remedy = f"set kafka.security_protocol to {other}, or remove {key}"
+    return ConfigProblem(f"{key}, kafka.security_protocol", f"{reason}; {remedy}")
 
 
 def _file_problems(config: Config) -> Iterator[ConfigProblem]:
@@ -383,17 +380,18 @@ def _file_problems(config: Config) -> Iterator[ConfigProblem]:
 
 
 def _topic_problems(config: Config) -> Iterator[ConfigProblem]:
-    roles = [(name, f"topics.input[{at}]") for at, name in enumerate(config.topics.input)]
-    roles += [(getattr(config.topics, role), f"topics.{role}") for role in ("unique", "duplicate", "rejected")]
-    if config.topics.clusters is not None:
-        roles.append((config.topics.clusters, "topics.clusters"))
+    topics = config.topics
+    roles = [(name, f"topics.input[{at}]") for at, name in enumerate(topics.input)]
+    outputs = ("unique", "duplicate", "rejected", *(("clusters",) if topics.clusters is not None else ()))
+    roles += [(getattr(topics, role), f"topics.{role}") for role in outputs]
     roles.append((config.log_topic, "the log of kafka.group"))
     first: dict[str, str] = {}
     for name, role in roles:
         other = first.setdefault(name, role)
         if other != role:
             keys = ("topics", *(part for part in (role, other) if part.startswith("topics.")))
-            yield ConfigProblem(keys, f"topic {name!r} is both {other} and {role}", "use a different topic for each")
+            text = f"topic {name!r} is both {other} and {role}; use a different topic for each"
+            yield ConfigProblem(", ".join(keys), text)
 
 
 def _input_problems(config: Config) -> Iterator[ConfigProblem]:
@@ -401,75 +399,58 @@ def _input_problems(config: Config) -> Iterator[ConfigProblem]:
     if given.format == "text":
         for name in ("fields", "html_fields", "scope_field", "delete_field"):
             if getattr(given, name):
-                yield ConfigProblem(
-                    (f"input.{name}", "input.format"),
-                    "plain text has no fields",
-                    f"set input.format to json, or remove input.{name} (input.markup sets HTML)",
-                )
+                remedy = f"set input.format to json, or remove input.{name} (input.markup sets HTML)"
+                yield ConfigProblem(f"input.{name}, input.format", f"plain text has no fields; {remedy}")
         return
     fields = list(given.fields) or [given.text_field]
     known = ", ".join(fields)
     for name in given.html_fields:
         if name not in fields:
             yield ConfigProblem(
-                ("input.html_fields", "input.fields", "input.text_field"),
-                f"{name!r} is not a field of the text ({known})",
-                "name a field of the text, or add it to input.fields",
+                "input.html_fields, input.fields, input.text_field",
+                f"{name!r} is not a field of the text ({known}); name a field of the text, or add it to input.fields",
             )
     if given.text_field != "text" and given.text_field not in fields:
-        yield ConfigProblem(
-            ("input.text_field", "input.fields"),
-            f"the text consists of {known} only",
-            f"add {given.text_field!r} to input.fields, or remove input.text_field",
-        )
+        remedy = f"add {given.text_field!r} to input.fields, or remove input.text_field"
+        yield ConfigProblem("input.text_field, input.fields", f"the text consists of {known} only; {remedy}")
 
 
 def _registry_problems(config: Config) -> Iterator[ConfigProblem]:
     registry = config.registry
     if config.input.format in {"avro", "protobuf"} and registry.url is None:
-        yield ConfigProblem(("registry.url", "input.format"), f"required by {config.input.format}", "set it")
+        yield ConfigProblem("registry.url, input.format", f"required by {config.input.format}; set it")
     if (registry.password_file is None) is not (registry.username is None):
-        keys = ("registry.username", "registry.password_file")
-        yield ConfigProblem(keys, "a user name and a password go together", "set both, or none of them")
+        text = "a user name and a password go together; set both, or none of them"
+        yield ConfigProblem("registry.username, registry.password_file", text)
     if registry.username is not None and registry.token_file is not None:
-        keys = ("registry.username", "registry.token_file")
-        yield ConfigProblem(keys, "basic and bearer authentication exclude each other", "set only one of them")
+        text = "basic and bearer authentication exclude each other; set only one of them"
+        yield ConfigProblem("registry.username, registry.token_file", text)
     if registry.ssl_cafile is not None and not (registry.url or "https:").startswith("https:"):
-        yield ConfigProblem(
-            ("registry.ssl_cafile", "registry.url"),
-            "the connection is not encrypted",
-            "begin registry.url with https://",
-        )
+        text = "the connection is not encrypted; begin registry.url with https://"
+        yield ConfigProblem("registry.ssl_cafile, registry.url", text)
 
 
 def _delete_problems(given: InputConfig) -> Iterator[ConfigProblem]:
     """Yield each key about deletes that has no effect."""
-    names = ("delete_field", "delete_value", "delete_id_field")
-    set_names = [name for name in names if getattr(given, name) != InputConfig.model_fields[name].default]
     if given.deletes == "reject":
-        why, remedy, needed = "no record is a delete", 'set input.deletes to "withdraw"', "input.deletes"
+        needed, text = "input.deletes", 'no record is a delete; set input.deletes to "withdraw"'
     elif given.delete_field is None:
-        why, remedy, needed = "no field has the operation of a record", "set input.delete_field", "input.delete_field"
+        needed, text = "input.delete_field", "no field has the operation of a record; set input.delete_field"
     else:
         return
-    for name in set_names:
-        yield ConfigProblem((f"input.{name}", needed), why, f"{remedy}, or remove input.{name}")
+    for name in ("delete_field", "delete_value", "delete_id_field"):
+        if getattr(given, name) != InputConfig.model_fields[name].default:
+            yield ConfigProblem(f"input.{name}, {needed}", f"{text}, or remove input.{name}")
 
 
 def _serve_problems(config: Config) -> Iterator[ConfigProblem]:
     serve = config.serve
     if (serve.tls_cert is None) is not (serve.tls_key is None):
-        keys = ("serve.tls_cert", "serve.tls_key")
-        yield ConfigProblem(keys, "a certificate and its private key go together", "set both, or none of them")
+        text = "a certificate and its private key go together; set both, or none of them"
+        yield ConfigProblem("serve.tls_cert, serve.tls_key", text)
     if serve.token_file is None and not is_loopback(serve.address):
-        yield ConfigProblem(
-            ("serve.address", "serve.token_file"),
-            f"{serve.address} can be reached from other machines",
-            "set serve.token_file, or a loopback address",
-        )
+        text = f"{serve.address} can be reached from other machines; set serve.token_file, or a loopback address"
+        yield ConfigProblem("serve.address, serve.token_file", text)
     if serve.data_dir.absolute() / SERVED_INDEX == config.index.path.absolute():
-        yield ConfigProblem(
-            ("serve.data_dir", "index.path"),
-            "the service would use the folder of a worker's index",
-            "name another folder with serve.data_dir",
-        )
+        text = "the service would use the folder of a worker's index; name another folder with serve.data_dir"
+        yield ConfigProblem("serve.data_dir, index.path", text)

@@ -273,10 +273,9 @@ def profile_problems(base: Profile | None, given: ProfileFile) -> list[ConfigPro
 def _size_problems(settings: FingerprintSettings) -> Iterator[ConfigProblem]:
     if settings.article_size and settings.exact_size > settings.article_size:
         yield ConfigProblem(
-            ("text.exact_size", "text.article_size"),
+            "text.exact_size, text.article_size",
             f"no text is short: below {settings.exact_size} characters a text is compared whole, from "
-            f"{settings.article_size} letters on it is long",
-            "set text.exact_size to a smaller value",
+            f"{settings.article_size} letters on it is long; set text.exact_size to a smaller value",
         )
 
 
@@ -286,20 +285,16 @@ def _feature_problems(
     if not settings.has_long:
         for name in _LONG_FEATURES:
             if getattr(features, name) is not None:
-                yield ConfigProblem(
-                    (f"features.{name}", "from", "text.article_size"),
-                    f"it applies to long text, and in profile {base.name} every text is short",
-                    f"remove features.{name}, or set text.article_size",
-                )
+                reason = f"it applies to long text, and in profile {base.name} every text is short"
+                remedy = f"remove features.{name}, or set text.article_size"
+                yield ConfigProblem(f"features.{name}, from, text.article_size", f"{reason}; {remedy}")
     if settings.has_long and settings.long.features.kind == "words":
         return
     for name in ("user_dictionary", "stop_words"):
         if getattr(features, name) is not None:
-            yield ConfigProblem(
-                (f"features.{name}", "features.kind", "from"),
-                "it applies to words, and the features are characters",
-                f"remove features.{name}, or start from article",
-            )
+            reason = "it applies to words, and the features are characters"
+            remedy = f"remove features.{name}, or start from article"
+            yield ConfigProblem(f"features.{name}, features.kind, from", f"{reason}; {remedy}")
 
 
 def _search_problems(base: Profile, profile: Profile, search: SearchSection) -> Iterator[ConfigProblem]:
@@ -307,62 +302,49 @@ def _search_problems(base: Profile, profile: Profile, search: SearchSection) -> 
     yield from _exact_problems(profile, search) if exact else _directed_problems(base, profile, search)
     for name in ("distance",) if exact else ("probes", "limit", "short_limit"):
         if getattr(profile, name) is None:
+            reason = f"required by {profile.search} search, and profile {base.name} has no value"
             yield ConfigProblem(
-                (f"search.{name}", "search.kind", "from"),
-                f"required by {profile.search} search, and profile {base.name} has no value",
-                f"set search.{name}, or remove search.kind",
+                f"search.{name}, search.kind, from", f"{reason}; set search.{name}, or remove search.kind"
             )
 
 
 def _exact_problems(profile: Profile, search: SearchSection) -> Iterator[ConfigProblem]:
     for name in SEARCH_RULES:
         if name != "distance" and getattr(search, name) is not None:
-            yield ConfigProblem(
-                (f"search.{name}", "from", "search.kind"),
-                "the search is exact: only the distance of the fingerprints decides",
-                "set search.distance instead, or start from article or comment",
-            )
+            reason = "the search is exact: only the distance of the fingerprints decides"
+            remedy = "set search.distance instead, or start from article or comment"
+            yield ConfigProblem(f"search.{name}, from, search.kind", f"{reason}; {remedy}")
     if profile.settings.tables != EXACT_TABLES:
-        yield ConfigProblem(
-            ("features.tables", "from", "search.kind"),
-            "exact search uses the four tables over the fingerprint",
-            "set features.tables to 4, or use directed search (article or comment)",
-        )
+        reason = "exact search uses the four tables over the fingerprint"
+        remedy = "set features.tables to 4, or use directed search (article or comment)"
+        yield ConfigProblem("features.tables, from, search.kind", f"{reason}; {remedy}")
     width = profile.settings.block_bits
     most = greatest_distance(width)
     if (profile.distance or 0) > most:
         yield ConfigProblem(
-            ("search.distance", "features.block_bits"),
+            "search.distance, features.block_bits",
             f"{width} bits of block find every fingerprint within {most} at most: for more, each article takes over "
-            f"{MAX_EXACT_LOOKUPS:,} look-ups",
-            f"set at most {most}, or features.block_bits to 16",
+            f"{MAX_EXACT_LOOKUPS:,} look-ups; set at most {most}, or features.block_bits to 16",
         )
 
 
 def _directed_problems(base: Profile, profile: Profile, search: SearchSection) -> Iterator[ConfigProblem]:
     if search.distance is not None:
         yield ConfigProblem(
-            ("search.distance", "from", "search.kind"),
-            "the search is directed: the fingerprint distance does not decide",
-            "set search.limit (bits of 256 between signatures) and search.probes (posting lists) instead, or start "
-            "from simhash",
+            "search.distance, from, search.kind",
+            "the search is directed: the fingerprint distance does not decide; set search.limit (bits of 256 between "
+            "signatures) and search.probes (posting lists) instead, or start from simhash",
         )
     settings = profile.settings
     yield from _sketch_problems(base, search)
     yield from _far_problems(base, profile, search)
     if search.form_limit is not None and not settings.form:
-        yield ConfigProblem(
-            ("search.form_limit", "from"),
-            f"articles of profile {base.name} have no form",
-            "remove search.form_limit",
-        )
+        text = f"articles of profile {base.name} have no form; remove search.form_limit"
+        yield ConfigProblem("search.form_limit, from", text)
     most, flips = most_probes(settings.tables, settings.block_bits), mask_bits(settings.block_bits)
     if (search.probes or 0) > most:
-        yield ConfigProblem(
-            ("search.probes", "features.tables", "features.block_bits"),
-            f"{settings.tables} tables have at most {most} posting lists within {flips} bits of an article",
-            f"set at most {most}",
-        )
+        reason = f"{settings.tables} tables have at most {most} posting lists within {flips} bits of an article"
+        yield ConfigProblem("search.probes, features.tables, features.block_bits", f"{reason}; set at most {most}")
 
 
 def _sketch_problems(base: Profile, search: SearchSection) -> Iterator[ConfigProblem]:
@@ -370,40 +352,31 @@ def _sketch_problems(base: Profile, search: SearchSection) -> Iterator[ConfigPro
     values = base.settings.sketch_values
     for name in ("min_equal", "short_min_equal", "far_min_equal"):
         if (getattr(search, name) or 0) > values:
+            remedy = f"set at most {values}" if values else f"remove search.{name}"
             yield ConfigProblem(
-                (f"search.{name}", "from"),
-                f"a sketch of profile {base.name} has {values} values",
-                f"set at most {values}" if values else f"remove search.{name}",
+                f"search.{name}, from", f"a sketch of profile {base.name} has {values} values; {remedy}"
             )
     if search.dominated is not None and not values:
-        yield ConfigProblem(
-            ("search.dominated", "from"), f"profile {base.name} has no sketches", "remove search.dominated"
-        )
+        yield ConfigProblem("search.dominated, from", f"profile {base.name} has no sketches; remove search.dominated")
 
 
 def _far_problems(base: Profile, profile: Profile, search: SearchSection) -> Iterator[ConfigProblem]:
     """Yield what the given keys say of far entries in vain: the limit is lower, or as many values are asked anyway."""
     if (profile.far is None) is not (profile.far_min_equal is None):
         missing = "far" if profile.far is None else "far_min_equal"
-        yield ConfigProblem(
-            ("search.far", "search.far_min_equal", "from"),
-            f"each needs the other, and profile {base.name} has no value",
-            f"set search.{missing} too",
-        )
+        text = f"each needs the other, and profile {base.name} has no value; set search.{missing} too"
+        yield ConfigProblem("search.far, search.far_min_equal, from", text)
     most = max(profile.limit or 0, profile.short_limit or 0)
     if search.far is not None and search.far > most:
+        remedy = f"set search.far to at most {most}, or a greater search.limit"
         yield ConfigProblem(
-            ("search.far", "search.limit", "search.short_limit"),
-            f"no entry beyond {most} bits is near",
-            f"set search.far to at most {most}, or a greater search.limit",
+            "search.far, search.limit, search.short_limit", f"no entry beyond {most} bits is near; {remedy}"
         )
     least = min(profile.min_equal or 0, profile.short_min_equal or 0)
     if 0 < (search.far_min_equal or 0) < least:
-        yield ConfigProblem(
-            ("search.far_min_equal", "search.min_equal", "search.short_min_equal"),
-            f"{least} values must be equal at any distance beyond search.certain",
-            f"set at least {least}, or 0 for no other number beyond search.far",
-        )
+        reason = f"{least} values must be equal at any distance beyond search.certain"
+        remedy = f"set at least {least}, or 0 for no other number beyond search.far"
+        yield ConfigProblem("search.far_min_equal, search.min_equal, search.short_min_equal", f"{reason}; {remedy}")
 
 
 # The values of a profile, as they are read.

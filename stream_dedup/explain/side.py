@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stream_dedup.core.arrays import U8
-from stream_dedup.core.entry import Batch, LogRecord
+from stream_dedup.core.entry import Batch
 from stream_dedup.core.fingerprinter import Explained, Feature, Fingerprinter
 from stream_dedup.core.model import LogOffset, LogPosition, Status, log_position, scope_hash_of, signed
 from stream_dedup.core.probes import pack_margins, unpack_margins
@@ -61,13 +61,17 @@ class Side:
         return tuple(unpack_margins(self.margins).tolist())
 
 
-def side_of(name: str, text: str | None, made: Explained, unit: int, scope: str | None = None) -> Side:
-    """Return a fingerprinted text as a side; its weights divided by ``unit`` are shown to people."""
-    has = bool(signed(np.array([made.status], np.uint8))[0])
+def side_of(
+    name: str, text: str | None, made: Explained, settings: FingerprintSettings, scope: str | None = None
+) -> Side:
+    """Return a text that was fingerprinted with these settings as a side."""
+    treatment = {Status.LONG: settings.long, Status.SHORT: settings.short}.get(made.status)
+    is_tfidf = treatment is not None and treatment.features.weights == "tfidf"
+    has_signature = bool(signed(np.array([made.status], np.uint8))[0])
     return Side(
         name=name,
         status=made.status,
-        scope_hash=scope_hash_of(made.status, scope) if has else 0,
+        scope_hash=scope_hash_of(made.status, scope) if has_signature else 0,
         signature=made.signature,
         margins=pack_margins(made.margins),
         sketch=made.sketch,
@@ -76,23 +80,14 @@ def side_of(name: str, text: str | None, made: Explained, unit: int, scope: str 
         normalised=made.text,
         features=made.features,
         sums=tuple(made.sums.tolist()),
-        unit=unit,
+        unit=_IDF_UNIT if is_tfidf else 1,
     )
 
 
 def side_of_texts(maker: Fingerprinter, name: str, texts: str | tuple[str, ...], scope: str | None = None) -> Side:
     """Fingerprint a text, or the texts of an article's fields, as a side."""
-    made = maker.features(texts)
     shown = texts if isinstance(texts, str) else "\n".join(texts)
-    return side_of(name, shown, made, unit_of(maker.settings, made), scope)
-
-
-def unit_of(settings: FingerprintSettings, made: Explained) -> int:
-    """Return the unit in which weights of this kind of text are whole numbers."""
-    treatment = {Status.LONG: settings.long, Status.SHORT: settings.short}.get(made.status)
-    if treatment is None or treatment.features.weights != "tfidf":
-        return 1
-    return _IDF_UNIT
+    return side_of(name, shown, maker.features(texts), maker.settings, scope)
 
 
 def kind(side: Side) -> str:
@@ -114,21 +109,21 @@ def side_of_id(index: LogIndex, article_id: str, where: object) -> Side:
         UserError: the index has no such entry.
     """
     for offset in reversed(range(index.low_watermark, index.next_offset)):
-        record = _record(index, LogOffset(offset))
-        batch = record.payload if record is not None else None
-        row = _row_of(batch, article_id) if isinstance(batch, Batch) else None
-        if isinstance(batch, Batch) and row is not None:
+        batch = _batch(index, LogOffset(offset))
+        row = None if batch is None else _row_of(batch, article_id)
+        if row is not None:
             return side_at(index, log_position(offset, row))
     msg = f"index {where}: no article has the id {article_id}; give an id as `filter` or the worker's output names it"
     raise UserError(msg)
 
 
-def _record(index: LogIndex, offset: LogOffset) -> LogRecord | None:
-    """Return the log record at an offset, or None if it is no batch of original entries."""
+def _batch(index: LogIndex, offset: LogOffset) -> Batch | None:
+    """Return the batch at a log offset, or None if there is none of original entries."""
     try:
-        return index.entry(log_position(offset, 0))[0]
+        payload = index.entry(log_position(offset, 0))[0].payload
     except RefusedError:
         return None
+    return payload if isinstance(payload, Batch) else None
 
 
 def _row_of(batch: Batch, article_id: str) -> int | None:

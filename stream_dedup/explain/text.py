@@ -193,7 +193,7 @@ def _pushes(side: Side, width: int, features: int) -> Iterator[str]:
     yield _row("signature", "", "", _grouped("".join(map(str, side.bits[:bits]))))
     if _has_margins(side):
         yield _row("margin", "", "", _grouped("".join(f"{margin:x}" for margin in side.bit_margins[:bits])))
-    if side.sums is not None and _featured(side):
+    if side.sums is not None and side.features:
         yield from _sums(side, bits, width)
 
 
@@ -231,10 +231,6 @@ def bit_row(feature: Feature, bits: int) -> str:
 
 def _grouped(row: str) -> str:
     return " ".join(row[start : start + BLOCK_BITS] for start in range(0, len(row), BLOCK_BITS))
-
-
-def _featured(side: Side) -> bool:
-    return bool(side.features)
 
 
 def _has_margins(side: Side) -> bool:

@@ -27,8 +27,6 @@ MAX_ANSWER_BYTES = 16 << 20
 """A schema has some KB; registries refuse those of some MB."""
 MAX_REFERENCES = 200
 """Schemas that one schema refers to, at any depth."""
-NO_SUCH_SCHEMA_CODE = 40403
-"""``error_code`` of an answer that the registry has no schema with this id."""
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
 

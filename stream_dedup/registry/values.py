@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -155,17 +156,40 @@ class Schemas:
             return Reason(reasons.UNUSABLE_SCHEMA.format(id=schema_id, problem=error))
 
 
-class ValueReader:
-    """Reads values as JSON. Any thread."""
+class RecordReader:
+    """Reads records of a topic by the configuration, whatever their format. Any thread."""
 
-    def __init__(self, schemas: Schemas | None, max_bytes: int, *, refuses_unknown: bool) -> None:
-        """``schemas`` are None where no schema is needed; larger values than ``max_bytes`` are not read."""
-        self._schemas = schemas
-        self._max_bytes = max_bytes
+    def __init__(
+        self, config: Config, fmt: InputFormat, schemas: Schemas | None = None, *, refuses_unknown: bool = False
+    ) -> None:
+        """Make ``schemas`` where they are needed and not given; raises as ``Schemas``."""
+        self.format = fmt
+        self._is_framed = is_framed(config)
+        if self._is_framed:
+            self.format = replace(fmt, max_bytes=_NO_LIMIT)
+        self._max_bytes = fmt.max_bytes
+        self._schemas = Schemas(config) if schemas is None and asks_registry(config) else schemas
         self._refuses_unknown = refuses_unknown
 
-    def read(self, value: bytes | None) -> bytes | Reason | None:
-        """Return a value as JSON, or why it cannot be read; None of a tombstone.
+    def decode(self, record: RawRecord) -> Article | Rejection:
+        """Decode one record; raises as ``value``."""
+        if not self._is_framed:
+            return decode(record, self.format)
+        record = self._with_key(record)
+        value = self.value(record.value)
+        if isinstance(value, Reason):
+            return Rejection(key_id(record, self.format), value.text)
+        made = decode(record._replace(value=value), self.format)
+        if isinstance(made, Rejection) and made.reason == reasons.DELETE and self._deletes_none(record, made.id):
+            return Rejection(made.id, reasons.DELETE_WITHOUT_KEY_FIELD)
+        return made
+
+    def entries(self, maker: EntryMaker) -> Callable[[Sequence[RawRecord]], Columns]:
+        """Return what makes log entries of records; raises as ``value``. ``maker`` has ``format``."""
+        return partial(self._made, maker) if self._is_framed else maker
+
+    def value(self, value: bytes | None) -> bytes | Reason | None:
+        """Return a value in the wire format as JSON, or why it cannot be read; None of a tombstone.
 
         Raises:
             UserError: it refuses unknown schemas, and the registry does not know this one. And as ``Schemas.wait_for``.
@@ -196,66 +220,30 @@ class ValueReader:
         except Exception:  # noqa: BLE001 - the libraries raise whatever the data lead them to
             return Reason(reasons.NOT_OF_SCHEMA.format(id=schema_id))
 
+    def _made(self, maker: EntryMaker, records: Sequence[RawRecord]) -> Columns:
+        """Return the log entries of framed records."""
+        records = [self._with_key(record) for record in records]
+        read = [self.value(record.value) for record in records]
+        unread = {row: value.text for row, value in enumerate(read) if isinstance(value, Reason)}
+        columns = maker(
+            [
+                # Rejected as no JSON, then for its own reason; a record without a value may be a delete.
+                record._replace(value=b"" if isinstance(value, Reason) else value)
+                for record, value in zip(records, read, strict=True)
+            ]
+        )
+        for row in np.flatnonzero(columns.statuses == Status.DELETE).tolist():
+            if self._deletes_none(records[row], columns.ids[row]):
+                unread[row] = reasons.DELETE_WITHOUT_KEY_FIELD
+        checksums = np.array([checksum(record.value) for record in records], np.uint64)
+        return replace(columns.rejected(unread) if unread else columns, checksums=checksums)
 
-class RecordReader:
-    """Reads records of a topic by the configuration, whatever their format. Any thread."""
-
-    def __init__(
-        self, config: Config, fmt: InputFormat, schemas: Schemas | None = None, *, refuses_unknown: bool = False
-    ) -> None:
-        """Make ``schemas`` where they are needed and not given; raises as ``Schemas``."""
-        self.format = fmt
-        self._values: ValueReader | None = None
-        if is_framed(config):
-            if schemas is None and asks_registry(config):
-                schemas = Schemas(config)
-            self._values = ValueReader(schemas, fmt.max_bytes, refuses_unknown=refuses_unknown)
-            self.format = replace(fmt, max_bytes=_NO_LIMIT)
-
-    def decode(self, record: RawRecord) -> Article | Rejection:
-        """Decode one record; raises as ``Schemas.wait_for``."""
-        if self._values is None:
-            return decode(record, self.format)
-        record = self._with_key(self._values, record)
-        value = self._values.read(record.value)
-        if isinstance(value, Reason):
-            return Rejection(key_id(record, self.format), value.text)
-        made = decode(record._replace(value=value), self.format)
-        if isinstance(made, Rejection) and made.reason == reasons.DELETE and self._deletes_none(record, made.id):
-            return Rejection(made.id, reasons.DELETE_WITHOUT_KEY_FIELD)
-        return made
-
-    def entries(self, maker: EntryMaker) -> Callable[[Sequence[RawRecord]], Columns]:
-        """Return what makes log entries of records; raises as ``Schemas.wait_for``. ``maker`` has ``format``."""
-        values = self._values
-        if values is None:
-            return maker
-
-        def make(records: Sequence[RawRecord]) -> Columns:
-            records = [self._with_key(values, record) for record in records]
-            read = [values.read(record.value) for record in records]
-            unread = {row: value.text for row, value in enumerate(read) if isinstance(value, Reason)}
-            columns = maker(
-                [
-                    # Rejected as no JSON, then for its own reason; a record without a value may be a delete.
-                    record._replace(value=b"" if isinstance(value, Reason) else value)
-                    for record, value in zip(records, read, strict=True)
-                ]
-            )
-            for row in np.flatnonzero(columns.statuses == Status.DELETE).tolist():
-                if self._deletes_none(records[row], columns.ids[row]):
-                    unread[row] = reasons.DELETE_WITHOUT_KEY_FIELD
-            checksums = np.array([checksum(record.value) for record in records], np.uint64)
-            return replace(columns.rejected(unread) if unread else columns, checksums=checksums)
-
-        return make
-
-    def _with_key(self, values: ValueReader, record: RawRecord) -> RawRecord:
+    def _with_key(self, record: RawRecord) -> RawRecord:
         """Return a record with its key as JSON, without a key that cannot be read; a key of one value is the field."""
         path = self.format.key_field
         if path is None or schema_id_of(record.key) is None:
             return record
-        key = values.read(record.key)
+        key = self.value(record.key)
         if not isinstance(key, bytes):
             return record._replace(key=None)
         if not key.lstrip().startswith(b"{"):

@@ -22,7 +22,7 @@ class MeasuredCost(NamedTuple):
 
 
 _INDEX = "python -m benchmarks.index, up to 100 million articles: benchmarks/index.md"
-_FOLLOWING = "python -m benchmarks.following --articles 1000000 --broker"
+_FOLLOWING = "python -m benchmarks.following --articles 1000000"
 _STAGES = "python -m benchmarks.stages"
 _FORMAT = "stream_dedup/core/entry.py (computed)"
 _LAYOUT = "stream_dedup/index/layout.py (computed)"

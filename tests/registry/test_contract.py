@@ -11,7 +11,7 @@ import pytest
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.core.decode import Article, RawRecord
 from stream_dedup.registry.client import RegistryClient, UnknownSchemaError
-from stream_dedup.registry.values import RecordReader, Schemas, ValueReader
+from stream_dedup.registry.values import RecordReader
 from tests.registry.records import (
     AVRO,
     AVRO_EVOLVED,
@@ -82,8 +82,8 @@ def test_references_come_before_what_refers_to_them(url: str, client: RegistryCl
     found = client.schema(made)
     assert [one.name for one in found.references] == ["common.proto", "author.proto"]
     assert "message Site" in found.references[0].text
-    reader = ValueReader(Schemas(registry_config(url, "protobuf")), 1000, refuses_unknown=False)
-    value = reader.read(frame(made, b"\0\x0a\x07\x0a\x05\x0a\x03bbc"))
+    config = registry_config(url, "protobuf")
+    value = RecordReader(config, input_format_of(config)).value(frame(made, b"\0\x0a\x07\x0a\x05\x0a\x03bbc"))
     assert isinstance(value, bytes)
     assert orjson.loads(value) == {"author": {"site": {"name": "bbc"}}}
 

@@ -26,7 +26,7 @@ from stream_dedup.core.reasons import DELETE, DELETE_WITHOUT_ID, DELETE_WITHOUT_
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.registry.client import Reference
 from stream_dedup.registry.decoders import SchemaProblemError, avro_decoder, message_path, protobuf_decoder
-from stream_dedup.registry.values import Reason, RecordReader, Schemas, ValueReader, other_format, schema_id_of
+from stream_dedup.registry.values import Reason, RecordReader, other_format, schema_id_of
 from tests.registry.fake import FakeRegistry
 from tests.registry.records import (
     AVRO,
@@ -78,7 +78,8 @@ def fake() -> Any:  # noqa: ANN401 - a generator
 
 
 def read(fake: FakeRegistry, value: bytes, fmt: str = "avro") -> bytes | Reason | None:
-    return ValueReader(Schemas(registry_config(fake.url, fmt)), 10_000, refuses_unknown=False).read(value)
+    config = registry_config(fake.url, fmt)
+    return RecordReader(config, input_format_of(config, 10_000)).value(value)
 
 
 def json_at(fake: FakeRegistry, value: bytes, fmt: str = "avro") -> Any:  # noqa: ANN401 - JSON
@@ -461,12 +462,13 @@ def test_changed_bytes_of_a_good_value(fake: FakeRegistry) -> None:
     fake.register("a", {"schema": json.dumps(ANYTHING)})
     fake.register("p", {"schema": PROTOBUF, "schemaType": "PROTOBUF"})
     drawn = random.Random(11)
-    reader = ValueReader(Schemas(registry_config(fake.url, "protobuf")), 10_000, refuses_unknown=False)
+    config = registry_config(fake.url, "protobuf")
+    reader = RecordReader(config, input_format_of(config, 10_000))
     good = article_message(77, "The ferry left at noon.")
     for _ in range(500):
         data = bytearray(good)
         data[drawn.randrange(len(data))] ^= 1 << drawn.randrange(8)
-        assert isinstance(reader.read(frame(2, bytes(data))), bytes | Reason)
+        assert isinstance(reader.value(frame(2, bytes(data))), bytes | Reason)
 
 
 @pytest.mark.parametrize(
