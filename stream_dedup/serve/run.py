@@ -85,7 +85,6 @@ def run_service(config: Config) -> int:
     Raises:
         StreamDedupError: the error that ended the service.
     """
-    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # faults of clients are logged by ``server``
     stop = threading.Event()
     with ExitStack() as stack:
         running = stack.enter_context(stopping_signals(stop))
