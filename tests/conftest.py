@@ -150,7 +150,8 @@ def pytest_report_header() -> list[str]:
         broker = "neither Docker nor Java 17 is here, so the tests that need a broker are skipped"
     alerts = "promtool runs their cases" if shutil.which("promtool") else "no promtool is here: their cases are skipped"
     pages = "chromium opens them" if can_run_browser() else f"{NO_BROWSER}: their tests are skipped"
-    return [f"amount: {amount}", f"broker: {broker}", f"alerts: {alerts}", f"pages: {pages}"]
+    proxy = "nginx runs its configuration" if shutil.which("nginx") else "no nginx is here: its tests are skipped"
+    return [f"amount: {amount}", f"broker: {broker}", f"alerts: {alerts}", f"pages: {pages}", f"proxy: {proxy}"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

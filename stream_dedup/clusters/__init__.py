@@ -22,10 +22,12 @@ from stream_dedup.clusters.model import (
     cluster_id_of,
     parse_cluster_id,
 )
+from stream_dedup.clusters.queries import ClusterQueries
 from stream_dedup.clusters.store import ClusterStore
 
 __all__ = [
     "ArticleCluster",
+    "ClusterQueries",
     "ClusterStore",
     "ClusteredArticle",
     "MemberPage",

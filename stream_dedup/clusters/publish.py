@@ -44,7 +44,6 @@ from typing import Any, NamedTuple
 import orjson
 
 from stream_dedup.clusters.model import ArticleCluster, parse_cluster_id
-from stream_dedup.clusters.queries import ClusterQueries
 from stream_dedup.clusters.schema import store_errors, transaction
 from stream_dedup.clusters.store import ClusterStore
 from stream_dedup.core.headers import source_text
@@ -192,9 +191,9 @@ class ClusterPublisher:
 
     def _outputs(self, changed: list[_Changed]) -> Iterator[Output]:
         now_ms = self._ports.clock.time_ms()
-        queries, log_id = ClusterQueries(self._connection), str(uuid.UUID(bytes=self._log_id()))
+        log_id = str(uuid.UUID(bytes=self._log_id()))
         for _, first in changed:
-            cluster = queries.cluster_of_first(first, now_ms)
+            cluster = self._store.cluster_of_first(first, now_ms)
             value = None if cluster is None else orjson.dumps(cluster_value(cluster, log_id))
             yield Output(self._topic, str(first).encode(), value, [], now_ms)
 

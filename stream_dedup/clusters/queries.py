@@ -1,4 +1,4 @@
-"""The questions that a cluster store answers, each in one read transaction of one connection.
+"""The questions that a cluster store answers.
 
 How many articles of each cluster are in a window is kept, so that the largest clusters are found without counting all.
 ``cluster.hour``, ``cluster.day`` and ``cluster.week`` are sums of a cluster's buckets from ``counted.begin`` of the
@@ -12,9 +12,11 @@ from __future__ import annotations
 import heapq
 import re
 import sqlite3
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from stream_dedup.clusters.model import (
@@ -28,12 +30,15 @@ from stream_dedup.clusters.model import (
     cluster_id_of,
     parse_cluster_id,
 )
-from stream_dedup.clusters.schema import transaction
+from stream_dedup.clusters.schema import open_reader, store_errors, transaction
 from stream_dedup.clusters.union import REJECTED_KIND, UPDATE_KIND
 from stream_dedup.core.headers import StampedMatch
 from stream_dedup.core.model import Coordinates, SourceOffset, Verdict
-from stream_dedup.errors import UserError
-from stream_dedup.ports import Partition
+from stream_dedup.errors import UnavailableError, UserError
+from stream_dedup.ports import CommittedOffset, Partition
+
+IDLE_READERS = 4
+"""Reading connections that are kept open."""
 
 _CURSOR = re.compile(r"(-?\d{1,18})\.(\d{1,18})", re.ASCII)
 _ARTICLE = """
@@ -56,78 +61,95 @@ JOIN article a ON a.topic = g.topic AND a.partition = g.partition AND a.offset =
 
 
 class ClusterQueries:
-    """Answers from one connection. One thread at a time."""
+    """Answers from any thread, each by a connection that nobody else uses meanwhile, of one state of the store.
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        """Leave the connection to the caller, who closes it."""
-        self._connection = connection
+    Every question raises CorruptError or UnavailableError where the store cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """``path`` is the folder of a store that this process has open for writing."""
+        self.path = path
+        self._readers: list[sqlite3.Connection] = []
+        self._guard = threading.Lock()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Close the connections; questions that come later fail."""
+        with self._guard:
+            self._is_closed = True
+            readers, self._readers = self._readers, []
+        for reader in readers:
+            reader.close()
 
     def article(self, coordinates: Coordinates) -> ClusteredArticle | None:
         """Return an article whose output has been read."""
         where = "WHERE s.topic_id = ? AND a.partition = ? AND a.offset = ? AND a.written_ms IS NOT NULL"
-        row = self._connection.execute(_ARTICLE + where, _bound(coordinates)).fetchone()
-        return None if row is None else _article(row)
+        found = self._articles(where, *_bound(coordinates))
+        return found[0] if found else None
 
     def articles_by_id(self, article_id: str, limit: int) -> list[ClusteredArticle]:
         """Return the articles with an id, newest first; one with half a surrogate pair is stored with its escape."""
         stored = article_id.encode("utf-8", "backslashreplace").decode()
         where = "WHERE a.id = ? AND a.written_ms IS NOT NULL ORDER BY a.written_ms DESC, a.number DESC LIMIT ?"
-        return _articles(self._connection.execute(_ARTICLE + where, (stored, limit)))
+        return self._articles(where, stored, limit)
 
     def latest(self, limit: int) -> list[ClusteredArticle]:
         """Return the articles that were written last, newest first, rejected records among them."""
         where = "WHERE a.written_ms IS NOT NULL ORDER BY a.written_ms DESC, a.number DESC LIMIT ?"
-        return _articles(self._connection.execute(_ARTICLE + where, (limit,)))
+        return self._articles(where, limit)
 
     def cluster(self, cluster_id: str, now_ms: int) -> ArticleCluster | None:
         """Return the cluster that an article belongs to, named by the id that a cluster would have that it begins.
 
         So an id stays good where its cluster has become part of another one.
         """
-        with self._snapshot():
-            number = self._cluster_number(cluster_id)
-            return None if number is None else self._cluster(number, now_ms)
+        with self._snapshot() as reader:
+            number = _cluster_number(reader, cluster_id)
+            return None if number is None else _cluster(reader, number, now_ms)
 
-    def members(self, cluster_id: str, limit: int, after: str | None) -> MemberPage:
+    def cluster_of_first(self, first: Coordinates, now_ms: int) -> ArticleCluster | None:
+        """Return the cluster that begins with this article; None: the article begins none, or none any more."""
+        cluster = self.cluster(cluster_id_of(first), now_ms)
+        return cluster if cluster is not None and cluster.first == first else None
+
+    def members(self, cluster_id: str, limit: int, after: str | None = None) -> MemberPage:
         """Return a page of the articles of a cluster, oldest first; an empty one, if there is no such cluster.
 
         Raises:
             UserError: ``after`` is not what a page said.
         """
         time_ms, last = _cursor(after)
-        with self._snapshot():
-            number = self._cluster_number(cluster_id)
-            if number is None:
-                return MemberPage((), None)
+        with self._snapshot() as reader:
+            number = _cluster_number(reader, cluster_id)
             where = (
                 "WHERE a.cluster = ? AND a.written_ms IS NOT NULL AND (a.written_ms, a.number) > (?, ?) "
                 "ORDER BY a.written_ms, a.number LIMIT ?"
             )
-            rows = self._connection.execute(_ARTICLE + where, (number, time_ms, last, limit + 1)).fetchall()
+            rows = reader.execute(_ARTICLE + where, (number, time_ms, last, limit + 1)).fetchall()
         shown = rows[:limit]
         further = f"{shown[-1][-5]}.{shown[-1][-1]}" if len(rows) > limit and shown else None
         return MemberPage(tuple(map(_article, shown)), further)
 
     def largest(self, window: Window, limit: int, now_ms: int) -> list[ArticleCluster]:
         """Return the clusters with most articles in a window, of those of more than one article; largest first."""
-        with self._snapshot():
+        with self._snapshot() as reader:
             if window is Window.ALL:
                 sql = "SELECT number FROM cluster WHERE size > 1 ORDER BY size DESC, number LIMIT ?"
-                found = [int(row[0]) for row in self._connection.execute(sql, (limit,))]
+                found = [int(row[0]) for row in reader.execute(sql, (limit,))]
             else:
-                found = largest(self._connection, window, limit, now_ms)
-            return [self._cluster(number, now_ms) for number in found]
+                found = largest(reader, window, limit, now_ms)
+            return [_cluster(reader, number, now_ms) for number in found]
 
     def growth(self, cluster_id: str, window: Window, now_ms: int) -> list[tuple[int, int]]:
         """Return the beginning (ms) and the articles of each bucket of a window, empty ones included, oldest first.
 
         Of ``all``, the first bucket is that of the cluster's earliest article. Empty, if there is no such cluster.
         """
-        with self._snapshot():
-            number = self._cluster_number(cluster_id)
+        with self._snapshot() as reader:
+            number = _cluster_number(reader, cluster_id)
             if number is None:
                 return []
-            counts = dict(self._buckets(number, window, now_ms))
+            counts = dict(_buckets(reader, number, window, now_ms))
         begin = window.begin(now_ms) or min(counts, default=window.width.start(now_ms))
         return [(start, counts.get(start, 0)) for start in range(begin, now_ms + 1, window.width)]
 
@@ -145,78 +167,100 @@ class ClusterQueries:
 
     def missing(self) -> list[MissingOutputs]:
         """Return the outputs that were deleted before they were read."""
-        rows = self._connection.execute("SELECT topic, partition, first, past FROM missing ORDER BY 1, 2, 3")
+        rows = self._rows("SELECT topic, partition, first, past FROM missing ORDER BY 1, 2, 3")
         return [MissingOutputs(Partition(row[0], row[1]), row[2], row[3]) for row in rows]
+
+    def positions(self) -> dict[Partition, CommittedOffset]:
+        """Return the next offset of each output partition that was read, with the id of its topic."""
+        rows = self._rows("SELECT topic, partition, topic_id, offset FROM position")
+        return {Partition(row[0], row[1]): CommittedOffset(SourceOffset(row[3]), row[2]) for row in rows}
 
     def size(self) -> tuple[int, int]:
         """Return the number of articles and of clusters. Takes time proportional to them."""
-        with self._snapshot():
-            articles = self._connection.execute("SELECT COUNT(*) FROM article WHERE written_ms IS NOT NULL").fetchone()
-            clusters = self._connection.execute("SELECT COUNT(*) FROM cluster").fetchone()
-        return int(articles[0]), int(clusters[0])
+        ((articles, clusters),) = self._rows(
+            "SELECT (SELECT COUNT(*) FROM article WHERE written_ms IS NOT NULL), (SELECT COUNT(*) FROM cluster)"
+        )
+        return articles, clusters
 
     def cluster_count(self) -> int:
         """Return the number of clusters of two or more articles, which have an index of their own."""
-        return int(self._connection.execute("SELECT COUNT(*) FROM cluster WHERE size > 1").fetchone()[0])
+        return int(self._rows("SELECT COUNT(*) FROM cluster WHERE size > 1")[0][0])
 
-    def cluster_of_first(self, first: Coordinates, now_ms: int) -> ArticleCluster | None:
-        """Return the cluster that begins with this article; None: the article begins none, or none any more."""
-        with self._snapshot():
-            number = self._cluster_number(cluster_id_of(first))
-            cluster = None if number is None else self._cluster(number, now_ms)
-        return cluster if cluster is not None and cluster.first == first else None
-
-    def _cluster(self, number: int, now_ms: int) -> ArticleCluster:
-        row = self._connection.execute(_CLUSTER + "WHERE g.number = ?", (number,)).fetchone()
-        first = _coordinates(row[1:4])
-        first_ms, last_ms = self._connection.execute(
-            # SQLite finds one of each at an end of the index; together they would read all of it.
-            "SELECT (SELECT MIN(written_ms) FROM article WHERE cluster = ?1), "
-            "(SELECT MAX(written_ms) FROM article WHERE cluster = ?1)",
-            (number,),
-        ).fetchone()
-        size = int(row[6])
-        counts: dict[Window, int] = {
-            window: sum(count for _, count in self._buckets(number, window, now_ms))
-            for window in Window
-            if window is not Window.ALL
-        }
-        counts[Window.ALL] = size
-        return ArticleCluster(cluster_id_of(first), first, row[4], row[5], size, int(first_ms), int(last_ms), counts)
-
-    def _buckets(self, number: int, window: Window, now_ms: int) -> list[tuple[int, int]]:
-        """Return the buckets of a window that have articles."""
-        begin = window.begin(now_ms)
-        lone = self._connection.execute("SELECT lone_ms FROM cluster WHERE number = ?", (number,)).fetchone()[0]
-        if lone is not None:
-            start = window.width.start(lone)
-            return [(start, 1)] if begin <= start <= now_ms else []
-        sql = "SELECT start, count FROM bucket WHERE width = ? AND cluster = ? AND start >= ? AND start <= ?"
-        return self._connection.execute(sql, (int(window.width), number, begin, now_ms)).fetchall()
+    def _articles(self, where: str, *values: object) -> list[ClusteredArticle]:
+        return [_article(row) for row in self._rows(_ARTICLE + where, *values)]
 
     def _totals(self, window: Window, now_ms: int) -> list[tuple[int, str, int]]:
         sql = "SELECT start, kind, count FROM total WHERE width = ? AND start >= ? AND start <= ?"
-        return self._connection.execute(sql, (int(window.width), window.begin(now_ms), now_ms)).fetchall()
+        return self._rows(sql, int(window.width), window.begin(now_ms), now_ms)
 
-    def _cluster_number(self, cluster_id: str) -> int | None:
-        coordinates = parse_cluster_id(cluster_id)
-        if coordinates is None:
-            return None
-        sql = (
-            "SELECT a.cluster FROM article a JOIN source_topic s ON s.number = a.topic "
-            "WHERE s.topic_id = ? AND a.partition = ? AND a.offset = ?"
-        )
-        row = self._connection.execute(sql, _bound(coordinates)).fetchone()
-        return None if row is None or row[0] is None else int(row[0])
+    def _rows(self, sql: str, *values: object) -> list[Any]:
+        with self._snapshot() as reader:
+            return reader.execute(sql, values).fetchall()
 
     @contextmanager
-    def _snapshot(self) -> Iterator[None]:
-        """Let the questions of the block see one state of the store."""
-        self._connection.execute("BEGIN")
-        try:
-            yield
-        finally:
-            self._connection.execute("COMMIT")
+    def _snapshot(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection to the calling thread, which sees one state of the store."""
+        with store_errors(self.path):
+            with self._guard:
+                if self._is_closed:
+                    msg = "the cluster store is closed"
+                    raise UnavailableError(msg)
+                reader = self._readers.pop() if self._readers else None
+            if reader is None:
+                reader = open_reader(self.path)
+            try:
+                reader.execute("BEGIN")
+                try:
+                    yield reader
+                finally:
+                    reader.execute("COMMIT")
+            finally:
+                self._give_back(reader)
+
+    def _give_back(self, reader: sqlite3.Connection) -> None:
+        with self._guard:
+            if not self._is_closed and len(self._readers) < IDLE_READERS:
+                self._readers.append(reader)
+                return
+        reader.close()
+
+
+def _cluster(reader: sqlite3.Connection, number: int, now_ms: int) -> ArticleCluster:
+    row = reader.execute(_CLUSTER + "WHERE g.number = ?", (number,)).fetchone()
+    first = _coordinates(row[1:4])
+    first_ms, last_ms = reader.execute(
+        # SQLite finds one of each at an end of the index; together they would read all of it.
+        "SELECT (SELECT MIN(written_ms) FROM article WHERE cluster = ?1), "
+        "(SELECT MAX(written_ms) FROM article WHERE cluster = ?1)",
+        (number,),
+    ).fetchone()
+    size = int(row[6])
+    counts = {window: sum(count for _, count in _buckets(reader, number, window, now_ms)) for window in COUNTED_WINDOWS}
+    counts[Window.ALL] = size
+    return ArticleCluster(cluster_id_of(first), first, row[4], row[5], size, int(first_ms), int(last_ms), counts)
+
+
+def _buckets(reader: sqlite3.Connection, number: int, window: Window, now_ms: int) -> list[tuple[int, int]]:
+    """Return the buckets of a window that have articles."""
+    begin = window.begin(now_ms)
+    lone = reader.execute("SELECT lone_ms FROM cluster WHERE number = ?", (number,)).fetchone()[0]
+    if lone is not None:
+        start = window.width.start(lone)
+        return [(start, 1)] if begin <= start <= now_ms else []
+    sql = "SELECT start, count FROM bucket WHERE width = ? AND cluster = ? AND start >= ? AND start <= ?"
+    return reader.execute(sql, (int(window.width), number, begin, now_ms)).fetchall()
+
+
+def _cluster_number(reader: sqlite3.Connection, cluster_id: str) -> int | None:
+    coordinates = parse_cluster_id(cluster_id)
+    if coordinates is None:
+        return None
+    sql = (
+        "SELECT a.cluster FROM article a JOIN source_topic s ON s.number = a.topic "
+        "WHERE s.topic_id = ? AND a.partition = ? AND a.offset = ?"
+    )
+    row = reader.execute(sql, _bound(coordinates)).fetchone()
+    return None if row is None or row[0] is None else int(row[0])
 
 
 def _bound(coordinates: Coordinates) -> tuple[bytes, int, int]:
@@ -226,10 +270,6 @@ def _bound(coordinates: Coordinates) -> tuple[bytes, int, int]:
 def _coordinates(row: Sequence[Any]) -> Coordinates:
     topic_id, partition, offset = row
     return Coordinates(bytes(topic_id), int(partition), SourceOffset(int(offset)))
-
-
-def _articles(rows: Iterable[Sequence[Any]]) -> list[ClusteredArticle]:
-    return [_article(row) for row in rows]
 
 
 def _article(row: Sequence[Any]) -> ClusteredArticle:

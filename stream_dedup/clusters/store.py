@@ -12,40 +12,24 @@ any more. It takes several short transactions (``_Forgetting``).
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stream_dedup.clusters.model import (
-    ArticleCluster,
-    BucketWidth,
-    ClusteredArticle,
-    JudgedOutput,
-    MemberPage,
-    MissingOutputs,
-    VerdictCounts,
-    Window,
-)
+from stream_dedup.clusters.model import BucketWidth, JudgedOutput, MissingOutputs, Window
 from stream_dedup.clusters.queries import ClusterQueries, count_windows, counted_begins
-from stream_dedup.clusters.schema import make_folder, open_reader, open_writer, store_errors, transaction
+from stream_dedup.clusters.schema import make_folder, open_writer, store_errors, transaction
 from stream_dedup.clusters.union import BatchCluster, NewRow, Row, StoredAt, StoredRows, UnionBatch
-from stream_dedup.core.model import Coordinates, SourceOffset
-from stream_dedup.errors import UnavailableError
 from stream_dedup.folders import Owner
 from stream_dedup.ports import CommittedOffset, Partition
 
-IDLE_READERS = 4
-"""Reading connections that are kept open."""
 
-
-class ClusterStore:
-    """An open store. ``apply``, ``forget`` and the methods of publishing belong to one thread; the rest to any."""
+class ClusterStore(ClusterQueries):
+    """An open store. Its own methods belong to one thread, those of the questions to any."""
 
     def __init__(self, path: Path, lock: Owner, connection: sqlite3.Connection, *, publishes: bool) -> None:
         """Use ``open``."""
-        self._path = path
+        super().__init__(path)
         self._lock = lock
         self._connection = connection
         self._publishes = publishes
@@ -57,9 +41,6 @@ class ClusterStore:
             for topic_id, number in connection.execute("SELECT topic_id, number FROM source_topic")
         }
         self._new_topics: list[tuple[int, bytes, str]] = []
-        self._readers: list[sqlite3.Connection] = []
-        self._guard = threading.Lock()
-        self._is_closed = False
 
     @classmethod
     def open(cls, path: Path, log_id: bytes, *, publishes: bool = False) -> ClusterStore:
@@ -84,11 +65,7 @@ class ClusterStore:
 
     def close(self) -> None:
         """Close the store; questions that come later fail."""
-        with self._guard:
-            self._is_closed = True
-            readers, self._readers = self._readers, []
-        for reader in readers:
-            reader.close()
+        super().close()
         self._connection.close()
         self._lock.release()
 
@@ -108,7 +85,7 @@ class ClusterStore:
         Raises:
             CorruptError, UnavailableError: nothing of it is stored.
         """
-        with store_errors(self._path):
+        with store_errors(self.path):
             try:
                 with transaction(self._connection):
                     self._apply(outputs)
@@ -135,95 +112,18 @@ class ClusterStore:
 
         Several transactions; a kill between two leaves the rest for the next call.
         """
-        with store_errors(self._path):
+        with store_errors(self.path):
             return _Forgetting(self._connection, notes_changes=self._publishes).run(now_ms, keep_ms)
 
     def count_windows(self, now_ms: int) -> None:
         """Take from the counts of each window what has left it, so that ``largest`` is answered fast."""
-        with store_errors(self._path):
+        with store_errors(self.path):
             count_windows(self._connection, now_ms)
-
-    def positions(self) -> dict[Partition, CommittedOffset]:
-        """Return the next offset of each output partition that was read, with the id of its topic."""
-        with store_errors(self._path), self._reading() as reader:
-            rows = reader.execute("SELECT topic, partition, topic_id, offset FROM position").fetchall()
-        return {Partition(row[0], row[1]): CommittedOffset(SourceOffset(row[3]), row[2]) for row in rows}
-
-    @property
-    def path(self) -> Path:
-        """Its folder."""
-        return self._path
 
     @property
     def writer(self) -> sqlite3.Connection:
         """The connection of the one thread that writes, for publishing."""
         return self._connection
-
-    # Questions; any thread. They raise CorruptError or UnavailableError where the store cannot be read.
-
-    def article(self, coordinates: Coordinates) -> ClusteredArticle | None:
-        """Return an article whose output has been read."""
-        with self._queries() as queries:
-            return queries.article(coordinates)
-
-    def articles_by_id(self, article_id: str, limit: int) -> list[ClusteredArticle]:
-        """Return the articles with an id, newest first."""
-        with self._queries() as queries:
-            return queries.articles_by_id(article_id, limit)
-
-    def latest(self, limit: int) -> list[ClusteredArticle]:
-        """Return the articles that were written last, newest first, rejected records among them."""
-        with self._queries() as queries:
-            return queries.latest(limit)
-
-    def cluster(self, cluster_id: str, now_ms: int) -> ArticleCluster | None:
-        """Return a cluster; an id that it had before it became part of another one still names it."""
-        with self._queries() as queries:
-            return queries.cluster(cluster_id, now_ms)
-
-    def members(self, cluster_id: str, limit: int, after: str | None = None) -> MemberPage:
-        """Return a page of the articles of a cluster, oldest first.
-
-        Raises:
-            UserError: ``after`` is not what a page said.
-        """
-        with self._queries() as queries:
-            return queries.members(cluster_id, limit, after)
-
-    def largest(self, window: Window, limit: int, now_ms: int) -> list[ArticleCluster]:
-        """Return the clusters with most articles in a window, of those of more than one article; largest first."""
-        with self._queries() as queries:
-            return queries.largest(window, limit, now_ms)
-
-    def growth(self, cluster_id: str, window: Window, now_ms: int) -> list[tuple[int, int]]:
-        """Return the beginning (ms) and the articles of each bucket of a window, oldest first."""
-        with self._queries() as queries:
-            return queries.growth(cluster_id, window, now_ms)
-
-    def totals(self, window: Window, now_ms: int) -> VerdictCounts:
-        """Return the articles of a window, by verdict."""
-        with self._queries() as queries:
-            return queries.totals(window, now_ms)
-
-    def history(self, window: Window, now_ms: int) -> list[tuple[int, VerdictCounts]]:
-        """Return the beginning (ms) and the articles of each bucket of a window, by verdict, oldest first."""
-        with self._queries() as queries:
-            return queries.history(window, now_ms)
-
-    def missing(self) -> list[MissingOutputs]:
-        """Return the outputs that were deleted before they were read."""
-        with self._queries() as queries:
-            return queries.missing()
-
-    def size(self) -> tuple[int, int]:
-        """Return the number of articles and of clusters. Takes time proportional to them."""
-        with self._queries() as queries:
-            return queries.size()
-
-    def cluster_count(self) -> int:
-        """Return the number of clusters of two or more articles."""
-        with self._queries() as queries:
-            return queries.cluster_count()
 
     # One batch.
 
@@ -269,35 +169,6 @@ class ClusterStore:
             number = self._topics[topic_id] = len(self._topics) + 1
             self._new_topics.append((number, topic_id, name))
         return number
-
-    # Reading connections.
-
-    @contextmanager
-    def _queries(self) -> Iterator[ClusterQueries]:
-        with store_errors(self._path), self._reading() as reader:
-            yield ClusterQueries(reader)
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        """Lend a reading connection to the calling thread."""
-        with self._guard:
-            if self._is_closed:
-                msg = "the cluster store is closed"
-                raise UnavailableError(msg)
-            reader = self._readers.pop() if self._readers else None
-        if reader is None:
-            reader = open_reader(self._path)
-        try:
-            yield reader
-        finally:
-            self._give_back(reader)
-
-    def _give_back(self, reader: sqlite3.Connection) -> None:
-        with self._guard:
-            if not self._is_closed and len(self._readers) < IDLE_READERS:
-                self._readers.append(reader)
-                return
-        reader.close()
 
 
 def _write_batch(connection: sqlite3.Connection, batch: UnionBatch, topic_ids: Mapping[int, bytes] | None) -> None:

@@ -378,9 +378,8 @@ class ServeConfig(Section):
     queue_articles: int = key(
         2000, "articles that may be under way; a request beyond it is answered with 503", ge=500, le=100_000
     )
-    connections: int = key(128, "connections that may be open", ge=8, le=10_000)
     client_s: Annotated[float, Field(ge=0.1, le=600, allow_inf_nan=False)] = key(
-        10, "time in which a client must send the head of a request, its body, or read the answer", form="seconds"
+        10, "time in which a client must send a request's body, read its answer, or begin the next one", form="seconds"
     )
 
 

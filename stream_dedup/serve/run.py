@@ -43,7 +43,7 @@ from stream_dedup.serve.checking import Checker, name_paths
 from stream_dedup.serve.clusters import ServiceClusters
 from stream_dedup.serve.explaining import Explainer
 from stream_dedup.serve.follower import LogFollower
-from stream_dedup.serve.pages.backend import ServicePages
+from stream_dedup.serve.pages.backend import PageBackend
 from stream_dedup.serve.pages.routes import add_pages
 from stream_dedup.serve.problems import (
     ProblemError,
@@ -85,7 +85,6 @@ def run_service(config: Config) -> int:
     Raises:
         StreamDedupError: the error that ended the service.
     """
-    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # faults of clients are logged by ``server``
     stop = threading.Event()
     with ExitStack() as stack:
         running = stack.enter_context(stopping_signals(stop))
@@ -209,5 +208,5 @@ def _make_app(service: Service, token: Token | None) -> Gate:
     app.add_exception_handler(StreamDedupError, on_program_error)
     app.add_exception_handler(Exception, on_failure)
     add_api(app, service)
-    add_pages(app, ServicePages(service))
+    add_pages(app, PageBackend(service))
     return Gate(app, service.config.serve, token, service.metrics)

@@ -98,7 +98,7 @@ class ServeMetrics:
         Gauge,
         "connections",
         "connections that are open",
-        "At serve.connections: idle connections are closed for new ones, and busy ones refuse them.",
+        "Near process_max_fds: idle or slow clients hold them; let a reverse proxy limit them.",
     )
 
     def __init__(self, registry: CollectorRegistry) -> None:

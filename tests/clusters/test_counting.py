@@ -122,7 +122,7 @@ def test_few_clusters_are_looked_at(store: ClusterStore) -> None:
         log += [LoggedArticle(first), *(LoggedArticle(at(10 * cluster + n), first, Verdict.DUPLICATE) for n in (1, 2))]
     store.apply(outputs_of(log), {})
     store.count_windows(TIME_MS)
-    with store._reading() as reader:
+    with store._snapshot() as reader:
         reader.set_trace_callback(asked.append)
     for window in Window:
         asked.clear()

@@ -1,13 +1,10 @@
-"""Clients of the service: JSON over a connection that is kept open, and bytes that trickle in."""
+"""Clients of the service: JSON over a connection that is kept open."""
 
 from __future__ import annotations
 
 import http.client
 import json
-import socket
-import time
 from collections.abc import Mapping
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -54,18 +51,3 @@ class Client:
         self._connection.request(method, path, given, json_type | dict(headers or {}))
         got = self._connection.getresponse()
         return Answer(got.status, {name.lower(): value for name, value in got.getheaders()}, got.read())
-
-
-def trickle(connection: socket.socket, content: bytes, every_s: float) -> None:
-    """Send a byte at a time until the server closes the connection."""
-    with suppress(ConnectionError):
-        for byte in content:
-            connection.sendall(bytes([byte]))
-            time.sleep(every_s)  # a slow client is what this is about
-            connection.setblocking(False)
-            try:
-                with suppress(BlockingIOError):
-                    if connection.recv(10_000) == b"":
-                        break
-            finally:
-                connection.setblocking(True)

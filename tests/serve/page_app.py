@@ -16,7 +16,14 @@ from stream_dedup.core.model import Coordinates, LogOffset
 from stream_dedup.serve.checking import GivenArticle
 from stream_dedup.serve.follower import FOLLOWING, Position
 from stream_dedup.serve.pages import routes
-from stream_dedup.serve.pages.backend import ArticleText, ClustersState, FormFields, ShownSource, StatusView
+from stream_dedup.serve.pages.backend import (
+    ArticleText,
+    ClustersState,
+    FormFields,
+    PageBackend,
+    ShownSource,
+    StatusView,
+)
 from stream_dedup.serve.pages.rendering import Renderer, read_assets
 from stream_dedup.serve.pages.routes import add_pages
 from stream_dedup.serve.problems import ProblemError, on_problem
@@ -52,8 +59,8 @@ def check_answer(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - members of
 
 
 @dataclass
-class ChosenBackend:
-    """Implements ``PageBackend``."""
+class ChosenBackend(PageBackend):
+    """Everything is as a test chooses it."""
 
     at: Position = READY
     fields: FormFields = ONE_TEXT

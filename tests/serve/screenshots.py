@@ -24,7 +24,7 @@ from selenium.webdriver import Chrome
 
 from stream_dedup.dev.stream import SampleStream
 from stream_dedup.ports import PassingError
-from stream_dedup.serve.pages.backend import ErrorKind, ServicePages, ShownError, StatusView
+from stream_dedup.serve.pages.backend import ErrorKind, PageBackend, ShownError, StatusView
 from stream_dedup.serve.pages.rendering import LANGUAGES, said
 from tests.browser import NO_BROWSER, SHOWN_S, can_run_browser, open_browser, resize
 from tests.serve.page_scene import PageScene, record_value
@@ -129,10 +129,10 @@ class Photographer:
 def running_scene(articles: int) -> Iterator[PageScene]:
     """Run a service over the sample stream of the last hour, which goes on."""
 
-    async def described(_: ServicePages) -> StatusView:
+    async def described(_: PageBackend) -> StatusView:
         return StatusView(status_values(articles))
 
-    own, ServicePages.status = ServicePages.status, described  # type: ignore[method-assign,assignment] # there is no broker
+    own, PageBackend.status = PageBackend.status, described  # type: ignore[method-assign,assignment] # there is no broker
     chance, now = random.Random(5), int(time.time() * 1000)
     with tempfile.TemporaryDirectory() as folder:
         scene = PageScene(Path(folder), match={"recrawl": "update"}, kafka={"group": "news"})
@@ -146,7 +146,7 @@ def running_scene(articles: int) -> Iterator[PageScene]:
         with scene.shown():
             yield scene
         scene.close()
-    ServicePages.status = own  # type: ignore[method-assign] # as above
+    PageBackend.status = own  # type: ignore[method-assign] # as above
 
 
 @contextmanager
@@ -208,14 +208,14 @@ def _write(photographer: Photographer, folder: Path, state: str, more: list[str]
 def _break(scene: PageScene) -> None:
     """Let no broker answer any more."""
 
-    async def silent(_: ServicePages) -> StatusView:
+    async def silent(_: PageBackend) -> StatusView:
         return StatusView(None, ShownError(ErrorKind.LATE))
 
     def away(call: str, _: object) -> None:
         if not call.endswith(".close"):
             raise PassingError(call)
 
-    ServicePages.status = silent  # type: ignore[method-assign,assignment] # as above
+    PageBackend.status = silent  # type: ignore[method-assign,assignment] # as above
     scene.connection.hook = away
     wait_until(lambda: "no broker" in scene.position().detail, 60, "the service has noticed it")
 

@@ -157,7 +157,6 @@ CLIENT_S = 1.0
 CUT_S = 20.0
 """A client that must be cut off is cut off within this time on a busy machine."""
 BODY = 64 << 10
-CONNECTIONS = 32
 THREADS = 3
 MARKUP = '<script>alert(1)</script><img src=x onerror="alert(2)"> a story about markup, told at some length here'
 HOST = b"Host: 127.0.0.1\r\n"
@@ -166,7 +165,7 @@ HOST = b"Host: 127.0.0.1\r\n"
 @contextmanager
 def limited_service(folder: Path) -> Iterator[MemoryService]:
     """Run a service whose log has an article full of markup."""
-    limits = {"client_s": CLIENT_S, "max_body_bytes": BODY, "connections": CONNECTIONS, "queue_articles": 500}
+    limits = {"client_s": CLIENT_S, "max_body_bytes": BODY, "queue_articles": 500}
     limits |= {"threads": THREADS}
     made = MemoryService(folder, serve=limits)
     made.begin_log()

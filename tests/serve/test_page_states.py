@@ -27,7 +27,7 @@ from stream_dedup.serve.pages.backend import (
     ClustersState,
     ErrorKind,
     FormFields,
-    ServicePages,
+    PageBackend,
     ShownError,
     StatusView,
     characters_of,
@@ -83,6 +83,10 @@ class EmptyStore:
         return lambda *_: []
 
 
+BROKEN: Any = BrokenStore()
+EMPTY: Any = EmptyStore()
+
+
 def checked(backend: ChosenBackend, body: bytes = b"field.text=words", language: str = "en") -> str:
     answer = PageApp(backend).post("/check", body, **FORM, accept_language=language)
     return text_of(answer)
@@ -116,14 +120,14 @@ def test_clusters_that_fail(path: str) -> None:
     assert "the log &lt;i&gt; was recreated" in text_of(answer)
     if path == "/system":  # asks the store nothing
         return
-    broken = PageApp(ChosenBackend(state=ClustersState(BrokenStore()))).get(path)
+    broken = PageApp(ChosenBackend(state=ClustersState(BROKEN))).get(path)
     assert "cluster store &lt;b&gt;" in text_of(broken)
 
 
 def test_no_clusters_and_clusters_that_are_behind() -> None:
     """Without a store it is said what that means; one that is behind, or has lost outputs, says by how much."""
     assert said("en", "notice.clusters.none") in text_of(PageApp(ChosenBackend()).get("/clusters"))
-    behind = ClustersState(EmptyStore(), FollowerState(1234, has_caught_up=False, unreadable=0, unpublished=None))
+    behind = ClustersState(EMPTY, FollowerState(1234, has_caught_up=False, unreadable=0, unpublished=None))
     html = text_of(PageApp(ChosenBackend(state=behind)).get("/clusters"))
     assert said("en", "notice.clusters.behind", lag="1,234") in html
     assert said("en", "notice.clusters.missing", count="5") in html
@@ -132,9 +136,9 @@ def test_no_clusters_and_clusters_that_are_behind() -> None:
 
 def test_a_reason_that_has_no_text() -> None:
     """A later release may have new codes: they are shown as they are."""
-    store = EmptyStore()
+    store: Any = EmptyStore()
     counts = VerdictCounts(rejected={"<new>": 2, "empty_text": 1})
-    store.totals = lambda *_: counts  # type: ignore[method-assign]
+    store.totals = lambda *_: counts
     html = text_of(PageApp(ChosenBackend(state=ClustersState(store))).get("/live"))
     for name in ("&lt;new&gt;", said("en", "reason.empty_text")):
         assert f"<td>{name}</td>" in html
@@ -142,7 +146,7 @@ def test_a_reason_that_has_no_text() -> None:
 
 def test_a_cluster_page_without_a_store() -> None:
     """503, and no claim that there is no such cluster; a failing store, too."""
-    for state in (ClustersState(None), ClustersState(BrokenStore())):
+    for state in (ClustersState(None), ClustersState(BROKEN)):
         answer = PageApp(ChosenBackend(state=state)).get(f"/clusters/{TOPIC_ID}-0-1")
         assert answer.status == HTTPStatus.SERVICE_UNAVAILABLE
         assert said("en", "cluster.unknown.title") not in text_of(answer)
@@ -292,8 +296,8 @@ def test_fields_of_the_form_may_be_paths() -> None:
 def test_an_article_of_the_stream_is_checked_as_it_was_logged() -> None:
     """Each field where it belongs, since they have weights of their own, and in its scope."""
     at = Coordinates(TOPIC_ID.bytes, 0, SourceOffset(3))
-    store = EmptyStore()
-    store.article = lambda _: ClusteredArticle(  # type: ignore[attr-defined] # the one question that is asked
+    store: Any = EmptyStore()
+    store.article = lambda _: ClusteredArticle(  # the one question that is asked
         at, "articles", "a", Verdict.UNIQUE, None, None, None, None, 0, 0, Partition("unique", 0), 0
     )
     fields = FormFields(("title", "lead", "body"), several=True, has_scope=True)
@@ -414,8 +418,8 @@ class ChosenService:
             raise not_ready(detail)
         return self.answer
 
-    def pages(self) -> ServicePages:
-        return ServicePages(self)  # type: ignore[arg-type] # the parts that a state of the group needs
+    def pages(self) -> PageBackend:
+        return PageBackend(self)  # type: ignore[arg-type] # the parts that a state of the group needs
 
 
 def test_the_state_of_the_group_is_kept() -> None:
@@ -468,5 +472,5 @@ def test_rates_when_an_output_was_last_read() -> None:
     assert falling.articles < 5
     assert meter.last_moving == VerdictRates(10, 0, 0)
     for position, rates in ((SILENT_POSITION, VerdictRates(10, 0, 0)), (READY, None)):  # None: it measures again
-        backend = ChosenBackend(at=position, state=ClustersState(EmptyStore()))
+        backend = ChosenBackend(at=position, state=ClustersState(EMPTY))
         assert asyncio.run(live_page(backend, meter, READ_MS, 30.0)).rates == rates

@@ -9,7 +9,7 @@ from selenium.webdriver import Chrome
 
 from stream_dedup.ports import PassingError
 from stream_dedup.serve import follower
-from stream_dedup.serve.pages.backend import ServicePages, StatusView
+from stream_dedup.serve.pages.backend import PageBackend, StatusView
 from stream_dedup.serve.pages.rendering import said
 from tests.browser import NO_BROWSER, SHOWN_S, can_run_browser, console, resize, shown, wait_loaded
 from tests.serve.page_scene import PageScene, record_value
@@ -51,7 +51,7 @@ WELL = {
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageScene]:
     """A service over a stream with two stories, one of them hostile; the brokers' description is chosen."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ServicePages, "status", _well)
+        patch.setattr(PageBackend, "status", _well)
         made = PageScene(tmp_path_factory.mktemp("browser"))
         made.judge_texts(FIRST, EDITED, "Nothing like the others: a note on bread and patience, and how both rise.")
         made.judge([record_value(HOSTILE_ID, HOSTILE), record_value("again", f"{HOSTILE} again"), b"{}"])
@@ -60,7 +60,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageScene]:
         made.close()
 
 
-async def _well(_: ServicePages) -> StatusView:
+async def _well(_: PageBackend) -> StatusView:
     """Describe the group without asking a broker."""
     return StatusView(WELL)
 
@@ -198,7 +198,7 @@ def test_while_the_log_is_read(
     browser: Chrome, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every page says how far it is, and more as it goes on; when all is read it says so without a reload."""
-    monkeypatch.setattr(ServicePages, "status", _well)
+    monkeypatch.setattr(PageBackend, "status", _well)
     scene = PageScene(tmp_path_factory.mktemp("reading"), kafka={"broker_wait_s": 60})
     for number in range(9):
         scene.judge_texts(f"Article {number} of the library, on a bridge, a weir and the {number + 2} boats below it.")

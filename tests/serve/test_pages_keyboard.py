@@ -11,7 +11,7 @@ import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.keys import Keys
 
-from stream_dedup.serve.pages.backend import ServicePages, StatusView
+from stream_dedup.serve.pages.backend import PageBackend, StatusView
 from stream_dedup.serve.pages.rendering import said
 from tests.browser import NO_BROWSER, SHOWN_S, can_run_browser, console, resize, shown, wait_loaded
 from tests.serve.page_scene import PageScene, record_value
@@ -55,11 +55,11 @@ NOTE_FOCUS = """
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageScene]:
     """A service over a stream with two stories, one of them hostile; the brokers' description is chosen."""
 
-    async def well(_: ServicePages) -> StatusView:
+    async def well(_: PageBackend) -> StatusView:
         return StatusView(status_values(5))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ServicePages, "status", well)
+        patch.setattr(PageBackend, "status", well)
         made = PageScene(tmp_path_factory.mktemp("keyboard"))
         made.judge_texts(FIRST, EDITED, said("en", "check.sample")[:-9], "A note on bread and how it rises.")
         made.judge([record_value(HOSTILE_ID, HOSTILE), record_value("again", f"{HOSTILE} again"), b"{}"])

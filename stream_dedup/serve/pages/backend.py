@@ -1,4 +1,4 @@
-"""What the pages read: ``PageBackend``. ``ServicePages`` is the running service, tests have one in memory.
+"""What the pages read of the running service, as they show it.
 
 Errors of the program have a kind in the reader's language, and beneath it the message itself. Messages of errors are
 made in English, for logs and terminals; a page knows an error by its type.
@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from stream_dedup.clusters import ArticleCluster, ClusteredArticle, MemberPage, MissingOutputs, VerdictCounts, Window
+from stream_dedup.clusters import ClusterQueries
 from stream_dedup.clusters.follow import FollowerState
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.core.model import Coordinates
@@ -94,7 +94,7 @@ class ShownSource:
 class ClustersState:
     """How the store of clusters stands."""
 
-    store: ClusterReading | None
+    store: ClusterQueries | None
     """None: there is none, or it is not open yet."""
     follower: FollowerState | None = None
     error: ShownError | None = None
@@ -129,86 +129,14 @@ class FormFields:
     has_scope: bool
 
 
-class ClusterReading(Protocol):
-    """What the pages ask the store of clusters. ``clusters.ClusterStore`` has it. Blocks for a read from disk."""
-
-    def article(self, coordinates: Coordinates) -> ClusteredArticle | None:
-        """Return an article whose output has been read."""
-
-    def latest(self, limit: int) -> list[ClusteredArticle]:
-        """Return the articles that were written last, newest first."""
-
-    def cluster(self, cluster_id: str, now_ms: int) -> ArticleCluster | None:
-        """Return the cluster that an article belongs to."""
-
-    def members(self, cluster_id: str, limit: int, after: str | None = None) -> MemberPage:
-        """Return a page of the articles of a cluster, oldest first; UserError for a strange ``after``."""
-
-    def largest(self, window: Window, limit: int, now_ms: int) -> list[ArticleCluster]:
-        """Return the clusters with most articles in a window, largest first."""
-
-    def growth(self, cluster_id: str, window: Window, now_ms: int) -> list[tuple[int, int]]:
-        """Return the beginning and the articles of each bucket of a window."""
-
-    def totals(self, window: Window, now_ms: int) -> VerdictCounts:
-        """Return the articles of a window, by verdict."""
-
-    def history(self, window: Window, now_ms: int) -> list[tuple[int, VerdictCounts]]:
-        """Return the beginning and the articles of each bucket of a window, by verdict."""
-
-    def missing(self) -> list[MissingOutputs]:
-        """Return the outputs that were deleted before they were read."""
-
-
-class PageBackend(Protocol):
-    """What the pages read of a running service."""
-
-    @property
-    def fields(self) -> FormFields:
-        """The fields of an article."""
-
-    def position(self) -> Position:
-        """Return how far the log is read."""
-
-    def now_ms(self) -> int:
-        """Return the time, ms since 1970."""
-
-    def clusters(self) -> ClustersState:
-        """Return the store of clusters."""
-
-    async def status(self) -> StatusView:
-        """Return the state of the group, some seconds old at most."""
-
-    async def texts(self, sources: Sequence[ShownSource], within_s: float) -> Mapping[Coordinates, ArticleText]:
-        """Return the texts of articles, read from their topics; empty if that takes longer."""
-
-    async def readable(self, fields: Sequence[str]) -> str | None:
-        """Return the text of these fields without the markup that the scheme drops; None: it has none.
-
-        Of a text of more than ``shown_text.MAX_READ`` characters the beginning.
-        """
-
-    async def check(self, article: GivenArticle, top: int) -> dict[str, Any]:
-        """Return the answer of ``POST /v1/check`` for one article; ``ProblemError`` as there."""
-
-    async def compare(self, article: GivenArticle, other: ShownSource) -> dict[str, Any] | None:
-        """Return the answer of ``POST /v1/explain`` for a logged article and a later one.
-
-        None: the log does not hold the other article any more, or the text is too long to be explained.
-
-        Raises:
-            ProblemError: as there.
-        """
-
-
 STATUS_WITHIN_S = 1.5
 """Longest time that a page waits for the state of the group; what comes later is shown by the next page."""
 RECENT_S = 10.0
 """The state of the group is not called old before: a slow answer or two change nothing on a page."""
 
 
-class ServicePages:
-    """Implements ``PageBackend``. One event loop."""
+class PageBackend:
+    """What the pages read. One event loop."""
 
     def __init__(self, service: Service) -> None:
         """Read through the parts of the service."""
@@ -234,7 +162,7 @@ class ServicePages:
         )
 
     async def status(self) -> StatusView:
-        """Return the state of the group; one request to the brokers at a time, whoever asks.
+        """Return the state of the group, some seconds old at most; one request to the brokers at a time, whoever asks.
 
         If they do not answer, it is the last one that was read, with the error once it is older than ``RECENT_S``.
         """
@@ -256,7 +184,7 @@ class ServicePages:
         return self._last if self._last.values is not None and is_recent else replace(self._last, error=error)
 
     async def texts(self, sources: Sequence[ShownSource], within_s: float) -> Mapping[Coordinates, ArticleText]:
-        """Return the texts of articles."""
+        """Return the texts of articles, read from their topics; empty if that takes longer."""
         try:
             reading = self._service.texts.read((one.topic, one.coordinates) for one in sources)
             found = await asyncio.wait_for(reading, within_s)
@@ -266,15 +194,24 @@ class ServicePages:
         return await asyncio.to_thread(lambda: {at: _text_of(one, settings) for at, one in found.items()})
 
     async def readable(self, fields: Sequence[str]) -> str | None:
-        """Return a text without the markup that the scheme drops; None: it has none, or the scheme is not known."""
+        """Return a text without the markup that the scheme drops; None: it has none, or the scheme is not known.
+
+        Of a text of more than ``shown_text.MAX_READ`` characters the beginning.
+        """
         return await asyncio.to_thread(_readable, fields, self._service.fingerprinter.settings)
 
     async def check(self, article: GivenArticle, top: int) -> dict[str, Any]:
-        """Check one article."""
+        """Return the answer of ``POST /v1/check`` for one article; ``ProblemError`` as there."""
         return await self._service.checker.check({(): article}, top)
 
     async def compare(self, article: GivenArticle, other: ShownSource) -> dict[str, Any] | None:
-        """Explain a logged article and a later one."""
+        """Return the answer of ``POST /v1/explain`` for a logged article and a later one.
+
+        None: the log does not hold the other article any more, or the text is too long to be explained.
+
+        Raises:
+            ProblemError: as there.
+        """
         if characters_of(article) > MAX_EXPLAINED:
             return None
         topic_id, partition, offset = other.coordinates

@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from stream_dedup.clusters import ArticleCluster, ClusteredArticle, Window
+from stream_dedup.clusters import ArticleCluster, ClusteredArticle, ClusterQueries, Window
 from stream_dedup.core.model import Coordinates
 from stream_dedup.errors import StreamDedupError, UserError
 from stream_dedup.serve.pages.backend import (
     ArticleText,
-    ClusterReading,
     ClustersState,
     PageBackend,
     ShownError,
@@ -101,7 +100,7 @@ class ClusterView:
     """Why the store could not answer."""
 
 
-def stored_clusters(store: ClusterReading | None, ask: Callable[[ClusterReading], _T], default: _D) -> _T | _D:
+def stored_clusters(store: ClusterQueries | None, ask: Callable[[ClusterQueries], _T], default: _D) -> _T | _D:
     """Return what the store answers, or the default where there is none, or it fails."""
     if store is None:
         return default
@@ -171,7 +170,7 @@ async def cluster_page(
 
 
 def _largest(
-    store: ClusterReading, window: Window, now_ms: int
+    store: ClusterQueries, window: Window, now_ms: int
 ) -> tuple[list[ArticleCluster], list[list[tuple[int, int]]], int, int]:
     """Return the largest clusters, their curves, and how many articles the window has and outputs are lost. Blocks."""
     clusters = store.largest(window, SHOWN_CLUSTERS, now_ms)

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stream_dedup.clusters import ClusteredArticle, VerdictCounts, Window
+from stream_dedup.clusters import ClusteredArticle, ClusterQueries, VerdictCounts, Window
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.serve.follower import Position
 from stream_dedup.serve.pages.backend import (
-    ClusterReading,
     ClustersState,
     PageBackend,
     ShownError,
@@ -123,7 +122,7 @@ async def live_page(backend: PageBackend, meter: RateMeter, now_ms: int, at_s: f
 
 
 def _read(
-    store: ClusterReading, now_ms: int
+    store: ClusterQueries, now_ms: int
 ) -> tuple[VerdictCounts, list[ClusteredArticle], VerdictCounts, list[tuple[int, VerdictCounts]]]:
     """Return all totals, the last verdicts, and the totals and the history of the last hour. Blocks."""
     return (
