@@ -149,7 +149,7 @@ def _found(held: Entries, asking: Entries, rules: Rules) -> Found:
     numbers: list[tuple[int, I64, I64]] = []
     for query in range(first, len(made.statuses)):
         others = np.flatnonzero(every.scope_hashes[:first] == every.scope_hashes[query])
-        others = others[search.accounts(query, others, rules.reach(made.statuses[query])).near]
+        others = others[search.accounts(query, others, rules.reach(made.statuses[query]))["near"]]
         if len(others):
             search.prepare(np.array([query]))
             numbers.append((query, others, search.ranks(query, others).astype(np.int64)))

@@ -4,12 +4,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, final
 
 from stream_dedup.core.arrays import I64, U8, U32, U64
+from stream_dedup.core.query import Articles
+from stream_dedup.core.rules import Rules
 from stream_dedup.core.scheme import FingerprintSettings
 
 KEY_FACTORS: list[int]
 """Factor of the scope hash for each of the four key words."""
 OPENCC_HASHES: list[str]
 """XXH3-64 of each dictionary of OpenCC's conversion t2s that was built in, in the order of its configuration."""
+
+SURE_BITS: tuple[int, int]
+"""The sieve of sure bits takes so many of the surest bits of the article's key word, those of the largest margins, and
+so many of these twice. Among equal margins the lower bit comes first."""
+SURE_SIEVE_BITS: int
+"""So many of them may differ at most."""
+WORD_SIEVE_BITS: int
+"""The sieve of a scheme without sketches takes the whole key word: so many of its bits may differ at most."""
+FIRM_MARGIN: int
+"""Margin of a bit of the fingerprint below which it counts against domination: half of the length of the weights."""
 
 DATA_HASHES: dict[str, str]
 """XXH3-64 of the files that the tables of words were made of, by name: those of jieba's package, and our own."""
@@ -53,96 +65,70 @@ def plans(margins: U8, lookups: int, *, tables: int, block_bits: int, mask_bits:
         ValueError: there are fewer look-ups, or a number is out of its range.
     """
 
-def surest(margins: U8, counts: Sequence[int]) -> bytes:
-    """Return for each word of margins the masks of its so many surest bits, uint64, one for each count."""
+@final
+class Limits:
+    """What the rules of a log say of near. Every array may have any number of dimensions; it is read row by row.
 
-def accounts(
-    words: U64,
-    others: U64,
-    *,
-    directed: bool,
-    reach: I64,
-    sketches: U64,
-    other_sketches: U64,
-    sketch_words: int,
-    least_equal: I64,
-    far_equal: I64,
-    dominated: U8,
-    form_words: int,
-    form_limit: int,
-    certain: int,
-    far: int,
-) -> bytes:
-    """Return what the check finds in pairs of an article and an entry, and which of its conditions hold.
-
-    Articles are one for each entry, or one for all; arrays have one dimension. Of each pair 16 bytes: the distances of
-    the fingerprints and of the signatures, the one of them that is limited, the number of equal values, and how many
-    must be equal at this distance, 2 bytes each; how the forms compare (0: one text has none, 1: other frames, 2: the
-    same form, 3: one frame and other numbers); and whether the distance is within reach, the forms hold, the distance
-    is certain, enough values are equal, and the entry is near, one byte each. ``core.near`` reads them.
-
-    Args:
-        words: of the articles' signatures, four each.
-        others: of the entries' signatures.
-        directed: the distance is that of the signatures; else that of the first words, and sketches are not checked.
-        reach: of each article, greatest distance in bits.
-        sketches: words of the articles' sketches, ``sketch_words`` each, their forms last.
-        other_sketches: those of the entries.
-        sketch_words: 0 to 4.
-        least_equal: of each article, values that must be equal above ``certain`` bits.
-        far_equal: of each article, values that must be equal beyond ``far`` bits.
-        dominated: of each article: from 1 on no distance is certain, from 2 on every one is beyond ``far``.
-        form_words: words at the end of a sketch that are its form, 0 or 1.
-        form_limit: greatest distance, in bits, from a text of the same frame and other numbers.
-        certain: greatest distance, in bits, at which values are not compared; -1: they always are.
-        far: distance in bits.
-
-    Raises:
-        ValueError: arrays have other lengths than these, or a number is out of its range.
+    Where pairs are compared, articles are one for each entry, or one for all of them. Each method raises ValueError
+    where arrays have other lengths than it says.
     """
 
-def distances(words: U64, others: U64, *, directed: bool) -> bytes:
-    """Return the distance of each article from every entry, in bits, uint16, those of an article together.
+    def __init__(self, rules: Rules) -> None:
+        """Read the rules, by the names that ``core.rules.Rules`` and its scheme have.
 
-    Args:
-        words: of the articles' signatures, four each; one dimension.
-        others: of the entries' signatures.
-        directed: the distance is that of the signatures; else that of the first words.
+        Raises:
+            ValueError: no scheme has such widths.
+        """
 
-    Raises:
-        ValueError: an array has other than four words of each signature.
-    """
+    def dominated(self, statuses: U8, margins: U8) -> bytes:
+        """Return of each article 1 if it is dominated, 2 if strongly so, 0 if not; ``margins`` as in log entries."""
 
-def meetings(
-    keys: U64,
-    others: U64,
-    *,
-    key_words: int,
-    sure: U64,
-    most: I64,
-    plan: U32,
-    lookups: int,
-    block_bits: int,
-) -> tuple[bytes, bytes, bytes]:
-    """Return what the sieve and a plan of look-ups make of the keys of pairs of an article and an entry.
+    def masks(self, margins: U8) -> bytes:
+        """Return what the sieve compares of each article's key words: uint64, two of each word that has tables.
 
-    Articles are one for each entry, or one for all; arrays have one dimension. Of each key word of a pair, what the
-    sieve counts, and whether it passes that, one byte each; of each table (four of a word) the place in the plan, from
-    0, of the look-up whose posting list has the entry, int32, 2**31 - 1 where there is none.
+        They are the bits that count, and those that count again: of the sieve of sure bits the ``SURE_BITS`` of the
+        largest margins, among equal ones the lower bit; else all, and none.
+        """
 
-    Args:
-        keys: key words of the articles, ``key_words`` each.
-        others: those of the entries.
-        key_words: 1 to 4: those that have tables, or any one of them.
-        sure: of each key word of an article the bits that the sieve counts, and those that it counts again.
-        most: of each article, the greatest count that passes.
-        plan: look-ups ``table << block_bits | mask`` of each article, or of all of them, one plan after the other.
-        lookups: of a plan; 0: places are not asked for, and there are none.
-        block_bits: bits of a block, 16 to 24.
+    def accounts(
+        self, statuses: U8, dominated: U8, articles: tuple[U64, U64], entries: tuple[U64, U64], reach: int | None = None
+    ) -> bytes:
+        """Return what the check finds in pairs of an article and an entry, and which of its conditions hold.
 
-    Raises:
-        ValueError: arrays have other lengths than these, or a number is out of its range.
-    """
+        Of each pair 16 bytes: the distances of the fingerprints and of the signatures, the one of them that is limited,
+        the number of equal values, and how many must be equal at this distance, 2 bytes each; how the forms compare (0:
+        one text has none, 1: other frames, 2: the same form, 3: one frame and other numbers); and whether the distance
+        is within reach, the forms hold, the distance is certain, enough values are equal, and the entry is near, one
+        byte each. ``core.near`` reads them.
+
+        Args:
+            statuses: of the articles.
+            dominated: of each article, as ``dominated`` returns it.
+            articles: words of their signatures, four each, and of their sketches.
+            entries: those of the entries.
+            reach: greatest distance in bits, whatever the status; None: that of the rules.
+        """
+
+    def distances(self, words: U64, others: U64) -> bytes:
+        """Return the limited distance of each signature from every other, in bits, uint16, those of one together."""
+
+    def meetings(
+        self, statuses: U8, keys: U64, masks: U64, others: U64, plan: U32, lookups: int
+    ) -> tuple[bytes, bytes, bytes]:
+        """Return what the sieve and a plan of look-ups make of the keys of pairs of an article and an entry.
+
+        Of each key word of a pair, what the sieve counts, and whether it passes that, one byte each; of each table
+        (four of a word) the place in the plan, from 0, of the look-up whose posting list has the entry, int32,
+        2**31 - 1 where there is none.
+
+        Args:
+            statuses: of the articles.
+            keys: key words of the articles, 1 to 4 each: those that have tables, or any one of them.
+            masks: of each key word of an article, as ``masks`` gives them.
+            others: key words of the entries.
+            plan: look-ups ``table << block_bits | mask`` of each article, or of all of them, one plan after the other.
+            lookups: of a plan; 0: places are not asked for, and there are none.
+        """
 
 @final
 class JoinedBatches:
@@ -288,33 +274,16 @@ class Search:
 
     def __init__(
         self,
-        *,
-        keys: U64,
-        words: U64,
-        scope_hashes: U64,
-        before: I64,
-        reach: I64,
+        limits: Limits,
+        articles: Articles,
         plan: U32,
         lookups: int,
-        directed: bool,
-        sieve: int | None,
-        bucket_limit: int,
+        *,
         best: int,
-        candidates: int | None = None,
-        sure: U64 | None = None,
-        sketches: U64 | None = None,
-        least_equal: I64 | None = None,
-        form_words: int = 0,
-        form_limit: int = 0,
-        certain: int = -1,
-        far: int = 0,
-        far_equal: int = 0,
-        dominated: U8 | None = None,
-        oldest: I64 | None = None,
+        withdrawn: I64,
         own_ids: U64 | None = None,
-        withdrawn: I64 | None = None,
     ) -> None:
-        """Begin; arrays have one dimension. ``sieve`` None: the reach of the article."""
+        """Begin; a plan has so many look-ups."""
 
     def run(self, tables: BlockTables) -> list[bytes]:
         """Go on until chunks are missing; returns their keys, none at the end."""

@@ -38,7 +38,7 @@ mod _native {
     #[pymodule_export]
     use super::lines::{marked_lines, stripped_lines};
     #[pymodule_export]
-    use super::pairs::{accounts, distances, meetings, plans, surest};
+    use super::pairs::{PyLimits, plans};
     #[pymodule_export]
     use super::postings::{BlockTables, PySearch, Work, decode_chunk};
     #[pymodule_export]
@@ -46,6 +46,7 @@ mod _native {
     use super::{DamageError, PanicError};
     use crate::decode::MOST_ID_BYTES;
     use crate::features::weights::COMMON_WORDS;
+    use crate::postings::near::{FIRM_MARGIN, SURE_BITS, SURE_SIEVE_BITS, WORD_SIEVE_BITS};
     use crate::postings::tables::KEY_FACTORS;
     use crate::reader::load;
     use crate::segment::dictionary::jieba;
@@ -60,6 +61,10 @@ mod _native {
         module.add("PanicError", panic)?;
         module.add("MAX_ID_BYTES", MOST_ID_BYTES)?;
         module.add("KEY_FACTORS", KEY_FACTORS)?;
+        module.add("SURE_BITS", SURE_BITS)?;
+        module.add("SURE_SIEVE_BITS", SURE_SIEVE_BITS)?;
+        module.add("WORD_SIEVE_BITS", WORD_SIEVE_BITS)?;
+        module.add("FIRM_MARGIN", FIRM_MARGIN)?;
         module.add("OPENCC_HASHES", OPENCC_HASHES)?;
         let common_words = ("common_words.txt", xxh3_64(COMMON_WORDS.as_bytes()));
         let hashes = jieba::HASHES.into_iter().chain([common_words]);

@@ -72,8 +72,16 @@ from stream_dedup.core.model import (
     row_of,
     signed,
 )
-from stream_dedup.core.probes import COSTS, KEY_FACTORS, SURE_BITS, SURE_SIEVE_BITS, SUREST_BITS, WORD_SIEVE_BITS
-from stream_dedup.core.rules import COPIES_LIMIT, FIRM_MARGIN, UPDATE, Rules
+from stream_dedup.core.probes import (
+    COSTS,
+    FIRM_MARGIN,
+    KEY_FACTORS,
+    SURE_BITS,
+    SURE_SIEVE_BITS,
+    SUREST_BITS,
+    WORD_SIEVE_BITS,
+)
+from stream_dedup.core.rules import COPIES_LIMIT, UPDATE, Rules
 
 WORD_BLOCKS = 4
 """Blocks of a word."""

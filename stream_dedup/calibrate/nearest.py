@@ -22,11 +22,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_dedup.core import probes
 from stream_dedup.core.arrays import I32, I64, U8, U16, U32, U64, Bools
 from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, SIGNATURE_BITS, ReportProgress, signed
-from stream_dedup.core.near import NO_PLACE, Accounts, PairCheck, PairTexts, dominated
+from stream_dedup.core.near import NO_PLACE, PairCheck, PairTexts
 from stream_dedup.core.rules import Rules, exact_steps
 
 NOWHERE = np.iinfo(np.uint16).max
@@ -134,7 +135,7 @@ class MeasuredSearch:
         """Bits that a distance is over."""
         self._rules = rules
         self._statuses, self._margins = entries.statuses, entries.margins
-        self._dominated = dominated(rules.dominated, entries.statuses, entries.margins)
+        self._dominated = self.check.dominated(entries.statuses, entries.margins)
         tables, self._block_bits = rules.scheme.tables, rules.scheme.block_bits
         keys = probes.keys(entries.signatures, entries.scope_hashes)[:, : tables // BLOCKS_PER_WORD]
         self._blocks = probes.blocks(keys.reshape(-1), self._block_bits).reshape(-1, tables)
@@ -147,14 +148,14 @@ class MeasuredSearch:
 
     def prepare(self, queries: I64) -> None:
         """Make the plans of these articles, which are measured next, and the masks of their sieves."""
-        plans, masks = self._plans(queries), probes.sieve_masks(self._rules, self._margins[queries])
+        plans, masks = self._plans(queries), self.check.masks(self._margins[queries])
         self._prepared = dict(zip(queries.tolist(), zip(plans, masks, strict=True), strict=True))
 
-    def accounts(self, query: int, others: I64, reach: int) -> Accounts:
+    def accounts(self, query: int, others: I64, reach: int) -> NDArray[np.void]:
         """Return the accounts of an article with others, as if this were the limit of every kind of text."""
         own = np.array([query])
         return self.check.accounts(
-            self._statuses[own], self._dominated[own], self.texts[own], self.texts[others], reach
+            self._statuses[own], self._dominated[own], self.texts.rows(own), self.texts.rows(others), reach
         )
 
     def ranks(self, query: int, others: I64) -> I32:
@@ -269,8 +270,8 @@ def _measure_one(near: Nearest, row: int, others: I64, distances: U16, search: M
     close = close[np.argsort(distances[close], kind="stable")]
     if len(close):
         accounts = search.accounts(query, others[close], ceiling)
-        near.closest[row], near.equal[row] = distances[close[0]], accounts.equal[0]
-        close = close[accounts.near]
+        near.closest[row], near.equal[row] = distances[close[0]], accounts["equal"][0]
+        close = close[accounts["near"]]
     if not len(close):
         far = np.flatnonzero(distances > ceiling)
         close = far[distances[far].argmin(axis=0, keepdims=True)] if len(far) else far

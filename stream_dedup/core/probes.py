@@ -23,10 +23,6 @@ flip. A look-up costs the sum of ``COSTS`` of the margins of the bits that its m
 comes first, then the lower mask. Costs are whole numbers, so the plan is the same on every machine.
 
 A plan is a function of rules, keys and margins, and never of what is stored.
-
-The **sieve** is a cheap filter of directed search: the word of an entry is compared with the article's, the one that
-has the block of the look-up, before the rest of the entry is read. An edit leaves an article's surest bits as they are,
-so the sieve of sure bits takes these alone; that of a scheme without sketches takes the whole word.
 """
 
 from __future__ import annotations
@@ -54,16 +50,11 @@ KEY_FACTORS = np.array(_native.KEY_FACTORS, np.uint64)
 """Factor of the scope hash for each word. The factors are odd, so no two hashes give the same product, and differ (the
 primes of XXH64), so hashes that collide in a block of one word do not collide in the others."""
 
-WORD_SIEVE_BITS = 16
-"""The word sieve: the greatest distance, in bits, between two key words."""
-SURE_BITS, SUREST_BITS = 42, 22
-SURE_SIEVE_BITS = 10
-"""The sieve of sure bits: how many of the ``SURE_BITS`` surest bits of the article's word (of the largest margins) may
-differ at most, where the ``SUREST_BITS`` surest count twice. Among equal margins the lower bit comes first.
-Of 16,581 edited texts that a look-up reaches it lost 1.3 in 1,000 (the word sieve 7.7; among those cut or edited most
-2.6 and 13), and it passed 1.7 to 9.6 % of the unrelated entries that look-ups meet in real text (3.0 to 10.5 %)."""
-ALL_BITS = np.array([np.iinfo(np.uint64).max, 0], np.uint64)
-"""Masks with which the two counts of the sieve of sure bits are the distance of the words."""
+
+SURE_BITS, SUREST_BITS = _native.SURE_BITS
+SURE_SIEVE_BITS, WORD_SIEVE_BITS = _native.SURE_SIEVE_BITS, _native.WORD_SIEVE_BITS
+"""The two sieves of directed search: ``_native`` says what they pass."""
+FIRM_MARGIN = _native.FIRM_MARGIN
 
 
 def pack_margins(values: U8) -> U8:
@@ -164,29 +155,6 @@ def plan_of(rules: Rules, margins: U8) -> U32:
     if rules.directed:
         return directed(margins, rules.probes or 1, block_bits)
     return exact_plan(rules.distance or 0, block_bits)
-
-
-def sure_masks(margins: U8) -> U64:
-    """Return what the sieve of sure bits compares of each word: the sure bits, and the surest; shape (n, words, 2).
-
-    Args:
-        margins: packed as in a log entry, shape (n, 8 * tables).
-    """
-    made = _native.surest(np.ascontiguousarray(margins).reshape(-1), [SURE_BITS, SUREST_BITS])
-    words = margins.shape[1] // (TABLE_MARGIN_BYTES * BLOCKS_PER_WORD)
-    return np.frombuffer(made, np.uint64).reshape(len(margins), words, 2)
-
-
-def sieve_masks(rules: Rules, margins: U8) -> U64:
-    """Return the masks of the sieve of each article with these margins under these rules; as ``sure_masks``."""
-    if rules.sieves_sure_bits:
-        return sure_masks(margins)
-    return np.tile(ALL_BITS, (len(margins), rules.scheme.tables // BLOCKS_PER_WORD, 1))
-
-
-def sieve_limit(*, sure: bool) -> int:
-    """Return how much the sieve of directed search counts at most: that of sure bits, or the word sieve."""
-    return SURE_SIEVE_BITS if sure else WORD_SIEVE_BITS
 
 
 def _masks_within(most: int, block_bits: int) -> list[int]:

@@ -13,11 +13,11 @@ user's own are files that start from one of these (``config.profile_file``), rea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from stream_dedup.core.rules import BUCKET_LIMIT, CANDIDATES, CLASSIC_DISTANCE, DIRECTED, EXACT, SEARCH_RULES
+from stream_dedup.core.rules import CANDIDATES, CLASSIC_DISTANCE, DIRECTED, EXACT, SearchRules
 from stream_dedup.core.scheme import Features, FingerprintSettings, Normalisation, Treatment
 
 ARTICLE_SIZE = 250
@@ -72,31 +72,19 @@ _CHARACTERS = Treatment(
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
-    """Settings of the scheme, and the search of the rules: fields of ``rules.Rules``."""
+class Profile(SearchRules):
+    """Settings of the scheme, and the search of the rules."""
 
     settings: FingerprintSettings
-    search: str
-    distance: int | None = None
-    probes: int | None = None
-    limit: int | None = None
-    short_limit: int | None = None
-    min_equal: int | None = None
-    short_min_equal: int | None = None
-    certain: int | None = None
-    form_limit: int | None = None
-    far: int | None = None
-    far_min_equal: int | None = None
-    dominated: int | None = None
-    bucket_limit: int = BUCKET_LIMIT
-    candidates: int | None = CANDIDATES
+    distance: int | None = field(default=None, kw_only=True)
+    candidates: int | None = field(default=CANDIDATES, kw_only=True)
     path: Path | None = None
     """The file that it was read from; None of a built-in one."""
 
     @property
     def rules(self) -> dict[str, Any]:
         """The fields of ``rules.Rules`` that it sets: the search and its bounds."""
-        return {name: getattr(self, name) for name in (*SEARCH_RULES, "search", "bucket_limit", "candidates")}
+        return {one.name: getattr(self, one.name) for one in fields(SearchRules)}
 
     @property
     def name(self) -> str:

@@ -35,20 +35,6 @@ from stream_dedup.errors import CorruptError
 
 EXACT, DIRECTED = "exact", "directed"
 """The two kinds of search."""
-SEARCH_RULES = (
-    "distance",
-    "probes",
-    "limit",
-    "short_limit",
-    "min_equal",
-    "short_min_equal",
-    "certain",
-    "form_limit",
-    "far",
-    "far_min_equal",
-    "dominated",
-)
-"""The fields of rules that are None where the search has no use for them: ``distance`` is that of exact search."""
 UNIQUE, REJECTED = Verdict.UNIQUE.value, Verdict.REJECTED.value
 """Verdicts that text without features may have."""
 DUPLICATE, UPDATE = Verdict.DUPLICATE.value, "update"
@@ -63,8 +49,6 @@ MAX_BUCKET_LIMIT = 1 << 20
 """Entries; the largest bucket limit. A longer scan of one posting list is no look-up."""
 MAX_CANDIDATES = 1 << 16
 """Candidates; the largest bound on those that are checked for one article: 1 MiB of memory notes which they are."""
-FIRM_MARGIN = 4
-"""Margin of a bit, half of the length of the weight vector, below which the bit counts against domination."""
 COPIES_LIMIT = 32
 """Near earlier articles up to which the copies of an article are counted: what lies beyond is a flood, of any size."""
 MAX_WINDOW_MS = 1 << 53
@@ -125,34 +109,10 @@ def _exact_lookups(k: int, block_bits: int) -> int:
     return sum(masks_within(most, block_bits) for most in exact_radii(k, block_bits))
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How articles are judged from a log position on.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRules:
+    """The search and its limits, which a profile has, too: ``Rules`` says what each means."""
 
-    Exact search: ``distance`` is k, in bits of the fingerprint; ``probes`` and the limits are None.
-    Directed search: ``probes`` is the number of look-ups for each article. Two articles are near within ``limit`` bits
-    of the signature, short texts within ``short_limit``. Beyond ``certain`` bits (None: at any distance) at least
-    ``min_equal`` values of their sketches must be equal too, of short texts ``short_min_equal``; None or 0: sketches
-    are not compared. Beyond ``far`` bits at least ``far_min_equal`` values must be equal of both kinds; None: the
-    numbers are the same at every distance. Texts of one form that differ in their numbers are near within
-    ``form_limit`` bits only; None: forms are not compared. ``distance`` is None.
-
-    A long text is *dominated* if at most ``dominated`` bits of its fingerprint have a margin below 4 (``FIRM_MARGIN``);
-    None: no text is. One feature then decides most bits, and different texts of that feature have nearly one signature.
-    So sketches are compared at every distance: none is within ``certain``. With at most half as many such bits it is
-    strongly dominated, and every distance is beyond ``far``, too. Whether the earlier text is dominated is not asked.
-
-    ``window_ms`` is how long an article is remembered, in ms of log time; None: for ever. ``bucket_limit`` is
-    the number of newest entries that are compared in each posting list. Of those that pass the sieve the first
-    ``candidates`` are checked, in the order of the plan, and in each posting list the newest first; None: all of them.
-    An article is a duplicate from ``copies`` near earlier articles on. ``featureless`` is the verdict of text without
-    features, ``unique`` or ``rejected``. ``recrawl`` applies to an article near an earlier one with its own id:
-    ``duplicate``, or ``update``, which is a unique article with the earlier version as its match. With ``observe``
-    every output record goes to the topic of unique records, with the verdict in its headers.
-    """
-
-    scheme: Scheme
-    revision: int = 1
     search: str = EXACT
     distance: int | None = CLASSIC_DISTANCE
     probes: int | None = None
@@ -165,9 +125,46 @@ class Rules:
     far: int | None = None
     far_min_equal: int | None = None
     dominated: int | None = None
-    window_ms: int | None = None
     bucket_limit: int = BUCKET_LIMIT
     candidates: int | None = None
+
+
+SEARCH_RULES = tuple(
+    field.name for field in fields(SearchRules) if field.name not in {"search", "bucket_limit", "candidates"}
+)
+"""The fields of rules that are None where the search has no use for them: ``distance`` is that of exact search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules(SearchRules):
+    """How articles are judged from a log position on.
+
+    Exact search: ``distance`` is k, in bits of the fingerprint; ``probes`` and the limits are None.
+    Directed search: ``probes`` is the number of look-ups for each article. Two articles are near within ``limit`` bits
+    of the signature, short texts within ``short_limit``. Beyond ``certain`` bits (None: at any distance) at least
+    ``min_equal`` values of their sketches must be equal too, of short texts ``short_min_equal``; None or 0: sketches
+    are not compared. Beyond ``far`` bits at least ``far_min_equal`` values must be equal of both kinds; None: the
+    numbers are the same at every distance. Texts of one form that differ in their numbers are near within
+    ``form_limit`` bits only; None: forms are not compared. ``distance`` is None.
+
+    A long text is *dominated* if at most ``dominated`` bits of its fingerprint have a margin below 4
+    (``probes.FIRM_MARGIN``); None: no text is. One feature then decides most bits, and different texts of that feature
+    have nearly one signature. So sketches are compared at every distance: none is within ``certain``. With at most half
+    as many such bits it is strongly dominated, and every distance is beyond ``far``, too. Whether the earlier text is
+    dominated is not asked.
+
+    ``window_ms`` is how long an article is remembered, in ms of log time; None: for ever. ``bucket_limit`` is
+    the number of newest entries that are compared in each posting list. Of those that pass the sieve the first
+    ``candidates`` are checked, in the order of the plan, and in each posting list the newest first; None: all of them.
+    An article is a duplicate from ``copies`` near earlier articles on. ``featureless`` is the verdict of text without
+    features, ``unique`` or ``rejected``. ``recrawl`` applies to an article near an earlier one with its own id:
+    ``duplicate``, or ``update``, which is a unique article with the earlier version as its match. With ``observe``
+    every output record goes to the topic of unique records, with the verdict in its headers.
+    """
+
+    scheme: Scheme
+    revision: int = 1
+    window_ms: int | None = None
     copies: int = 1
     featureless: str = UNIQUE
     recrawl: str = DUPLICATE
@@ -244,7 +241,7 @@ class Rules:
 
     @classmethod
     def from_json(cls, raw: bytes) -> Rules:
-        """Read canonical JSON.
+        """Read canonical JSON; a field that is None by default may be missing, for an older release did not have it.
 
         Raises:
             CorruptError: the bytes are not JSON, fields are unknown or missing, or the rules are invalid.
@@ -417,12 +414,12 @@ def _word(value: object) -> str:
 
 
 def _values_of(one: Rules | Scheme) -> dict[str, object]:
-    return {name: getattr(one, name) for name in one.__slots__}
+    return {field.name: getattr(one, field.name) for field in fields(one)}
 
 
 def _refuse_other_fields(what: str, values: dict[str, Any], kind: type[Rules | Scheme]) -> None:
-    known = {field.name for field in fields(kind)}
-    if set(values) != known:
+    known = {field.name: field.default is None for field in fields(kind)}
+    if set(values) - set(known) or not all(name in values or may_lack for name, may_lack in known.items()):
         msg = f"{what} with fields {sorted(values)}: expected {sorted(known)}"
         raise CorruptError(msg)
 

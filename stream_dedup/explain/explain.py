@@ -82,9 +82,8 @@ def _blocks_of(a: Side, b: Side, rules: Rules) -> tuple[Block, ...]:
     cut = probes.blocks(words.reshape(-1), block_bits).reshape(2, -1).tolist()
     far = np.bitwise_count(words[0] ^ words[1]).tolist()
     margins = b.margins[np.newaxis]
-    met = PairCheck(rules).meetings(
-        np.array([b.status], np.uint8), words[1:], words[:1], probes.sieve_masks(rules, margins), _plan(rules, margins)
-    )
+    check, status = PairCheck(rules), np.array([b.status], np.uint8)
+    met = check.meetings(status, words[1:], words[:1], check.masks(margins), _plan(rules, margins))
     costs = COSTS[probes.unpack_margins(b.margins)].ravel()[probes.bits_of_blocks(tables, block_bits)]
     blocks = []
     for table in range(tables):

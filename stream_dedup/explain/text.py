@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from stream_dedup.core.fingerprinter import Feature
 from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status
 from stream_dedup.core.near import Forms
-from stream_dedup.core.probes import sieve_limit
+from stream_dedup.core.probes import SURE_SIEVE_BITS, WORD_SIEVE_BITS
 from stream_dedup.explain.explain import NO_LOOKUP, Block, Explanation, Sieve, pushes
 from stream_dedup.explain.side import Side, kind
 from stream_dedup.terminal import pad, shorten, table, width_of
@@ -138,7 +138,7 @@ def _blocks(explanation: Explanation) -> Iterator[str]:
 
 
 def _block(block: Block, explanation: Explanation) -> list[str]:
-    most = sieve_limit(sure=explanation.rules.sieves_sure_bits)
+    most = SURE_SIEVE_BITS if explanation.rules.sieves_sure_bits else WORD_SIEVE_BITS
     sieve = {Sieve.PASSED: f"{block.counted} <= {most}", Sieve.HELD: f"{block.counted} > {most}", Sieve.NONE: "-"}
     agree = "agree" if not block.mask else f"{block.differing} bits"
     return [

@@ -267,7 +267,7 @@ class Tables:
         """Return the near entries of every article of a query.
 
         Raises:
-            ValueError: its plan is of other blocks than the tables, or its sketches are others than those of the rows.
+            ValueError: its rules are of another scheme than the tables and rows.
         """
         self._refuse_misfit(query)
         search = query.search()
@@ -319,15 +319,15 @@ class Tables:
             self._supply(missing)
 
     def _refuse_misfit(self, query: Query) -> None:
-        last = int(query.plan.max(initial=0)) >> query.block_bits
-        if query.block_bits != self.block_bits or last >= self.count:
+        scheme = query.rules.scheme
+        if (scheme.tables, scheme.block_bits) != (self.count, self.block_bits):
             msg = (
-                f"query of blocks of {query.block_bits} bits in tables 0 to {last}: the index has blocks of "
-                f"{self.block_bits} bits in {self.count} tables"
+                f"query of {scheme.tables} tables with blocks of {scheme.block_bits} bits: the index has {self.count} "
+                f"tables with blocks of {self.block_bits} bits"
             )
             raise ValueError(msg)
-        if query.sketches is not None and row_type(query.sketches.shape[1] * 8) != self.rows.kind:
-            msg = f"rows of {self.rows.kind.itemsize} bytes have no sketches of {query.sketches.shape[1]} words"
+        if row_type(scheme.sketch_bytes) != self.rows.kind:
+            msg = f"rows of {self.rows.kind.itemsize} bytes have no sketches of {scheme.sketch_bytes} bytes"
             raise ValueError(msg)
 
     def _named_runs(self) -> tuple[dict[int, bytes], int]:

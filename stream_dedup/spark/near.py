@@ -50,7 +50,7 @@ from stream_dedup.core.model import (
     signed,
     similarity,
 )
-from stream_dedup.core.near import PairCheck, PairTexts, dominated
+from stream_dedup.core.near import PairCheck, PairTexts
 from stream_dedup.core.reasons import FEATURELESS_REASON
 from stream_dedup.core.rules import REJECTED, UPDATE, Rules
 from stream_dedup.errors import UserError
@@ -89,9 +89,11 @@ class PairsOfBatches(NamedTuple):
             article, entry = (self._texts(batch, *names) for names in (CHECK_COLUMNS[2:4], CHECK_COLUMNS[4:]))
             accounts = check.accounts(statuses, dominated, article, entry)
             found = batch.select(self.keep)
-            for field, bits in zip(DISTANCE_FIELDS, (accounts.distances, accounts.signature_distances), strict=True):
+            for field, bits in zip(
+                DISTANCE_FIELDS, (accounts["distance"], accounts["signature_distance"]), strict=True
+            ):
                 found = found.append_column(field, pa.array(bits.astype(np.int32)))
-            yield found.filter(pa.array(accounts.near))
+            yield found.filter(pa.array(accounts["near"]))
 
     def _texts(self, batch: pa.RecordBatch, words: str, sketch: str) -> PairTexts:
         sketch_words = self.rules.scheme.sketch_bytes // 8
@@ -159,13 +161,13 @@ def lists_of(columns: Columns, rules: Rules) -> list[pa.Array]:
     block_bits = rules.scheme.block_bits
     values = np.concatenate([probes.blocks(key, block_bits) for key in keys.T], axis=1).astype(np.int64)
     lists = np.arange(columns.widths.tables) << block_bits | values
-    which = signed(columns.statuses)
+    which, check = signed(columns.statuses), PairCheck(rules)
     return [
         _arrays(words.view(np.int64)),
         _arrays(probes.sketch_words(columns.sketches).view(np.int64)),
         _arrays(np.ascontiguousarray(keys).view(np.int64)),
-        pa.array(dominated(rules.dominated, columns.statuses, columns.margins).astype(np.int32)),
-        _arrays(probes.sieve_masks(rules, columns.margins).reshape(len(columns), -1).view(np.int64)),
+        pa.array(check.dominated(columns.statuses, columns.margins).astype(np.int32)),
+        _arrays(check.masks(columns.margins).reshape(len(columns), -1).view(np.int64)),
         _arrays(lists.astype(np.int32), which),
         _arrays(_lookups(columns, values, rules).astype(np.int32), which),
     ]

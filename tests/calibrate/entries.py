@@ -19,7 +19,7 @@ def directed_rules(tables: int = 4, block_bits: int = 16, **given: object) -> Ru
 
 
 def exact_rules(distance: int = 3, block_bits: int = 16, **given: object) -> Rules:
-    return Rules(scheme_of(4, block_bits=block_bits), distance=distance, **given)  # type: ignore[arg-type]
+    return Rules(scheme_of(4, SKETCH_BYTES, block_bits=block_bits), distance=distance, **given)  # type: ignore[arg-type]
 
 
 def some_entries(seed: int, count: int, *, tables: int = 4, flips: int = 60) -> SignedEntries:

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from stream_dedup import _native
 from stream_dedup.audit.plain_near import PlainEntries, PlainQuery, PlainSearch
 from stream_dedup.core import probes
 from stream_dedup.core.arrays import I64, U8, U64
 from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import BLOCKS_PER_WORD, LogOffset, Status
-from stream_dedup.core.near import NO_PLACE, Accounts, Forms, Meetings, PairCheck, PairTexts, dominated
+from stream_dedup.core.near import NO_PLACE, Forms, Meetings, PairCheck, PairTexts
 from stream_dedup.core.probes import pack_margins
 from stream_dedup.core.rules import DIRECTED, Rules, greatest_distance
 from tests.amount import FULL
@@ -94,15 +94,15 @@ def drawn_rules(rng: np.random.Generator, scheme: Scheme) -> Rules:
 
 def accounted(
     entries: PlainEntries, signatures: U8, margins: U8, article: int, rules: Rules
-) -> tuple[Accounts, Meetings]:
+) -> tuple[NDArray[np.void], Meetings]:
     """What the native core says of an article beside all entries."""
     texts, check = PairTexts.of(signatures, entries.sketches.T), PairCheck(rules)
     status, some = entries.statuses[[article]], np.arange(ENTRIES)
     keys = entries.words.T[:, : rules.scheme.tables // BLOCKS_PER_WORD]
     own = margins[[article]]
-    plan, masks = probes.plan_of(rules, own), probes.sieve_masks(rules, own)
-    met = check.meetings(status, keys[[article]], keys[:ENTRIES], masks, plan)
-    return check.accounts(status, dominated(rules.dominated, status, own), texts[np.array([article])], texts[some]), met
+    met = check.meetings(status, keys[[article]], keys[:ENTRIES], check.masks(own), probes.plan_of(rules, own))
+    alone, others = texts.rows(np.array([article])), texts.rows(some)
+    return check.accounts(status, check.dominated(status, own), alone, others), met
 
 
 def compare(rules: Rules, rng: np.random.Generator, outcomes: dict[str, set[bool]]) -> None:
@@ -115,20 +115,20 @@ def compare(rules: Rules, rng: np.random.Generator, outcomes: dict[str, set[bool
     for article in range(ENTRIES, len(entries)):
         query = PlainQuery(article, rules, margins[article], LogOffset(0), lambda _: True)
         accounts, met = accounted(entries, signatures, margins, article, rules)
-        assert accounts.signature_distances.tolist() == entries.signature_distances(article, some).tolist()
+        assert accounts["signature_distance"].tolist() == entries.signature_distances(article, some).tolist()
         apart = np.bitwise_count(entries.fingerprints[some] ^ entries.fingerprints[article])
-        assert accounts.fingerprint_distances.tolist() == apart.tolist()
-        assert accounts.equal.tolist() == entries.equal_values(article, some, form_bytes).tolist()
+        assert accounts["fingerprint_distance"].tolist() == apart.tolist()
+        assert accounts["equal"].tolist() == entries.equal_values(article, some, form_bytes).tolist()
         others = entries.other_numbers(article, some, form_bytes)
-        assert (accounts.forms == list(Forms).index(Forms.OTHER_NUMBERS)).tolist() == others.tolist()
+        assert (accounts["form"] == list(Forms).index(Forms.OTHER_NUMBERS)).tolist() == others.tolist()
         assert met.passed.T.tolist() == search._sieved(query, some).tolist()
         assert np.where(met.found == NO_PLACE, 0, met.found + 1).tolist() == search._numbers(query, some).tolist()
         found = met.found.min(axis=1) != NO_PLACE
-        near: I64 = np.flatnonzero(accounts.near & found)
-        told = dict(zip(near.tolist(), accounts.distances[near].tolist(), strict=True))
+        near: I64 = np.flatnonzero(accounts["near"] & found)
+        told = dict(zip(near.tolist(), accounts["distance"][near].tolist(), strict=True))
         assert told == dict(search.near(query))
         for name in ("within", "form_holds", "certain", "enough", "near"):
-            outcomes[name].update(getattr(accounts, name).tolist())
+            outcomes[name].update(accounts[name].tolist())
         outcomes["passed"].update(met.passed.reshape(-1).tolist())
         outcomes["found"].update(found.tolist())
 
@@ -166,18 +166,18 @@ def test_articles_may_differ_from_pair_to_pair() -> None:
     statuses = rng.choice(np.array(STATUSES, np.uint8), len(entries))
     texts, check = PairTexts.of(signatures, entries.sketches.T), PairCheck(rules)
     others = rng.permutation(len(entries))
-    masks, plans = probes.sieve_masks(rules, margins), probes.plan_of(rules, margins)
+    masks, plans = check.masks(margins), probes.plan_of(rules, margins)
     keys = entries.words.T[:, :2]
-    which = dominated(rules.dominated, statuses, margins)
-    accounts = check.accounts(statuses, which, texts, texts[others])
+    which = check.dominated(statuses, margins)
+    accounts = check.accounts(statuses, which, texts, texts.rows(others))
     met = check.meetings(statuses, keys, keys[others], masks, plans)
     for pair, other in enumerate(others.tolist()):
         own = np.array([pair])
-        alone = check.accounts(statuses[own], which[own], texts[own], texts[np.array([other])])
-        assert accounts.of(pair) == alone.of(0)
+        alone = check.accounts(statuses[own], which[own], texts.rows(own), texts.rows(np.array([other])))
+        assert accounts[pair] == alone[0]
         one = check.meetings(statuses[own], keys[own], keys[[other]], masks[own], plans[own])
         assert [part[pair].tolist() for part in met] == [part[0].tolist() for part in one]
-    assert set(accounts.near.tolist()) == set(met.passed.reshape(-1).tolist()) == ANY
+    assert set(accounts["near"].tolist()) == set(met.passed.reshape(-1).tolist()) == ANY
 
 
 @pytest.mark.parametrize("directed", [True, False])
@@ -190,7 +190,7 @@ def test_distances_are_those_of_the_accounts(directed: bool) -> None:
     words: U64 = probes.words(signatures)
     found = PairCheck(rules).distances(words[ENTRIES:], words[:ENTRIES])
     accounts = [accounted(entries, signatures, margins, article, rules)[0] for article in articles]
-    assert found.tolist() == [account.distances.tolist() for account in accounts]
+    assert found.tolist() == [account["distance"].tolist() for account in accounts]
     assert PairCheck(rules).distances(words[:2], words[:0]).shape == (2, 0)
 
 
@@ -201,15 +201,15 @@ def test_arrays_of_other_lengths_are_refused() -> None:
     texts = PairTexts(words, np.zeros((3, 2), np.uint64))
     masks = np.zeros((3, 1, 2), np.uint64)
     with pytest.raises(ValueError, match="2 articles beside 3 entries"):
-        check.accounts(statuses[:2], statuses[:2], texts[:2], texts)
-    with pytest.raises(ValueError, match="9 and 6 words of sketches, 2 each"):
-        check.accounts(statuses, statuses, replace(texts, sketches=np.zeros((3, 3), np.uint64)), texts)
+        check.accounts(statuses[:2], statuses[:2], texts.rows(slice(2)), texts)
+    with pytest.raises(ValueError, match="9 numbers of sketches for 3"):
+        check.accounts(statuses, statuses, texts._replace(sketches=np.zeros((3, 3), np.uint64)), texts)
     with pytest.raises(ValueError, match="2 articles beside 3 entries"):
         check.meetings(statuses[:2], words[:2, :1], words[:, :1], masks[:2])
-    with pytest.raises(ValueError, match="4 masks and 0 look-ups"):
+    with pytest.raises(ValueError, match="4 numbers of masks for 3"):
         check.meetings(statuses, words[:, :1], words[:, :1], masks[:2])
     with pytest.raises(ValueError, match="6 numbers of others: each has 4"):
-        _native.distances(words.reshape(-1), np.zeros(6, np.uint64), directed=True)
+        check.distances(words, np.zeros(6, np.uint64))
 
 
 @pytest.mark.parametrize(
@@ -229,5 +229,6 @@ def test_a_long_text_is_dominated_if_few_of_its_bits_may_turn(below: int, status
     Without the rule no text is dominated.
     """
     margins = pack_margins(np.array([[3] * below + [4] * (64 - below) + [0] * 64], np.uint8))
-    assert dominated(12, np.array([status], np.uint8), margins).tolist() == [expected]
-    assert dominated(None, np.array([status], np.uint8), margins).tolist() == [0]
+    rules, statuses = Rules(scheme_of(8, 8), search=DIRECTED, dominated=12), np.array([status], np.uint8)
+    assert PairCheck(rules).dominated(statuses, margins).tolist() == [expected]
+    assert PairCheck(replace(rules, dominated=None)).dominated(statuses, margins).tolist() == [0]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from stream_dedup.core.near import PairCheck
 from stream_dedup.core.probes import (
     COSTS,
     KEY_FACTORS,
@@ -21,11 +22,11 @@ from stream_dedup.core.probes import (
     exact_plan,
     keys,
     pack_margins,
-    sure_masks,
     words,
 )
 from stream_dedup.core.rules import MAX_EXACT_LOOKUPS, exact_radii, greatest_distance
 from tests.amount import examples
+from tests.logs import directed_rules, scheme_of
 
 FINGERPRINTS = st.integers(0, 2**64 - 1)
 WIDTHS = [16, 20, 24]
@@ -189,12 +190,9 @@ def test_sure_bits_are_those_of_the_largest_margins(seed: int, tables: int, kind
         [[surest_of(of_word, count) for count in (42, 22)] for of_word in of_article]
         for of_article in margins.reshape(3, -1, 64).tolist()
     ]
-    assert sure_masks(pack_margins(margins)).tolist() == expected
-
-
-def test_no_articles_have_no_sure_bits() -> None:
-    """A batch without a signed article is asked for no masks, of as many words as its tables have."""
-    assert sure_masks(np.empty((0, 64), np.uint8)).shape == (0, 2, 2)
+    check = PairCheck(directed_rules(scheme=scheme_of(tables, 8)))
+    assert check.masks(pack_margins(margins)).tolist() == expected
+    assert check.masks(np.empty((0, 8 * tables), np.uint8)).shape == (0, tables // 4, 2)
 
 
 def surest_of(margins: list[int], count: int) -> int:

@@ -75,7 +75,7 @@ def test_a_look_up_beyond_the_plan_is_named_with_its_place() -> None:
 @pytest.mark.parametrize("block_bits", [20, 24])
 def test_wide_blocks_share_bits(block_bits: int) -> None:
     """A bit that two blocks have differs in both, in each where the block has it; values have a digit for four bits."""
-    b = side("B", WORDS)
+    b = side("B", WORDS, sketch=b"")
     a = replace(changed(b, [0, 16]), name="A")
     explanation = explain(a, b, replace(directed_rules(), scheme=scheme_of(4, block_bits=block_bits)))
     first, shared = 1 << (block_bits - 1), 1 << (block_bits - 17)
@@ -93,7 +93,7 @@ def test_wide_blocks_share_bits(block_bits: int) -> None:
 @pytest.mark.parametrize(("block_bits", "most"), [(16, 3), (20, 4), (24, 4)])
 def test_no_look_up_flips_more_bits_than_a_mask(block_bits: int, most: int) -> None:
     """One more in every block: no plan is long enough, and no cost is named."""
-    b = side("B", WORDS)
+    b = side("B", WORDS, sketch=b"")
     rules = replace(directed_rules(), scheme=scheme_of(4, block_bits=block_bits))
     # The last bits of the 16 that a wide block does not share with the one before it.
     a = replace(changed(b, [16 * table + 15 - bit for table in range(4) for bit in range(most)]), name="A")
@@ -108,7 +108,7 @@ def test_no_look_up_flips_more_bits_than_a_mask(block_bits: int, most: int) -> N
 
 def test_the_sieve_holds_what_differs_around_an_equal_block() -> None:
     """Block 0 agrees, and 17 of the 64 bits differ: the look-up meets A, the sieve holds it."""
-    b = side("B", WORDS)
+    b = side("B", WORDS, sketch=b"")
     a = replace(changed(b, [*range(16, 22), *range(32, 38), *range(48, 53)]), name="A")
     explanation = explain(a, b, replace(directed_rules(), scheme=scheme_of(4)))
     assert (explanation.blocks[0].mask, explanation.blocks[0].word) == (0, 17)
@@ -171,7 +171,7 @@ def test_kinds_and_scopes_never_match() -> None:
 
 def test_a_text_without_words_is_near_nothing() -> None:
     """Not even its equal."""
-    nothing = Side("A", Status.FEATURELESS, 0, bytes(32), np.zeros(32, np.uint8), features=())
+    nothing = Side("A", Status.FEATURELESS, 0, bytes(32), np.zeros(32, np.uint8), features=(), sketch=bytes(16))
     explanation = explain(nothing, replace(nothing, name="B"), directed_rules())
     assert (explanation.verdict, explanation.cosine) == (Verdict.UNIQUE, None)
     assert explanation.reason.startswith("A has no words")
@@ -181,7 +181,7 @@ def test_a_text_without_words_is_near_nothing() -> None:
 def test_the_shortest_texts_match_their_equals_alone(bits: list[int], verdict: Verdict) -> None:
     """One bit of the hash is enough to be another text."""
     sure = np.full(32, 0xFF, np.uint8)
-    b = Side("B", Status.EXACT, 5, bytes(range(32)), sure)
+    b = Side("B", Status.EXACT, 5, bytes(range(32)), sure, sketch=bytes(16))
     explanation = explain(replace(changed(b, bits), name="A"), b, directed_rules())
     assert explanation.verdict is verdict
 

@@ -10,7 +10,10 @@ from unittest.mock import patch
 import numpy as np
 
 from stream_dedup import _native
-from stream_dedup.core.query import Query
+from stream_dedup.core.probes import words
+from stream_dedup.core.query import Articles, Query
+from tests.definition import NOTHING_WITHDRAWN
+from tests.logs import rules
 
 NO_TABLE = 16
 """Tables are numbered to 15."""
@@ -22,10 +25,10 @@ def planted_panic(fingerprint: int, when: Callable[[Query], bool] = lambda _: Tr
     made = Query.search
 
     def planted(query: Query) -> _native.Search:
-        chosen = np.flatnonzero(query.words[:, 0] == np.uint64(fingerprint))
+        chosen = np.flatnonzero(words(query.articles.signatures)[:, 0] == np.uint64(fingerprint))
         if len(chosen) and when(query):
             plan = np.repeat(query.plan, 1 if len(query.plan) == len(query) else len(query), axis=0)
-            plan[chosen] = NO_TABLE << query.block_bits
+            plan[chosen] = NO_TABLE << query.rules.scheme.block_bits
             query = replace(query, plan=plan)
         return made(query)
 
@@ -34,20 +37,17 @@ def planted_panic(fingerprint: int, when: Callable[[Query], bool] = lambda _: Tr
 
 def panic(native: _native.BlockTables) -> None:
     """Let the native core panic over these tables; raises PanicError."""
-    search = _native.Search(
-        keys=np.zeros(4, np.uint64),
-        words=np.zeros(4, np.uint64),
-        scope_hashes=np.zeros(1, np.uint64),
-        before=np.ones(1, np.int64),
-        reach=np.zeros(1, np.int64),
-        plan=np.array([NO_TABLE << 24], np.uint32),
-        lookups=1,
-        directed=False,
-        sieve=0,
-        bucket_limit=1,
-        best=1,
+    zeros = np.zeros(1, np.int64)
+    articles = Articles(
+        statuses=zeros.astype(np.uint8),
+        scope_hashes=zeros.astype(np.uint64),
+        signatures=np.zeros(32, np.uint8),
+        margins=np.zeros(32, np.uint8),
+        sketches=np.empty(0, np.uint8),
+        before=zeros + 1,
+        times=zeros,
     )
-    search.run(native)
+    Query(articles, rules(), np.array([[NO_TABLE << 24]], np.uint32), NOTHING_WITHDRAWN).search().run(native)
 
 
 class PanickingTables:

@@ -11,21 +11,22 @@ from unittest.mock import patch
 import numpy as np
 from hypothesis import strategies as st
 
-from stream_dedup.core.arrays import I64, U8, U32, U64
-from stream_dedup.core.model import BLOCK_BITS, FORM_BYTES, DocNumber, Status
-from stream_dedup.core.near import dominated
-from stream_dedup.core.probes import directed, exact_plan, keys, sketch_words, sure_masks, words
-from stream_dedup.core.query import Near, Query
-from stream_dedup.core.rules import DIRECTED, EXACT, Rules, greatest_distance
+from stream_dedup.core.arrays import I64, U8, U64
+from stream_dedup.core.model import BLOCK_BITS, FORM_BYTES, TABLE_MARGIN_BYTES, DocNumber, Status
+from stream_dedup.core.probes import keys, sketch_words, words
+from stream_dedup.core.query import Articles, Near, Query, query_of
+from stream_dedup.core.rules import DIRECTED, Rules, greatest_distance
 from stream_dedup.index import tables
 from stream_dedup.index.layout import RowArray, row_type
 from stream_dedup.index.store import IndexSettings
 from stream_dedup.index.tables import RowColumn, Tables
-from tests.definition import QUERY_TIME, near_by_definition, plain_entries
+from tests.definition import NOTHING_WITHDRAWN, near_by_definition, plain_entries
 from tests.logs import scheme_of
 from tests.simulation.memory_store import MemoryDisk, MemoryStore
 
 BLOCK_WIDTHS = [16, 20, 24]
+QUERY_TIME = 1_000
+"""Log time of a query, later than that of any entry."""
 DOMINATED = 16
 """Small margins with which an entry is dominated, where sketches are compared: a third are strongly so, a third not."""
 Found = list[list[tuple[int, int]]]
@@ -44,6 +45,8 @@ class World:
     @property
     def sketches(self) -> U8:
         """Sketch of each entry."""
+        if "sketch" not in (self.rows.dtype.names or ()):
+            return np.empty((len(self.rows), 0), np.uint8)
         return np.ascontiguousarray(self.rows["sketch"]).view(np.uint8)
 
 
@@ -164,88 +167,59 @@ def plain_blocks(table: int, bits: int, words: U64) -> I64:
     return found
 
 
-def ask(world: World, queries: I64, plan: U32, **changes: Any) -> Query:  # noqa: ANN401 - fields of several types
-    """These entries, each as of its own document number."""
-    query = replace(
-        Query(
-            keys=world.keys[queries],
-            scope_hashes=world.rows["scope_hash"][queries],
-            before=queries,
-            plan=plan,
-            directed=True,
-            reach=np.full(len(queries), 60),
-            bucket_limit=1000,
-        ),
-        **changes,
+def search_rules(
+    world: World,
+    probes: int | None,
+    *,
+    bits: int = BLOCK_BITS,
+    form: bool = False,
+    **changes: Any,  # noqa: ANN401 - fields of several types
+) -> Rules:
+    """Rules of directed search within 60 bits, or of exact search where ``probes`` is None."""
+    tables, sketch_bytes = world.margins.shape[1] // TABLE_MARGIN_BYTES, world.sketches.shape[1]
+    search: dict[str, Any] = {"search": DIRECTED, "distance": None, "probes": probes, "limit": 60, "short_limit": 60}
+    if sketch_bytes:
+        search["dominated"] = DOMINATED
+    scheme = scheme_of(tables, sketch_bytes, form=form, block_bits=bits)
+    given: dict[str, Any] = {"bucket_limit": 1000} | ({} if probes is None else search)
+    return Rules(scheme, **(given | changes))
+
+
+def ask(world: World, queries: I64, rules: Rules, **changes: Any) -> Query:  # noqa: ANN401 - columns
+    """These entries as long texts, each as of its own document number; ``changes`` are of the articles."""
+    articles = Articles(
+        statuses=np.full(len(queries), Status.LONG, np.uint8),
+        scope_hashes=world.rows["scope_hash"][queries],
+        signatures=world.signatures[queries],
+        margins=world.margins[queries],
+        sketches=world.sketches[queries],
+        before=queries,
+        times=np.full(len(queries), QUERY_TIME),
     )
-    statuses = np.where(query.reach == 0, Status.EXACT, Status.LONG).astype(np.uint8)
-    return replace(query, dominated=dominated(DOMINATED, statuses, world.margins[queries]))
+    return query_of(replace(articles, **changes), rules, NOTHING_WITHDRAWN)
 
 
-@dataclass(frozen=True)
-class Case:
-    """A query of the posting lists: the articles it is made of, and the rules that it follows for each."""
-
-    world: World
-    lists: Lists
-    query: Query
-    articles: I64
-    rules: list[Rules]
+def under(query: Query, **changes: Any) -> Query:  # noqa: ANN401 - fields of several types
+    """The same under other rules."""
+    return replace(query, rules=replace(query.rules, **changes))
 
 
-def by_definition(case: Case) -> Found:
+def by_definition(world: World, lists: Lists, query: Query) -> Found:
     """Near entries by the reference: of one's own id where the query says so, and the first ones only."""
-    world, query, articles = case.world, case.query, case.articles
-    rows, own = world.rows, query.own_ids
+    rows, articles, own = world.rows, query.articles, query.own_ids
     entries = plain_entries(
         world.signatures,
         rows["scope_hash"],
-        world.signatures[articles],
-        query.scope_hashes,
-        times=rows["time"],
-        short=np.flatnonzero(query.reach == 0).tolist(),
-        sketches=None if query.sketches is None else world.sketches[np.concatenate([np.arange(len(rows)), articles])],
+        articles.signatures,
+        articles.scope_hashes,
+        times=np.concatenate([rows["time"], articles.times]),
+        statuses=np.concatenate([np.full(len(rows), Status.LONG, np.uint8), articles.statuses]),
+        sketches=np.concatenate([world.sketches, articles.sketches]),
     )
-    found = near_by_definition(
-        entries, case.rules, query.before.tolist(), world.margins[articles], case.lists.low_watermark
-    )
+    found = near_by_definition(entries, query.rules, articles.before.tolist(), articles.margins, lists.low_watermark)
     if own is not None:
         found = [[pair for pair in near if rows["id_hash"][pair[1]] == own[at]] for at, near in enumerate(found)]
     return [near[: query.best] for near in found]
-
-
-def rules_for(query: Query, tables: int, probes: int | None, k: int) -> list[Rules]:
-    """The rules that each article's query follows: exact search of k bits where ``probes`` is None."""
-    has_form, has_far = query.form_words > 0, query.far_equal > 0
-    rules = Rules(
-        scheme_of(
-            tables,
-            0 if query.sketches is None else query.sketches.shape[1] * 8,
-            form=has_form,
-            block_bits=query.block_bits,
-        ),
-        search=EXACT if probes is None else DIRECTED,
-        distance=k if probes is None else None,
-        probes=probes,
-        bucket_limit=query.bucket_limit,
-        candidates=query.candidates,
-        form_limit=query.form_limit if has_form else None,
-        certain=query.certain if query.certain >= 0 and probes is not None else None,
-        far=query.far if has_far else None,
-        far_min_equal=query.far_equal if has_far else None,
-        dominated=DOMINATED if probes is not None and query.sketches is not None else None,
-    )
-    oldest = [None] * len(query) if query.oldest is None else query.oldest.tolist()
-    least = [None] * len(query) if query.least_equal is None else query.least_equal.tolist()
-    return [
-        replace(
-            rules,
-            limit=None if probes is None else reach,
-            min_equal=enough,
-            window_ms=None if since is None else QUERY_TIME - since,
-        )
-        for reach, enough, since in zip(query.reach.tolist(), least, oldest, strict=True)
-    ]
 
 
 def candidates(query: Query, world: World, first: int = 0) -> int:
@@ -254,14 +228,15 @@ def candidates(query: Query, world: World, first: int = 0) -> int:
 
 
 def _candidates(query: Query, world: World, article: int, first: int) -> int:
-    count = 0
+    count, bits, articles = 0, query.rules.scheme.block_bits, query.articles
+    own = keys(articles.signatures[[article]], articles.scope_hashes[[article]])
     for lookup in query.plan[article if len(query.plan) > 1 else 0].tolist():
-        table, mask = lookup >> query.block_bits, lookup & ((1 << query.block_bits) - 1)
-        bits, word = query.block_bits, table // 4
-        value = int(plain_blocks(table, bits, query.keys[article : article + 1, word])[0]) ^ mask
-        words_before = world.keys[first : max(query.before[article], first), word]
+        table, mask = lookup >> bits, lookup & ((1 << bits) - 1)
+        word = table // 4
+        value = int(plain_blocks(table, bits, own[:, word])[0]) ^ mask
+        words_before = world.keys[first : max(articles.before[article], first), word]
         earlier = int((plain_blocks(table, bits, words_before) == value).sum())
-        count += min(earlier, query.bucket_limit)
+        count += min(earlier, query.rules.bucket_limit)
     return count
 
 
@@ -273,6 +248,15 @@ def numbered(near: Near, queries: int) -> Found:
     assert near.queries.tolist() == sorted(near.queries.tolist())
     assert found == [sorted(of_one) for of_one in found]
     return found
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query of the posting lists."""
+
+    world: World
+    lists: Lists
+    query: Query
 
 
 @st.composite
@@ -288,32 +272,41 @@ def cases(draw: st.DrawFn) -> Case:
     lists = drawn_lists(rng, world, tables, bits)
     articles = rng.integers(0, n, draw(st.integers(0, 12)))
     probes = draw(st.none() | st.integers(1, 200)) if tables == 4 else draw(st.integers(1, 200))
-    k = draw(st.integers(0, min(11, greatest_distance(bits))))
-    most = draw(st.sampled_from([0, 3, 11, 40, 64, 256]))
-    reach = rng.choice([0, k], len(articles)) if probes is None else rng.integers(0, most + 1, len(articles))
-    least_equal = np.where(reach > 0, rng.integers(0, 2 * sketch_bytes + 1, len(articles)), 0)
-    compared = probes is not None and sketch_bytes > 0 and draw(st.booleans())
+    rules = search_rules(
+        world,
+        probes,
+        bits=bits,
+        form=form,
+        window_ms=draw(st.sampled_from([None, QUERY_TIME])),
+        bucket_limit=draw(st.sampled_from([1, 2, 5, 1000])),
+        candidates=draw(st.sampled_from([None, 1, 3, 20, 1024])),
+        **drawn_limits(draw, rng, bits, None if probes is None else 2 * sketch_bytes - 16 * form, form=form),
+    )
     query = ask(
         world,
         articles,
-        exact_plan(k, bits) if probes is None else directed(world.margins[articles], probes, bits),
-        block_bits=bits,
-        directed=probes is not None,
+        rules,
+        statuses=rng.choice(np.array([Status.LONG, Status.LONG, Status.SHORT, Status.EXACT], np.uint8), len(articles)),
         before=rng.integers(0, n + 1, len(articles)) if draw(st.booleans()) else articles,
-        reach=reach,
-        sketches=np.ascontiguousarray(world.rows["sketch"])[articles] if compared else None,
-        least_equal=least_equal if compared else None,
-        sure=sure_masks(world.margins[articles]) if compared else None,
-        form_words=int(form and compared),
-        form_limit=draw(st.sampled_from([0, 3, 11, 256])),
-        certain=draw(st.sampled_from([-1, 0, 5, 20])) if compared else -1,
-        far=draw(st.sampled_from([0, 4, 12, 40])),
-        far_equal=draw(st.integers(0, 2 * sketch_bytes - 16 * form)) if compared else 0,
-        bucket_limit=draw(st.sampled_from([1, 2, 5, 1000])),
-        candidates=draw(st.sampled_from([None, 1, 3, 20, 1024])),
-        oldest=rng.integers(-40, 40, len(articles)) if draw(st.booleans()) else None,
-        own_ids=rng.integers(0, 5, len(articles)).astype(np.uint64) if draw(st.booleans()) else None,
-        best=draw(st.sampled_from([1, 3, 8, 200])),
+        times=QUERY_TIME + rng.integers(-40, 40, len(articles)),
     )
-    lists.low_watermark = DocNumber(draw(st.integers(0, int(min(query.before, default=0)))))
-    return Case(world, lists, query, articles, rules_for(query, tables, probes, k))
+    own_ids = rng.integers(0, 5, len(articles)).astype(np.uint64) if draw(st.booleans()) else None
+    query = replace(query, own_ids=own_ids, best=draw(st.sampled_from([1, 3, 8, 200])))
+    lists.low_watermark = DocNumber(draw(st.integers(0, int(min(query.articles.before, default=0)))))
+    return Case(world, lists, query)
+
+
+def drawn_limits(
+    draw: st.DrawFn, rng: np.random.Generator, bits: int, values: int | None, *, form: bool
+) -> dict[str, int | None]:
+    """Limits of directed search in sketches of so many values, or the distance of exact search."""
+    if values is None:
+        return {"distance": draw(st.integers(0, min(11, greatest_distance(bits))))}
+    most = draw(st.sampled_from([0, 3, 11, 40, 64, 256]))
+    limits: dict[str, int | None] = {name: int(rng.integers(0, most + 1)) for name in ("limit", "short_limit")}
+    if values and draw(st.booleans()):
+        limits |= {name: int(rng.integers(0, values + 1)) for name in ("min_equal", "short_min_equal", "far_min_equal")}
+        limits |= {"certain": draw(st.sampled_from([None, 0, 5, 20])), "far": draw(st.sampled_from([0, 4, 12, 40]))}
+    if form:
+        limits["form_limit"] = draw(st.sampled_from([None, 0, 3, 11, 256]))
+    return limits

@@ -11,8 +11,10 @@ import pytest
 
 from stream_dedup import Index
 from stream_dedup.core.fingerprinter import Fingerprinter
-from stream_dedup.core.near import dominated
+from stream_dedup.core.near import PairCheck
 from stream_dedup.core.profiles import PROFILES
+from stream_dedup.core.rules import DIRECTED, Rules
+from tests.logs import scheme_of
 from tests.quality.cases import TEXTS
 
 SEEDS = range(10)
@@ -46,7 +48,8 @@ def test_what_fills_a_text_makes_no_duplicate(filler: str) -> None:
         profile = PROFILES["article"]
         profile = replace(profile, settings=replace(profile.settings, seed=seed))
         made = Fingerprinter(profile.settings).fingerprint(every)
-        assert dominated(profile.dominated, made.statuses, made.margins).tolist() == [2] * TEXTS_OF_A_KIND
+        check = PairCheck(Rules(scheme_of(4, 8), search=DIRECTED, dominated=profile.dominated))
+        assert check.dominated(made.statuses, made.margins).tolist() == [2] * TEXTS_OF_A_KIND
         apart = np.bitwise_count(made.signatures[1:] ^ made.signatures[:-1]).sum(axis=1)
         certain += int((apart <= (profile.certain or 0)).sum())
         with Index(profile=profile) as index:

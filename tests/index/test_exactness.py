@@ -1,18 +1,19 @@
 """The tables compared with the reference, over fingerprints alone."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from stream_dedup.api import open_library, signatures_of
-from stream_dedup.core.probes import exact_plan, keys
-from stream_dedup.core.query import Query
+from stream_dedup.core.model import Status
+from stream_dedup.core.query import Articles, Query, query_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.index import IndexSettings, LogIndex
 from tests.amount import FULL
-from tests.definition import near_by_definition, plain_entries
+from tests.definition import NOTHING_WITHDRAWN, near_by_definition, plain_entries
 from tests.index.checks import add_numbers, finish_merges, near_of
 from tests.logs import SCHEME
 from tests.random_logs import RandomEntries
@@ -21,17 +22,17 @@ pytestmark = pytest.mark.usefixtures("small_limits")
 
 
 def query(values: list[int], positions: list[int], k: int, limit: int, best: int = 2_000) -> Query:
-    scope_hashes = np.zeros(len(values), np.uint64)
-    return Query(
-        keys=keys(signatures_of(np.array(values, np.uint64)), scope_hashes),
-        scope_hashes=scope_hashes,
+    count = len(values)
+    articles = Articles(
+        statuses=np.full(count, Status.LONG, np.uint8),
+        scope_hashes=np.zeros(count, np.uint64),
+        signatures=signatures_of(np.array(values, np.uint64)),
+        margins=np.zeros((count, 32), np.uint8),
+        sketches=np.empty((count, 0), np.uint8),
         before=np.array(positions, np.int64),
-        plan=exact_plan(k),
-        directed=False,
-        reach=np.full(len(values), k),
-        bucket_limit=limit,
-        best=best,
+        times=np.zeros(count, np.int64),
     )
+    return replace(query_of(articles, Rules(SCHEME, distance=k, bucket_limit=limit), NOTHING_WITHDRAWN), best=best)
 
 
 def found(index: LogIndex, question: Query) -> list[list[tuple[int, int]]]:
@@ -48,7 +49,7 @@ def by_definition(
     """What the reference finds near these fingerprints, as of a number of entries each."""
     entries, queries = (signatures_of(np.array(some, np.uint64)) for some in (values, wanted))
     columns = plain_entries(entries, np.zeros(len(values), np.uint64), queries, np.zeros(len(wanted), np.uint64))
-    rules = [Rules(SCHEME, distance=k, bucket_limit=limit)] * len(wanted)
+    rules = Rules(SCHEME, distance=k, bucket_limit=limit)
     return near_by_definition(columns, rules, as_of, np.zeros((len(wanted), 32), np.uint8))
 
 

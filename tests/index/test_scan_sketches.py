@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_dedup.core.model import Verdict, log_position
-from stream_dedup.core.probes import directed, sure_masks
+from stream_dedup.core.model import Status, Verdict, log_position
 from stream_dedup.index import LogIndex
 from tests.audit.test_plain_directed import A, spread
 from tests.index.checks import build
-from tests.index.scan_cases import Case, ask, by_definition, make_lists, make_world, numbered, rules_for, scan
+from tests.index.scan_cases import ask, by_definition, make_lists, make_world, numbered, scan, search_rules, under
 from tests.logs import START_TIME, Entry, directed_rules, entries_batch, record, scheme_of
 
 
@@ -26,53 +25,31 @@ def test_one_form_with_other_numbers_has_a_limit_of_its_own(far: int) -> None:
     """
     rng = np.random.default_rng(4)
     world = make_world(rng, 400, 4, 14, 16, form=True)
-    articles = np.arange(400)
-    query = ask(
-        world,
-        articles,
-        directed(world.margins, 40),
-        sketches=np.ascontiguousarray(world.rows["sketch"]),
-        least_equal=rng.choice([0, 6], 400),
-        sure=sure_masks(world.margins),
-        form_words=1,
-        form_limit=11,
-        far=far,
-        far_equal=4,
-        best=200,
-    )
+    limits = {"min_equal": 0, "short_min_equal": 6, "form_limit": 11, "far": far, "far_min_equal": 4}
+    rules, statuses = search_rules(world, 40, form=True, **limits), rng.choice([Status.LONG, Status.SHORT], 400)
+    query = replace(ask(world, np.arange(400), rules, statuses=statuses.astype(np.uint8)), best=200)
     lists = make_lists(world, 4)
-    case = Case(world, lists, query, articles, rules_for(query, 4, 40, 0))
     found = numbered(scan(query, lists), 400)
-    assert found == by_definition(case)
-    without = replace(case, rules=[replace(rules, form_limit=None) for rules in case.rules])
-    assert sum(map(len, found)) < 0.9 * sum(map(len, by_definition(without)))
+    assert found == by_definition(world, lists, query)
+    without = by_definition(world, lists, under(query, form_limit=None))
+    assert sum(map(len, found)) < 0.9 * sum(map(len, without))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("certain", [-1, 14])
-def test_far_entries_must_have_more_equal_values(certain: int) -> None:
+@pytest.mark.parametrize("certain", [None, 14])
+def test_far_entries_must_have_more_equal_values(certain: int | None) -> None:
     """Copies on both sides of ``far`` bits: what the reference says, of each number of equal values."""
     rng = np.random.default_rng(6)
     world = make_world(rng, 400, 4, 24, 16)
-    articles = np.arange(400)
-    query = ask(
-        world,
-        articles,
-        directed(world.margins, 40),
-        sketches=np.ascontiguousarray(world.rows["sketch"]),
-        least_equal=rng.choice([0, 6, 20], 400),
-        sure=sure_masks(world.margins),
-        certain=certain,
-        far=12,
-        best=200,
-    )
+    rules = search_rules(world, 40, min_equal=0, short_min_equal=6, certain=certain, far=12)
+    statuses = rng.choice([Status.LONG, Status.SHORT], 400).astype(np.uint8)
+    query = replace(ask(world, np.arange(400), rules, statuses=statuses), best=200)
     lists = make_lists(world, 4)
     counts = []
     for far_equal in (0, 8, 9, 10, 11, 12, 32):
-        asked = replace(query, far_equal=far_equal)
-        case = Case(world, lists, asked, articles, rules_for(asked, 4, 40, 0))
+        asked = under(query, far_min_equal=far_equal)
         found = numbered(scan(asked, lists), 400)
-        assert found == by_definition(case)
+        assert found == by_definition(world, lists, asked)
         counts.append(sum(map(len, found)))
     assert counts == sorted(counts, reverse=True)
     assert counts[-1] < counts[1] < counts[0]

@@ -307,8 +307,10 @@ def _stored_first(self: Tables, query: Query) -> Near:
 
 
 def _near_stored_first(tables: Tables, article: Query, stored: int) -> Near:
-    older = _near(tables, replace(article, before=np.minimum(article.before, stored)))
-    is_enough = article.candidates is not None and older.candidates >= article.candidates
+    before = np.minimum(article.articles.before, stored)
+    older = _near(tables, replace(article, articles=replace(article.articles, before=before)))
+    bound = article.rules.candidates
+    is_enough = bound is not None and older.candidates >= bound
     return older if is_enough else _near(tables, article)
 
 

@@ -22,29 +22,23 @@ const SLAB_BYTES: usize = 32 << 20;
 /// Bytes that a chunk takes beside its words: what is known of its frame, and its place.
 const FRAME_OVERHEAD: usize = 32;
 
-/// Tenant of a frame that had a chunk for every other number: it takes none any more, so no place is ever mistaken.
-const RETIRED: u32 = 1;
+/// Number of no chunk: what a vacant frame has.
+const VACANT: u64 = u64::MAX;
 
 /// Where a chunk was put. The default leads nowhere.
 #[derive(Clone, Copy, Default)]
 pub struct Place {
     frame: u32,
-    tenant: u32,
+    /// Chunks are numbered from 1 on, in the order in which they were added.
+    chunk: u64,
 }
 
 struct Frame {
-    /// Unlike that of every chunk that was here before, and not 0; [`RETIRED`] when there are no more.
-    tenant: u32,
-    state: State,
+    /// Number of its chunk, or [`VACANT`].
+    chunk: u64,
+    is_pinned: bool,
     /// Whether it was used since the hand came by.
     is_used: Cell<bool>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Vacant,
-    Taken,
-    Pinned,
 }
 
 /// Chunks in memory.
@@ -59,8 +53,8 @@ pub struct Cache {
     /// Most chunks that are not pinned.
     most: usize,
     pinned: usize,
-    /// Frames that no chunk takes any more.
-    retired: usize,
+    /// Chunks that were added so far.
+    added: u64,
 }
 
 impl Cache {
@@ -76,7 +70,7 @@ impl Cache {
             hand: 0,
             most: budget / memory_of(words),
             pinned: 0,
-            retired: 0,
+            added: 0,
         }
     }
 
@@ -107,7 +101,7 @@ impl Cache {
             }
             self.hand = (self.hand + 1) % self.frames.len();
             let frame = &self.frames[self.hand];
-            if frame.state == State::Taken && !frame.is_used.replace(false) {
+            if frame.chunk != VACANT && !frame.is_pinned && !frame.is_used.replace(false) {
                 self.vacate(self.hand);
             }
         }
@@ -115,19 +109,18 @@ impl Cache {
 
     /// A frame for a chunk, as one that was used; its words are what the chunk before left.
     pub fn add(&mut self) -> (Place, &mut [u64]) {
-        self.take(State::Taken)
+        self.take(false)
     }
 
     /// A frame for a chunk that stays until it is removed or unpinned.
     pub fn pin(&mut self) -> (Place, &mut [u64]) {
         self.pinned += 1;
-        self.take(State::Pinned)
+        self.take(true)
     }
 
     /// Let a chunk go that was pinned, in its turn.
     pub fn unpin(&mut self, place: Place) {
-        if self.has(place) && self.frames[place.frame as usize].state == State::Pinned {
-            self.frames[place.frame as usize].state = State::Taken;
+        if self.has(place) && std::mem::take(&mut self.frames[place.frame as usize].is_pinned) {
             self.pinned -= 1;
         }
     }
@@ -142,13 +135,13 @@ impl Cache {
     /// Whether a chunk is here. That is no use of it.
     #[must_use]
     pub fn has(&self, place: Place) -> bool {
-        self.frames.get(place.frame as usize).is_some_and(|frame| frame.tenant == place.tenant)
+        self.frames.get(place.frame as usize).is_some_and(|frame| frame.chunk == place.chunk)
     }
 
     /// Use a chunk, if it is here: the words of its frame.
     #[must_use]
     pub fn get(&self, place: Place) -> Option<&[u64]> {
-        let frame = self.frames.get(place.frame as usize).filter(|frame| frame.tenant == place.tenant)?;
+        let frame = self.frames.get(place.frame as usize).filter(|frame| frame.chunk == place.chunk)?;
         // What is not written need not be written back by the processor's cache.
         if !frame.is_used.get() {
             frame.is_used.set(true);
@@ -165,34 +158,31 @@ impl Cache {
     }
 
     fn held(&self) -> usize {
-        self.frames.len() - self.retired - self.vacant.len() - self.pinned
+        self.frames.len() - self.vacant.len() - self.pinned
     }
 
-    fn take(&mut self, state: State) -> (Place, &mut [u64]) {
+    fn take(&mut self, is_pinned: bool) -> (Place, &mut [u64]) {
         let frame = self.vacant.pop().unwrap_or(self.frames.len() as u32);
         let (slab, bytes) = self.frame(frame);
-        if frame as usize == self.frames.len() {
-            self.frames.push(Frame { tenant: RETIRED + 1, state, is_used: Cell::new(true) });
+        self.added += 1;
+        let taken = Frame { chunk: self.added, is_pinned, is_used: Cell::new(true) };
+        match self.frames.get_mut(frame as usize) {
+            Some(vacant) => *vacant = taken,
+            None => self.frames.push(taken),
         }
         if slab == self.slabs.len() {
             let slab = slab_of(self.of_slab * self.words * size_of::<u64>());
             self.slabs.push(slab.expect("memory of the cache: a smaller index.memory_mib needs less"));
         }
-        let taken = &mut self.frames[frame as usize];
-        (taken.state, taken.is_used) = (state, Cell::new(true));
-        let place = Place { frame, tenant: taken.tenant };
+        let place = Place { frame, chunk: self.added };
         (place, bytemuck::cast_slice_mut(&mut self.slabs[slab][bytes]))
     }
 
     fn vacate(&mut self, at: usize) {
         let frame = &mut self.frames[at];
-        self.pinned -= usize::from(frame.state == State::Pinned);
-        (frame.state, frame.tenant) = (State::Vacant, frame.tenant.checked_add(1).unwrap_or(RETIRED));
-        if frame.tenant == RETIRED {
-            self.retired += 1;
-        } else {
-            self.vacant.push(at as u32);
-        }
+        self.pinned -= usize::from(std::mem::take(&mut frame.is_pinned));
+        frame.chunk = VACANT;
+        self.vacant.push(at as u32);
     }
 
     /// The slab of a frame, and its bytes there.
@@ -289,20 +279,6 @@ mod tests {
         cache.remove(Place::default());
         assert_eq!(cache.get(next), Some(&[2; SIZE][..]));
         assert!(!cache.has(Place::default()));
-    }
-
-    #[test]
-    fn a_frame_whose_tenants_are_used_up_takes_no_chunk() {
-        let mut cache = cache(2);
-        let first = add(&mut cache, 1);
-        cache.remove(first);
-        cache.frames[0].tenant = u32::MAX;
-        let last = add(&mut cache, 2);
-        assert_eq!((last.frame, cache.get(last)), (0, Some(&[2; SIZE][..])));
-        cache.remove(last);
-        let next = add(&mut cache, 3);
-        assert_eq!((next.frame, cache.get(last), cache.held(), cache.room()), (1, None, 1, 1));
-        assert!(![first, Place::default()].into_iter().any(|place| cache.has(place)));
     }
 
     #[test]

@@ -208,7 +208,8 @@ fn bit_of_block(table: usize, bit: usize) -> usize {
 }
 
 /// The margin of a bit of the signature.
-fn margin_of(margins: &[u8], bit: usize) -> usize {
+#[must_use]
+pub fn margin_of(margins: &[u8], bit: usize) -> usize {
     let two = margins[bit / 2];
     usize::from(if bit % 2 == 0 { two >> 4 } else { two & 0xF })
 }

@@ -10,6 +10,8 @@
 //! checked. Each of these reads much memory that is in no cache of the processor, so it is read for all before any of
 //! it is needed.
 
+use std::sync::Arc;
+
 use multiversion::multiversion;
 
 use super::chunk::{Blocks, Chunk, Key, LANES};
@@ -34,11 +36,7 @@ pub struct Terms {
     /// Look-ups of a plan.
     pub lookups: usize,
     /// What an entry must have to be near.
-    pub limits: Limits,
-    /// Newest entries of each posting list that are compared.
-    pub bucket_limit: usize,
-    /// Entries that are checked for each article; none: all of them.
-    pub candidates: Option<usize>,
+    pub limits: Arc<Limits>,
     /// Near entries given of each article.
     pub best: usize,
     /// The withdrawn entries, by rising document number, and the first document number that each is hidden from.
@@ -92,8 +90,8 @@ impl Search {
     #[must_use]
     pub fn new(articles: Vec<Article>, terms: Terms) -> Self {
         let best = vec![NO_RANK; articles.len() * terms.best];
-        let room = terms.candidates.unwrap_or(usize::MAX);
-        let seen = Seen::new(terms.candidates);
+        let room = terms.limits.candidates.unwrap_or(usize::MAX);
+        let seen = Seen::new(terms.limits.candidates);
         Self {
             articles,
             terms,
@@ -159,7 +157,7 @@ impl Search {
     fn begin_article(&mut self) {
         self.passed.clear();
         (self.lookup, self.span, self.checked) = (0, 0, 0);
-        self.room = self.terms.candidates.unwrap_or(usize::MAX);
+        self.room = self.terms.limits.candidates.unwrap_or(usize::MAX);
         self.seen.clear();
         if let Some(best) = self.best.chunks_mut(self.terms.best).nth(self.article) {
             best.fill(NO_RANK);
@@ -173,16 +171,17 @@ impl Search {
         self.checked = 0;
         let article = self.articles[self.article];
         let end = (self.lookup + LOOKUPS_AT_ONCE).min(self.terms.lookups);
-        let mut spans = match spans_of(tables, &article, &self.lookups()[self.lookup..end], self.terms.bucket_limit) {
-            Ok(spans) => spans,
-            Err(missing) => return missing,
-        };
+        let mut spans =
+            match spans_of(tables, &article, &self.lookups()[self.lookup..end], self.terms.limits.bucket_limit) {
+                Ok(spans) => spans,
+                Err(missing) => return missing,
+            };
         for span in &mut spans {
             let (begin, end) = span.chunk.bucket(span.block);
             (span.begin, span.end) = (begin as u16, end as u16);
         }
         let bits = tables.block_bits();
-        limit(&mut spans, bits, article.before, self.terms.bucket_limit);
+        limit(&mut spans, bits, article.before, self.terms.limits.bucket_limit);
         spans.retain(|span| span.begin < span.end);
         // A key of every line of the processor's cache.
         let touched = spans.iter().fold(0, |touched, span| {
@@ -214,7 +213,7 @@ impl Search {
         let last = self.best[(self.article + 1) * self.terms.best - 1];
         let is_wanted = |one: &&Candidate| {
             // The distance over more bits is no smaller: what is behind the last of the best now cannot come before it.
-            let could_be = self.terms.candidates.is_some() || rank(one.distance, one.number) < last;
+            let could_be = self.terms.limits.candidates.is_some() || rank(one.distance, one.number) < last;
             could_be && numbers.contains(&one.number.into())
         };
         let wanted: Vec<_> = self.passed[self.checked..end].iter().filter(is_wanted).copied().collect();
@@ -255,7 +254,7 @@ impl Search {
 
     /// Count a candidate where their number is bounded; whether it was not counted yet.
     fn count_new(&mut self, number: u32) -> bool {
-        if self.terms.candidates.is_none() {
+        if self.terms.limits.candidates.is_none() {
             return true;
         }
         let is_new = self.seen.insert(number);

@@ -385,10 +385,11 @@ impl Tables {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use super::*;
     use crate::postings::cache::memory_of;
-    use crate::postings::near::{Article, Demand, Limits, Sieve};
+    use crate::postings::near::{Article, Limits, Widths};
     use crate::postings::plan::WORD_BITS;
     use crate::postings::rows::ROW_WORDS;
     use crate::postings::search::{Search, Terms};
@@ -492,30 +493,12 @@ mod tests {
             bucket_limit: usize,
             mut meanwhile: impl FnMut(&mut Self, &[Key]),
         ) -> [Vec<u64>; 2] {
-            let (numbers, mask) = (self.tables.numbers(), Sieve { sure: [u64::MAX, 0], most: WORD_BITS as u64 });
-            let article = Article {
-                keys: [word, 0, 0, 0],
-                words: [word, 0, 0, 0],
-                sketch: [0; 4],
-                sieves: [mask; 4],
-                demand: Demand { reach: 64, least_equal: 0, far_equal: 0, dominated: 0 },
-                scope_hash: 0,
-                oldest: 0,
-                own_id: None,
-                before: numbers.end,
-            };
-            let limits = Limits {
-                directed: false,
-                compares: false,
-                value_words: 0,
-                has_form: false,
-                certain: -1,
-                far: 0,
-                form_limit: 0,
-            };
+            let (numbers, limits) = (self.tables.numbers(), self.limits(bucket_limit));
+            let signature = Self::row(word).map(u64::to_be_bytes);
+            let columns = [signature[..WORDS].as_flattened(), &[0; 8 * BLOCKS.len()][..], &[]];
+            let article = Article::new(&limits, (0, 0), columns, (numbers.end, 0));
             let plan = vec![0, 1 << 16];
-            let (best, withdrawn) = (BEST, Vec::new());
-            let terms = Terms { plan, lookups: 2, limits, bucket_limit, candidates: self.candidates, best, withdrawn };
+            let terms = Terms { plan, lookups: 2, limits: Arc::new(limits), best: BEST, withdrawn: Vec::new() };
             let mut search = Search::new(vec![article; 2], terms);
             loop {
                 let missing = search.run(&mut self.tables);
@@ -542,6 +525,13 @@ mod tests {
             };
             assert_eq!(of_article(0), of_article(1));
             [of_article(1), expected]
+        }
+
+        /// Exact search: whatever a list has is near.
+        fn limits(&self, bucket_limit: usize) -> Limits {
+            let scheme = Widths { tables: BLOCKS.len(), block_bits: 16, ..Widths::default() };
+            let (distance, candidates) = (Some(WORD_BITS as i32), self.candidates);
+            Limits { scheme, distance, bucket_limit, candidates, ..Limits::default() }
         }
 
         fn is_stored(&self, key: &Key) -> bool {

@@ -1,6 +1,8 @@
-//! Plans of look-ups, and what the sieve and the check make of pairs of an article and an entry: arrays in, bytes out.
+//! Plans of look-ups, and what the rules of a log make of articles, and of pairs of an article and an entry: arrays in,
+//! bytes out.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -8,8 +10,9 @@ use pyo3::prelude::*;
 use super::values::{Array, bytes_of};
 use super::work;
 use crate::postings::chunk::Blocks;
-use crate::postings::near::{self, Demand, Limits, Pair, SKETCH_WORDS, Sieve, WORDS};
-use crate::postings::plan::{self, BLOCKS_PER_WORD, MARGINS, Planner, Shape};
+use crate::postings::near::{self, Limits, Pair, SKETCH_WORDS, Sieve, WORDS};
+use crate::postings::plan::{BLOCKS_PER_WORD, MARGINS, Planner, Shape};
+use crate::postings::tables::MOST_TABLES;
 
 #[pyfunction]
 #[pyo3(signature = (margins, lookups, *, tables, block_bits, mask_bits, costs))]
@@ -41,150 +44,148 @@ pub fn plans(
     })
 }
 
-#[pyfunction]
-pub fn surest(py: Python<'_>, margins: Array<u8>, counts: Vec<usize>) -> PyResult<Vec<u8>> {
-    let margins = margins.whole(plan::WORD_BITS / 2, "margins")?;
-    work(py, || {
-        let of_word = |word| counts.iter().flat_map(move |&count| plan::surest(word, count));
-        let masks = margins.chunks_exact(plan::WORD_BITS / 2).flat_map(of_word);
-        bytes_of(masks.map(u64::to_le_bytes))
-    })
-}
-
-#[pyfunction]
-#[pyo3(signature = (words, others, *, directed, reach, sketches, other_sketches, sketch_words, least_equal, far_equal,
-    dominated, form_words, form_limit, certain, far))]
-#[expect(clippy::too_many_arguments, reason = "by name")]
-pub fn accounts(
-    py: Python<'_>,
-    words: Array<u64>,
-    others: Array<u64>,
-    directed: bool,
-    reach: Array<i64>,
-    sketches: Array<u64>,
-    other_sketches: Array<u64>,
-    sketch_words: usize,
-    least_equal: Array<i64>,
-    far_equal: Array<i64>,
-    dominated: Array<u8>,
-    form_words: usize,
-    form_limit: i32,
-    certain: i32,
-    far: i32,
-) -> PyResult<Vec<u8>> {
-    let (articles, pairs) = (words.len() / WORDS, others.len() / WORDS);
-    let words = words.fixed::<WORDS>(paired(articles, pairs)?, "words")?;
-    let others = others.fixed::<WORDS>(pairs, "others")?;
-    let (reach, least_equal) = (reach.each(articles, "reach")?, least_equal.each(articles, "least_equal")?);
-    let (far_equal, dominated) = (far_equal.each(articles, "far_equal")?, dominated.each(articles, "dominated")?);
-    if (sketches.len(), other_sketches.len()) != (articles * sketch_words, pairs * sketch_words)
-        || sketch_words > SKETCH_WORDS
-        || form_words > sketch_words.min(1)
-    {
-        let (mine, theirs) = (sketches.len(), other_sketches.len());
-        let message = format!("{mine} and {theirs} words of sketches, {sketch_words} each, {form_words} of a form");
-        return Err(PyValueError::new_err(message));
-    }
-    let limits = Limits {
-        directed,
-        compares: directed && sketch_words > 0,
-        value_words: sketch_words - form_words,
-        has_form: form_words > 0,
-        certain,
-        far,
-        form_limit,
-    };
-    let account = |pair: usize| {
-        let article = if articles == 1 { 0 } else { pair };
-        let pair = Pair {
-            article: (&words[article], &sketches[article * sketch_words..][..sketch_words]),
-            entry: (&others[pair], &other_sketches[pair * sketch_words..][..sketch_words]),
-            demand: Demand {
-                reach: reach[article] as i32,
-                least_equal: least_equal[article] as i32,
-                far_equal: far_equal[article] as i32,
-                dominated: dominated[article],
-            },
-            limits: &limits,
-        };
-        pair.account()
-    };
-    work(py, || bytes_of((0..pairs).map(account)))
-}
-
-#[pyfunction]
-#[pyo3(signature = (words, others, *, directed))]
-pub fn distances(py: Python<'_>, words: Array<u64>, others: Array<u64>, directed: bool) -> PyResult<Vec<u8>> {
-    let (words, others) = (words.whole(WORDS, "words")?, others.whole(WORDS, "others")?);
-    work(py, || {
-        let mut made = vec![[0; 2]; words.len() / WORDS * (others.len() / WORDS)];
-        near::write_distances(directed, &words, &others, &mut made);
-        made.into_flattened()
-    })
-}
-
+/// Words of signatures and of sketches.
+type GivenTexts = (Array<u64>, Array<u64>);
 /// Counts and answers of the sieve, and places in the plan, of pairs.
 type Meetings = (Vec<u8>, Vec<u8>, Vec<u8>);
 
-#[pyfunction]
-#[pyo3(signature = (keys, others, *, key_words, sure, most, plan, lookups, block_bits))]
-#[expect(clippy::too_many_arguments, reason = "by name")]
-pub fn meetings(
-    py: Python<'_>,
-    keys: Array<u64>,
-    others: Array<u64>,
-    key_words: usize,
-    sure: Array<u64>,
-    most: Array<i64>,
-    plan: Array<u32>,
-    lookups: usize,
-    block_bits: u8,
-) -> PyResult<Meetings> {
-    if !(1..=WORDS).contains(&key_words) || !(16..=24).contains(&block_bits) {
-        return Err(PyValueError::new_err(format!("{key_words} key words, blocks of {block_bits} bits")));
-    }
-    let (keys, others) = (keys.whole(key_words, "keys")?, others.whole(key_words, "others")?);
-    let articles = paired(keys.len() / key_words, others.len() / key_words)?;
-    let most = most.each(articles, "most")?;
-    if sure.len() != 2 * keys.len() || (plan.len() != lookups && plan.len() != lookups * articles) {
-        let (masks, plan) = (sure.len(), plan.len());
-        let message = format!("{masks} masks and {plan} look-ups, {lookups} each, for {articles} articles");
-        return Err(PyValueError::new_err(message));
-    }
-    work(py, || {
-        let (mut counts, mut passed, mut places) = (Vec::new(), Vec::new(), Vec::new());
-        let places_of = |plan: &[u32]| plan.iter().copied().zip(0..).collect::<HashMap<_, i32>>();
-        let mut planned = places_of(plan.get(..lookups).unwrap_or_default());
-        for (at, entry) in others.chunks_exact(key_words).enumerate() {
-            let article = if articles == 1 { 0 } else { at };
-            if article > 0 && plan.len() > lookups {
-                planned = places_of(&plan[article * lookups..][..lookups]);
-            }
-            let sieves: [Sieve; WORDS] = std::array::from_fn(|word| {
-                let masks = &sure[2 * (article * key_words + word.min(key_words - 1))..];
-                Sieve { sure: [masks[0], masks[1]], most: most[article] as u64 }
-            });
-            let article = &keys[article * key_words..][..key_words];
-            for (sieve, (one, other)) in sieves.iter().zip(article.iter().zip(entry)) {
-                let count = sieve.count(*one, *other);
-                counts.push(count as u8);
-                passed.push(u8::from(sieve.passes(count)));
-            }
-            let tables = if lookups == 0 { 0 } else { key_words * BLOCKS_PER_WORD };
-            places.extend((0..tables as u8).map(|table| {
-                let blocks = Blocks { table, bits: block_bits };
-                let mask = blocks.of(article[blocks.word()]) ^ blocks.of(entry[blocks.word()]);
-                planned.get(&(u32::from(table) << block_bits | mask)).copied().unwrap_or(i32::MAX)
-            }));
+#[pyclass(frozen, module = "_native", name = "Limits")]
+pub struct PyLimits(pub Arc<Limits>);
+
+#[pymethods]
+impl PyLimits {
+    #[new]
+    fn new(rules: Limits) -> PyResult<Self> {
+        let of = rules.scheme;
+        let are_blocks = (1..=MOST_TABLES).contains(&of.tables) && [16, 20, 24].contains(&of.block_bits);
+        if !are_blocks || of.sketch_bytes > 8 * SKETCH_WORDS || of.form_bytes > of.sketch_bytes.min(8) {
+            return Err(PyValueError::new_err(format!("no entries have the widths {of:?}")));
         }
-        (counts, passed, bytes_of(places.into_iter().map(i32::to_le_bytes)))
-    })
+        Ok(Self(Arc::new(rules)))
+    }
+
+    fn dominated(&self, py: Python<'_>, statuses: Array<u8>, margins: Array<u8>) -> PyResult<Vec<u8>> {
+        let each = self.0.scheme.margin_bytes();
+        let margins = margins.sized(statuses.len(), each, "margins")?;
+        let articles = statuses.iter().zip(margins.chunks_exact(each));
+        work(py, || articles.map(|(status, margins)| self.0.dominated(*status, margins)).collect())
+    }
+
+    fn masks(&self, py: Python<'_>, margins: Array<u8>) -> PyResult<Vec<u8>> {
+        let margins = margins.whole(self.0.scheme.margin_bytes(), "margins")?;
+        let masks = margins.chunks_exact(self.0.scheme.margin_bytes()).flat_map(|margins| self.0.masks(margins));
+        work(py, || bytes_of(masks.flatten().map(u64::to_le_bytes)))
+    }
+
+    #[pyo3(signature = (statuses, dominated, articles, entries, reach = None))]
+    fn accounts(
+        &self,
+        py: Python<'_>,
+        statuses: Array<u8>,
+        dominated: Array<u8>,
+        articles: GivenTexts,
+        entries: GivenTexts,
+        reach: Option<i32>,
+    ) -> PyResult<Vec<u8>> {
+        let count = entries.0.len() / WORDS;
+        let each = paired(statuses.len(), count)?;
+        let dominated = dominated.each(statuses.len(), "dominated")?;
+        let articles = Texts::of(articles, statuses.len(), &self.0)?;
+        let entries = Texts::of(entries, count, &self.0)?;
+        let account = |pair: usize| {
+            let article = pair * each;
+            let mut demand = self.0.demand(statuses[article], dominated[article]);
+            demand.reach = reach.unwrap_or(demand.reach);
+            Pair { article: articles.at(article), entry: entries.at(pair), demand, limits: &self.0 }.account()
+        };
+        work(py, || bytes_of((0..count).map(account)))
+    }
+
+    fn distances(&self, py: Python<'_>, words: Array<u64>, others: Array<u64>) -> PyResult<Vec<u8>> {
+        let (words, others) = (words.whole(WORDS, "words")?, others.whole(WORDS, "others")?);
+        work(py, || {
+            let mut made = vec![[0; 2]; words.len() / WORDS * (others.len() / WORDS)];
+            near::write_distances(self.0.directed, &words, &others, &mut made);
+            made.into_flattened()
+        })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "columns of the pairs")]
+    fn meetings(
+        &self,
+        py: Python<'_>,
+        statuses: Array<u8>,
+        keys: Array<u64>,
+        masks: Array<u64>,
+        others: Array<u64>,
+        plan: Array<u32>,
+        lookups: usize,
+    ) -> PyResult<Meetings> {
+        let articles = statuses.len();
+        let key_words = (keys.len() / articles.max(1)).clamp(1, WORDS);
+        let keys = keys.sized(articles, key_words, "keys")?;
+        let masks = masks.sized(articles, 2 * key_words, "masks")?;
+        let others = others.whole(key_words, "others")?;
+        let each = paired(articles, others.len() / key_words)?;
+        if plan.len() != lookups && plan.len() != lookups * articles {
+            return Err(PyValueError::new_err(format!(
+                "{} look-ups, {lookups} each, for {articles} articles",
+                plan.len()
+            )));
+        }
+        work(py, || {
+            let (mut counts, mut passed, mut places) = (Vec::new(), Vec::new(), Vec::new());
+            let places_of = |plan: &[u32]| plan.iter().copied().zip(0..).collect::<HashMap<_, i32>>();
+            let mut planned = places_of(plan.get(..lookups).unwrap_or_default());
+            for (at, entry) in others.chunks_exact(key_words).enumerate() {
+                let article = at * each;
+                if article > 0 && plan.len() > lookups {
+                    planned = places_of(&plan[article * lookups..][..lookups]);
+                }
+                let most = self.0.sieve(self.0.demand(statuses[article], 0));
+                let masks = masks[2 * article * key_words..].chunks_exact(2);
+                let article = &keys[article * key_words..][..key_words];
+                for ((one, other), masks) in article.iter().zip(entry).zip(masks) {
+                    let sieve = Sieve { sure: [masks[0], masks[1]], most };
+                    let count = sieve.count(*one, *other);
+                    counts.push(count as u8);
+                    passed.push(u8::from(sieve.passes(count)));
+                }
+                let tables = if lookups == 0 { 0 } else { key_words * BLOCKS_PER_WORD };
+                places.extend((0..tables as u8).map(|table| {
+                    let blocks = Blocks { table, bits: self.0.scheme.block_bits };
+                    let mask = blocks.of(article[blocks.word()]) ^ blocks.of(entry[blocks.word()]);
+                    planned.get(&(u32::from(table) << blocks.bits | mask)).copied().unwrap_or(i32::MAX)
+                }));
+            }
+            (counts, passed, bytes_of(places.into_iter().map(i32::to_le_bytes)))
+        })
+    }
 }
 
-/// The number of articles that are compared with so many entries: one for each, or one for all of them.
+/// Signatures and sketches, a row for each text.
+struct Texts {
+    words: Vec<u64>,
+    sketches: Vec<u64>,
+    sketch_words: usize,
+}
+
+impl Texts {
+    fn of((words, sketches): GivenTexts, count: usize, limits: &Limits) -> PyResult<Self> {
+        let (words, sketch_words) = (words.sized(count, WORDS, "words")?, limits.sketch_words());
+        Ok(Self { words, sketches: sketches.sized(count, sketch_words, "sketches")?, sketch_words })
+    }
+
+    fn at(&self, row: usize) -> (&[u64], &[u64]) {
+        (&self.words[row * WORDS..][..WORDS], &self.sketches[row * self.sketch_words..][..self.sketch_words])
+    }
+}
+
+/// How many articles further the next of so many entries is compared: 1 where there is one for each, 0 where all are
+/// compared with one.
 fn paired(articles: usize, entries: usize) -> PyResult<usize> {
     if articles != 1 && articles != entries {
         return Err(PyValueError::new_err(format!("{articles} articles beside {entries} entries")));
     }
-    Ok(articles)
+    Ok(usize::from(articles > 1))
 }

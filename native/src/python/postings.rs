@@ -1,15 +1,16 @@
 //! The block tables of an index, and searches in them: what they hold passes as the bytes that are stored.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use super::pairs::PyLimits;
 use super::values::{Array, bytes_of, whole};
 use super::{broken, caught, work};
 use crate::postings::chunk::{Blocks, Chunk, Entry, Key, MOST_ENTRIES, Shape, from_bytes, words_of};
-use crate::postings::near::{Article, Demand, Limits, SKETCH_WORDS, Sieve, WORDS};
+use crate::postings::near::{Article, Limits, WORDS};
 use crate::postings::rows::{ROW_WORDS, Rows};
 use crate::postings::search::{Search, Terms};
 use crate::postings::tables::{MOST_TABLES, Tables};
@@ -185,86 +186,29 @@ pub struct PySearch(Mutex<Search>);
 #[pymethods]
 impl PySearch {
     #[new]
-    #[pyo3(signature = (*, keys, words, scope_hashes, before, reach, plan, lookups, directed, sieve, bucket_limit, best,
-        candidates = None, sure = None, sketches = None, least_equal = None, form_words = 0, form_limit = 0,
-        certain = -1, far = 0, far_equal = 0, dominated = None, oldest = None, own_ids = None, withdrawn = None))]
-    #[expect(clippy::too_many_arguments, reason = "by name")]
+    #[pyo3(signature = (limits, articles, plan, lookups, *, best, withdrawn, own_ids = None))]
     fn new(
-        keys: Array<u64>,
-        words: Array<u64>,
-        scope_hashes: Array<u64>,
-        before: Array<i64>,
-        reach: Array<i64>,
+        limits: &PyLimits,
+        articles: GivenArticles,
         plan: Array<u32>,
         lookups: usize,
-        directed: bool,
-        sieve: Option<u64>,
-        bucket_limit: usize,
         best: usize,
-        candidates: Option<usize>,
-        sure: Option<Array<u64>>,
-        sketches: Option<Array<u64>>,
-        least_equal: Option<Array<i64>>,
-        form_words: usize,
-        form_limit: i32,
-        certain: i32,
-        far: i32,
-        far_equal: i32,
-        dominated: Option<Array<u8>>,
-        oldest: Option<Array<i64>>,
+        withdrawn: Array<i64>,
         own_ids: Option<Array<u64>>,
-        withdrawn: Option<Array<i64>>,
     ) -> PyResult<Self> {
-        let count = scope_hashes.len();
-        if lookups == 0 || (plan.len() != lookups && plan.len() != lookups * count) {
-            return Err(PyValueError::new_err(format!("{} look-ups for {count} articles", plan.len())));
+        let (limits, count) = (Arc::clone(&limits.0), articles.statuses.len());
+        if lookups == 0 || best == 0 || (plan.len() != lookups && plan.len() != lookups * count) {
+            return Err(PyValueError::new_err(format!(
+                "{} look-ups for {best} entries near {count} articles",
+                plan.len()
+            )));
         }
-        let each = |given: Option<Array<i64>>, missing, name: &str| match given {
-            Some(given) => given.each(count, name),
-            None => Ok(vec![missing; count]),
-        };
-        let compares = sketches.is_some();
-        let has_form = compares && form_words > 0;
-        let sure = Shares::of(sure, count, 2 * WORDS, "sure")?;
-        let sketches = Shares::of(sketches, count, SKETCH_WORDS, "sketches")?;
-        if (compares && count > 0 && sketches.each <= form_words) || sure.each % 2 != 0 || best == 0 {
-            let message = format!("{} words of a sketch, {} of masks, {best} entries", sketches.each, sure.each);
-            return Err(PyValueError::new_err(message));
+        let mut articles = articles.made(&limits)?;
+        if let Some(ids) = own_ids {
+            articles.iter_mut().zip(ids.each(count, "own_ids")?).for_each(|(article, id)| article.own_id = Some(id));
         }
-        let limits = Limits {
-            directed,
-            value_words: sketches.each - usize::from(has_form && count > 0),
-            compares: directed && compares,
-            has_form,
-            certain,
-            far,
-            form_limit,
-        };
-        let (keys, words) = (keys.fixed(count, "keys")?, words.fixed(count, "words")?);
-        let (before, reach) = (before.each(count, "before")?, reach.each(count, "reach")?);
-        let (least_equal, oldest) = (each(least_equal, 0, "least_equal")?, each(oldest, i64::MIN, "oldest")?);
-        let dominated = dominated.map(|one| one.each(count, "dominated")).transpose()?;
-        let own_ids = own_ids.map(|ids| ids.each(count, "own_ids")).transpose()?;
-        let article = |at: usize| Article {
-            keys: keys[at],
-            words: words[at],
-            sketch: std::array::from_fn(|word| sketches.at(at).get(word).copied().unwrap_or(0)),
-            sieves: sieves_of(sure.at(at), sieve.unwrap_or(u64::try_from(reach[at]).unwrap_or(0))),
-            demand: Demand {
-                reach: reach[at] as i32,
-                least_equal: least_equal[at] as i32,
-                far_equal,
-                dominated: dominated.as_ref().map_or(0, |each| each[at]),
-            },
-            scope_hash: scope_hashes[at],
-            oldest: oldest[at],
-            own_id: own_ids.as_ref().map(|ids| ids[at]),
-            before: before[at] as u64,
-        };
-        let articles = caught(|| (0..count).map(article).collect())?;
-        let withdrawn = withdrawn.as_deref().unwrap_or_default().chunks_exact(2);
-        let withdrawn = withdrawn.map(|one| (one[0] as u64, one[1] as u64)).collect();
-        let terms = Terms { plan: plan.all(), lookups, limits, bucket_limit, candidates, best, withdrawn };
+        let withdrawn = withdrawn.chunks_exact(2).map(|one| (one[0] as u64, one[1] as u64)).collect();
+        let terms = Terms { plan: plan.all(), lookups, limits, best, withdrawn };
         Ok(Self(Mutex::new(Search::new(articles, terms))))
     }
 
@@ -301,32 +245,34 @@ impl PySearch {
     }
 }
 
-/// The sieve of each key word, of its masks; without any, of all bits.
-fn sieves_of(masks: &[u64], most: u64) -> [Sieve; WORDS] {
-    std::array::from_fn(|word| {
-        let masks = masks.chunks_exact(2).nth(word).map_or([u64::MAX, 0], |two| [two[0], two[1]]);
-        Sieve { sure: masks, most }
-    })
+/// Columns of `core.query.Articles`.
+#[derive(FromPyObject)]
+struct GivenArticles {
+    statuses: Array<u8>,
+    scope_hashes: Array<u64>,
+    signatures: Array<u8>,
+    margins: Array<u8>,
+    sketches: Array<u8>,
+    before: Array<i64>,
+    times: Array<i64>,
 }
 
-/// Words of which each article has as many; maybe none.
-struct Shares {
-    words: Vec<u64>,
-    each: usize,
-}
-
-impl Shares {
-    fn of(given: Option<Array<u64>>, count: usize, most: usize, name: &str) -> PyResult<Self> {
-        let words = given.map_or_else(Vec::new, Array::all);
-        let each = words.len() / count.max(1);
-        if each * count != words.len() || each > most {
-            return Err(PyValueError::new_err(format!("{} words of {name} for {count}", words.len())));
-        }
-        Ok(Self { words, each })
-    }
-
-    fn at(&self, article: usize) -> &[u64] {
-        &self.words[article * self.each..][..self.each]
+impl GivenArticles {
+    fn made(self, limits: &Limits) -> PyResult<Vec<Article>> {
+        let (count, of, statuses) = (self.statuses.len(), limits.scheme, self.statuses);
+        let rows = |column: Array<u8>, each, name| Ok::<_, PyErr>((column.sized(count, each, name)?, each));
+        let scope_hashes = self.scope_hashes.each(count, "scope_hashes")?;
+        let columns = [
+            rows(self.signatures, 8 * WORDS, "signatures")?,
+            rows(self.margins, of.margin_bytes(), "margins")?,
+            rows(self.sketches, of.sketch_bytes, "sketches")?,
+        ];
+        let (before, times) = (self.before.each(count, "before")?, self.times.each(count, "times")?);
+        let article = |at: usize| {
+            let row = columns.each_ref().map(|(column, each)| &column[at * each..][..*each]);
+            Article::new(limits, (statuses[at], scope_hashes[at]), row, (before[at] as u64, times[at]))
+        };
+        caught(|| (0..count).map(article).collect())
     }
 }
 

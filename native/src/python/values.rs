@@ -42,15 +42,15 @@ impl<T: Copy> Array<T> {
 
     /// One number for each of so many things.
     pub fn each(self, count: usize, name: &str) -> PyResult<Vec<T>> {
-        Ok(self.fixed::<1>(count, name)?.into_flattened())
+        self.sized(count, 1, name)
     }
 
-    /// An array for each of so many things.
-    pub fn fixed<const EACH: usize>(self, count: usize, name: &str) -> PyResult<Vec<[T; EACH]>> {
-        if self.len() != count * EACH {
+    /// Numbers of so many things, each of which has as many.
+    pub fn sized(self, count: usize, each: usize, name: &str) -> PyResult<Vec<T>> {
+        if self.len() != count * each {
             return Err(PyValueError::new_err(format!("{} numbers of {name} for {count}", self.len())));
         }
-        Ok(self.chunks_exact(EACH).map(|each| each.try_into().expect("so many")).collect())
+        Ok(self.0)
     }
 }
 
