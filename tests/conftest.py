@@ -120,17 +120,25 @@ def _keep_bytecode() -> None:
     sys.dont_write_bytecode = False
 
 
-class _OneByOne(LoadScopeScheduling):  # type: ignore[misc] # of a package without types
-    """Hands the next test to whichever process is free, in the order of the collection."""
+class _FromBothEnds(LoadScopeScheduling):  # type: ignore[misc] # of a package without types
+    """Hands the next test to whichever process is free: half of them take from the front, the others from the back.
+
+    In front are the tests that wait for a broker, at the back those that compute: so the cores always have work.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         return next((each for each in TOGETHER if nodeid.startswith(each)), nodeid)
+
+    def _assign_work_unit(self, node: Any) -> None:  # noqa: ANN401 - of a package without types
+        if int(node.gateway.id.removeprefix("gw")) % 2:
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:  # noqa: ANN401 - as above
     config.option.loadscopereorder = False
-    return _OneByOne(config, log)
+    return _FromBothEnds(config, log)
 
 
 def _hands_out(config: pytest.Config) -> bool:
@@ -154,7 +162,9 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that need a broker, and put the long tests first: the processes of a run then end together.
+    """Mark the tests that need a broker, and put them in front; the longest of all stand at both ends.
+
+    The processes of a run take from both ends, and then end together with short tests.
 
     Three nodes take all cores for minutes, and what is marked ``full`` is also proven by cheaper tests. Both run where
     they are asked for: with ``-m cluster`` (``make test-cluster``), with ``-m full``, or in a full run; so do those of
@@ -169,7 +179,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if _is_left_out(item)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
-    items.sort(key=_shortness)
+    items.sort(key=_place)
 
 
 def _is_left_out(item: pytest.Item) -> bool:
@@ -178,8 +188,9 @@ def _is_left_out(item: pytest.Item) -> bool:
     return not FULL and any(mark not in asked_for and item.get_closest_marker(mark) is not None for mark in marks)
 
 
-def _shortness(item: pytest.Item) -> tuple[bool, bool]:
-    return item.get_closest_marker("slow") is None, not _needs_broker(item)
+def _place(item: pytest.Item) -> int:
+    slow = item.get_closest_marker("slow") is not None
+    return (0 if slow else 1) if _needs_broker(item) else (3 if slow else 2)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
