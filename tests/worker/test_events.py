@@ -1,4 +1,7 @@
-"""Changes of topics, offsets, rules and indexes while articles are judged: one test for each."""
+"""Changes of topics, offsets, rules and indexes while articles are judged: one test for each.
+
+The simulation has each of those marked ``full`` in its schedules (``tests/simulation/happenings.py``).
+"""
 
 import json
 import random
@@ -55,6 +58,7 @@ def set_offsets(made: Pipeline, offset: int) -> None:
     admin.close()
 
 
+@pytest.mark.full
 def test_offsets_reset_to_the_start_and_the_index_deleted(make_pipeline: MakePipeline) -> None:
     """Articles that are read again get the same verdicts, from an index that is built anew; nothing is logged again."""
     made = make_pipeline()
@@ -104,7 +108,8 @@ def remake_topic(made: Pipeline) -> None:
     admin.close()
 
 
-@pytest.mark.parametrize("running", [pytest.param(False, marks=pytest.mark.full), True])
+@pytest.mark.full
+@pytest.mark.parametrize("running", [False, True])
 def test_source_topic_recreated(make_pipeline: MakePipeline, running: bool) -> None:
     """A topic that was deleted and recreated is read from its beginning, as other articles than before."""
     made = make_pipeline()
@@ -130,6 +135,7 @@ def test_source_topic_recreated(make_pipeline: MakePipeline, running: bool) -> N
     made.assert_sound()
 
 
+@pytest.mark.full
 def test_committed_offsets_lost(make_pipeline: MakePipeline) -> None:
     """A group whose offsets expired stops, says how to set them, and goes on when they are set."""
     made = make_pipeline()
@@ -147,6 +153,7 @@ def test_committed_offsets_lost(make_pipeline: MakePipeline) -> None:
     made.assert_sound(allow_repeats=True)
 
 
+@pytest.mark.full
 def test_rules_changed_in_mid_stream(make_pipeline: MakePipeline, tmp_path: Path) -> None:
     """The rules in force at an article's log position decide about it; running workers follow a change."""
     made = make_pipeline()
@@ -183,6 +190,7 @@ def test_index_of_another_log(make_pipeline: MakePipeline) -> None:
     made.assert_sound()
 
 
+@pytest.mark.full
 def test_worker_thrown_out_of_its_group_cannot_commit(make_pipeline: MakePipeline) -> None:
     """A worker that is frozen before its commit and loses its membership meanwhile commits nothing."""
     made = make_pipeline(worker={"batch_records": 20})
@@ -292,6 +300,7 @@ def test_source_with_other_articles_in_the_same_places(make_pipeline: MakePipeli
     assert "not the article that was logged there" in made.log()
 
 
+@pytest.mark.full
 def test_frozen_in_a_transaction_past_its_time_out(make_pipeline: MakePipeline) -> None:
     """A worker that wakes up after the broker has aborted its transaction goes on with a new producer."""
     made = make_pipeline(worker={"batch_records": 20}, kafka={"transaction_timeout_s": 2})

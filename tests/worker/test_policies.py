@@ -42,6 +42,7 @@ def matches(found: list[tuple[str, Stamp]]) -> list[tuple[str, str | None]]:
     return [(topic, None if stamp.match is None else stamp.match.id) for topic, stamp in found]
 
 
+@pytest.mark.full  # filter has the same rules: tests/files/test_filter_rules.py
 def test_scope(make_pipeline: MakePipeline) -> None:
     """Articles match only within the value of the scope field; those without one are a scope of their own."""
     made = make_pipeline(input={"scope_field": "site"})
@@ -65,6 +66,7 @@ def test_scope(make_pipeline: MakePipeline) -> None:
     ]
 
 
+@pytest.mark.full  # filter has the same rules: tests/files/test_filter_rules.py
 def test_updates(make_pipeline: MakePipeline) -> None:
     """An article crawled again under its id leaves as unique and names its earlier version; a copy does not."""
     made = make_pipeline(match={"recrawl": "update"})
