@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import orjson
-import pytest
 from prometheus_client import CollectorRegistry
 
 from stream_dedup.clusters import ClusterStore, cluster_id_of
@@ -22,8 +21,6 @@ from tests.clusters.outputs import TIME_MS, LoggedArticle, clusters_in_one_pass,
 from tests.contract.world import World
 
 OUTPUT_PARTITIONS = 2
-ON_BOTH = pytest.mark.parametrize("world", ["memory", pytest.param("kafka", marks=pytest.mark.broker)], indirect=True)
-"""A test that also runs on a broker."""
 
 
 class GroupWorld:
