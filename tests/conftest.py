@@ -174,9 +174,9 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that need a broker, and put them in front; the longest of all stand at both ends.
+    """Mark the tests that need a broker, and put them in front; of both kinds the long ones come first.
 
-    The processes of a run take from both ends, and then end together with short tests.
+    Where the processes of a run take from both ends, the others are in reverse: all end together with short tests.
 
     Three nodes take all cores for minutes, and what is marked ``full`` is also proven by cheaper tests. Both run where
     they are asked for: with ``-m cluster`` (``make test-cluster``), with ``-m full``, or in a full run; so do those of
@@ -188,10 +188,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("broker")
         if "cluster" in getattr(item, "fixturenames", ()):
             item.add_marker("cluster")
-    left_out = [item for item in items if _is_left_out(item)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
-    items.sort(key=_place)
+    left_out = dict.fromkeys(item for item in items if _is_left_out(item))
+    config.hook.pytest_deselected(items=list(left_out))
+    taken = sorted((item for item in items if item not in left_out), key=_is_short)
+    computing = [item for item in taken if not _needs_broker(item)]
+    if hasattr(config, "workerinput"):
+        computing.reverse()
+    items[:] = [*(item for item in taken if _needs_broker(item)), *computing]
 
 
 def _is_left_out(item: pytest.Item) -> bool:
@@ -200,9 +203,8 @@ def _is_left_out(item: pytest.Item) -> bool:
     return not FULL and any(mark not in asked_for and item.get_closest_marker(mark) is not None for mark in marks)
 
 
-def _place(item: pytest.Item) -> int:
-    slow = item.get_closest_marker("slow") is not None
-    return (0 if slow else 1) if _needs_broker(item) else (3 if slow else 2)
+def _is_short(item: pytest.Item) -> bool:
+    return item.get_closest_marker("slow") is None
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
