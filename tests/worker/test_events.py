@@ -8,7 +8,6 @@ import random
 import shutil
 import threading
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -75,27 +74,6 @@ def test_offsets_reset_to_the_start_and_the_index_deleted(make_pipeline: MakePip
         again.setdefault((stamp.coordinates.partition, stamp.coordinates.offset), []).append(stamp)
     assert again == {at: [stamp, stamp] for at, stamp in once.items()}
     made.assert_sound(allow_repeats=True)
-
-
-@pytest.mark.full
-def test_batch_logged_twice_with_other_boundaries(make_pipeline: MakePipeline) -> None:
-    """Copies in the log count for nothing, however they are cut."""
-    made = make_pipeline()
-    stream = records(120, SEED)
-    made.produce(stream)
-    judge_all(made)
-    once = made.stamps()
-    with closing(connect_log(made.config())) as log:
-        for batch in log_batches(made):
-            for cut in (slice(0, max(1, len(batch) // 3)), slice(max(1, len(batch) // 3) - 1, len(batch))):
-                log.append_now(batch.rows(cut))
-    set_offsets(made, 0)
-    made.produce(stream)
-    judge_all(made)
-    made.assert_sound(allow_repeats=True)
-    for _, _, stamp in made.outputs():
-        at = (stamp.coordinates.partition, stamp.coordinates.offset)
-        assert once.get(at, stamp) == stamp
 
 
 def remake_topic(made: Pipeline) -> None:
@@ -176,18 +154,6 @@ def test_rules_changed_in_mid_stream(make_pipeline: MakePipeline, tmp_path: Path
     refused = made.start()
     assert refused.wait(60) == 4
     assert "limit: 5 here, 0 in the log" in made.log()
-
-
-@pytest.mark.full
-def test_index_of_another_log(make_pipeline: MakePipeline) -> None:
-    """An index that belongs to another log is noticed and rebuilt from the right one."""
-    other, made = make_pipeline(), make_pipeline()
-    other.produce(records(50, SEED))
-    judge_all(other, "shared")
-    made.produce(records(80, SEED + 1))
-    judge_all(made, "shared")
-    assert "is another log; it is rebuilt from the log" in made.log("shared")
-    made.assert_sound()
 
 
 @pytest.mark.full
@@ -282,22 +248,6 @@ def test_damaged_index_is_noticed(make_pipeline: MakePipeline, damage: str) -> N
     made.stop(worker)
     assert "rebuilt from the log" in made.log()
     made.assert_sound(allow_repeats=True)
-
-
-@pytest.mark.full
-def test_source_with_other_articles_in_the_same_places(make_pipeline: MakePipeline) -> None:
-    """The same coordinates with another checksum: the worker stops and says so."""
-    made = make_pipeline()
-    made.produce(records(30, SEED))
-    judge_all(made)
-    last = log_batches(made)[-1]
-    forged = replace(last, offsets=last.offsets + len(last), checksums=last.checksums + 1)
-    with closing(connect_log(made.config())) as log:
-        log.append_now(forged)
-    made.produce(records(30, SEED + 1))
-    worker = made.start()
-    assert worker.wait(60) == 4
-    assert "not the article that was logged there" in made.log()
 
 
 @pytest.mark.full

@@ -66,31 +66,6 @@ def test_scope(make_pipeline: MakePipeline) -> None:
     ]
 
 
-@pytest.mark.full  # filter has the same rules: tests/files/test_filter_rules.py
-def test_updates(make_pipeline: MakePipeline) -> None:
-    """An article crawled again under its id leaves as unique and names its earlier version; a copy does not."""
-    made = make_pipeline(match={"recrawl": "update"})
-    made.produce(
-        [
-            article("one", STORY),
-            article("copy", STORY),
-            article("one", EDITED),
-            article("one", EDITED),
-            article("copy", EDITED),
-        ]
-    )
-    found = judged(made)
-    assert matches(found) == [
-        ("unique", None),
-        ("duplicate", "one"),
-        ("unique", "one"),
-        ("unique", "one"),
-        ("unique", "copy"),
-    ]
-    offsets = [stamp.match.coordinates.offset for _, stamp in found if stamp.match is not None]
-    assert offsets == [0, 0, 2, 1]
-
-
 def test_observing(make_pipeline: MakePipeline) -> None:
     """Every record goes to the topic of unique ones, with its verdict and its bytes, until the rules are changed."""
     made = make_pipeline(match={"observe": True})
