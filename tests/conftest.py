@@ -11,6 +11,7 @@ On a machine with Docker or Java, a broker that does not start fails the tests t
 neither are they skipped, with that reason.
 """
 
+import gc
 import json
 import logging
 import os
@@ -19,7 +20,7 @@ import shutil
 import signal
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -120,17 +121,25 @@ def _keep_bytecode() -> None:
     sys.dont_write_bytecode = False
 
 
-class _OneByOne(LoadScopeScheduling):  # type: ignore[misc] # of a package without types
-    """Hands the next test to whichever process is free, in the order of the collection."""
+class _FromBothEnds(LoadScopeScheduling):  # type: ignore[misc] # of a package without types
+    """Hands the next test to whichever process is free: half of them take from the front, the others from the back.
+
+    In front are the tests that wait for a broker, at the back those that compute: so the cores always have work.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         return next((each for each in TOGETHER if nodeid.startswith(each)), nodeid)
+
+    def _assign_work_unit(self, node: Any) -> None:  # noqa: ANN401 - of a package without types
+        if int(node.gateway.id.removeprefix("gw")) % 2:
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:  # noqa: ANN401 - as above
     config.option.loadscopereorder = False
-    return _OneByOne(config, log)
+    return _FromBothEnds(config, log)
 
 
 def _hands_out(config: pytest.Config) -> bool:
@@ -154,8 +163,21 @@ def pytest_report_header() -> list[str]:
     return [f"amount: {amount}", f"broker: {broker}", f"alerts: {alerts}", f"pages: {pages}", f"proxy: {proxy}"]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without the garbage collector, and hide thousands of tests from it: each turn would visit them all."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that need a broker, and put the long tests first: the processes of a run then end together.
+    """Mark the tests that need a broker, and put them in front; of both kinds the long ones come first.
+
+    Where the processes of a run take from both ends, the others are in reverse: all end together with short tests.
 
     Three nodes take all cores for minutes, and what is marked ``full`` is also proven by cheaper tests. Both run where
     they are asked for: with ``-m cluster`` (``make test-cluster``), with ``-m full``, or in a full run; so do those of
@@ -167,10 +189,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("broker")
         if "cluster" in getattr(item, "fixturenames", ()):
             item.add_marker("cluster")
-    left_out = [item for item in items if _is_left_out(item)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
-    items.sort(key=_shortness)
+    left_out = dict.fromkeys(item for item in items if _is_left_out(item))
+    config.hook.pytest_deselected(items=list(left_out))
+    taken = sorted((item for item in items if item not in left_out), key=_is_short)
+    computing = [item for item in taken if not _needs_broker(item)]
+    if hasattr(config, "workerinput"):
+        computing.reverse()
+    items[:] = [*(item for item in taken if _needs_broker(item)), *computing]
 
 
 def _is_left_out(item: pytest.Item) -> bool:
@@ -179,8 +204,8 @@ def _is_left_out(item: pytest.Item) -> bool:
     return not FULL and any(mark not in asked_for and item.get_closest_marker(mark) is not None for mark in marks)
 
 
-def _shortness(item: pytest.Item) -> tuple[bool, bool]:
-    return item.get_closest_marker("slow") is None, not _needs_broker(item)
+def _is_short(item: pytest.Item) -> bool:
+    return item.get_closest_marker("slow") is None
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -15,9 +15,12 @@ from tests.contract.world import World
 __all__ = ["kafka_world", "memory_world"]
 
 
-@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.broker)])
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=[pytest.mark.broker, pytest.mark.full])])
 def world(request: pytest.FixtureRequest) -> World:
-    """Each test runs in memory and on a broker, with the one client that follows outputs."""
+    """Each test runs in memory; one marked ``ONE_CLIENT`` on a broker too, with the client that follows outputs.
+
+    The contract suite proves that followers and sinks of both do the same.
+    """
     made: World = request.getfixturevalue(f"{request.param}_world")
     return made
 

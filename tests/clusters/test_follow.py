@@ -20,6 +20,7 @@ from stream_dedup.ports import Partition, PassingError, SourceRecord, Unreadable
 from tests.clusters.checking import refuse_other_clusters, totals_of
 from tests.clusters.following import Following, GroupWorld, refuse_other_values, refuse_repeated
 from tests.clusters.outputs import LoggedArticle, at
+from tests.contract.conftest import ONE_CLIENT
 from tests.contract.world import World
 from tests.memory.runtime import Phase
 from tests.waiting import wait_until
@@ -32,6 +33,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stream_dedup.clusters.follow.PUBLISH_S", 0.0)
 
 
+@ONE_CLIENT
 def test_the_clusters_of_the_outputs_are_stored_and_published(group: GroupWorld) -> None:
     """Verdicts of all topics, before the start and after it, by several processes; a cluster once for each change."""
     log = group.random_log(1, 120)
@@ -139,6 +141,7 @@ def test_records_of_another_program_are_left_out(group: GroupWorld, world: World
 
 
 @pytest.mark.expect_log("were deleted before they were read")
+@ONE_CLIENT
 def test_outputs_that_retention_deleted_are_named(group: GroupWorld, world: World) -> None:
     """Those before the first start, and those between two; what is left is read."""
     partitions = [Partition(group.topic(), number) for number in range(2)]
@@ -201,6 +204,7 @@ def test_outputs_deleted_while_others_are_gathered(
 
 
 @pytest.mark.expect_log("was recreated")
+@ONE_CLIENT
 def test_an_output_topic_that_is_recreated_is_read_from_its_beginning(group: GroupWorld, world: World) -> None:
     """While the follower runs, and shorter or longer than it was; what was read of the other one stays."""
     log = group.dated([LoggedArticle(at(number)) for number in range(30)])

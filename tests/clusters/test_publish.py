@@ -33,6 +33,7 @@ from tests.clusters.crashes import (
 )
 from tests.clusters.following import Following, GroupWorld, refuse_other_values, refuse_repeated
 from tests.clusters.outputs import LoggedArticle, at
+from tests.contract.conftest import ONE_CLIENT
 from tests.contract.world import World
 from tests.memory.following import MemoryMarkedSink
 from tests.memory.runtime import Phase
@@ -174,6 +175,7 @@ def test_what_others_wrote_on_the_topic_is_left_alone(group: GroupWorld, world: 
     assert {key for key, _ in found - foreign} == {str(article.coordinates).encode() for article in log}
 
 
+@ONE_CLIENT
 def test_two_publishers_of_one_group_are_named(group: GroupWorld, tmp_path: Path) -> None:
     """Each fences the other: one of them ends with an error that says so."""
     group.write(group.dated([LoggedArticle(at(0))]))

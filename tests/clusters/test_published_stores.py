@@ -23,11 +23,13 @@ from tests.clusters.crashes import (
 )
 from tests.clusters.following import GroupWorld, last_values, refuse_other_values
 from tests.clusters.outputs import LoggedArticle, at
+from tests.contract.conftest import ONE_CLIENT
 
 pytestmark = pytest.mark.usefixtures("few_at_once")
 
 
 @pytest.mark.expect_log("were deleted before they were read")
+@ONE_CLIENT
 def test_a_store_that_was_rebuilt_publishes_its_clusters_and_removes_the_others(group: GroupWorld) -> None:
     """A cluster that is on the topic alone, since its outputs are gone, becomes a tombstone."""
     log = group.random_log(8, 60)

@@ -18,6 +18,11 @@ from tests.contract.kafka_world import KafkaWorld
 from tests.contract.world import World
 from tests.memory.world import MemoryWorld
 
+ONE_CLIENT = pytest.mark.parametrize(
+    "world", ["memory", pytest.param("kafka", marks=pytest.mark.broker)], indirect=True
+)
+"""Tests of ports that the same client serves, whichever the workers have: in memory, and once on a broker."""
+
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:

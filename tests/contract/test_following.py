@@ -18,9 +18,11 @@ from stream_dedup.ports import (
     RecordTooLargeError,
     TopicFollower,
 )
-from tests.contract.conftest import Group
+from tests.contract.conftest import ONE_CLIENT, Group
 from tests.contract.members import values
 from tests.contract.world import World
+
+pytestmark = ONE_CLIENT
 
 POLL_S = 0.1
 STORE_ID, OTHER_STORE_ID = b"id of the store!", b"another store's."

@@ -7,9 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from stream_dedup.ports import OffsetGoneError, Partition
-from tests.contract.conftest import Group
+from tests.contract.conftest import ONE_CLIENT, Group
 from tests.contract.members import join, start_at, values
 from tests.contract.world import World
+
+pytestmark = ONE_CLIENT
 
 
 def test_the_ids_of_the_topics_that_exist(world: World, group: Group) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from stream_dedup.kafka.kafka_python import sink as kafka_sink
 from stream_dedup.ports import (
     CommittedOffset,
     FencedError,
@@ -31,6 +32,8 @@ WRITTEN_MS = time.time_ns() // 1_000_000
 
 
 IN_A_ROW = 9
+SHORT_S = 3.0
+"""The limit of a call that goes on for as long: one client has the transaction's time-out, the other a constant."""
 
 
 def output(topic: str, value: bytes) -> Output:
@@ -238,13 +241,16 @@ def test_transactions_of_workers_that_are_no_members_are_aborted(world: World, g
     world.wait_until(lambda: values(world.committed_records(group.output)) == [b"of the living"], "one is aborted")
 
 
-def test_offsets_of_a_topic_that_is_gone_do_not_block_for_ever(world: World, group: Group) -> None:
+def test_offsets_of_a_topic_that_is_gone_do_not_block_for_ever(
+    world: World, group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The call ends, with or without an error; after ``renew`` the sink goes on."""
-    ports = group.member()
+    ports = world.ports(group.name, group.member_id(), transaction_timeout_s=SHORT_S)
     membership = join(world, ports.source, [group.partition])
     world.delete_topic(group.topic)
     sink = begun(ports.sink)
-    with suppress(PassingError):
+    with suppress(PassingError), monkeypatch.context() as short:
+        short.setattr(kafka_sink, "DELIVERY_MS", 1_000 * SHORT_S)
         sink.send_offsets(offsets_of(group, 7), membership)
     sink.renew()
     transact(sink, group.output, b"0")

@@ -26,7 +26,7 @@ from stream_dedup.ports import (
 
 BROKER_WAIT_S = 10.0
 """``kafka.broker_wait_s`` of every member."""
-SESSION_S = 6.0
+SESSION_S = 3.0
 """``kafka.session_timeout_s`` of every member."""
 TRANSACTION_S = 20.0
 """``kafka.transaction_timeout_s`` of a member, where the test names no other."""

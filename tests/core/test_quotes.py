@@ -11,7 +11,7 @@ from stream_dedup._native import text_of_html
 from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.core.scheme import Features, FingerprintSettings, Normalisation, Treatment
-from tests.amount import FULL
+from tests.amount import FULL, sampled
 from tests.fuzz.pages import PageFuzzer
 from tests.native_steps import as_long, assert_cleaned
 from tests.reference import quotes as reference
@@ -171,7 +171,8 @@ def test_every_word_that_is_looked_for() -> None:
         for one in (word, word.upper(), word.capitalize()):
             forms = (f"{one}: a\n{{}}\n{{}}", f"x {one}:\n> a", f"{one}\na\n\nb", f"引用 x {one}\na\n\nb")
             others = ("From: a", "Date: b", "To: c", "Subject: d")
-            texts = [form.format(*pair) for form in forms for pair in product(others, repeat=2)]
+            pairs = sampled(list(product(others, repeat=2)), 4)
+            texts = [form.format(*pair) for form in forms for pair in pairs]
             assert_cleaned(DROP, [f"{OWN}\n{text}" for text in texts] + [f"{text}\n{OWN}" for text in texts])
 
 
@@ -244,7 +245,7 @@ def test_what_remains_is_what_the_definition_says(text: str) -> None:
 )
 def test_quotes_within_others(alphabet: tuple[str, ...]) -> None:
     """All texts up to some pieces: each kind within each other and behind it."""
-    sizes = range(7 if FULL else 6)
+    sizes = range(7 if FULL else 5)
     assert_cleaned(DROP, ["".join(one) for size in sizes for one in product(alphabet, repeat=size)])
 
 

@@ -117,7 +117,7 @@ def test_words_of_a_user_are_added_as_rjieba_adds_them() -> None:
 def test_words_without_a_frequency_get_that_of_rjieba() -> None:
     """Each word is added to the same dictionary as by rjieba, and cut out of the text of its neighbours."""
     rng, words = random.Random(2), words_in_dictionary()
-    for _ in range(20):
+    for _ in range(20 if FULL else 5):
         own = tuple((rng.choice(words) + rng.choice(("", rng.choice(words))), None) for _ in range(30))
         theirs: Any = rjieba.Jieba()
         for word, _ in own:

@@ -60,6 +60,11 @@ def kept(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "kept"))
 
 
+@pytest.fixture(scope="module")
+def sound(made: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[Judgement]]:
+    return read_everything(Path(shutil.copytree(made, tmp_path_factory.mktemp("sound") / "index")))
+
+
 def open_index(path: Path) -> LogIndex:
     return LogIndex.open(path, scheme=SCHEME, settings=IndexSettings(fold_entries=500))
 
@@ -114,12 +119,13 @@ def flip(path: Path, share: float, kind: str) -> bool:
 
 @pytest.mark.parametrize("share", sampled([part / 20 for part in range(19)] + [0.96, 0.97, 0.98, 0.985, 0.999], 5))
 @pytest.mark.parametrize("kind", VALUES)
-def test_a_flipped_byte_is_noticed_when_it_is_read(kept: Path, kind: str, share: float) -> None:
+def test_a_flipped_byte_is_noticed_when_it_is_read(
+    kept: Path, sound: tuple[list[str], list[Judgement]], kind: str, share: float
+) -> None:
     """Opening, verifying or judging says so, and the next opening refuses; or it is one that only saves reads.
 
     Such are the Bloom filter and the statistics at the end of a file: RocksDB does without one that is damaged.
     """
-    sound = read_everything(kept)
     is_of_value = flip(kept, share, kind)
     try:
         problems, verdicts = read_everything(kept)

@@ -14,6 +14,14 @@ __all__ = ["browser", "make_pipeline"]
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Chrome]:
+def shared_browser() -> Iterator[Chrome]:
     with open_browser() as opened:
         yield opened
+
+
+@pytest.fixture
+def browser(shared_browser: Chrome) -> Chrome:
+    """The browser, without the language and the theme that an earlier test has chosen."""
+    shared_browser.execute_cdp_cmd("Network.clearBrowserCookies", {})
+    shared_browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    return shared_browser

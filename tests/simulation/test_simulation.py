@@ -14,7 +14,7 @@ from tests.simulation.run import run_plan, stores_in_memory
 from tests.simulation.shrink import command_of, shrink
 from tests.simulation.world import SimulatedWorld
 
-SEEDS = 3_000 if FULL else 100
+SEEDS = 3_000 if FULL else 60
 BEGUN_S = 10.0
 """Virtual seconds after which a worker has begun, also one that was started twice."""
 SHARE = 10

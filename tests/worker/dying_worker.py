@@ -1,13 +1,15 @@
 """A worker that kills or stops itself when it reaches a step for the n-th time.
 
-    python -m tests.worker.dying_worker CONFIG STEP N [--new-log]
+    python -m tests.worker.dying_worker CONFIG STEP N [--new-log] [MODULE.CONSTANT=NUMBER ...]
 
 Steps are those of ``stream_dedup.worker.Step``; N of 0 never ends it;
 N below 0 stops it (SIGSTOP) the -N-th time, until the test continues it.
+A constant of the program is another number in this process, so that a test need not wait for long intervals.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
@@ -38,6 +40,9 @@ def main(path: str, step: str, times: str, *flags: str) -> int:
             if left == 0:
                 os.kill(os.getpid(), how)
 
+    for name, _, number in (flag.partition("=") for flag in flags if "=" in flag):
+        module, _, constant = name.rpartition(".")
+        setattr(importlib.import_module(module), constant, float(number))
     config = load_config(Path(path))
     set_up_logging(config.log_level)
     try:

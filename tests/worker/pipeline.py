@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.admin import MemberToRemove
 
 from stream_dedup.audit.run import AuditOptions, run_audit
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import MAX_RECORD_BYTES, Config
 from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.kafka.clients import kafka_audit_ports
-from stream_dedup.kafka.kafka_python.admin import committed_offsets
+from stream_dedup.kafka.kafka_python.admin import committed_offsets, describe_group
 from stream_dedup.kafka.kafka_python.client import make_admin, make_consumer, make_producer
 from stream_dedup.kafka.kafka_python.errors import patiently
 from stream_dedup.kafka.topics import ensure_topics
@@ -116,6 +117,8 @@ class Pipeline:
         *flags: str,
         program: str = "tests.worker.dying_worker:main",
     ) -> ForkedProcess:
+        if self._workers and all(worker.poll() is not None for worker in self._workers):
+            self._remove_members()
         assigned_before = self._assigned(index)
         path = self.folder / f"{index}.toml"
         path.write_text(toml_of(self.values(index)), "utf-8")
@@ -126,6 +129,17 @@ class Pipeline:
         self._workers.append(worker)
         self._started[worker.pid] = (index, assigned_before)
         return worker
+
+    def _remove_members(self) -> None:
+        """Remove the members that died from the group: the next one would wait until their sessions end.
+
+        Not where other workers run: that wait is part of what is tested then.
+        """
+        admin, kafka = self._admin, self.config().kafka
+        described = patiently(kafka, "the group", lambda: describe_group(admin, self.name))
+        dead = [MemberToRemove(member_id=each["member_id"]) for each in described["members"]]
+        if dead:
+            patiently(kafka, "the group", lambda: admin.remove_group_members(self.name, dead))
 
     def _assigned(self, index: str) -> int:
         path = self.folder / f"{index}.log"

@@ -1,11 +1,13 @@
-"""Changes of topics, offsets, rules and indexes while articles are judged: one test for each."""
+"""Changes of topics, offsets, rules and indexes while articles are judged: one test for each.
+
+The simulation has each of those marked ``full`` in its schedules (``tests/simulation/happenings.py``).
+"""
 
 import json
 import random
 import shutil
 import threading
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -55,6 +57,7 @@ def set_offsets(made: Pipeline, offset: int) -> None:
     admin.close()
 
 
+@pytest.mark.full
 def test_offsets_reset_to_the_start_and_the_index_deleted(make_pipeline: MakePipeline) -> None:
     """Articles that are read again get the same verdicts, from an index that is built anew; nothing is logged again."""
     made = make_pipeline()
@@ -73,27 +76,6 @@ def test_offsets_reset_to_the_start_and_the_index_deleted(make_pipeline: MakePip
     made.assert_sound(allow_repeats=True)
 
 
-@pytest.mark.full
-def test_batch_logged_twice_with_other_boundaries(make_pipeline: MakePipeline) -> None:
-    """Copies in the log count for nothing, however they are cut."""
-    made = make_pipeline()
-    stream = records(120, SEED)
-    made.produce(stream)
-    judge_all(made)
-    once = made.stamps()
-    with closing(connect_log(made.config())) as log:
-        for batch in log_batches(made):
-            for cut in (slice(0, max(1, len(batch) // 3)), slice(max(1, len(batch) // 3) - 1, len(batch))):
-                log.append_now(batch.rows(cut))
-    set_offsets(made, 0)
-    made.produce(stream)
-    judge_all(made)
-    made.assert_sound(allow_repeats=True)
-    for _, _, stamp in made.outputs():
-        at = (stamp.coordinates.partition, stamp.coordinates.offset)
-        assert once.get(at, stamp) == stamp
-
-
 def remake_topic(made: Pipeline) -> None:
     admin = make_admin(made.config().kafka)
     old = topic_ids(admin, [made.topic])[made.topic]
@@ -104,7 +86,8 @@ def remake_topic(made: Pipeline) -> None:
     admin.close()
 
 
-@pytest.mark.parametrize("running", [pytest.param(False, marks=pytest.mark.full), True])
+@pytest.mark.full
+@pytest.mark.parametrize("running", [False, True])
 def test_source_topic_recreated(make_pipeline: MakePipeline, running: bool) -> None:
     """A topic that was deleted and recreated is read from its beginning, as other articles than before."""
     made = make_pipeline()
@@ -130,6 +113,7 @@ def test_source_topic_recreated(make_pipeline: MakePipeline, running: bool) -> N
     made.assert_sound()
 
 
+@pytest.mark.full
 def test_committed_offsets_lost(make_pipeline: MakePipeline) -> None:
     """A group whose offsets expired stops, says how to set them, and goes on when they are set."""
     made = make_pipeline()
@@ -147,6 +131,7 @@ def test_committed_offsets_lost(make_pipeline: MakePipeline) -> None:
     made.assert_sound(allow_repeats=True)
 
 
+@pytest.mark.full
 def test_rules_changed_in_mid_stream(make_pipeline: MakePipeline, tmp_path: Path) -> None:
     """The rules in force at an article's log position decide about it; running workers follow a change."""
     made = make_pipeline()
@@ -172,17 +157,6 @@ def test_rules_changed_in_mid_stream(make_pipeline: MakePipeline, tmp_path: Path
 
 
 @pytest.mark.full
-def test_index_of_another_log(make_pipeline: MakePipeline) -> None:
-    """An index that belongs to another log is noticed and rebuilt from the right one."""
-    other, made = make_pipeline(), make_pipeline()
-    other.produce(records(50, SEED))
-    judge_all(other, "shared")
-    made.produce(records(80, SEED + 1))
-    judge_all(made, "shared")
-    assert "is another log; it is rebuilt from the log" in made.log("shared")
-    made.assert_sound()
-
-
 def test_worker_thrown_out_of_its_group_cannot_commit(make_pipeline: MakePipeline) -> None:
     """A worker that is frozen before its commit and loses its membership meanwhile commits nothing."""
     made = make_pipeline(worker={"batch_records": 20})
@@ -277,21 +251,6 @@ def test_damaged_index_is_noticed(make_pipeline: MakePipeline, damage: str) -> N
 
 
 @pytest.mark.full
-def test_source_with_other_articles_in_the_same_places(make_pipeline: MakePipeline) -> None:
-    """The same coordinates with another checksum: the worker stops and says so."""
-    made = make_pipeline()
-    made.produce(records(30, SEED))
-    judge_all(made)
-    last = log_batches(made)[-1]
-    forged = replace(last, offsets=last.offsets + len(last), checksums=last.checksums + 1)
-    with closing(connect_log(made.config())) as log:
-        log.append_now(forged)
-    made.produce(records(30, SEED + 1))
-    worker = made.start()
-    assert worker.wait(60) == 4
-    assert "not the article that was logged there" in made.log()
-
-
 def test_frozen_in_a_transaction_past_its_time_out(make_pipeline: MakePipeline) -> None:
     """A worker that wakes up after the broker has aborted its transaction goes on with a new producer."""
     made = make_pipeline(worker={"batch_records": 20}, kafka={"transaction_timeout_s": 2})

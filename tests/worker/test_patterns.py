@@ -12,6 +12,7 @@ from kafka import KafkaAdminClient
 
 from stream_dedup.kafka.kafka_python.admin import topic_ids
 from stream_dedup.kafka.kafka_python.client import make_admin, make_producer
+from stream_dedup.worker import Step
 from tests.contract.kafka_world import CLIENTS
 from tests.kafka.deleting import delete_topic
 from tests.waiting import wait_until
@@ -20,6 +21,8 @@ from tests.worker.pipeline import Pipeline, stop_all
 
 WITHIN_S = 30.0
 """From the making of a topic until its articles are judged."""
+OFTEN = ("stream_dedup.worker.source.MATCH_INTERVAL_S=1", "stream_dedup.worker.source.LOOK_UP_INTERVAL_S=0.5")
+"""Topics are listed more often than every ten seconds (``test_topic_watch``)."""
 ARTICLES = 20
 
 
@@ -66,7 +69,7 @@ def test_topics_that_match_are_read(make_pipeline: MakePipeline) -> None:
     workers = []
     for client in CLIENTS:
         made.set("kafka", client=client)
-        workers.append(made.start(client))
+        workers.append(made.start(client, Step.POLLED, 0, *OFTEN))
     with closing(make_admin(made.config().kafka)) as admin:
         first = topic_ids(admin, [made.topic])[made.topic]
         write(made, made.topic, 2)

@@ -42,6 +42,7 @@ def matches(found: list[tuple[str, Stamp]]) -> list[tuple[str, str | None]]:
     return [(topic, None if stamp.match is None else stamp.match.id) for topic, stamp in found]
 
 
+@pytest.mark.full  # filter has the same rules: tests/files/test_filter_rules.py
 def test_scope(make_pipeline: MakePipeline) -> None:
     """Articles match only within the value of the scope field; those without one are a scope of their own."""
     made = make_pipeline(input={"scope_field": "site"})
@@ -63,30 +64,6 @@ def test_scope(make_pipeline: MakePipeline) -> None:
         ("duplicate", "none-1"),
         ("duplicate", "a-1"),
     ]
-
-
-def test_updates(make_pipeline: MakePipeline) -> None:
-    """An article crawled again under its id leaves as unique and names its earlier version; a copy does not."""
-    made = make_pipeline(match={"recrawl": "update"})
-    made.produce(
-        [
-            article("one", STORY),
-            article("copy", STORY),
-            article("one", EDITED),
-            article("one", EDITED),
-            article("copy", EDITED),
-        ]
-    )
-    found = judged(made)
-    assert matches(found) == [
-        ("unique", None),
-        ("duplicate", "one"),
-        ("unique", "one"),
-        ("unique", "one"),
-        ("unique", "copy"),
-    ]
-    offsets = [stamp.match.coordinates.offset for _, stamp in found if stamp.match is not None]
-    assert offsets == [0, 0, 2, 1]
 
 
 def test_observing(make_pipeline: MakePipeline) -> None:

@@ -314,14 +314,15 @@ def test_new_partitions(made: Pipeline, admin: KafkaAdminClient, make_reader: Ca
 
 @pytest.mark.expect_log("cannot be read yet")
 def test_waiting_for_a_beginning_holds_no_poll(
-    make_reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
+    made: Pipeline, make_reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Settling that goes on for long lets the polls go on: the member stays in its group."""
+    made.set("kafka", session_timeout_s=2)
     reader = make_reader()
     held = hold(monkeypatch, lambda _partition: True)
     reader.poll_until(lambda: len(held) >= PARTITIONS, "settling was tried")
     assignment, began = reader.assignment, time.monotonic()
-    longer = 2 * reader.made.config().kafka.session_timeout_s
+    longer = 1.5 * made.config().kafka.session_timeout_s
     reader.poll_until(lambda: time.monotonic() - began > longer, "longer than a session")
     assert reader.assignment is assignment
     assert reader.working
