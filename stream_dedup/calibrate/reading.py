@@ -10,9 +10,8 @@ pairs in the report are read again from the files; a pipe or standard input is c
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,6 +32,7 @@ from stream_dedup.files.inputs import (
     LineBatch,
     Progress,
     check_inputs,
+    fingerprinted,
     read_batches,
     read_batches_again,
     total_bytes,
@@ -98,7 +98,8 @@ def collect(
     maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config, MAX_LINE_BYTES))
     with FingerprintThreads(threads, maker.of_lines, size_of=len) as fingerprinter:
         batches = read_batches(files, progress, copies, form)
-        for batch, columns in _fingerprinted(batches, fingerprinter, BATCHES_AHEAD * threads):
+        made = fingerprinted(batches, fingerprinter, BATCHES_AHEAD * threads)
+        for batch, columns in filter(None, made):
             parts.append(_part(batch, columns, original))
             lines += len(batch)
             report(lines, progress)
@@ -176,19 +177,3 @@ def _joined(parts: list[_Part], original: FieldPath | None, *, whole: bool) -> C
         Counter({status: int(counts[status]) for status in Status}),
         whole,
     )
-
-
-def _fingerprinted(
-    batches: Iterator[LineBatch | None], fingerprinter: FingerprintThreads[bytes], most_ahead: int
-) -> Iterator[tuple[LineBatch, Columns]]:
-    """Yield batches with their columns, in order; at most ``most_ahead`` are submitted at a time."""
-    under_way: deque[tuple[LineBatch, Future[Columns]]] = deque()
-    for lines in batches:
-        if lines is None:
-            continue
-        under_way.append((lines, fingerprinter.submit(lines.records)))
-        while len(under_way) > most_ahead:
-            done, columns = under_way.popleft()
-            yield done, columns.result()
-    for done, columns in under_way:
-        yield done, columns.result()

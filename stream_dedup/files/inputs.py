@@ -26,12 +26,13 @@ import select
 import stat
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from stream_dedup.core.decode import BYTE_ORDER_MARK, RawLines
 from stream_dedup.core.reasons import NOT_ENCODED
@@ -44,6 +45,12 @@ from stream_dedup.files.lines import whole_lines as undivided_lines
 from stream_dedup.files.output_file import SIGNAL_S, write_all
 from stream_dedup.files.parquet_rows import rows as parquet_rows
 from stream_dedup.files.recognition import PARQUET_MAGIC, STDIN_NAME, Format, InputForm, recognised, screened
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from stream_dedup.core.columns import Columns
+    from stream_dedup.threads import FingerprintThreads
 
 STDIN = "-"
 READ_BYTES = 1 << 18
@@ -212,6 +219,32 @@ def read_batches_again(names: Sequence[str], copies: Copies, form: InputForm) ->
         with _opened(name) if copy is None else nullcontext(copy) as descriptor:
             opened = _Input(descriptor, shown_name(name), form)
             yield from (batch for batch in _batches(opened, Progress(), source) if batch is not None)
+
+
+def fingerprinted(
+    batches: Iterator[LineBatch | None], fingerprinter: FingerprintThreads[bytes], limit: int
+) -> Iterator[tuple[LineBatch, Columns] | None]:
+    """Yield the batches with their columns, in order; at most ``limit`` of them are submitted at a time.
+
+    Where the input is slow, all lines read so far are yielded, and ``None``, before more input is awaited; where it
+    cannot be read further, they are yielded before the error is raised.
+    """
+    submitted: deque[tuple[LineBatch, Future[Columns]]] = deque()
+    failure: Exception | None = None
+    while failure is None:
+        try:
+            lines = next(batches)
+        except Exception as error:  # noqa: BLE001 - raised below, or the end
+            failure, lines = error, None
+        if lines is not None:
+            submitted.append((lines, fingerprinter.submit(lines.records)))
+        while submitted and (lines is None or len(submitted) > limit or submitted[0][1].done()):
+            done, columns = submitted.popleft()
+            yield done, columns.result()
+        if lines is None and failure is None:
+            yield None
+    if not isinstance(failure, StopIteration):
+        raise failure
 
 
 def whole_lines(names: Sequence[str], form: InputForm = AS_RECOGNISED) -> Iterator[bytes]:
