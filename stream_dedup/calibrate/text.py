@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from stream_dedup.calibrate.figures import Cell, Figures, Score
-from stream_dedup.calibrate.report import ONLY_IF_ANY, TITLES, CalibrationReport, ShownPair
-from stream_dedup.sizing.size import width_advice
+from stream_dedup.calibrate.figures import Cell, Figures, Score, short_share
+from stream_dedup.calibrate.report import CalibrationReport, ShownPair
+from stream_dedup.sizing import width_advice
 from stream_dedup.terminal import pad, shorten, table
 
 BAR = 40
@@ -23,12 +23,10 @@ def lines(report: CalibrationReport, width: int) -> Iterator[str]:
     for figures in report.figures:
         yield ""
         yield from _kind(report, figures)
-        for side, title in TITLES.items():
-            shown = [one for one in report.pairs if (one.kind, one.side) == (figures.kind, side)]
-            if shown or side not in ONLY_IF_ANY:
-                yield ""
-                yield title
-                yield from _pairs(shown, width)
+        for title, shown in report.edge_lists(figures.kind):
+            yield ""
+            yield title
+            yield from _pairs(shown, width)
     yield ""
     yield from _suggestions(report, width)
 
@@ -161,8 +159,7 @@ def _mark(cell: Cell, figures: Figures) -> str:
 def _score(score: Score | None) -> str:
     if score is None:
         return "-"
-    shares = (score.precision, score.recall, score.f1)
-    return "/".join("-" if one is None else f"{one:.3f}".removeprefix("0") for one in shares)
+    return "/".join(map(short_share, (score.precision, score.recall, score.f1)))
 
 
 def _pairs(shown: Sequence[ShownPair], width: int) -> Iterator[str]:

@@ -46,12 +46,13 @@ from stream_dedup.exit_codes import (
 
 _ENDED_BY_SIGNAL = frozenset((EXIT_HUNG_UP, EXIT_INTERRUPTED, EXIT_TERMINATED))
 
-EXIT_CODES: dict[type[StreamDedupError], int] = {
+EXIT_CODES: dict[type[StreamDedupError | OSError], int] = {
     UserError: EXIT_USER,
     RefusedError: EXIT_REFUSED,
     UnavailableError: EXIT_UNAVAILABLE,
     CorruptError: EXIT_CORRUPT,
     DefectError: EXIT_UNEXPECTED,
+    OSError: EXIT_UNAVAILABLE,
 }
 
 
@@ -191,12 +192,7 @@ def _react_to_usage(error: click.ClickException) -> int:
 
 def exit_code_of(error: StreamDedupError | OSError) -> int:
     """Return the exit code of an error, by its class."""
-    if isinstance(error, OSError):
-        return EXIT_UNAVAILABLE
-    for kind, code in EXIT_CODES.items():
-        if isinstance(error, kind):
-            return code
-    return EXIT_UNEXPECTED
+    return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), EXIT_UNEXPECTED)
 
 
 SHELLS = ("bash", "zsh", "fish")
