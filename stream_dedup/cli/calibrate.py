@@ -26,13 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@config_options(
-    "profile",
-    "id_field",
-    "text_field",
-    "scope",
-    "threads",
-)
+@config_options("profile", "id_field", "text_field", "scope", "threads")
 @input_options()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(

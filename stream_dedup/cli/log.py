@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from stream_dedup.cli.options import JUDGING, OFFSET_DIGITS, config_options
+from stream_dedup.cli.options import GROUP_FLAGS, JUDGING, OFFSET_DIGITS, config_options
 from stream_dedup.cli.output import ProgressLine, write_json, write_lines
 from stream_dedup.config.model import Config
 from stream_dedup.core.logged_scheme import NONE, value_text
@@ -52,7 +52,7 @@ def show(config: Config, as_json: bool) -> None:
 
 
 @rules_command.command()
-@config_options("brokers", "input", "unique", "duplicate", "rejected", "group", *JUDGING)
+@config_options(*GROUP_FLAGS, *JUDGING)
 @click.option("--dry-run", is_flag=True, help="Write what would change; append nothing.")
 def apply(config: Config, *, dry_run: bool) -> None:
     """Apply the rules of the configuration to the log, from its end on.

@@ -98,6 +98,8 @@ ALL_FLAGS = FLAGS | _EVERYWHERE
 OFFSET_DIGITS = 19
 """Decimal digits of the greatest offset in Kafka, 2**63 - 1."""
 
+GROUP_FLAGS = ("brokers", "input", "unique", "duplicate", "rejected", "group")
+"""The flags that name a group and its topics."""
 JUDGING = ("profile", "window", "scope", "recrawl", "observe")
 """The flags that determine the rules of a log."""
 

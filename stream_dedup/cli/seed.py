@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli.options import JUDGING, config_options, input_options
+from stream_dedup.cli.options import GROUP_FLAGS, JUDGING, config_options, input_options
 from stream_dedup.cli.output import ProgressLine, say, write_lines
 from stream_dedup.cli.process import terminable
 from stream_dedup.config.model import Config
@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from stream_dedup.files.recognition import InputForm
     from stream_dedup.seed.run import SeedProgress
 
-_TOPICS = ("input", "unique", "duplicate", "rejected")
-
 
 @click.command()
-@config_options("brokers", *_TOPICS, "group", *JUDGING, "id_field", "text_field", "html", "threads")
+@config_options(*GROUP_FLAGS, *JUDGING, "id_field", "text_field", "html", "threads")
 @input_options()
 @click.argument("files", nargs=-1, metavar="FILE...")
 @click.option("--topic", metavar="TOPIC", help="Enter the articles of this topic, up to its present end.")

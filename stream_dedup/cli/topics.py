@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from stream_dedup.cli.options import OFFSET_DIGITS, OneField, WholeNumber, config_options, input_options
+from stream_dedup.cli.options import GROUP_FLAGS, OFFSET_DIGITS, OneField, WholeNumber, config_options, input_options
 from stream_dedup.cli.output import ProgressLine, write_json, write_lines
 from stream_dedup.config.model import Config
 from stream_dedup.core.paths import FieldPath
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from stream_dedup.kafka.offsets import Move, PartitionOffsets, Target
 
 
-_TOPIC_FLAGS = ("brokers", "input", "unique", "duplicate", "rejected", "group")
-
-
 @click.group()
 def topics_command() -> None:
     """Create or check the topics: input, output and the log.
@@ -35,7 +32,7 @@ def topics_command() -> None:
 
 
 @topics_command.command()
-@config_options(*_TOPIC_FLAGS)
+@config_options(*GROUP_FLAGS)
 def create(config: Config) -> None:
     """Create missing topics with the correct settings, and check the others.
 
@@ -54,7 +51,7 @@ def create(config: Config) -> None:
 
 
 @topics_command.command()
-@config_options(*_TOPIC_FLAGS)
+@config_options(*GROUP_FLAGS)
 def check(config: Config) -> int:
     """Report topics with wrong settings, and the command to correct each.
 

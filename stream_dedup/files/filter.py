@@ -73,6 +73,7 @@ from stream_dedup.files.inputs import (
     check_inputs,
     fingerprinted,
     read_batches,
+    refuse_framed,
     total_bytes,
 )
 from stream_dedup.files.lines import KEPT_BYTES, MAX_LINE_BYTES, AnyLine, LineBlock, UnreadLine
@@ -188,9 +189,7 @@ def _check(config: Config, options: FilterOptions) -> None:
     if config.match.window is not None and options.time_field is None:
         msg = "--window needs --time-field: name the field with the time of each record"
         raise UserError(msg)
-    if config.input.format != "json":
-        msg = f"input.format = {config.input.format!r}: filter reads JSON Lines; remove the key or set it to json"
-        raise UserError(msg)
+    refuse_framed(config, "filter")
     if config.match.observe and any(options.outputs.get(verdict) for verdict in (Verdict.DUPLICATE, Verdict.REJECTED)):
         msg = (
             "match.observe: every record goes to the output of unique records, so the files of duplicates and rejected "

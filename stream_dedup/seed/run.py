@@ -14,7 +14,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.core.model import ReportStage
 from stream_dedup.errors import RefusedError, UserError
-from stream_dedup.files.inputs import AS_RECOGNISED, Progress, check_inputs, printable, total_bytes
+from stream_dedup.files.inputs import AS_RECOGNISED, Progress, check_inputs, printable, refuse_framed, total_bytes
 from stream_dedup.files.recognition import InputForm
 from stream_dedup.kafka.clients import connect_log
 from stream_dedup.kafka.kafka_python.admin import KafkaOffsets, topic_ids
@@ -65,9 +65,7 @@ def seed_files(
         RefusedError: an archive was changed, the rules in force are others, or the log lost its history.
         UnavailableError: the broker did not answer; the same call goes on.
     """
-    if config.input.format != "json":
-        msg = f"input.format = {config.input.format!r}: seed reads JSON Lines; remove the key or set it to json"
-        raise UserError(msg)
+    refuse_framed(config, "seed")
     check_inputs(paths, form)
     so_far = SeedProgress(Progress(total=total_bytes(paths)))
     archives = archives_in(config, paths, name, so_far.progress, form)
