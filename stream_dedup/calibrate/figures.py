@@ -24,7 +24,7 @@ one at small distances, and a higher one where the nearest entry is an unrelated
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -153,6 +153,11 @@ class Figures:
     def exact(self) -> bool:
         """Whether the search is exact: then the limit is k, which also decides the look-ups."""
         return self.width == FINGERPRINT_BITS
+
+    def rows(self) -> dict[int, list[Cell]]:
+        """Return the cells of each limit, by rising limits; in each row by the steps."""
+        limits = sorted({cell.limit for cell in self.cells})
+        return {limit: [cell for cell in self.cells if cell.limit == limit] for limit in limits}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -341,7 +346,7 @@ def short_share(value: float | None, missing: str = "-") -> str:
     return missing if value is None else f"{value:.3f}".removeprefix("0")
 
 
-def families(ids: Sequence[str], originals: Sequence[str | None]) -> I64:
+def families(ids: Iterable[str], originals: Sequence[str | None]) -> I64:
     """Return the number of each article's family."""
     parent: dict[str, str] = {}
     for article, original in zip(ids, originals, strict=True):

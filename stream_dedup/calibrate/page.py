@@ -216,11 +216,11 @@ def _legend(report: CalibrationReport) -> str:
 def _directed_rows(report: CalibrationReport, figures: Figures) -> Iterator[str]:
     yield f'<tr><th></th><th class="over" colspan="{len(figures.steps)}">look-ups</th><th></th></tr>'
     yield _row("th", ["limit", *(f"{lookups:,}" for lookups in figures.steps), "all within"])
-    for limit in sorted({cell.limit for cell in figures.cells}):
-        line = [cell for cell in figures.cells if cell.limit == limit]
+    rows = figures.rows()
+    for limit, line in rows.items():
         cells = "".join(_cell(cell, figures) for cell in line)
         yield f"<tr><td{_own(limit == figures.limit)}>{limit}</td>{cells}<td>{line[0].within:,}</td></tr>"
-    line = [cell for cell in figures.cells if cell.limit == figures.limit]
+    line = rows[figures.limit]
     yield _row("td", ["cost", *(f"{cell.lookups / (report.probes or 1):.2g}×" for cell in line), ""], "foot")
     yield _row("td", ["compared", *(f"{cell.compared:,.1f}" for cell in line), ""], "foot")
 

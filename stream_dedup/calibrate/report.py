@@ -39,12 +39,13 @@ from stream_dedup.calibrate.figures import (
     lengths_for,
     should_be_found,
 )
-from stream_dedup.calibrate.nearest import NOWHERE, MeasuredSearch, SignedEntries, measure, work
+from stream_dedup.calibrate.nearest import NOWHERE, MeasuredSearch, measure, work
 from stream_dedup.calibrate.reading import Collected, Where, collect, texts_at
 from stream_dedup.config.effective import input_format_of, rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import file_text
 from stream_dedup.core.arrays import I64, U8
+from stream_dedup.core.columns import Columns
 from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, ReportProgress, Status, similarity
 from stream_dedup.core.paths import FieldPath
 from stream_dedup.core.profiles import PROFILES, Profile
@@ -239,7 +240,7 @@ def _check(collected: Collected, options: Options) -> None:
         raise UserError(msg)
 
 
-def _asked(entries: SignedEntries, comparisons: int) -> I64:
+def _asked(entries: Columns, comparisons: int) -> I64:
     """Return the numbers of the articles to measure, rising."""
     everyone = np.arange(len(entries))
     whole = work(entries.scope_hashes, everyone)
@@ -252,7 +253,7 @@ def _asked(entries: SignedEntries, comparisons: int) -> I64:
 def _labels(collected: Collected) -> Labels | None:
     if collected.originals is None:
         return None
-    family = families(collected.ids, collected.originals)
+    family = families(collected.entries.ids, collected.originals)
     return Labels(family, should_be_found(family))
 
 
@@ -290,8 +291,8 @@ def _pairs(
             ShownPair(
                 kind=edge.kind.name.lower(),
                 side=edge.side,
-                earlier=collected.ids[edge.earlier],
-                later=collected.ids[edge.later],
+                earlier=collected.entries.ids[edge.earlier],
+                later=collected.entries.ids[edge.later],
                 distance=edge.distance,
                 similarity=similarity(edge.distance, width),
                 earlier_passage=earlier_passage,

@@ -119,15 +119,12 @@ def _decided(figures: Figures) -> Iterator[str]:
         yield from table([["k", "look-ups", "duplicates", "entries compared"], *rows])
         return
     yield "Duplicates under each limit (rows) and number of probes (columns); all: with no probe missing any"
-    own = next(cell.lookups for cell in figures.cells if cell.lookups == figures.lookups)
-    steps = [str(lookups) + ("*" if lookups == own else "") for lookups in figures.steps]
-    rows = [["limit", *steps, "all"]]
-    for limit in sorted({cell.limit for cell in figures.cells}):
-        line = [cell for cell in figures.cells if cell.limit == limit]
+    own, lines = figures.lookups, figures.rows()
+    rows = [[*_columns(figures), "all"]]
+    for line in lines.values():
         rows.append([_mark(line[0], figures), *(f"{cell.duplicates:,}" for cell in line), f"{line[0].within:,}"])
-    first = [cell for cell in figures.cells if cell.limit == figures.limit]
-    rows.append(["cost", *(f"{cell.lookups / own:.2g}x" for cell in first), ""])
-    rows.append(["compared", *(f"{cell.compared:,.1f}" for cell in first), ""])
+    rows.append(["cost", *(f"{cell.lookups / own:.2g}x" for cell in lines[figures.limit]), ""])
+    rows.append(["compared", *(f"{cell.compared:,.1f}" for cell in lines[figures.limit]), ""])
     yield from table(rows)
     yield f"* the present setting; cost: look-ups beside the present {own}; compared: list entries an article"
 
@@ -135,21 +132,21 @@ def _decided(figures: Figures) -> Iterator[str]:
 def scores(figures: Figures) -> Iterator[str]:
     """Precision, recall and F1 of each limit and number of look-ups."""
     yield "Precision / recall / F1 by the labels"
-    limits = sorted({cell.limit for cell in figures.cells})
     if figures.exact:
-        cells = [["k", "look-ups", "duplicates", "precision / recall / F1"]]
-        cells.extend(
+        head = ["k", "look-ups", "duplicates", "precision / recall / F1"]
+        rows = [
             [_mark(one, figures), f"{one.lookups:,}", f"{one.duplicates:,}", _score(one.score)] for one in figures.cells
-        )
-        yield from table(cells)
+        ]
+        yield from table([head, *rows])
         return
-    own = [str(lookups) + ("*" if lookups == figures.lookups else "") for lookups in figures.steps]
-    rows = [["limit", *own]]
-    for limit in limits:
-        line = [cell for cell in figures.cells if cell.limit == limit]
-        rows.append([_mark(line[0], figures), *(_score(cell.score) for cell in line)])
-    yield from table(rows)
+    rows = [[_mark(line[0], figures), *(_score(cell.score) for cell in line)] for line in figures.rows().values()]
+    yield from table([_columns(figures), *rows])
     yield "* the present setting"
+
+
+def _columns(figures: Figures) -> list[str]:
+    """Return the heads of a table of limits (rows) and numbers of look-ups (columns)."""
+    return ["limit", *(f"{lookups}{'*' if lookups == figures.lookups else ''}" for lookups in figures.steps)]
 
 
 def _mark(cell: Cell, figures: Figures) -> str:
