@@ -16,6 +16,7 @@ about another worker, or if a query of a board is empty while articles are judge
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import sys
 import time
@@ -36,7 +37,8 @@ from benchmarks.alert_stage import (
 )
 from boards.contents import BOARDS
 from boards.grafana import Query
-from stream_dedup.extras import SERVE_PACKAGES, need_packages, need_program
+from stream_dedup.errors import UserError
+from stream_dedup.extras import SERVE_PACKAGES, need_packages, not_installed
 
 BURST = 30_000
 """Articles that wait: three times what StreamDedupLagGrows tells from a short delay, less what is in flight."""
@@ -280,7 +282,8 @@ def main() -> int:
     options = parser.parse_args()
     need_packages("benchmarks.alerts", "serve", *SERVE_PACKAGES)
     need_packages("benchmarks.alerts", "registry", "fastavro")
-    need_program("benchmarks.alerts", "prometheus", "apt install prometheus")
+    if shutil.which("prometheus") is None:
+        raise UserError(not_installed("benchmarks.alerts", ["prometheus"], "apt install prometheus"))
     with staged(options.factor) as stage:
         return 0 if run(stage, options.only) else 1
 

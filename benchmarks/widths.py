@@ -27,12 +27,13 @@ from numpy.typing import NDArray
 from benchmarks.quality import data, report
 from benchmarks.quality.ours import Entries, Maker, Way, joined, settings_of
 from benchmarks.quality.seeds import for_each, one_thread
-from stream_dedup.calibrate.nearest import MeasuredSearch, SignedEntries
+from stream_dedup.calibrate.nearest import MeasuredSearch
 from stream_dedup.core import probes
 from stream_dedup.core.model import BLOCKS_PER_WORD, BlockBits, TableCount
 from stream_dedup.core.near import NO_PLACE
 from stream_dedup.core.rules import Rules
 from stream_dedup.core.scheme import scheme_of
+from tests.calibrate.entries import entries_of
 
 OUTPUT = Path(__file__).with_name("widths.md")
 PROFILE = "article"
@@ -142,9 +143,8 @@ def _found(held: Entries, asking: Entries, rules: Rules) -> Found:
     """Return the pairs that are near, by the definition of near, whatever the number of look-ups up to the greatest."""
     every = joined([held, asking])
     made = every.made
-    search = MeasuredSearch(
-        SignedEntries(made.statuses, every.scope_hashes, made.signatures, made.margins, made.sketches), rules, LOOKUPS
-    )
+    entries = entries_of(made.statuses, every.scope_hashes, made.signatures, made.margins, made.sketches)
+    search = MeasuredSearch(entries, rules, LOOKUPS)
     first = len(held.texts)
     numbers: list[tuple[int, I64, I64]] = []
     for query in range(first, len(made.statuses)):

@@ -1,13 +1,12 @@
-"""What only some commands need: the packages of an extra, and programs.
+"""What only some commands need: the packages of an extra.
 
-A command calls ``need_packages`` or ``need_program`` before it has any effect: what is missing ends it with one line
-that has the command which installs it.
+A command calls ``need_packages`` before it has any effect: what is missing ends it with one line that has the command
+which installs it.
 """
 
 from __future__ import annotations
 
 import shlex
-import shutil
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -40,16 +39,6 @@ def need_packages(what: str, extra: str, *modules: str) -> None:
             missing.append(name)
     if missing:
         raise UserError(not_installed(what, missing, pip_command(extra)))
-
-
-def need_program(what: str, program: str, remedy: str) -> None:
-    """Refuse to go on without a program.
-
-    Raises:
-        UserError: it names the program.
-    """
-    if shutil.which(program) is None:
-        raise UserError(not_installed(what, [program], remedy))
 
 
 def not_installed(what: str, names: Sequence[str], remedy: str) -> str:

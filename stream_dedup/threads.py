@@ -304,19 +304,10 @@ made thirty searches a second, of half a millisecond each."""
 
 
 @contextmanager
-def short_turns() -> Iterator[None]:
-    """Let no thread wait longer than ``SWITCH_S`` for one that is not in native code."""
-    former = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH_S)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(former)
-
-
-@contextmanager
 def short_pauses(*, collects: bool = True) -> Iterator[None]:
     """Keep the interpreter's own pauses short while a worker or a filter runs.
+
+    No thread waits longer than ``SWITCH_S`` for one that is not in native code.
 
     What is loaded by now (modules, a user's words, clients) stays as long as it runs, and is left out of garbage
     collections: with it, a full one stops every thread for some 50 to 200 ms.
@@ -330,10 +321,12 @@ def short_pauses(*, collects: bool = True) -> Iterator[None]:
     thresholds = gc.get_threshold()
     if 0 < thresholds[0] < YOUNG_OBJECTS:  # a caller may want fewer searches, or none
         gc.set_threshold(YOUNG_OBJECTS, *thresholds[1:])
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
     try:
-        with short_turns():
-            yield
+        yield
     finally:
+        sys.setswitchinterval(interval)
         gc.set_threshold(*thresholds)
         if not was_frozen:  # else what a caller has left out stays out, and this with it
             gc.unfreeze()

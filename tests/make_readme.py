@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from stream_dedup import sizing
 from stream_dedup.audit.report import COUNTS, FAULTS
 from stream_dedup.cli import cli
 from stream_dedup.cli.options import ALL_FLAGS
@@ -30,8 +31,6 @@ from stream_dedup.core.profiles import PROFILES
 from stream_dedup.exit_codes import MEANINGS
 from stream_dedup.metrics.metrics import DECLARATIONS
 from stream_dedup.serve.serve_metrics import SERVE_DECLARATIONS
-from stream_dedup.sizing.measured import COSTS_MEASURED
-from stream_dedup.sizing.size import width_rows
 from tests.code_reference import http_part, python_part
 from tests.kafka.rights import acls_part
 from tests.markdown import table
@@ -144,13 +143,15 @@ def _metrics(declarations: Iterable[Any]) -> str:
 
 def sizing_costs_part() -> str:
     """Returns the table of the costs that ``size`` computes with."""
-    rows = ((one.of, f"{one.value:,g} {one.unit}", f"`{one.command}`") for one in COSTS_MEASURED)
+    named = (value.values() if isinstance(value, dict) else (value,) for value in vars(sizing).values())
+    costs = [one for some in named for one in some if isinstance(one, sizing.MeasuredCost)]
+    rows = ((one.of, f"{one.value:,g} {one.unit}", f"`{one.command}`") for one in costs)
     return table(("cost of", "", "measured by"), rows)
 
 
 def sizing_widths_part() -> str:
     """Returns the table of the widths of keys, and from which size on each pays."""
-    return table(("bits", "tables", "look-ups", "found", "costs least from, articles held"), width_rows())
+    return table(("bits", "tables", "look-ups", "found", "costs least from, articles held"), sizing.width_rows())
 
 
 def audit_findings_part() -> str:

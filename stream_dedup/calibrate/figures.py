@@ -24,7 +24,7 @@ one at small distances, and a higher one where the nearest entry is an unrelated
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -154,6 +154,11 @@ class Figures:
         """Whether the search is exact: then the limit is k, which also decides the look-ups."""
         return self.width == FINGERPRINT_BITS
 
+    def rows(self) -> dict[int, list[Cell]]:
+        """Return the cells of each limit, by rising limits; in each row by the steps."""
+        limits = sorted({cell.limit for cell in self.cells})
+        return {limit: [cell for cell in self.cells if cell.limit == limit] for limit in limits}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
@@ -183,13 +188,11 @@ class Measured:
         found: NDArray[np.bool_] = self.near.distances[rows, step] <= limit
         return found
 
-    def score(self, rows: I64, step: int, limit: int) -> Score | None:
-        """Return the score of the verdicts at a step and a limit, or None without labels."""
-        if self.labels is None:
-            return None
+    def score(self, labels: Labels, rows: I64, step: int, limit: int) -> Score:
+        """Return the score of the verdicts at a step and a limit."""
         queries = self.near.queries[rows]
-        matched = self.labels.family[self.near.matches[rows, step]]
-        return score(self.judged(rows, step, limit), self.labels.family[queries], matched, self.labels.due[queries])
+        matched = labels.family[self.near.matches[rows, step]]
+        return score(self.judged(rows, step, limit), labels.family[queries], matched, labels.due[queries])
 
 
 def figures(measured: Measured, rows: I64, kind: Status, articles: int) -> Figures:
@@ -200,9 +203,12 @@ def figures(measured: Measured, rows: I64, kind: Status, articles: int) -> Figur
     histogram = np.bincount(known, minlength=width + 1)
     limit, least = measured.rules.reach(kind), measured.rules.least_equal(kind)
     reached = near.ranks[rows] < measured.search.lengths[measured.step_of(limit)]
-    limits = _limits(measured.rules)
+    limits, every = _limits(measured.rules), range(len(measured.search.lengths))
     valley = find_valley(histogram)
-    scores = _scores(measured, rows, limits)
+    curves = tuple(tuple(int(measured.judged(rows, step, bits).sum()) for bits in limits) for step in every)
+    labels, scores = measured.labels, None
+    if labels is not None:
+        scores = tuple(tuple(measured.score(labels, rows, step, bits) for bits in limits) for step in every)
     suggestion = _suggest(measured, rows, limit, valley, scores)
     return Figures(
         kind=kind.name.lower(),
@@ -218,12 +224,9 @@ def figures(measured: Measured, rows: I64, kind: Status, articles: int) -> Figur
         far_least_equal=max(least, measured.rules.far_min_equal or 0),
         reached=tuple(np.bincount(nearest[reached], minlength=width + 1).tolist()),
         steps=measured.search.lengths,
-        curves=tuple(
-            tuple(int(measured.judged(rows, step, bits).sum()) for bits in limits)
-            for step in range(len(measured.search.lengths))
-        ),
+        curves=curves,
         scores=scores,
-        cells=_cells(measured, rows, {limit, suggestion.limit}),
+        cells=_cells(measured, rows, {limit, suggestion.limit}, curves, scores),
         valley=valley,
         suggestion=suggestion,
     )
@@ -251,32 +254,26 @@ def _limits(rules: Rules) -> range:
     return range(ceiling(rules) + 1)
 
 
-def _scores(measured: Measured, rows: I64, limits: Sequence[int]) -> tuple[tuple[Score, ...], ...] | None:
-    if measured.labels is None:
-        return None
-    every = range(len(measured.search.lengths))
-    whole = [[measured.score(rows, step, limit) for limit in limits] for step in every]
-    return tuple(tuple(one for one in line if one is not None) for line in whole)
-
-
-def _cells(measured: Measured, rows: I64, also: set[int]) -> tuple[Cell, ...]:
-    limits = sorted(also | set(LIMITS)) if measured.rules.directed else range(ceiling(measured.rules) + 1)
+def _cells(
+    measured: Measured,
+    rows: I64,
+    also: set[int],
+    curves: tuple[tuple[int, ...], ...],
+    scores: tuple[tuple[Score, ...], ...] | None,
+) -> tuple[Cell, ...]:
+    limits = sorted(also | set(LIMITS)) if measured.rules.directed else _limits(measured.rules)
     every = range(len(measured.search.lengths))
     return tuple(
-        _cell(measured, rows, step, limit)
+        Cell(
+            lookups=measured.search.lengths[step],
+            limit=limit,
+            duplicates=curves[step][limit],
+            within=int(measured.judged(rows, -1, limit).sum()),
+            compared=float(measured.near.compared[rows, step].mean()) if len(rows) else 0.0,
+            score=None if scores is None else scores[step][limit],
+        )
         for limit in limits
         for step in (every if measured.rules.directed else (measured.step_of(limit),))
-    )
-
-
-def _cell(measured: Measured, rows: I64, step: int, limit: int) -> Cell:
-    return Cell(
-        lookups=measured.search.lengths[step],
-        limit=limit,
-        duplicates=int(measured.judged(rows, step, limit).sum()),
-        within=int(measured.judged(rows, -1, limit).sum()),
-        compared=float(measured.near.compared[rows, step].mean()) if len(rows) else 0.0,
-        score=measured.score(rows, step, limit),
     )
 
 
@@ -336,7 +333,7 @@ def _suggest_by_labels(measured: Measured, scores: tuple[tuple[Score, ...], ...]
     flat = at + int(np.argmin(np.append(values[step, at:] >= best[step], False)))
     limit = (at + flat - 1) // 2
     one = scores[step][limit]
-    shares = f"F1 {_share(one.f1)} (precision {_share(one.precision)}, recall {_share(one.recall)})"
+    shares = f"F1 {one.f1:.3f} (precision {one.precision:.3f}, recall {one.recall:.3f})"
     return Suggestion(
         limit,
         measured.search.lengths[step],
@@ -344,11 +341,12 @@ def _suggest_by_labels(measured: Measured, scores: tuple[tuple[Score, ...], ...]
     )
 
 
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+def short_share(value: float | None, missing: str = "-") -> str:
+    """Return a share with three decimals and no zero before them."""
+    return missing if value is None else f"{value:.3f}".removeprefix("0")
 
 
-def families(ids: Sequence[str], originals: Sequence[str | None]) -> I64:
+def families(ids: Iterable[str], originals: Sequence[str | None]) -> I64:
     """Return the number of each article's family."""
     parent: dict[str, str] = {}
     for article, original in zip(ids, originals, strict=True):

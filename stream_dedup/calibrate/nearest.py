@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core import probes
-from stream_dedup.core.arrays import I32, I64, U8, U16, U32, U64, Bools
+from stream_dedup.core.arrays import I32, I64, U16, U32, U64, Bools
+from stream_dedup.core.columns import Columns
 from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, SIGNATURE_BITS, ReportProgress, signed
 from stream_dedup.core.near import NO_PLACE, PairCheck, PairTexts
 from stream_dedup.core.rules import Rules, exact_steps
@@ -38,27 +39,6 @@ _STEP = 256
 """Articles whose plans are made at once, and between two progress reports."""
 _NUMBER_BITS = 40
 """Bits of an entry's number below its block in one int64: more than any file has lines."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SignedEntries:
-    """Entries with a signature, in order, as columns (see ``core.entry``)."""
-
-    statuses: U8
-    scope_hashes: U64
-    signatures: U8
-    margins: U8
-    sketches: U8
-
-    def __post_init__(self) -> None:
-        """Refuse entries without a signature: they are near nothing."""
-        if not signed(self.statuses).all():
-            msg = "an entry without a signature is near nothing"
-            raise ValueError(msg)
-
-    def __len__(self) -> int:
-        """Return the number of entries."""
-        return len(self.statuses)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,8 +107,11 @@ class MeasuredSearch:
     one plan, in the order of the steps, has them all.
     """
 
-    def __init__(self, entries: SignedEntries, rules: Rules, lengths: Sequence[int] = ()) -> None:
-        """Measure directed search at these lengths; exact search has its own."""
+    def __init__(self, entries: Columns, rules: Rules, lengths: Sequence[int] = ()) -> None:
+        """Measure directed search at these lengths; exact search has its own. Every entry must have a signature."""
+        if not signed(entries.statuses).all():
+            msg = "an entry without a signature is near nothing"
+            raise ValueError(msg)
         self.texts = PairTexts.of(entries.signatures, entries.sketches)
         self.check = PairCheck(rules)
         self.width = SIGNATURE_BITS if rules.directed else FINGERPRINT_BITS
@@ -199,9 +182,7 @@ class MeasuredSearch:
         return newer
 
 
-def measure(
-    entries: SignedEntries, search: MeasuredSearch, queries: I64, ceiling: int, progress: ReportProgress
-) -> Nearest:
+def measure(entries: Columns, search: MeasuredSearch, queries: I64, ceiling: int, progress: ReportProgress) -> Nearest:
     """Find the nearest earlier entries.
 
     Args:

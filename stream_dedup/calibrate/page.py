@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
-from stream_dedup.calibrate.figures import Cell, Figures
-from stream_dedup.calibrate.report import ONLY_IF_ANY, TITLES, CalibrationReport, ShownPair
+from stream_dedup.calibrate.figures import Cell, Figures, short_share
+from stream_dedup.calibrate.report import CalibrationReport, ShownPair
 from stream_dedup.core.model import BLOCKS_PER_WORD
 from stream_dedup.terminal import visible
 
@@ -98,10 +98,7 @@ def _kind(report: CalibrationReport, figures: Figures) -> Iterator[str]:
         yield _quality(report, figures)
     yield "<h3>What each setting would have decided</h3>"
     yield _table(report, figures)
-    for side, title in TITLES.items():
-        shown = [one for one in report.pairs if (one.kind, one.side) == (figures.kind, side)]
-        if side in ONLY_IF_ANY and not shown:
-            continue
+    for title, shown in report.edge_lists(figures.kind):
         yield f"<h3>{title}</h3>"
         yield "".join(map(_pair, shown)) or '<p class="soft">None.</p>'
 
@@ -219,11 +216,11 @@ def _legend(report: CalibrationReport) -> str:
 def _directed_rows(report: CalibrationReport, figures: Figures) -> Iterator[str]:
     yield f'<tr><th></th><th class="over" colspan="{len(figures.steps)}">look-ups</th><th></th></tr>'
     yield _row("th", ["limit", *(f"{lookups:,}" for lookups in figures.steps), "all within"])
-    for limit in sorted({cell.limit for cell in figures.cells}):
-        line = [cell for cell in figures.cells if cell.limit == limit]
+    rows = figures.rows()
+    for limit, line in rows.items():
         cells = "".join(_cell(cell, figures) for cell in line)
         yield f"<tr><td{_own(limit == figures.limit)}>{limit}</td>{cells}<td>{line[0].within:,}</td></tr>"
-    line = [cell for cell in figures.cells if cell.limit == figures.limit]
+    line = rows[figures.limit]
     yield _row("td", ["cost", *(f"{cell.lookups / (report.probes or 1):.2g}×" for cell in line), ""], "foot")
     yield _row("td", ["compared", *(f"{cell.compared:,.1f}" for cell in line), ""], "foot")
 
@@ -245,18 +242,15 @@ def _cell(cell: Cell, figures: Figures) -> str:
         return f"<td{_own(own)}>{cell.duplicates:,}</td>"
     return (
         f'<td{_own(own)} title="precision / recall / F1: {_score(cell)}">{cell.duplicates:,}'
-        f'<br/><span class="soft">{_share(cell.score.f1)}</span></td>'
+        f'<br/><span class="soft">{short_share(cell.score.f1, "–")}</span></td>'
     )
 
 
 def _score(cell: Cell) -> str:
     if cell.score is None:
         return ""
-    return " / ".join(map(_share, (cell.score.precision, cell.score.recall, cell.score.f1)))
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}".removeprefix("0")
+    shares = (cell.score.precision, cell.score.recall, cell.score.f1)
+    return " / ".join(short_share(share, "–") for share in shares)
 
 
 def _own(own: bool) -> str:  # noqa: FBT001 - a condition to be shown

@@ -10,15 +10,13 @@ pairs in the report are read again from the files; a pipe or standard input is c
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from stream_dedup.calibrate.nearest import SignedEntries
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.arrays import I64, U8
@@ -33,8 +31,10 @@ from stream_dedup.files.inputs import (
     LineBatch,
     Progress,
     check_inputs,
+    fingerprinted,
     read_batches,
     read_batches_again,
+    refuse_framed,
     total_bytes,
 )
 from stream_dedup.files.lines import MAX_LINE_BYTES
@@ -59,8 +59,7 @@ class Where(NamedTuple):
 class Collected:
     """All articles that have a signature, in order; ``statuses`` counts every line by its status."""
 
-    entries: SignedEntries
-    ids: list[str]
+    entries: Columns
     where: I64
     """Shape (articles, 2), as ``Where``."""
     originals: list[str | None] | None
@@ -90,7 +89,8 @@ def collect(
     Raises:
         StreamDedupError: a file cannot be read, or the fingerprinting failed.
     """
-    check(config, files, form)
+    refuse_framed(config, "calibrate")
+    check_inputs(files, form)
     progress = Progress(total=total_bytes(files))
     parts: list[_Part] = []
     lines = 0
@@ -98,25 +98,14 @@ def collect(
     maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config, MAX_LINE_BYTES))
     with FingerprintThreads(threads, maker.of_lines, size_of=len) as fingerprinter:
         batches = read_batches(files, progress, copies, form)
-        for batch, columns in _fingerprinted(batches, fingerprinter, BATCHES_AHEAD * threads):
+        made = fingerprinted(batches, fingerprinter, BATCHES_AHEAD * threads)
+        for batch, columns in filter(None, made):
             parts.append(_part(batch, columns, original))
             lines += len(batch)
             report(lines, progress)
             if lines >= MAX_ARTICLES:
                 break
     return _joined(parts, original, whole=lines < MAX_ARTICLES or progress.read == progress.total)
-
-
-def check(config: Config, files: Sequence[str], form: InputForm) -> None:
-    """Check that the input can be read.
-
-    Raises:
-        UserError: it cannot.
-    """
-    if config.input.format != "json":
-        msg = f"input.format = {config.input.format!r}: calibrate reads JSON Lines; leave it out or set it to json"
-        raise UserError(msg)
-    check_inputs(files, form)
 
 
 def texts_at(
@@ -161,7 +150,6 @@ def _original(line: bytes, field: FieldPath) -> str | None:
 
 
 def _joined(parts: list[_Part], original: FieldPath | None, *, whole: bool) -> Collected:
-    kept = Columns.concat([part.kept for part in parts])
     statuses = np.concatenate([part.statuses for part in parts]) if parts else np.empty(0, np.uint8)
     counts = np.bincount(statuses, minlength=len(Status))
     originals = None if original is None else [one for part in parts for one in part.originals]
@@ -169,26 +157,9 @@ def _joined(parts: list[_Part], original: FieldPath | None, *, whole: bool) -> C
         msg = f"--original {original.name}: no article has an id in that field; name the field with the original's id"
         raise UserError(msg)
     return Collected(
-        SignedEntries(kept.statuses, kept.scope_hashes, kept.signatures, kept.margins, kept.sketches),
-        list(kept.ids),
+        Columns.concat([part.kept for part in parts]),
         np.concatenate([part.where for part in parts]) if parts else np.empty((0, 2), np.int64),
         originals,
         Counter({status: int(counts[status]) for status in Status}),
         whole,
     )
-
-
-def _fingerprinted(
-    batches: Iterator[LineBatch | None], fingerprinter: FingerprintThreads[bytes], most_ahead: int
-) -> Iterator[tuple[LineBatch, Columns]]:
-    """Yield batches with their columns, in order; at most ``most_ahead`` are submitted at a time."""
-    under_way: deque[tuple[LineBatch, Future[Columns]]] = deque()
-    for lines in batches:
-        if lines is None:
-            continue
-        under_way.append((lines, fingerprinter.submit(lines.records)))
-        while len(under_way) > most_ahead:
-            done, columns = under_way.popleft()
-            yield done, columns.result()
-    for done, columns in under_way:
-        yield done, columns.result()

@@ -19,12 +19,12 @@ The window of the rules is not applied (an article may be near any earlier one),
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import chain, islice
-from typing import Any, NamedTuple, Protocol
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,13 +39,14 @@ from stream_dedup.calibrate.figures import (
     lengths_for,
     should_be_found,
 )
-from stream_dedup.calibrate.nearest import NOWHERE, MeasuredSearch, SignedEntries, measure, work
+from stream_dedup.calibrate.nearest import NOWHERE, MeasuredSearch, measure, work
 from stream_dedup.calibrate.reading import Collected, Where, collect, texts_at
 from stream_dedup.config.effective import input_format_of, rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import file_text
 from stream_dedup.core.arrays import I64, U8
-from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, Status, similarity
+from stream_dedup.core.columns import Columns
+from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, ReportProgress, Status, similarity
 from stream_dedup.core.paths import FieldPath
 from stream_dedup.core.profiles import PROFILES, Profile
 from stream_dedup.core.rules import EXACT, most_probes
@@ -109,16 +110,6 @@ class ShownPair:
     lengths: tuple[int, int]
 
 
-class Listener(Protocol):
-    """Receives the progress."""
-
-    def reading(self, lines: int, progress: Progress) -> None:
-        """Take the number of lines fingerprinted so far."""
-
-    def comparing(self, done: int, whole: int) -> None:
-        """Take the number of comparisons made so far."""
-
-
 @dataclass(frozen=True, slots=True)
 class Options:
     """The options of a call, beside the configuration."""
@@ -157,42 +148,53 @@ class CalibrationReport:
     pairs: tuple[ShownPair, ...]
     profile: str
 
+    def edge_lists(self, kind: str) -> Iterator[tuple[str, list[ShownPair]]]:
+        """Yield the title and the pairs of each list that is shown of a kind of text."""
+        for side, title in TITLES.items():
+            shown = [one for one in self.pairs if (one.kind, one.side) == (kind, side)]
+            if shown or side not in ONLY_IF_ANY:
+                yield title, shown
 
-def calibrate(config: Config, options: Options, listener: Listener) -> CalibrationReport:
+
+def calibrate(
+    config: Config, options: Options, reading: Callable[[int, Progress], None], comparing: ReportProgress
+) -> CalibrationReport:
     """Make the report.
+
+    Args:
+        config: rules, scheme and threads.
+        options: of the call.
+        reading: called after each batch with the lines fingerprinted so far and the bytes read.
+        comparing: called with the comparisons made so far and their total.
 
     Raises:
         UserError: a file cannot be used, holds fewer than two articles, or no labels where they are named.
         StreamDedupError: fingerprinting failed.
     """
-    with closing(Copies()) as copies:
-        return _report(config, options, listener, copies)
-
-
-def _report(config: Config, options: Options, listener: Listener, copies: Copies) -> CalibrationReport:
     begun = time.monotonic()
-    rules = rules_of(config)
-    collected = collect(config, options.files, options.original, listener.reading, copies, options.form)
-    entries = collected.entries
-    _check(collected, options)
-    queries = _asked(entries, options.comparisons)
-    search = MeasuredSearch(
-        entries, rules, lengths_for(rules, most_probes(rules.scheme.tables, rules.scheme.block_bits))
-    )
-    near = measure(entries, search, queries, ceiling(rules), listener.comparing)
-    measured = Measured(rules, search, near, _labels(collected))
-    kinds = [kind for kind in (Status.LONG, Status.SHORT) if (entries.statuses[queries] == kind).any()]
-    rows = {kind: np.flatnonzero(entries.statuses[queries] == kind) for kind in kinds}
-    edges = chain.from_iterable(_edges(measured, rows[kind], kind, entries.signatures, options.pairs) for kind in kinds)
-    pairs = _pairs(config, options, collected, list(edges), copies)
-    exact = np.flatnonzero(entries.statuses[queries] == Status.EXACT)
-    made = [figures(measured, rows[kind], kind, int((entries.statuses == kind).sum())) for kind in kinds]
+    with closing(Copies()) as copies:
+        collected = collect(config, options.files, options.original, reading, copies, options.form)
+        _check(collected, options)
+        rules, entries = rules_of(config), collected.entries
+        queries = _asked(entries, options.comparisons)
+        lengths = lengths_for(rules, most_probes(rules.scheme.tables, rules.scheme.block_bits))
+        search = MeasuredSearch(entries, rules, lengths)
+        near = measure(entries, search, queries, ceiling(rules), comparing)
+        measured = Measured(rules, search, near, _labels(collected))
+        statuses = entries.statuses[queries]
+        rows = {kind: np.flatnonzero(statuses == kind) for kind in (Status.LONG, Status.SHORT) if kind in statuses}
+        edges = [
+            edge for kind in rows for edge in _edges(measured, rows[kind], kind, entries.signatures, options.pairs)
+        ]
+        pairs = _pairs(config, options, collected, edges, copies)
+    made = [figures(measured, some, kind, int((entries.statuses == kind).sum())) for kind, some in rows.items()]
+    exact = np.flatnonzero(statuses == Status.EXACT)
     return CalibrationReport(
         files=tuple(map(printable, options.files)),
         scheme=rules.scheme.id,
         search=rules.search,
         probes=rules.probes,
-        limits={kind.name.lower(): rules.reach(kind) for kind in kinds},
+        limits={kind.name.lower(): rules.reach(kind) for kind in rows},
         lines=collected.statuses.total(),
         articles=len(entries),
         rejected=collected.statuses[Status.REJECTED],
@@ -238,7 +240,7 @@ def _check(collected: Collected, options: Options) -> None:
         raise UserError(msg)
 
 
-def _asked(entries: SignedEntries, comparisons: int) -> I64:
+def _asked(entries: Columns, comparisons: int) -> I64:
     """Return the numbers of the articles to measure, rising."""
     everyone = np.arange(len(entries))
     whole = work(entries.scope_hashes, everyone)
@@ -251,7 +253,7 @@ def _asked(entries: SignedEntries, comparisons: int) -> I64:
 def _labels(collected: Collected) -> Labels | None:
     if collected.originals is None:
         return None
-    family = families(collected.ids, collected.originals)
+    family = families(collected.entries.ids, collected.originals)
     return Labels(family, should_be_found(family))
 
 
@@ -289,8 +291,8 @@ def _pairs(
             ShownPair(
                 kind=edge.kind.name.lower(),
                 side=edge.side,
-                earlier=collected.ids[edge.earlier],
-                later=collected.ids[edge.later],
+                earlier=collected.entries.ids[edge.earlier],
+                later=collected.entries.ids[edge.later],
                 distance=edge.distance,
                 similarity=similarity(edge.distance, width),
                 earlier_passage=earlier_passage,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from stream_dedup.calibrate.figures import Cell, Figures, Score
-from stream_dedup.calibrate.report import ONLY_IF_ANY, TITLES, CalibrationReport, ShownPair
-from stream_dedup.sizing.size import width_advice
+from stream_dedup.calibrate.figures import Cell, Figures, Score, short_share
+from stream_dedup.calibrate.report import CalibrationReport, ShownPair
+from stream_dedup.sizing import width_advice
 from stream_dedup.terminal import pad, shorten, table
 
 BAR = 40
@@ -23,12 +23,10 @@ def lines(report: CalibrationReport, width: int) -> Iterator[str]:
     for figures in report.figures:
         yield ""
         yield from _kind(report, figures)
-        for side, title in TITLES.items():
-            shown = [one for one in report.pairs if (one.kind, one.side) == (figures.kind, side)]
-            if shown or side not in ONLY_IF_ANY:
-                yield ""
-                yield title
-                yield from _pairs(shown, width)
+        for title, shown in report.edge_lists(figures.kind):
+            yield ""
+            yield title
+            yield from _pairs(shown, width)
     yield ""
     yield from _suggestions(report, width)
 
@@ -121,15 +119,12 @@ def _decided(figures: Figures) -> Iterator[str]:
         yield from table([["k", "look-ups", "duplicates", "entries compared"], *rows])
         return
     yield "Duplicates under each limit (rows) and number of probes (columns); all: with no probe missing any"
-    own = next(cell.lookups for cell in figures.cells if cell.lookups == figures.lookups)
-    steps = [str(lookups) + ("*" if lookups == own else "") for lookups in figures.steps]
-    rows = [["limit", *steps, "all"]]
-    for limit in sorted({cell.limit for cell in figures.cells}):
-        line = [cell for cell in figures.cells if cell.limit == limit]
+    own, lines = figures.lookups, figures.rows()
+    rows = [[*_columns(figures), "all"]]
+    for line in lines.values():
         rows.append([_mark(line[0], figures), *(f"{cell.duplicates:,}" for cell in line), f"{line[0].within:,}"])
-    first = [cell for cell in figures.cells if cell.limit == figures.limit]
-    rows.append(["cost", *(f"{cell.lookups / own:.2g}x" for cell in first), ""])
-    rows.append(["compared", *(f"{cell.compared:,.1f}" for cell in first), ""])
+    rows.append(["cost", *(f"{cell.lookups / own:.2g}x" for cell in lines[figures.limit]), ""])
+    rows.append(["compared", *(f"{cell.compared:,.1f}" for cell in lines[figures.limit]), ""])
     yield from table(rows)
     yield f"* the present setting; cost: look-ups beside the present {own}; compared: list entries an article"
 
@@ -137,21 +132,21 @@ def _decided(figures: Figures) -> Iterator[str]:
 def scores(figures: Figures) -> Iterator[str]:
     """Precision, recall and F1 of each limit and number of look-ups."""
     yield "Precision / recall / F1 by the labels"
-    limits = sorted({cell.limit for cell in figures.cells})
     if figures.exact:
-        cells = [["k", "look-ups", "duplicates", "precision / recall / F1"]]
-        cells.extend(
+        head = ["k", "look-ups", "duplicates", "precision / recall / F1"]
+        rows = [
             [_mark(one, figures), f"{one.lookups:,}", f"{one.duplicates:,}", _score(one.score)] for one in figures.cells
-        )
-        yield from table(cells)
+        ]
+        yield from table([head, *rows])
         return
-    own = [str(lookups) + ("*" if lookups == figures.lookups else "") for lookups in figures.steps]
-    rows = [["limit", *own]]
-    for limit in limits:
-        line = [cell for cell in figures.cells if cell.limit == limit]
-        rows.append([_mark(line[0], figures), *(_score(cell.score) for cell in line)])
-    yield from table(rows)
+    rows = [[_mark(line[0], figures), *(_score(cell.score) for cell in line)] for line in figures.rows().values()]
+    yield from table([_columns(figures), *rows])
     yield "* the present setting"
+
+
+def _columns(figures: Figures) -> list[str]:
+    """Return the heads of a table of limits (rows) and numbers of look-ups (columns)."""
+    return ["limit", *(f"{lookups}{'*' if lookups == figures.lookups else ''}" for lookups in figures.steps)]
 
 
 def _mark(cell: Cell, figures: Figures) -> str:
@@ -161,8 +156,7 @@ def _mark(cell: Cell, figures: Figures) -> str:
 def _score(score: Score | None) -> str:
     if score is None:
         return "-"
-    shares = (score.precision, score.recall, score.f1)
-    return "/".join("-" if one is None else f"{one:.3f}".removeprefix("0") for one in shares)
+    return "/".join(map(short_share, (score.precision, score.recall, score.f1)))
 
 
 def _pairs(shown: Sequence[ShownPair], width: int) -> Iterator[str]:

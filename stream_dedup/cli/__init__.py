@@ -46,49 +46,44 @@ from stream_dedup.exit_codes import (
 
 _ENDED_BY_SIGNAL = frozenset((EXIT_HUNG_UP, EXIT_INTERRUPTED, EXIT_TERMINATED))
 
-EXIT_CODES: dict[type[StreamDedupError], int] = {
+EXIT_CODES: dict[type[StreamDedupError | OSError], int] = {
     UserError: EXIT_USER,
     RefusedError: EXIT_REFUSED,
     UnavailableError: EXIT_UNAVAILABLE,
     CorruptError: EXIT_CORRUPT,
     DefectError: EXIT_UNEXPECTED,
+    OSError: EXIT_UNAVAILABLE,
 }
 
 
 class _Entry(NamedTuple):
-    """The place of a command, ``MODULE:NAME`` or a module in which it is ``command``, and its help line."""
+    """The place of a command in this package, ``MODULE:NAME`` or a module with ``command``, and its help line."""
 
     place: str
     help: str
 
 
 COMMANDS = {
-    "run": _Entry(
-        "stream_dedup.cli.services:run_command", "Run a worker: read articles from Kafka, write verdicts to Kafka."
-    ),
-    "filter": _Entry("stream_dedup.cli.filter", "Add verdicts to JSON Lines from files or standard input."),
-    "fingerprint": _Entry("stream_dedup.cli.fingerprint", "Write the fingerprints of texts."),
-    "explain": _Entry("stream_dedup.cli.explain", "Explain why two texts match or do not."),
-    "calibrate": _Entry(
-        "stream_dedup.cli.calibrate", "Show what each limit and number of probes decides about your articles."
-    ),
-    "size": _Entry("stream_dedup.cli.size", "Compute what a number of articles a day takes."),
-    "serve": _Entry(
-        "stream_dedup.cli.services:serve_command", "Answer over HTTP what an article would be, as of now, and why."
-    ),
-    "status": _Entry("stream_dedup.cli.status", "Show workers, lag, log and rules of a group, and what is wrong."),
-    "audit": _Entry("stream_dedup.cli.audit", "Recompute every verdict from the log, and compare."),
-    "index": _Entry("stream_dedup.cli.index", "Inspect, verify or rebuild an index."),
-    "seed": _Entry("stream_dedup.cli.seed", "Enter published articles into the log, without output."),
-    "withdraw": _Entry("stream_dedup.cli.log:withdraw_command", "Withdraw articles: from now on they match nobody."),
-    "reject": _Entry("stream_dedup.cli.log:reject_command", "Reject records whose schema the registry does not know."),
-    "rules": _Entry("stream_dedup.cli.log:rules_command", "Show or change the rules of a log."),
-    "topics": _Entry("stream_dedup.cli.topics:topics_command", "Create or check the topics."),
-    "offsets": _Entry("stream_dedup.cli.topics:offsets_command", "Show or set the committed offsets of a group."),
-    "config": _Entry("stream_dedup.cli.config", "Check or show the configuration."),
-    "produce": _Entry("stream_dedup.cli.topics:produce_command", "Send JSON Lines to a topic."),
-    "completion": _Entry("stream_dedup.cli:completion_command", "Write the script that completes commands in a shell."),
-    "broker": _Entry("stream_dedup.dev.command", "Start a Kafka broker for development."),
+    "run": _Entry("cli.services:run_command", "Run a worker: read articles from Kafka, write verdicts to Kafka."),
+    "filter": _Entry("cli.filter", "Add verdicts to JSON Lines from files or standard input."),
+    "fingerprint": _Entry("cli.fingerprint", "Write the fingerprints of texts."),
+    "explain": _Entry("cli.explain", "Explain why two texts match or do not."),
+    "calibrate": _Entry("cli.calibrate", "Show what each limit and number of probes decides about your articles."),
+    "size": _Entry("cli.size", "Compute what a number of articles a day takes."),
+    "serve": _Entry("cli.services:serve_command", "Answer over HTTP what an article would be, as of now, and why."),
+    "status": _Entry("cli.status", "Show workers, lag, log and rules of a group, and what is wrong."),
+    "audit": _Entry("cli.audit", "Recompute every verdict from the log, and compare."),
+    "index": _Entry("cli.index", "Inspect, verify or rebuild an index."),
+    "seed": _Entry("cli.seed", "Enter published articles into the log, without output."),
+    "withdraw": _Entry("cli.log:withdraw_command", "Withdraw articles: from now on they match nobody."),
+    "reject": _Entry("cli.log:reject_command", "Reject records whose schema the registry does not know."),
+    "rules": _Entry("cli.log:rules_command", "Show or change the rules of a log."),
+    "topics": _Entry("cli.topics:topics_command", "Create or check the topics."),
+    "offsets": _Entry("cli.topics:offsets_command", "Show or set the committed offsets of a group."),
+    "config": _Entry("cli.config", "Check or show the configuration."),
+    "produce": _Entry("cli.topics:produce_command", "Send JSON Lines to a topic."),
+    "completion": _Entry("cli:completion_command", "Write the script that completes commands in a shell."),
+    "broker": _Entry("dev.command", "Start a Kafka broker for development."),
 }
 
 
@@ -105,7 +100,7 @@ class LazyGroup(click.Group):
         if entry is None:
             return None
         module, _, name = entry.place.partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name or "command")
+        command: click.Command = getattr(importlib.import_module(f"stream_dedup.{module}"), name or "command")
         command.name = cmd_name
         return command
 
@@ -191,12 +186,7 @@ def _react_to_usage(error: click.ClickException) -> int:
 
 def exit_code_of(error: StreamDedupError | OSError) -> int:
     """Return the exit code of an error, by its class."""
-    if isinstance(error, OSError):
-        return EXIT_UNAVAILABLE
-    for kind, code in EXIT_CODES.items():
-        if isinstance(error, kind):
-            return code
-    return EXIT_UNEXPECTED
+    return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), EXIT_UNEXPECTED)
 
 
 SHELLS = ("bash", "zsh", "fish")

@@ -17,6 +17,7 @@ from stream_dedup.config.keys import parse_duration_ms
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import LogOffset
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
+from stream_dedup.terminal import table
 
 if TYPE_CHECKING:
     from stream_dedup.audit.run import AuditOptions
@@ -114,10 +115,7 @@ def _rows(report: AuditReport) -> list[tuple[str, int]]:
 
 
 def _table(report: AuditReport, options: AuditOptions) -> list[str]:
-    rows = _rows(report)
-    width = max(len(name) for name, _ in rows)
-    numbers = max(len(f"{count:,}") for _, count in rows)
-    lines = [f"{name:<{width}}  {count:>{numbers},}" for name, count in rows]
+    lines = table([(name, f"{count:,}") for name, count in _rows(report)])
     if options.sample is not None:
         lines.insert(0, f"sample of {options.sample}, drawn with --seed {options.seed}")
     for kind, examples in report.examples.items():

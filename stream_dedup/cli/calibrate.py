@@ -26,13 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@config_options(
-    "profile",
-    "id_field",
-    "text_field",
-    "scope",
-    "threads",
-)
+@config_options("profile", "id_field", "text_field", "scope", "threads")
 @input_options()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
@@ -101,7 +95,15 @@ def command(  # noqa: PLR0917 - one argument for each flag
         write_page, write_toml = (
             None if path is None else stack.enter_context(whole_output(path)) for path in (html, write_profile)
         )
-        report = calibrate(config, Options(files, original, pairs, form=form), _CalibrationProgress(line))
+
+        def reading(lines: int, progress: Progress) -> None:
+            share = f"{progress.read / progress.total:.0%}, " if progress.total else ""
+            line.show(lambda elapsed: f"reading: {share}{lines:,} lines ({lines / elapsed:,.0f}/s)")
+
+        def comparing(done: int, whole: int) -> None:
+            line.show(lambda _: f"comparing: {done / max(whole, 1):.0%} of {whole:,} comparisons")
+
+        report = calibrate(config, Options(files, original, pairs, form=form), reading, comparing)
         if write_page is not None:
             write_page(_page(report))
         if write_toml is not None:
@@ -149,22 +151,6 @@ def _check_paths(settings: FingerprintSettings, write_profile: Path) -> None:
         except UserError as error:
             msg = f"--write-profile {write_profile}: {error}"
             raise UserError(msg) from error
-
-
-class _CalibrationProgress:
-    """Shows both stages on the progress line."""
-
-    def __init__(self, line: ProgressLine) -> None:
-        self._line = line
-
-    def reading(self, lines: int, progress: Progress) -> None:
-        """Show the lines read."""
-        share = f"{progress.read / progress.total:.0%}, " if progress.total else ""
-        self._line.show(lambda elapsed: f"reading: {share}{lines:,} lines ({lines / elapsed:,.0f}/s)")
-
-    def comparing(self, done: int, whole: int) -> None:
-        """Show the comparisons made."""
-        self._line.show(lambda _: f"comparing: {done / max(whole, 1):.0%} of {whole:,} comparisons")
 
 
 def _page(report: CalibrationReport) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,33 +26,6 @@ if TYPE_CHECKING:
 
 SIDES = 2
 _BETWEEN_WORDS = re.compile(r"[\s,，、]+")
-
-
-@dataclass(frozen=True, slots=True)
-class _Arguments:
-    """The two texts of a call: ids come before texts, and the first one is A."""
-
-    ids: tuple[str, ...]
-    texts: tuple[str, ...]
-    words: tuple[str, ...]
-    index: Path | None
-    records: bool
-    scope: str | None
-    form: InputForm
-
-    def check(self) -> None:
-        """Check that the call names two texts.
-
-        Raises:
-            UserError: it does not.
-        """
-        named = len(self.ids) + (len(self.words) or len(self.texts))
-        if named != SIDES or (self.words and self.texts and len(self.words) != len(self.texts)):
-            msg = f"texts and ids given: {named}; give two, as texts, @FILE, --id or --words"
-            raise UserError(msg)
-        if self.ids and self.index is None:
-            msg = "--id needs --index: name the folder of the index that holds it"
-            raise UserError(msg)
 
 
 @click.command()
@@ -112,19 +85,39 @@ def command(  # noqa: PLR0917 - one argument for each flag
     """  # noqa: D301 - \b keeps click from folding the examples
     from stream_dedup.explain.explain import as_json as to_json  # noqa: PLC0415 - loads numpy
     from stream_dedup.explain.explain import explain  # noqa: PLC0415 - loads numpy
+    from stream_dedup.explain.side import side_of_texts  # noqa: PLC0415 - as above
 
-    arguments = _Arguments(ids, texts, words, index, records, scope, form)
-    arguments.check()
+    _check(ids, texts, words, index)
     maker, rules = _maker(config, weights)
-    a, b = _sides(config, arguments, maker, rules)
+    sides = [] if index is None or not ids else _held(config, index, ids, rules)
+    names = ("A", "B")[len(sides) :]  # ids come before texts, and the first one is A
+    if words:
+        shown = texts or (None,) * len(words)
+        sides += [_side_of_words(maker, *one) for one in zip(names, words, shown, strict=True)]
+    for name, given in () if words else zip(names, texts, strict=True):
+        text = _content(given, form)
+        parts = _record(config, name, text) if records else (_text(config, text), scope)
+        sides.append(side_of_texts(maker, name, *parts))
+    a, b = sides
     explanation = explain(a, b, rules)
     if as_json:
         write_json(to_json(explanation))
         return
-    from stream_dedup.explain.text import lines  # noqa: PLC0415 - only where text is arguments for
+    from stream_dedup.explain.text import lines  # noqa: PLC0415 - only where text is asked for
 
     for line in lines(explanation, report_columns(110), features):
         write_lines(line)
+
+
+def _check(ids: tuple[str, ...], texts: tuple[str, ...], words: tuple[str, ...], index: Path | None) -> None:
+    """Raise UserError where a call does not name two texts."""
+    named = len(ids) + (len(words) or len(texts))
+    if named != SIDES or (words and texts and len(words) != len(texts)):
+        msg = f"texts and ids given: {named}; give two, as texts, @FILE, --id or --words"
+        raise UserError(msg)
+    if ids and index is None:
+        msg = "--id needs --index: name the folder of the index that holds it"
+        raise UserError(msg)
 
 
 def _maker(config: Config, weights: str | None) -> tuple[Fingerprinter, Rules]:
@@ -136,30 +129,15 @@ def _maker(config: Config, weights: str | None) -> tuple[Fingerprinter, Rules]:
     return Fingerprinter(settings), replace(rules_of(config), scheme=scheme_of(settings))
 
 
-def _sides(config: Config, arguments: _Arguments, maker: Fingerprinter, rules: Rules) -> list[Side]:
-    sides = _held(config, arguments, rules) if arguments.index is not None and arguments.ids else []
-    names = ("A", "B")[len(sides) :]
-    if arguments.words:
-        texts = arguments.texts or (None,) * len(arguments.words)
-        pairs = zip(names, arguments.words, texts, strict=True)
-        return sides + [_side_of_words(maker, name, words, text) for name, words, text in pairs]
-    return sides + [
-        _side_of_text(config, arguments, maker, name, text) for name, text in zip(names, arguments.texts, strict=True)
-    ]
-
-
-def _held(config: Config, arguments: _Arguments, rules: Rules) -> list[Side]:
+def _held(config: Config, path: Path, ids: tuple[str, ...], rules: Rules) -> list[Side]:
     """Return the articles of the index."""
     from stream_dedup.explain.side import side_of_id  # noqa: PLC0415 - as below
     from stream_dedup.index import LogIndex  # noqa: PLC0415 - loads RocksDB
 
-    path = arguments.index
-    if path is None:
-        return []
     # No look-up is made, so nothing is loaded for it.
     settings = replace(index_settings_of(config), memory_mib=0)
     with LogIndex.read(path, scheme=rules.scheme, settings=settings) as index:
-        return [side_of_id(index, one, path) for one in arguments.ids]
+        return [side_of_id(index, one, path) for one in ids]
 
 
 def _side_of_words(maker: Fingerprinter, name: str, words: str, text: str | None) -> Side:
@@ -169,28 +147,21 @@ def _side_of_words(maker: Fingerprinter, name: str, words: str, text: str | None
     return side_of(name, text, maker.features_of(counts), maker.settings)
 
 
-def _side_of_text(config: Config, arguments: _Arguments, maker: Fingerprinter, name: str, given: str) -> Side:
-    from stream_dedup.explain.side import side_of_texts  # noqa: PLC0415 - loads numpy
-
-    text = _content(given, arguments.form)
-    scope = arguments.scope
-    parts: str | tuple[str, ...] = text
-    if arguments.records:
-        parts, scope = _record(config, text, name)
-    elif config.input.fields:
+def _text(config: Config, text: str) -> str:
+    """Return a text that is a whole article."""
+    if config.input.fields:
         msg = f"input.fields: an article has {len(config.input.fields)} fields; give JSON objects, with --records"
         raise UserError(msg)
-    return side_of_texts(maker, name, parts, scope)
+    return text
 
 
-def _record(config: Config, text: str, name: str) -> tuple[tuple[str, ...], str | None]:
+def _record(config: Config, name: str, text: str) -> tuple[tuple[str, ...], str | None]:
     """Return the texts of the fields, and the scope, of a record."""
     from stream_dedup.core.decode import RawRecord, Rejection, decode  # noqa: PLC0415 - loads the core
     from stream_dedup.files.lines import MAX_LINE_BYTES  # noqa: PLC0415 - loads the core
 
-    article = decode(
-        RawRecord(None, text.encode("utf-8", "surrogatepass"), name), input_format_of(config, MAX_LINE_BYTES)
-    )
+    record = RawRecord(None, text.encode("utf-8", "surrogatepass"), name)
+    article = decode(record, input_format_of(config, MAX_LINE_BYTES))
     if isinstance(article, Rejection):
         msg = f"{name}: {article.reason}; give a JSON object as filter reads them"
         raise UserError(msg)

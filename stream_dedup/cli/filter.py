@@ -23,16 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@config_options(
-    "profile",
-    "window",
-    "id_field",
-    "text_field",
-    "html",
-    "scope",
-    "recrawl",
-    "threads",
-)
+@config_options("profile", "window", "id_field", "text_field", "html", "scope", "recrawl", "threads")
 @input_options()
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option(

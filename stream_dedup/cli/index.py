@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -14,6 +12,7 @@ from stream_dedup.cli.options import JUDGING, config_options
 from stream_dedup.cli.output import ProgressLine, write_json, write_lines
 from stream_dedup.config.model import Config
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
+from stream_dedup.terminal import table
 
 if TYPE_CHECKING:
     from stream_dedup.index import LogIndex
@@ -43,9 +42,8 @@ def stats(config: Config, as_json: bool) -> None:
     if as_json:
         write_json(values)
         return
-    width = max(len(name) for name in values)
-    for name, value in values.items():
-        write_lines(f"{name:<{width}}  {f'{value:,}' if isinstance(value, int) else value}")
+    rows = [(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in values.items()]
+    write_lines(*table(rows, left=2))
 
 
 @command.command()
@@ -136,10 +134,8 @@ def _plan_lines(config: Config, plan: RebuildPlan) -> list[str]:
     ]
 
 
-@contextmanager
-def _opened(config: Config) -> Iterator[LogIndex]:
+def _opened(config: Config) -> LogIndex:
     """Open the existing index for reading only."""
     from stream_dedup.index import LogIndex  # noqa: PLC0415 - loads RocksDB
 
-    with LogIndex.read(config.index.path, scheme=None) as index:
-        yield index
+    return LogIndex.read(config.index.path, scheme=None)

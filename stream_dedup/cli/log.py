@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from stream_dedup.cli.options import JUDGING, OFFSET_DIGITS, config_options
+from stream_dedup.cli.options import GROUP_FLAGS, JUDGING, OFFSET_DIGITS, config_options
 from stream_dedup.cli.output import ProgressLine, write_json, write_lines
 from stream_dedup.config.model import Config
 from stream_dedup.core.logged_scheme import NONE, value_text
@@ -19,6 +19,7 @@ from stream_dedup.core.rules import Rules, rule_changes, rule_values
 from stream_dedup.errors import UserError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
 from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
+from stream_dedup.terminal import table
 
 if TYPE_CHECKING:
     from stream_dedup.kafka.rejections import Outcome
@@ -51,7 +52,7 @@ def show(config: Config, as_json: bool) -> None:
 
 
 @rules_command.command()
-@config_options("brokers", "input", "unique", "duplicate", "rejected", "group", *JUDGING)
+@config_options(*GROUP_FLAGS, *JUDGING)
 @click.option("--dry-run", is_flag=True, help="Write what would change; append nothing.")
 def apply(config: Config, *, dry_run: bool) -> None:
     """Apply the rules of the configuration to the log, from its end on.
@@ -99,9 +100,8 @@ def _write_history(config: Config, history: RulesHistory) -> None:
 def _lines(rules: Rules) -> list[str]:
     """Return the rules with their meanings, without those of the other kind of search, and the scheme's parameters."""
     values = {"scheme": rules.scheme.id, "revision": str(rules.revision)} | rule_values(rules)
-    rows = [(name, value, _meaning(name, rules)) for name, value in values.items() if value != NONE]
-    width = max(len(name) for name, _, _ in rows)
-    lines = [f"  {name:<{width}}  {value}{f' {meaning}' if meaning else ''}" for name, value, meaning in rows]
+    rows = [(f"  {name}", f"{value} {_meaning(name, rules)}") for name, value in values.items() if value != NONE]
+    lines = table(rows, left=2)
     parameters = [f"  {name}: {value_text(value)}" for name, value in rules.scheme.flat().items()]
     return [*lines, "", "scheme, fixed for the whole log:", *parameters] if parameters else lines
 
@@ -194,15 +194,11 @@ def withdraw_command(  # noqa: PLR0917 - one argument for each flag
         msg = "name IDs, or a file of them with --file; or --list, without ids, --topic and --dry-run"
         raise click.UsageError(msg)
     with ProgressLine() as line:
-
-        def show(stage: str, done: int, total: int) -> None:
-            line.show(lambda _elapsed: f"{done:,} of {total:,} {stage}")
-
         if listing:
-            _write_list(withdrawals.connected_list(config, show), as_json=as_json)
+            _write_list(withdrawals.connected_list(config, line.stage), as_json=as_json)
             return EXIT_OK
         wanted = withdrawals.Wanted([*dict.fromkeys((*ids, *_ids_in(file)))], topic)
-        done = withdrawals.connected_withdraw(config, wanted, show, dry_run=dry_run)
+        done = withdrawals.connected_withdraw(config, wanted, line.stage, dry_run=dry_run)
     if as_json:
         write_json([{"id": one.id, "withdrawn": one.withdrawn, "withdrawn_before": one.before} for one in done])
     else:
@@ -286,9 +282,7 @@ def reject_command(config: Config, places: tuple[str, ...], as_json: bool) -> in
             raise click.UsageError(msg)
         named.append(RecordPlace(Partition(match[1], int(match[2])), SourceOffset(int(match[3]))))
     with ProgressLine() as line:
-        done = connected_reject(
-            config, named, lambda stage, done, total: line.show(lambda _elapsed: f"{done:,} of {total:,} {stage}")
-        )
+        done = connected_reject(config, named, line.stage)
     if as_json:
         write_json([{"source": str(one.place), "reason": one.reason, "logged_before": one.was_logged} for one in done])
     else:

@@ -27,7 +27,7 @@ from stream_dedup.config.keys import all_keys, flag_help, value_flag_help
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.paths import FieldPath, PathError, parse_path
-from stream_dedup.files.output_file import STREAM, refuse_inputs_as_outputs
+from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 from stream_dedup.files.recognition import FORMATS, Format, InputForm, checked_encoding
 
 _P = ParamSpec("_P")
@@ -98,6 +98,8 @@ ALL_FLAGS = FLAGS | _EVERYWHERE
 OFFSET_DIGITS = 19
 """Decimal digits of the greatest offset in Kafka, 2**63 - 1."""
 
+GROUP_FLAGS = ("brokers", "input", "unique", "duplicate", "rejected", "group")
+"""The flags that name a group and its topics."""
 JUDGING = ("profile", "window", "scope", "recrawl", "observe")
 """The flags that determine the rules of a log."""
 
@@ -132,7 +134,10 @@ def config_options(*names: str) -> Callable[[Callable[Concatenate[Config, _P], _
         wrapped: Callable[_P, _R] = run
         for name in reversed(taken):
             wrapped = _option(name, ALL_FLAGS[name])(wrapped)
-        return _config_option(wrapped)
+        about = "Configuration file (TOML). STREAM_DEDUP_<SECTION>__<KEY> overrides it, a flag overrides both."
+        return click.option("--config", "flag_config", metavar="FILE", envvar="STREAM_DEDUP_CONFIG", help=about)(
+            wrapped
+        )
 
     return decorate
 
@@ -151,13 +156,14 @@ def input_options(*, formats: bool = True) -> Callable[[Callable[Concatenate[Con
             form = InputForm(format_, None if encoding is None else checked_encoding(encoding))
             return function(config, *args, form=form, **kwargs)  # type: ignore[arg-type] # a keyword of the command
 
-        named = click.option(
-            "--encoding",
-            "input_encoding",
-            metavar="NAME",
-            help="Encoding of the files (default: utf-8), as Python names it.",
-        )(run)
-        return _format_option(named) if formats else named
+        about = "Encoding of the files (default: utf-8), as Python names it."
+        named = click.option("--encoding", "input_encoding", metavar="NAME", help=about)(run)
+        about = "Format of the files (default: by their first bytes; CSV and TSV by their names)."
+        return (
+            click.option("--format", "input_format", type=click.Choice(FORMATS), help=about)(named)
+            if formats
+            else named
+        )
 
     return decorate
 
@@ -171,7 +177,7 @@ def config_from(flags: dict[str, Any]) -> Config:
             c.toml``).
     """
     path = flags.get("config")
-    refuse_inputs_as_outputs([STREAM], [] if path is None else [path])
+    refuse_inputs_as_outputs([STDOUT], [] if path is None else [path])
     overrides: dict[str, Any] = {}
     for name, flag in ALL_FLAGS.items():
         value = flags.get(name)
@@ -180,7 +186,7 @@ def config_from(flags: dict[str, Any]) -> Config:
             values = overrides.setdefault(section[0], {}) if section else overrides
             values[key] = list(value) if flag.multiple else value
     config = load_config(None if path is None else Path(path), overrides)
-    refuse_inputs_as_outputs([STREAM], [] if config.match.profile.path is None else [config.match.profile.path])
+    refuse_inputs_as_outputs([STDOUT], [] if config.match.profile.path is None else [config.match.profile.path])
     return config
 
 
@@ -202,22 +208,3 @@ def _option(name: str, flag: _Flag) -> Callable[[Callable[_P, _R]], Callable[_P,
     if flag.multiple:
         about = f"{about} May be given several times."
     return click.option(*names, metavar=flag.metavar, help=about, multiple=flag.multiple)
-
-
-def _format_option(function: Callable[..., _R]) -> Callable[..., _R]:
-    return click.option(
-        "--format",
-        "input_format",
-        type=click.Choice(FORMATS),
-        help="Format of the files (default: by their first bytes; CSV and TSV by their names).",
-    )(function)
-
-
-def _config_option(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    return click.option(
-        "--config",
-        "flag_config",
-        metavar="FILE",
-        envvar="STREAM_DEDUP_CONFIG",
-        help="Configuration file (TOML). STREAM_DEDUP_<SECTION>__<KEY> overrides it, a flag overrides both.",
-    )(function)

@@ -103,6 +103,10 @@ class ProgressLine:
         """Show the number of finished items, the total and the rate."""
         self.show(lambda elapsed: f"{done:,} of {total:,} ({done / elapsed:,.0f}/s)")
 
+    def stage(self, name: str, done: int, total: int) -> None:
+        """Show the number of finished items of a stage, and the total."""
+        self.show(lambda _elapsed: f"{done:,} of {total:,} {name}")
+
     def close(self) -> None:
         """End the line."""
         if self._dirty:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli.options import JUDGING, config_options, input_options
+from stream_dedup.cli.options import GROUP_FLAGS, JUDGING, config_options, input_options
 from stream_dedup.cli.output import ProgressLine, say, write_lines
 from stream_dedup.cli.process import terminable
 from stream_dedup.config.model import Config
@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from stream_dedup.files.recognition import InputForm
     from stream_dedup.seed.run import SeedProgress
 
-_TOPICS = ("input", "unique", "duplicate", "rejected")
-
 
 @click.command()
-@config_options("brokers", *_TOPICS, "group", *JUDGING, "id_field", "text_field", "html", "threads")
+@config_options(*GROUP_FLAGS, *JUDGING, "id_field", "text_field", "html", "threads")
 @input_options()
 @click.argument("files", nargs=-1, metavar="FILE...")
 @click.option("--topic", metavar="TOPIC", help="Enter the articles of this topic, up to its present end.")
@@ -57,16 +55,13 @@ def command(config: Config, files: tuple[str, ...], topic: str | None, name: str
     refuse_inputs_as_outputs([STDOUT], files)
     with terminable(), ProgressLine() as line:
 
-        def show(progress: SeedProgress) -> None:
-            line.show(lambda elapsed: _progress(progress, elapsed))
-
-        def show_stage(stage: str, done: int, total: int) -> None:
-            line.show(lambda _elapsed: f"{done:,} of {total:,} {stage}")
+        def show(so_far: SeedProgress) -> None:
+            line.show(lambda elapsed: _progress(so_far, elapsed))
 
         if topic is not None:
-            tally = seed_topic(config, topic, show, show_stage)
+            tally = seed_topic(config, topic, show, line.stage)
         else:
-            tally = seed_files(config, files, name, form, show, show_stage)
+            tally = seed_files(config, files, name, form, show, line.stage)
     for example in tally.examples:
         say(f"rejected: {example}")
     if tally.unchecked:
@@ -78,9 +73,9 @@ def command(config: Config, files: tuple[str, ...], topic: str | None, name: str
     return EXIT_FOUND if tally.rejected else EXIT_OK
 
 
-def _progress(progress: SeedProgress, elapsed: float) -> str:
-    tally = progress.tally
-    share = f"{progress.done / progress.total:.0%}, " if progress.total else ""
+def _progress(so_far: SeedProgress, elapsed: float) -> str:
+    tally, progress = so_far.tally, so_far.progress
+    share = f"{progress.read / progress.total:.0%}, " if progress.total else ""
     count = tally.entered + tally.present + tally.rejected
     parts = f"{tally.entered:,} entered, {tally.present:,} already there, {tally.rejected:,} rejected"
     return f"{share}{count:,} articles ({count / elapsed:,.0f}/s): {parts}"

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import click
 
-from stream_dedup.cli.options import JUDGING, config_options
+from stream_dedup.cli.options import GROUP_FLAGS, JUDGING, config_options
 from stream_dedup.config.model import Config
 from stream_dedup.extras import SERVE_PACKAGES, need_packages
 
 
 @click.command()
-@config_options(
-    "brokers",
-    "input",
-    "unique",
-    "duplicate",
-    "rejected",
-    "group",
-    "index",
-    *JUDGING,
-    "threads",
-    "metrics",
-)
+@config_options(*GROUP_FLAGS, "index", *JUDGING, "threads", "metrics")
 @click.option(
     "--new-log",
     is_flag=True,

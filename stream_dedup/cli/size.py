@@ -9,8 +9,7 @@ from stream_dedup.cli.output import write_json, write_lines
 from stream_dedup.config.keys import parse_duration_ms
 from stream_dedup.core.model import BLOCK_WIDTHS
 from stream_dedup.errors import UserError
-from stream_dedup.sizing.measured import PLANS
-from stream_dedup.sizing.size import Demand, cheapest_plan, size_lines, size_of
+from stream_dedup.sizing import PLANS, Demand, cheapest_plan, size_lines, size_of
 
 MOST_ARTICLES, MOST_CHARACTERS = 10**12, 10**7
 _DAY_MS = 86_400_000

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stream_dedup.cli.options import JUDGING, Seconds, config_options
+from stream_dedup.cli.options import GROUP_FLAGS, JUDGING, Seconds, config_options
 from stream_dedup.cli.output import ProgressLine, Screen, say, write_json, write_lines
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
@@ -25,7 +25,7 @@ _NO_ANSWER = (UnavailableError, RefusedError)
 
 
 @click.command()
-@config_options("brokers", "input", "unique", "duplicate", "rejected", "group", *JUDGING)
+@config_options(*GROUP_FLAGS, *JUDGING)
 @click.option("--watch", is_flag=True, help="Show the state again and again, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON; with --watch, one object on each line.")
 @click.option(

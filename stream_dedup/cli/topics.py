@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from stream_dedup.cli.options import OFFSET_DIGITS, OneField, WholeNumber, config_options, input_options
+from stream_dedup.cli.options import GROUP_FLAGS, OFFSET_DIGITS, OneField, WholeNumber, config_options, input_options
 from stream_dedup.cli.output import ProgressLine, write_json, write_lines
 from stream_dedup.config.model import Config
 from stream_dedup.core.paths import FieldPath
 from stream_dedup.errors import UserError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
-from stream_dedup.files.output_file import STDOUT, STREAM, refuse_inputs_as_outputs
+from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 from stream_dedup.files.recognition import InputForm
+from stream_dedup.terminal import table
 
 if TYPE_CHECKING:
     from stream_dedup.kafka.offsets import Move, PartitionOffsets, Target
-
-
-_TOPIC_FLAGS = ("brokers", "input", "unique", "duplicate", "rejected", "group")
 
 
 @click.group()
@@ -34,7 +32,7 @@ def topics_command() -> None:
 
 
 @topics_command.command()
-@config_options(*_TOPIC_FLAGS)
+@config_options(*GROUP_FLAGS)
 def create(config: Config) -> None:
     """Create missing topics with the correct settings, and check the others.
 
@@ -53,7 +51,7 @@ def create(config: Config) -> None:
 
 
 @topics_command.command()
-@config_options(*_TOPIC_FLAGS)
+@config_options(*GROUP_FLAGS)
 def check(config: Config) -> int:
     """Report topics with wrong settings, and the command to correct each.
 
@@ -108,10 +106,8 @@ def show(config: Config, as_json: bool) -> None:
     if as_json:
         write_json([_values(row) for row in rows])
         return
-    table = [("partition", "first", "end", "committed", "logged"), *(_cells(row) for row in rows)]
-    widths = [max(len(cells[column]) for cells in table) for column in range(len(table[0]))]
-    for cells in table:
-        write_lines("  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip())
+    head = ("partition", "first", "end", "committed", "logged")
+    write_lines(*table([head, *map(_cells, rows)], left=len(head)))
 
 
 @offsets_command.command("set")
@@ -168,13 +164,7 @@ def _cells(row: PartitionOffsets) -> tuple[str, ...]:
     logged = "nothing" if row.logged is None else f"{row.logged[0]} to {row.logged[1]}"
     if row.forgotten_before:
         logged += f" (below {row.forgotten_before}: trimmed)"
-    return (
-        _name(row),
-        str(row.begin),
-        str(row.end),
-        _committed(row),
-        logged,
-    )
+    return _name(row), str(row.begin), str(row.end), _committed(row), logged
 
 
 def _values(row: PartitionOffsets) -> dict[str, object]:
@@ -217,10 +207,10 @@ def produce_command(
     Example:
       stream-dedup produce --brokers kafka:9092 --topic articles articles.jsonl
     """  # noqa: D301 - \b keeps click from folding the example
-    from stream_dedup.files.inputs import check_inputs, whole_lines  # noqa: PLC0415 - loads the core
+    from stream_dedup.files.inputs import STDIN, check_inputs, whole_lines  # noqa: PLC0415 - loads the core
     from stream_dedup.kafka.produce import produce_lines  # noqa: PLC0415 - loads the Kafka client
 
-    inputs = files or (STREAM,)
+    inputs = files or (STDIN,)
     check_inputs(inputs, form, of_records=False)
     refuse_inputs_as_outputs([STDOUT], inputs)
     name = topic or config.topics.input[0]

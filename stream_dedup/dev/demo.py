@@ -16,24 +16,28 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
-import uuid
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import click
 
-from stream_dedup.cli import exit_code_of
 from stream_dedup.cli.output import write_lines
 from stream_dedup.config.load import load_config
-from stream_dedup.config.model import Config
 from stream_dedup.core.model import OUTPUT_VERDICTS, Verdict
-from stream_dedup.dev.showing import PROGRAM, DevProcess
-from stream_dedup.errors import StreamDedupError
+from stream_dedup.dev.broker import NoMachineryError, find_broker
+from stream_dedup.dev.showing import (
+    PROGRAM,
+    STARTING,
+    CommittedOutput,
+    DevProcess,
+    Showing,
+    ended,
+    temporary_folder,
+    write_settings,
+)
 from stream_dedup.exit_codes import EXIT_OK, EXIT_UNAVAILABLE
 from stream_dedup.terminal import shorten, visible
 
@@ -59,60 +63,43 @@ PLAIN = "an article"
 COLOURS = {Verdict.UNIQUE: "green", Verdict.DUPLICATE: "yellow", Verdict.REJECTED: "red"}
 
 
-@dataclass(frozen=True, slots=True)
-class ShownVerdict:
-    """A verdict as it is printed."""
+def write_verdict(verdict: Verdict, record: dict[str, Any], fallback: str, detail: str) -> Verdict:
+    """Write a line, and return the verdict: it is in its colour, the record's own text without any colour codes.
 
-    verdict: Verdict
-    id: str
-    text: str
-    note: str
-    detail: str
-
-    def write(self) -> None:
-        """Write the line: the verdict in its colour, then the record's own text without any colour codes."""
-        click.secho(f"  {self.verdict:<10}", fg=COLOURS[self.verdict], nl=False)  # noqa: TID251 - our own words
-        parts = [self.detail or shorten(self.text, TITLE_COLUMNS), f"({self.note})" if self.note else ""]
-        write_lines(f" {visible(self.id):<20} " + "  ".join(part for part in parts if part))
+    ``fallback`` stands for an id that the record does not have, ``detail`` for its text.
+    """
+    note = str(record.get("what", ""))
+    text = str(record.get("text", record.get("html", ""))).strip()
+    click.secho(f"  {verdict:<10}", fg=COLOURS[verdict], nl=False)  # noqa: TID251 - our own words
+    parts = [detail or shorten(text, TITLE_COLUMNS), f"({note})" if note and note != PLAIN else ""]
+    write_lines(f" {visible(str(record.get('id', fallback))):<20} " + "  ".join(part for part in parts if part))
+    return verdict
 
 
 def main() -> int:
     """Show the stream; returns the exit code."""
-    try:
-        return _show_the_stream()
-    except StreamDedupError as error:
-        write_lines(*f"make run: {error}".split("\n"), err=True)
-        return exit_code_of(error)
-    except KeyboardInterrupt:
-        write_lines("", "interrupted", err=True)
-        return EXIT_OK
+    return ended("make run", _show_the_stream, "interrupted")
 
 
 def _show_the_stream() -> int:
-    from stream_dedup.dev.broker import NoMachineryError, find_broker  # noqa: PLC0415 - loads the Kafka client
-
     settings = (f"    {line}" for line in SETTINGS.splitlines())
-    write_lines("The profile is article; beside it is set:", "", *settings, "")
-    write_lines("Starting Kafka (the first time its image or its jars are fetched) …")
-    try:
-        broker = find_broker()
-    except NoMachineryError as error:
-        write_lines(str(error), "The same stream through files instead:", "")
-        with tempfile.TemporaryDirectory(prefix="stream-dedup-demo-") as folder:
-            return _through_files(_settings(Path(folder)))
-    with broker:
-        write_lines(f"Kafka answers at {broker.bootstrap}, {broker.description}.")
-        return _through_kafka(broker.bootstrap)
+    write_lines("The profile is article; beside it is set:", "", *settings, "", STARTING)
+    with temporary_folder() as folder:
+        try:
+            broker = find_broker()
+        except NoMachineryError as error:
+            write_lines(str(error), "The same stream through files instead:", "")
+            return _through_files(folder)
+        with broker:
+            write_lines(f"Kafka answers at {broker.bootstrap}, {broker.description}.")
+            return _through_kafka(broker.bootstrap, folder)
 
 
-def _through_kafka(brokers: str) -> int:
-    from stream_dedup.dev.showing import Showing  # noqa: PLC0415 - loads the Kafka client
-
+def _through_kafka(brokers: str, folder: Path) -> int:
     lines = SAMPLE.read_bytes().splitlines()
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-dedup-demo-")))
-        flags = _flags(brokers, folder)
-        showing = stack.enter_context(closing(Showing(_config(flags))))
+    settings = write_settings(folder, "sample", brokers, SETTINGS)
+    flags = ["--config", str(settings)]
+    with closing(Showing(load_config(settings))) as showing:
         write_lines("A worker: stream-dedup run " + " ".join(flags), "")
         with DevProcess(["run", *flags], folder / "worker.log") as worker:
             worker.wait_until_ready()
@@ -124,55 +111,19 @@ def _through_kafka(brokers: str) -> int:
         return _audit(flags)
 
 
-def _flags(brokers: str, folder: Path) -> list[str]:
-    name = f"sample-{uuid.uuid4().hex[:8]}"
-    flags = ["--brokers", brokers, "--group", name, "--input", f"{name}-articles"]
-    for verdict in OUTPUT_VERDICTS:
-        flags += [f"--{verdict}", f"{name}-{verdict}"]
-    flags += ["--index", str(folder / "index"), "--metrics", "127.0.0.1:0"]
-    return [*flags, "--config", str(_settings(folder))]
-
-
-def _settings(folder: Path) -> Path:
-    path = folder / "demo.toml"
-    path.write_text(SETTINGS, "utf-8")
-    return path
-
-
-def _config(flags: list[str]) -> Config:
-    given = dict(zip(flags[::2], flags[1::2], strict=True))
-    topics: dict[str, Any] = {str(verdict): given[f"--{verdict}"] for verdict in OUTPUT_VERDICTS}
-    topics["input"] = [given["--input"]]
-    return load_config(
-        Path(given["--config"]), {"kafka": {"brokers": given["--brokers"], "group": given["--group"]}, "topics": topics}
-    )
-
-
-def _show(outputs: Iterator[Any]) -> tuple[list[ShownVerdict], list[int]]:
+def _show(outputs: Iterator[CommittedOutput]) -> tuple[list[Verdict], list[int]]:
     shown, delays = [], []
     for output in outputs:
         stamp = output.stamp
         match = _match(stamp.verdict, stamp.match.id, stamp.match.distance) if stamp.match else ""
-        record = _record(output.value)
         fallback = f"{stamp.topic.rpartition('-')[2]}-{stamp.coordinates.partition}-{stamp.coordinates.offset}"
-        shown.append(_shown(stamp.verdict, record, fallback, match or stamp.reason or ""))
+        shown.append(write_verdict(stamp.verdict, _record(output.value), fallback, match or stamp.reason or ""))
         delays.append(output.time - stamp.timestamp)
-        shown[-1].write()
     return shown, delays
 
 
 def _match(verdict: Verdict, name: str, distance: int) -> str:
     return f"{'new version of' if verdict is Verdict.UNIQUE else '='} {name}, {distance} bits"
-
-
-def _shown(verdict: Verdict, record: dict[str, Any], fallback: str, detail: str) -> ShownVerdict:
-    return ShownVerdict(
-        verdict=verdict,
-        id=str(record.get("id", fallback)),
-        text=str(record.get("text", record.get("html", ""))).strip(),
-        note="" if record.get("what") == PLAIN else str(record.get("what", "")),
-        detail=detail,
-    )
 
 
 def _record(value: bytes | None) -> dict[str, Any]:
@@ -183,8 +134,8 @@ def _record(value: bytes | None) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _summary(shown: list[ShownVerdict]) -> None:
-    counts = Counter(one.verdict for one in shown)
+def _summary(shown: list[Verdict]) -> None:
+    counts = Counter(shown)
     numbers = ", ".join(f"{counts[verdict]} {verdict}" for verdict in OUTPUT_VERDICTS)
     write_lines("", f"{len(shown)} records: {numbers}.")
 
@@ -199,25 +150,26 @@ def _audit(flags: list[str]) -> int:
     return EXIT_OK
 
 
-def _through_files(settings: Path) -> int:
+def _through_files(folder: Path) -> int:
+    settings = folder / "demo.toml"
+    settings.write_text(SETTINGS, "utf-8")
     command = [*PROGRAM, "filter", "--config", str(settings), str(SAMPLE)]
     shown = []
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None  # noqa: S101 - asked for one line above
         for number, line in enumerate(process.stdout, 1):
-            shown.append(_filtered(json.loads(line), f"line {number}"))
-            shown[-1].write()
+            shown.append(_write_filtered(json.loads(line), f"line {number}"))
     _summary(shown)
     return EXIT_OK
 
 
-def _filtered(record: dict[str, Any], fallback: str) -> ShownVerdict:
+def _write_filtered(record: dict[str, Any], fallback: str) -> Verdict:
     dedup = record["dedup"]
     match = dedup.get("match")
     verdict = Verdict(dedup["verdict"])
     detail = _match(verdict, match["id"], match["distance"]) if match else dedup.get("reason", "")
     original = _record(dedup["line"].encode()) if "line" in dedup else record
-    return _shown(verdict, original, fallback, detail)
+    return write_verdict(verdict, original, fallback, detail)
 
 
 if __name__ == "__main__":

@@ -11,25 +11,20 @@ It leaves nothing behind: no topic, broker, process or folder.
 from __future__ import annotations
 
 import signal
-import socket
 import sys
-import tempfile
-import uuid
+import time
 from contextlib import ExitStack, closing
-from pathlib import Path
-from queue import Empty, SimpleQueue
 from types import FrameType
+from typing import NoReturn
 
-from stream_dedup.cli import exit_code_of
 from stream_dedup.cli.output import write_lines
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import ServeConfig
-from stream_dedup.core.model import OUTPUT_VERDICTS
 from stream_dedup.dev.broker import NoMachineryError, find_broker
-from stream_dedup.dev.showing import DevProcess, Showing
+from stream_dedup.dev.broker.base import is_free
+from stream_dedup.dev.showing import STARTING, DevProcess, Showing, ended, temporary_folder, write_settings
 from stream_dedup.dev.stream import SampleStream
-from stream_dedup.errors import StreamDedupError, UnavailableError
-from stream_dedup.exit_codes import EXIT_OK
+from stream_dedup.errors import UnavailableError
 from stream_dedup.extras import SERVE_PACKAGES, need_packages
 
 DEMO_PAUSE_S = 0.15
@@ -41,14 +36,7 @@ def main() -> int:
     """Run until a signal comes; return the exit code."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
-    try:
-        _run()
-    except KeyboardInterrupt:
-        write_lines("", "ended; nothing is left behind", err=True)
-    except StreamDedupError as error:
-        write_lines(*f"make demo: {error}".split("\n"), err=True)
-        return exit_code_of(error)
-    return EXIT_OK
+    return ended("make demo", _run, "ended; nothing is left behind")
 
 
 def _stop(_number: int, _frame: FrameType | None) -> None:
@@ -58,17 +46,18 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _run() -> None:
+def _run() -> NoReturn:
     need_packages("the service", "serve", *SERVE_PACKAGES)
-    write_lines("Starting Kafka (the first time its image or its jars are fetched) …")
+    write_lines(STARTING)
     try:
         broker = find_broker()
     except NoMachineryError as error:
         msg = f"{error}; make run shows the program without a broker"
         raise UnavailableError(msg) from error
     with broker, ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-dedup-demo-")))
-        settings = _settings(folder, broker.bootstrap)
+        folder = stack.enter_context(temporary_folder())
+        serve = f'[serve]\naddress = "{_free_address()}"\ndata_dir = "{folder / "serve"}"\n'
+        settings = write_settings(folder, "demo", broker.bootstrap, '[match]\nrecrawl = "update"\n' + serve)
         showing = stack.enter_context(closing(Showing(load_config(settings))))
         write_lines("Starting a worker …")
         worker = stack.enter_context(DevProcess(["run", "--config", str(settings)], folder / "worker.log"))
@@ -78,52 +67,16 @@ def _run() -> None:
         service = stack.enter_context(DevProcess(["serve", "--config", str(settings)], folder / "serve.log"))
         service.wait_until_ready()
         write_lines("", f"The pages: http://{service.address()}/", "Ctrl-C ends everything.")
-        _watch(worker, service)
-
-
-def _settings(folder: Path, brokers: str) -> Path:
-    name = f"demo-{uuid.uuid4().hex[:8]}"
-    topics = "".join(f'{verdict} = "{name}-{verdict}"\n' for verdict in OUTPUT_VERDICTS)
-    path = folder / "demo.toml"
-    path.write_text(
-        f'[kafka]\nbrokers = "{brokers}"\ngroup = "{name}"\n'
-        f'[topics]\ninput = ["{name}-articles"]\n{topics}'
-        '[match]\nrecrawl = "update"\n'
-        f'[index]\npath = "{folder / "index"}"\n'
-        '[metrics]\naddress = "127.0.0.1:0"\n'
-        f'[serve]\naddress = "{_free_address()}"\ndata_dir = "{folder / "serve"}"\n',
-        "utf-8",
-    )
-    return path
+        while worker.running() and service.running():
+            time.sleep(WATCH_PROCESSES_S)
+        msg = "a process of the demonstration has ended by itself"
+        raise UnavailableError(msg)
 
 
 def _free_address() -> str:
     """Return the usual address of the service, or one of its host with any free port if that is taken."""
-    usual = ServeConfig().address
-    host, _, port = usual.rpartition(":")
-    with closing(socket.socket()) as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            trial.bind((host, int(port)))
-        except OSError:
-            return f"{host}:0"
-    return usual
-
-
-def _watch(*processes: DevProcess) -> None:
-    """Wait for a signal.
-
-    Raises:
-        UnavailableError: a process has ended by itself.
-    """
-    never = SimpleQueue[None]()
-    while all(process.running() for process in processes):
-        try:
-            never.get(timeout=WATCH_PROCESSES_S)
-        except Empty:
-            continue
-    msg = "a process of the demonstration has ended by itself"
-    raise UnavailableError(msg)
+    host, _, port = ServeConfig().address.rpartition(":")
+    return f"{host}:{port if is_free(int(port), host) else 0}"
 
 
 if __name__ == "__main__":

@@ -1,19 +1,20 @@
-"""What the demonstrations share: commands in processes of their own, as a user would start them, and the Kafka side.
+"""What the demonstrations share: their settings, commands in processes as a user would start them, and the Kafka side.
 
 The Kafka side feeds a topic at a reading pace, and reads the verdicts as they come. Only committed records are read.
 """
 
 from __future__ import annotations
 
-import contextlib
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
@@ -24,17 +25,56 @@ from typing import Self
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
+from stream_dedup.cli import exit_code_of
+from stream_dedup.cli.output import write_lines
 from stream_dedup.config.model import Config
 from stream_dedup.core.headers import Stamp, parse_headers
-from stream_dedup.errors import UnavailableError
+from stream_dedup.core.model import OUTPUT_VERDICTS
+from stream_dedup.errors import StreamDedupError, UnavailableError
+from stream_dedup.exit_codes import EXIT_OK
 from stream_dedup.kafka.kafka_python.admin import partition_counts
 from stream_dedup.kafka.kafka_python.client import CLOSE_TIMEOUT_S, make_admin, make_consumer, make_producer
 from stream_dedup.kafka.topics import ensure_topics
 
+STARTING = "Starting Kafka (the first time its image or its jars are fetched) …"
 SHOWING_POLL_MS = 100
 """One wait for outputs, milliseconds; a person does not see a shorter delay."""
 TOMBSTONE_LINE = b"null"
 """The line of a file that stands for a record without a value."""
+
+
+def ended(name: str, show: Callable[[], int], interrupted: str) -> int:
+    """Run a demonstration until it ends or Ctrl-C ends it; return its exit code."""
+    try:
+        return show()
+    except StreamDedupError as error:
+        write_lines(*f"{name}: {error}".split("\n"), err=True)
+        return exit_code_of(error)
+    except KeyboardInterrupt:
+        write_lines("", interrupted, err=True)
+        return EXIT_OK
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Yield a folder that goes with the block."""
+    with tempfile.TemporaryDirectory(prefix="stream-dedup-demo-") as folder:
+        yield Path(folder)
+
+
+def write_settings(folder: Path, name: str, brokers: str, more: str) -> Path:
+    """Write a configuration with a group and topics under new names that begin with ``name``; return its file."""
+    group = f"{name}-{uuid.uuid4().hex[:8]}"
+    topics = "".join(f'{verdict} = "{group}-{verdict}"\n' for verdict in OUTPUT_VERDICTS)
+    path = folder / "demo.toml"
+    path.write_text(
+        f'[kafka]\nbrokers = "{brokers}"\ngroup = "{group}"\n'
+        f'[topics]\ninput = ["{group}-articles"]\n{topics}'
+        f'[index]\npath = "{folder / "index"}"\n'
+        f'[metrics]\naddress = "127.0.0.1:0"\n{more}',
+        "utf-8",
+    )
+    return path
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +132,7 @@ class Showing:
             self._feeder.join()
         topics = self._config.topics
         names = [*topics.input, topics.unique, topics.duplicate, topics.rejected, self._config.log_topic]
-        with contextlib.suppress(KafkaError, UnavailableError), closing(make_admin(self._config.kafka)) as admin:
+        with suppress(KafkaError, UnavailableError), closing(make_admin(self._config.kafka)) as admin:
             admin.delete_topics(names)
             admin.delete_groups([self._config.kafka.group])
 

@@ -17,12 +17,9 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from stream_dedup.errors import UserError
-
-if TYPE_CHECKING:
-    from zstandard import ZstdDecompressionObj
 
 STEP_BYTES = 1 << 20
 """Most bytes of one step of gzip, xz and bzip2."""
@@ -33,35 +30,15 @@ MAX_WINDOW_BYTES = 1 << 31
 The dictionary of xz, at most 1.5 GiB by its own tools, has the same limit."""
 _GZIP_HEADER = 16 + zlib.MAX_WBITS
 """Makes zlib expect the header and the checksum of gzip."""
+_DAMAGED = (zlib.error, lzma.LZMAError, OSError)
 
 
-class _DamagedError(Exception):
-    """The library refuses the input; the text is its reason."""
-
-
-class _Unpacker(Protocol):
-    """Unpacks one input, of one or several members."""
-
-    name: str
-
-    @property
-    def inside(self) -> bool:
-        """Whether the input so far ends in the middle of a member."""
-
-    def feed(self, packed: bytes) -> Iterator[bytes]:
-        """Yield what these bytes unpack to.
-
-        Raises:
-            _DamagedError: the bytes are damaged.
-        """
-
-
-class _Decompressor(Protocol):
-    """That of ``lzma`` and of ``bz2``."""
+class _Member(Protocol):
+    """Unpacks one member: a decompressor of ``lzma`` or ``bz2``, or what behaves like one."""
 
     @property
     def eof(self) -> bool:
-        """Whether the stream has ended."""
+        """Whether the member has ended."""
 
     @property
     def needs_input(self) -> bool:
@@ -69,10 +46,10 @@ class _Decompressor(Protocol):
 
     @property
     def unused_data(self) -> bytes:
-        """What follows the stream."""
+        """What follows the member."""
 
     def decompress(self, data: bytes, max_length: int = -1) -> bytes:
-        """Return what is unpacked, at most so many bytes."""
+        """Return what is unpacked, at most so many bytes; one of ``_DAMAGED`` where the data are damaged."""
 
 
 def unpacked(chunks: Iterator[bytes | None], name: str) -> Iterator[bytes | None]:
@@ -89,125 +66,92 @@ def unpacked(chunks: Iterator[bytes | None], name: str) -> Iterator[bytes | None
         head += chunk
         if not any(magic.startswith(head) for codec in FILE_CODECS for magic in (*codec.magics, *codec.others)):
             break
-    unpacker = next((codec.make() for codec in FILE_CODECS if head.startswith((*codec.magics, *codec.others))), None)
+    found = next((codec for codec in FILE_CODECS if head.startswith((*codec.magics, *codec.others))), None)
     whole = chain([head], chunks) if head else chunks
-    yield from whole if unpacker is None else _unpack(unpacker, whole, name)
+    yield from whole if found is None else _unpack(found, whole, name)
 
 
-def _unpack(unpacker: _Unpacker, chunks: Iterable[bytes | None], name: str) -> Iterator[bytes | None]:
+def _unpack(codec: Codec, chunks: Iterable[bytes | None], name: str) -> Iterator[bytes | None]:
+    member: _Member | None = codec.make()
     for chunk in chunks:
         if chunk is None:
             yield None
             continue
-        try:
-            yield from unpacker.feed(chunk)
-        except _DamagedError as error:
-            msg = f"input {name}: its {unpacker.name} data are damaged ({error}); get the file again, or repair it"
-            raise UserError(msg) from error
-    if unpacker.inside:
-        msg = f"input {name}: its {unpacker.name} data end too early; the file is not complete, get it again"
+        packed = chunk
+        while packed or (member is not None and not member.needs_input):
+            if member is None:
+                packed = packed.lstrip(codec.padding)
+                member = codec.make() if packed else None
+                continue
+            try:
+                yield member.decompress(packed, STEP_BYTES)
+            except _DAMAGED as error:
+                # What the library says, without its own name and number of the error: tests/cli/test_library_errors.py
+                # has the names that no message may have.
+                reason = str(error).rpartition(": ")[2]
+                msg = f"input {name}: its {codec.name} data are damaged ({reason}); get the file again, or repair it"
+                raise UserError(msg) from error
+            packed = b""
+            if member.eof:
+                packed, member = member.unused_data, None
+    if member is not None:
+        msg = f"input {name}: its {codec.name} data end too early; the file is not complete, get it again"
         raise UserError(msg)
 
 
-def _reason(error: Exception) -> str:
-    """Return what a library says of damaged data, without its own name and number of the error.
-
-    ``tests/cli/test_library_errors.py`` has the names that no message may have.
-    """
-    return str(error).rpartition(": ")[2]
-
-
 class _Gzip:
-    """Members of gzip, between which there may be zero bytes."""
-
-    name = "gzip"
+    """A member of gzip."""
 
     def __init__(self) -> None:
-        self._member = zlib.decompressobj(_GZIP_HEADER)
-        self.inside = True
+        self._zlib = zlib.decompressobj(_GZIP_HEADER)
 
-    def feed(self, packed: bytes) -> Iterator[bytes]:
-        """Yield what these bytes unpack to."""
-        while packed:
-            if not self.inside:
-                packed = packed.lstrip(b"\0")
-                self._member, self.inside = zlib.decompressobj(_GZIP_HEADER), bool(packed)
-            try:
-                yield self._member.decompress(packed, STEP_BYTES)
-            except zlib.error as error:
-                raise _DamagedError(_reason(error)) from error
-            packed = self._member.unconsumed_tail
-            if self._member.eof:
-                packed, self.inside = self._member.unused_data, False
+    @property
+    def eof(self) -> bool:
+        return self._zlib.eof
 
+    @property
+    def needs_input(self) -> bool:
+        return not self._zlib.unconsumed_tail
 
-class _Streams:
-    """Streams of xz or bzip2."""
+    @property
+    def unused_data(self) -> bytes:
+        return self._zlib.unused_data
 
-    def __init__(self, name: str, make: Callable[[], _Decompressor], padding: bytes) -> None:
-        """Begin; ``padding`` may stand after a stream."""
-        self.name = name
-        self._make, self._padding = make, padding
-        self._stream = make()
-        self.inside = True
-
-    def feed(self, packed: bytes) -> Iterator[bytes]:
-        """Yield what these bytes unpack to."""
-        while packed or (self.inside and not self._stream.needs_input):
-            if not self.inside:
-                packed = packed.lstrip(self._padding)
-                if not packed:
-                    return
-                self._stream, self.inside = self._make(), True
-            try:
-                yield self._stream.decompress(packed, STEP_BYTES)
-            except (lzma.LZMAError, OSError) as error:
-                raise _DamagedError(_reason(error)) from error
-            packed = b""
-            if self._stream.eof:
-                packed, self.inside = self._stream.unused_data, False
-
-
-def _xz() -> _Unpacker:
-    return _Streams("xz", lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_WINDOW_BYTES), b"\0")
-
-
-def _bzip2() -> _Unpacker:
-    return _Streams("bzip2", bz2.BZ2Decompressor, b"")
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes:
+        return self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
 
 
 class _Zstd:
-    """Frames of zstd."""
-
-    name = "zstd"
+    """A frame of zstd, ``FEED_BYTES`` of which are unpacked at a time."""
 
     def __init__(self) -> None:
-        from zstandard import ZstdDecompressor  # noqa: PLC0415 - loaded for such an input only
+        from zstandard import ZstdDecompressor, ZstdError  # noqa: PLC0415 - loaded for such an input only
 
-        self._make = ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).decompressobj
-        self._frame: ZstdDecompressionObj | None = None
+        self._frame = ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).decompressobj()
+        self._error = ZstdError
+        self._packed, self._at = b"", 0
 
     @property
-    def inside(self) -> bool:
-        """Whether the input so far ends in the middle of a frame."""
-        return self._frame is not None
+    def eof(self) -> bool:
+        return self._frame.eof
 
-    def feed(self, packed: bytes) -> Iterator[bytes]:
-        """Yield what these bytes unpack to."""
-        from zstandard import ZstdError  # noqa: PLC0415 - as above
+    @property
+    def needs_input(self) -> bool:
+        return self._at >= len(self._packed)
 
-        at = 0
-        while at < len(packed):
-            part = packed[at : at + FEED_BYTES]
-            frame = self._frame = self._frame or self._make()
-            try:
-                yield frame.decompress(part)
-            except ZstdError as error:
-                raise _DamagedError(_reason(error)) from error
-            at += len(part)
-            if frame.eof:
-                at -= len(frame.unused_data)
-                self._frame = None
+    @property
+    def unused_data(self) -> bytes:
+        return self._frame.unused_data + self._packed[self._at :]
+
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes:  # noqa: ARG002 - as the others'
+        if data:
+            self._packed, self._at = self._packed[self._at :] + data, 0
+        part = self._packed[self._at : self._at + FEED_BYTES]
+        self._at += len(part)
+        try:
+            return self._frame.decompress(part)
+        except self._error as error:
+            raise OSError(str(error)) from error
 
 
 class Codec(NamedTuple):
@@ -220,7 +164,9 @@ class Codec(NamedTuple):
     """First bytes, each of which tells it."""
     others: tuple[bytes, ...]
     """First bytes of an input without content, or before the content."""
-    make: Callable[[], _Unpacker]
+    make: Callable[[], _Member]
+    padding: bytes = b"\0"
+    """Bytes that may stand between members."""
 
 
 _LEVELS = range(1, 10)
@@ -232,14 +178,22 @@ FILE_CODECS = (
         (b"\x28\xb5\x2f\xfd",),
         tuple(bytes((first, 0x2A, 0x4D, 0x18)) for first in range(0x50, 0x60)),  # skippable frames, of parallel writers
         _Zstd,
+        b"",
     ),
-    Codec("xz", ("xz",), (b"\xfd7zXZ\0",), (), _xz),
+    Codec(
+        "xz",
+        ("xz",),
+        (b"\xfd7zXZ\0",),
+        (),
+        lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_WINDOW_BYTES),
+    ),
     Codec(
         "bzip2",
         ("bz2",),
         tuple(b"BZh%d1AY&SY" % level for level in _LEVELS),
         tuple(b"BZh%d\x17\x72\x45\x38\x50\x90" % level for level in _LEVELS),
-        _bzip2,
+        bz2.BZ2Decompressor,
+        b"",
     ),
 )
 """All that are read."""

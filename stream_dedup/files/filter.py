@@ -33,7 +33,7 @@ from __future__ import annotations
 import base64
 import os
 import uuid
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -65,15 +65,25 @@ from stream_dedup.core.model import (
 from stream_dedup.core.paths import FieldPath
 from stream_dedup.core.reasons import NOT_UTF8
 from stream_dedup.errors import UserError
-from stream_dedup.files.inputs import AS_RECOGNISED, STDIN, LineBatch, Progress, check_inputs, read_batches, total_bytes
+from stream_dedup.files.inputs import (
+    AS_RECOGNISED,
+    STDIN,
+    LineBatch,
+    Progress,
+    check_inputs,
+    fingerprinted,
+    read_batches,
+    refuse_framed,
+    total_bytes,
+)
 from stream_dedup.files.lines import KEPT_BYTES, MAX_LINE_BYTES, AnyLine, LineBlock, UnreadLine
 from stream_dedup.files.output_file import (
     STDOUT,
     OutputTarget,
+    named_errors,
     output_to,
     refuse_inputs_as_outputs,
     refuse_outputs_inside,
-    unwritten,
 )
 from stream_dedup.files.recognition import InputForm
 from stream_dedup.files.times import time_at
@@ -121,13 +131,6 @@ class Tally:
     """Lines that were rejected because they are not UTF-8."""
 
 
-class _SubmittedBatch(NamedTuple):
-    """A batch submitted for fingerprinting."""
-
-    lines: LineBatch
-    columns: Future[Columns]
-
-
 class _JudgedBatch(NamedTuple):
     """A batch that is logged and judged."""
 
@@ -163,11 +166,10 @@ def filter_files(
         StreamDedupError: an input, an output or the index cannot be used. Nothing is committed.
     """
     _check(config, options)
-    tally = Tally()
-    tally.progress.total = total_bytes(options.inputs)
+    tally = Tally(progress=Progress(total=total_bytes(options.inputs)))
     threads = thread_count(config.worker.threads)
     with ExitStack() as stack:
-        outputs = Outputs(options.destinations())
+        outputs = Outputs(options.destinations(), is_plain=options.plain)
         stack.callback(outputs.discard)
         outputs.open()
         index = stack.enter_context(_index(config, options.index))
@@ -177,7 +179,7 @@ def filter_files(
         stack.enter_context(short_pauses(collects=False))
         call = _Call(_Log(index, config, clock), judging, outputs, tally, options, config)
         batches = read_batches(options.inputs, tally.progress, form=options.form)
-        call.answer(_fingerprinted(batches, fingerprinter, LOOK_AHEAD * threads), report)
+        call.answer(fingerprinted(batches, fingerprinter, LOOK_AHEAD * threads), report)
         outputs.finish(written)
         index.commit()
     return tally
@@ -187,9 +189,7 @@ def _check(config: Config, options: FilterOptions) -> None:
     if config.match.window is not None and options.time_field is None:
         msg = "--window needs --time-field: name the field with the time of each record"
         raise UserError(msg)
-    if config.input.format != "json":
-        msg = f"input.format = {config.input.format!r}: filter reads JSON Lines; remove the key or set it to json"
-        raise UserError(msg)
+    refuse_framed(config, "filter")
     if config.match.observe and any(options.outputs.get(verdict) for verdict in (Verdict.DUPLICATE, Verdict.REJECTED)):
         msg = (
             "match.observe: every record goes to the output of unique records, so the files of duplicates and rejected "
@@ -325,15 +325,17 @@ class _Call:
         judgements = judged.result()
         others = {row: judgement for row, judgement in enumerate(judgements) if judgement is not UNIQUE_JUDGEMENT}
         where = {row: Verdict.UNIQUE if self._observe else judgement.verdict for row, judgement in others.items()}
-        self._outputs.write(self._marked(lines.block, fingerprints, others), where)
+        said, whole = self._written(lines.block, fingerprints, others)
+        self._outputs.write(lines.block.lines, fingerprints, where, said, whole)
         self._tally.not_utf8 += sum((one.reason or "").startswith(_NOT_UTF8) for one in others.values())
         self._tally.verdicts.update(judgement.verdict for judgement in others.values())
         self._tally.verdicts[Verdict.UNIQUE] += len(judgements) - len(others)
 
-    def _marked(self, block: LineBlock, fingerprints: U64, others: Mapping[int, Judgement]) -> MarkedLines:
-        """Return the lines of a batch with their verdicts; ``others``: all but ``UNIQUE_JUDGEMENT``, by their rows."""
-        said: dict[int, bytes] = {}
-        whole: dict[int, bytes] = {}
+    def _written(
+        self, block: LineBlock, fingerprints: U64, others: Mapping[int, Judgement]
+    ) -> tuple[dict[int, bytes], dict[int, bytes]]:
+        """Return what ``Outputs.write`` takes of lines; ``others``: all but ``UNIQUE_JUDGEMENT``, by their rows."""
+        said, whole = dict[int, bytes](), dict[int, bytes]()
         for row, judgement in others.items():
             line = block.unread.get(row, block.lines[row])
             if isinstance(line, UnreadLine):
@@ -344,7 +346,7 @@ class _Call:
                 whole[row] = rejected_line(line, judgement.reason)
             else:
                 said[row] = said_of(judgement, int(fingerprints[row]))
-        return MarkedLines(block.lines, fingerprints, said, whole, self._plain)
+        return said, whole
 
     def _times(self, lines: LineBatch, columns: Columns) -> tuple[int | I64, dict[int, str]]:
         """Log times, and the rows to reject with their reasons: lines without a valid time, and unread ones."""
@@ -361,38 +363,6 @@ class _Call:
             else:
                 times[row] = time
         return times, unreadable
-
-
-def _fingerprinted(
-    batches: Iterator[LineBatch | None], fingerprinter: FingerprintThreads[bytes], limit: int
-) -> Iterator[tuple[LineBatch, Columns] | None]:
-    """Yield the batches with their columns, in order; at most ``limit`` of them are submitted at a time.
-
-    Where the input is slow, all lines read so far are yielded, and ``None``, before more input is awaited; where it
-    cannot be read further, they are yielded before the error is raised.
-    """
-    submitted: deque[_SubmittedBatch] = deque()
-    failure: Exception | None = None
-    while True:
-        try:
-            lines = next(batches)
-        except StopIteration:
-            break
-        except Exception as error:  # noqa: BLE001 - raised below
-            failure = error
-            break
-        if lines is not None:
-            submitted.append(_SubmittedBatch(lines, fingerprinter.submit(lines.records)))
-        while submitted and (lines is None or len(submitted) > limit or submitted[0].columns.done()):
-            done = submitted.popleft()
-            yield done.lines, done.columns.result()
-        if lines is None:
-            yield None
-    while submitted:
-        done = submitted.popleft()
-        yield done.lines, done.columns.result()
-    if failure is not None:
-        raise failure
 
 
 MEMBER = "dedup"
@@ -433,28 +403,18 @@ def _as_json(line: bytes) -> dict[str, Any]:
         return said | ({"line_bytes": len(line)} if len(line) > KEPT_BYTES else {})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MarkedLines:
-    """Lines with their verdicts."""
-
-    lines: Sequence[bytes]
-    fingerprints: U64
-    said: Mapping[int, bytes]
-    """What the member ``dedup`` of a row says, where it is not that of a unique record without a match."""
-    whole: Mapping[int, bytes]
-    """What is written for a row in place of its line."""
-    is_plain: bool
-    """Whether lines are written as they came."""
-
-
 class Outputs:
     """The output of each verdict: its file, or standard output. Two verdicts may share one file.
 
     Order of calls: construct, ``open``, ``write`` …, ``finish``; always ``discard``.
     """
 
-    def __init__(self, paths: Mapping[Verdict, Path | None]) -> None:
-        """Open nothing yet, so that ``discard`` knows a temporary file before it is created."""
+    def __init__(self, paths: Mapping[Verdict, Path | None], *, is_plain: bool = False) -> None:
+        """Open nothing yet, so that ``discard`` knows a temporary file before it is created.
+
+        ``is_plain``: lines are written as they came.
+        """
+        self._is_plain = is_plain
         outputs = {verdict: output_to(paths.get(verdict) or Path(STDOUT)) for verdict in OUTPUT_VERDICTS}
         # Verdicts with the same file share one output.
         self._outputs = {output.key: output for output in outputs.values()}
@@ -469,30 +429,37 @@ class Outputs:
         for output in self._outputs.values():
             output.open()
 
-    def write(self, lines: MarkedLines, others: Mapping[int, Verdict]) -> None:
-        """Write lines to the outputs of their verdicts; ``others``: those that are not unique, by their rows.
+    def write(
+        self,
+        lines: Sequence[bytes],
+        fingerprints: U64,
+        others: Mapping[int, Verdict],
+        said: Mapping[int, bytes],
+        whole: Mapping[int, bytes],
+    ) -> None:
+        """Write lines to the outputs of their verdicts.
+
+        Args:
+            lines: records as they came.
+            fingerprints: of each line.
+            others: the verdicts of those that are not unique, by their rows.
+            said: what the member ``dedup`` of a row says, where it is not that of a unique record without a match.
+            whole: what is written for a row in place of its line.
 
         Raises:
             UnavailableError: the output cannot be written (a full disk).
             BrokenPipeError: the reader closed the pipe.
         """
         numbers = {key: number for number, key in enumerate(self._outputs)}
-        of_rows = bytearray([numbers[self._of[Verdict.UNIQUE].key]]) * len(lines.lines)
+        of_rows = bytearray([numbers[self._of[Verdict.UNIQUE].key]]) * len(lines)
         for row, verdict in others.items():
             of_rows[row] = numbers[self._of[verdict].key]
         written = _native.marked_lines(
-            lines.lines,
-            fingerprints=lines.fingerprints,
-            said=lines.said,
-            whole=lines.whole,
-            outputs=of_rows,
-            is_plain=lines.is_plain,
+            lines, fingerprints=fingerprints, said=said, whole=whole, outputs=of_rows, is_plain=self._is_plain
         )
         for output, part in zip(self._outputs.values(), written, strict=False):
-            try:
+            with named_errors(output):
                 output.stream.write(part)
-            except OSError as error:
-                raise unwritten(output.name, error) from error
 
     def flush(self) -> None:
         """Flush every output."""
@@ -516,7 +483,5 @@ class Outputs:
 
     def _each(self, do: Callable[[OutputTarget], None]) -> None:
         for output in self._outputs.values():
-            try:
+            with named_errors(output):
                 do(output)
-            except OSError as error:
-                raise unwritten(output.name, error) from error

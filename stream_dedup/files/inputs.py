@@ -26,12 +26,13 @@ import select
 import stat
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from stream_dedup.core.decode import BYTE_ORDER_MARK, RawLines
 from stream_dedup.core.reasons import NOT_ENCODED
@@ -44,6 +45,13 @@ from stream_dedup.files.lines import whole_lines as undivided_lines
 from stream_dedup.files.output_file import SIGNAL_S, write_all
 from stream_dedup.files.parquet_rows import rows as parquet_rows
 from stream_dedup.files.recognition import PARQUET_MAGIC, STDIN_NAME, Format, InputForm, recognised, screened
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from stream_dedup.config.model import Config
+    from stream_dedup.core.columns import Columns
+    from stream_dedup.threads import FingerprintThreads
 
 STDIN = "-"
 READ_BYTES = 1 << 18
@@ -93,6 +101,13 @@ class Progress:
     total: int | None = None
 
 
+def refuse_framed(config: Config, command: str) -> None:
+    """Raise UserError where the configuration says that records are not JSON: files have no others."""
+    if config.input.format != "json":
+        msg = f"input.format = {config.input.format!r}: {command} reads JSON Lines; remove the key or set it to json"
+        raise UserError(msg)
+
+
 def check_inputs(names: Sequence[str], form: InputForm = AS_RECOGNISED, *, of_records: bool = True) -> None:
     """Check that every input can be opened, and every file read to its first record; a pipe can be read once only.
 
@@ -106,8 +121,8 @@ def check_inputs(names: Sequence[str], form: InputForm = AS_RECOGNISED, *, of_re
     """
     for name in names:
         if name != STDIN and stat.S_ISREG(_check_input(name)):
-            with _opened(name) as descriptor:
-                next(_Input(descriptor, shown_name(name), form).records(Progress(), of_records=of_records), None)
+            with _opened(name, form) as opened:
+                next(opened.records(Progress(), of_records=of_records), None)
 
 
 def _check_input(name: str) -> int:
@@ -194,8 +209,7 @@ def read_batches(
         UserError: an input cannot be opened, is nothing that is read, is damaged or ends too early.
     """
     for source, name in enumerate(names):
-        with _opened(name) as descriptor:
-            opened = _Input(descriptor, shown_name(name), form)
+        with _opened(name, form) as opened:
             if copies is not None and (opened.waits or name == STDIN):
                 opened.copy_to(copies, source)
             yield from _batches(opened, progress, source)
@@ -208,10 +222,34 @@ def read_batches_again(names: Sequence[str], copies: Copies, form: InputForm) ->
         UserError: a file can no longer be opened.
     """
     for source, name in enumerate(names):
-        copy = copies.rewound(source)
-        with _opened(name) if copy is None else nullcontext(copy) as descriptor:
-            opened = _Input(descriptor, shown_name(name), form)
+        with _opened(name, form, copies.rewound(source)) as opened:
             yield from (batch for batch in _batches(opened, Progress(), source) if batch is not None)
+
+
+def fingerprinted(
+    batches: Iterator[LineBatch | None], fingerprinter: FingerprintThreads[bytes], limit: int
+) -> Iterator[tuple[LineBatch, Columns] | None]:
+    """Yield the batches with their columns, in order; at most ``limit`` of them are submitted at a time.
+
+    Where the input is slow, all lines read so far are yielded, and ``None``, before more input is awaited; where it
+    cannot be read further, they are yielded before the error is raised.
+    """
+    submitted: deque[tuple[LineBatch, Future[Columns]]] = deque()
+    failure: Exception | None = None
+    while failure is None:
+        try:
+            lines = next(batches)
+        except Exception as error:  # noqa: BLE001 - raised below, or the end
+            failure, lines = error, None
+        if lines is not None:
+            submitted.append((lines, fingerprinter.submit(lines.records)))
+        while submitted and (lines is None or len(submitted) > limit or submitted[0][1].done()):
+            done, columns = submitted.popleft()
+            yield done, columns.result()
+        if lines is None and failure is None:
+            yield None
+    if not isinstance(failure, StopIteration):
+        raise failure
 
 
 def whole_lines(names: Sequence[str], form: InputForm = AS_RECOGNISED) -> Iterator[bytes]:
@@ -222,8 +260,7 @@ def whole_lines(names: Sequence[str], form: InputForm = AS_RECOGNISED) -> Iterat
             long or cannot be decoded.
     """
     for name in names:
-        with _opened(name) as descriptor:
-            opened = _Input(descriptor, shown_name(name), form)
+        with _opened(name, form) as opened:
             for block in opened.records(Progress(), of_records=False):
                 for number, line in () if block is None else block.numbered():
                     if isinstance(line, UnreadLine):
@@ -238,8 +275,7 @@ def read_text(name: str, form: InputForm) -> str:
     Raises:
         UserError: the input cannot be opened, is no text, or has a byte that cannot be decoded.
     """
-    with _opened(name) as descriptor:
-        opened = _Input(descriptor, shown_name(name), form)
+    with _opened(name, form) as opened:
         content = b"".join(filter(None, opened.content(Progress())))
     if content.startswith(PARQUET_MAGIC):
         msg = f"input {opened.name}: this is Parquet, not a text; name a text file"
@@ -265,16 +301,17 @@ def printable(argument: str) -> str:
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[int]:
-    if name == STDIN:
-        yield sys.stdin.fileno()
+def _opened(name: str, form: InputForm, copy: int | None = None) -> Iterator[_Input]:
+    """Open an input; where there is a copy of it, that."""
+    if copy is not None or name == STDIN:
+        yield _Input(sys.stdin.fileno() if copy is None else copy, shown_name(name), form)
         return
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         raise _unreadable(name, error) from error
     try:
-        yield descriptor
+        yield _Input(descriptor, shown_name(name), form)
     finally:
         os.close(descriptor)
 

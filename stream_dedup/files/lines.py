@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Self
 
 from stream_dedup import _native
@@ -107,42 +106,34 @@ def lines(
         if ended is None:
             yield None
             continue
-        block = LineBlock()
-        for part in _plain_parts(ended):
-            if isinstance(part, UnreadLine):
-                block.add(number, part)
-                number += 1
-                continue
-            records, places, has_mark = _native.stripped_lines(part)
-            if has_mark:
-                number = _add_divided(block, number, part, divided)
-            else:
-                block.extend(LineBlock(records, [*map(number.__add__, places)]))
-                number += len(part)
+        block = None if UnreadLine in set(map(type, ended)) else _plain(ended, number)  # type: ignore[arg-type]
+        if block is None:
+            block, number = _one_by_one(ended, number, divided)
+        else:
+            number += len(ended)
         if block.lines:
             yield block
 
 
-def _plain_parts(ended: list[AnyLine]) -> Iterator[list[bytes] | UnreadLine]:
-    """Yield each line that is not read, and the lines between them together."""
-    if UnreadLine not in set(map(type, ended)):
-        yield ended  # type: ignore[misc] # there are none but bytes
-        return
-    for kind, part in groupby(ended, type):
-        those = list(part)
-        yield from those if kind is UnreadLine else [those]  # type: ignore[misc]
+def _plain(ended: list[bytes], number: int) -> LineBlock | None:
+    """Return the records of lines; None if one has a byte order mark within."""
+    records, places, has_mark = _native.stripped_lines(ended)
+    return None if has_mark else LineBlock(records, [*map(number.__add__, places)])
 
 
-def _add_divided(block: LineBlock, number: int, part: list[bytes], divided: Callable[[bytes], list[AnyLine]]) -> int:
-    """Add the records of lines of which some have a byte order mark within; return the number behind them."""
-    for line in part:
-        records, _, has_mark = _native.stripped_lines([line])
-        found: Sequence[AnyLine] = divided(records[0]) if has_mark else records
+def _one_by_one(ended: list[AnyLine], number: int, divided: Callable[[bytes], list[AnyLine]]) -> tuple[LineBlock, int]:
+    """Return the records of lines of which one is not read or has a byte order mark within; and the number behind."""
+    block = LineBlock()
+    for line in ended:
+        found: Sequence[AnyLine] = [line]
+        if isinstance(line, bytes):
+            records, _, has_mark = _native.stripped_lines([line])
+            found = divided(records[0]) if has_mark else records
         for record in found:
             block.add(number, record)
             number += 1
         number += not found
-    return number
+    return block, number
 
 
 def whole_lines(chunks: Iterable[bytes | None]) -> Iterator[Numbered | None]:

@@ -34,7 +34,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from stream_dedup.errors import UnavailableError, UserError
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 STDOUT = "-"
-"""The name of standard output as an argument."""
+"""The name of standard output as an argument; among inputs, of standard input."""
 STANDARD_OUTPUT = "standard output"
 """The name of standard output in messages."""
 BUFFER_BYTES = 1 << 16
@@ -83,40 +83,131 @@ class CompleteWriter(io.FileIO):
         return write_all(self.fileno(), data)
 
 
-class OutputTarget(Protocol):
-    """A destination of lines. Call ``open``, ``stream.write`` …, ``sync``, ``publish``; always ``discard``."""
+class OutputTarget:
+    """A pipe or a device, written to as it is.
 
-    @property
-    def name(self) -> str:
-        """The name in messages."""
+    Call ``open``, ``stream.write`` …, ``sync``, ``publish``; always ``discard``.
+    """
 
-    @property
-    def key(self) -> str:
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        """In messages."""
+        self.key = os.path.realpath(path)
         """Equal for two names of one output."""
+        self._writer: io.BufferedWriter | None = None
 
     @property
     def stream(self) -> BinaryIO:
         """The stream to write to, after ``open``."""
+        if self._writer is None:
+            msg = f"output {self.name} is not open"
+            raise ValueError(msg)
+        return self._writer
 
     def open(self) -> None:
-        """Open the output.
+        """Open the output. A pipe waits for its reader.
 
         Raises:
             UserError: the output cannot be opened.
         """
+        try:
+            self._writer = io.BufferedWriter(CompleteWriter(self._descriptor(), "wb"), BUFFER_BYTES)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            msg = f"output {self.name}: cannot be written ({reason}); name a file in an existing folder"
+            raise UserError(msg) from error
+
+    def _descriptor(self) -> int:
+        return os.open(self.name, os.O_WRONLY | os.O_CLOEXEC)
 
     def sync(self) -> None:
-        """Flush the stream, and sync a regular file to the disk.
-
-        Raises:
-            OSError: the output cannot be written.
-        """
+        """Flush the stream, and sync a regular file to the disk; OSError where it cannot be written."""
+        self.stream.flush()
+        with suppress(io.UnsupportedOperation):  # a test's stream has no descriptor
+            descriptor = self.stream.fileno()
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.fsync(descriptor)
 
     def publish(self) -> None:
-        """Give the content its name. Call it after ``sync``."""
+        """Give the content its name, after ``sync``; the reader of a pipe reads the end of the data."""
+        self.stream.close()
 
     def discard(self) -> None:
-        """Remove unpublished content. Idempotent; raises nothing."""
+        """Close the output without its buffer, and remove unpublished content. Idempotent; raises nothing."""
+        if self._writer is not None:
+            with suppress(OSError):
+                self._writer.raw.close()
+
+
+class StandardOutput(OutputTarget):
+    """Standard output: always open; its content cannot be withdrawn."""
+
+    def __init__(self) -> None:
+        self.name = self.key = STANDARD_OUTPUT
+
+    @property
+    def stream(self) -> BinaryIO:
+        """The stream of the process."""
+        return sys.stdout.buffer
+
+    def open(self) -> None:
+        """Do nothing: standard output is open."""
+
+    def publish(self) -> None:
+        """Do nothing."""
+
+    def discard(self) -> None:
+        """Do nothing."""
+
+
+class ReplacedFile(OutputTarget):
+    """A regular file that is replaced in the four steps above."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        # Replaces the file that a symbolic link points to, not the link.
+        self._target = Path(self.key)
+        self._folder = -1
+        self._temporary: str | None = None
+
+    def _descriptor(self) -> int:
+        """Take step 1: create the temporary file, with the permissions of its target."""
+        self._folder = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        target = _regular(self._target.name, self._folder)
+        name = _TEMPORARY.format(secrets.token_hex(8))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        mode = 0o666 if target is None else 0o600 & target.st_mode
+        # Sets the name before the file exists: a signal in between must not leave the file behind.
+        self._temporary = name
+        try:
+            descriptor = os.open(name, flags, mode, dir_fd=self._folder)
+        except FileExistsError:
+            self._temporary = None  # of another process
+            raise
+        if target is not None:
+            _take_permissions(descriptor, target)
+        return descriptor
+
+    def publish(self) -> None:
+        """Take steps 3 and 4."""
+        if self._temporary is None:
+            msg = f"output {self.name} is published twice, or before it is opened"
+            raise ValueError(msg)
+        self.stream.close()
+        os.replace(self._temporary, self._target.name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        self._temporary = None
+        os.fsync(self._folder)
+
+    def discard(self) -> None:
+        """Close the descriptors, and remove the temporary file, if it exists."""
+        super().discard()
+        if self._temporary is not None:
+            with suppress(OSError):
+                os.unlink(self._temporary, dir_fd=self._folder)
+            self._temporary = None
+        if self._folder >= 0:
+            os.close(self._folder)
+            self._folder = -1
 
 
 def output_to(path: Path) -> OutputTarget:
@@ -131,7 +222,7 @@ def output_to(path: Path) -> OutputTarget:
         regular = stat.S_ISREG(path.stat().st_mode)
     except OSError:
         regular = True  # it does not exist yet, or `open` will say why it cannot be opened
-    return ReplacedFile(path) if regular else Stream(path)
+    return ReplacedFile(path) if regular else OutputTarget(path)
 
 
 @contextmanager
@@ -146,12 +237,10 @@ def whole_output(path: Path) -> Iterator[Callable[[bytes], None]]:
     output = output_to(path)
 
     def write(content: bytes) -> None:
-        try:
+        with named_errors(output):
             output.stream.write(content)
             output.sync()
             output.publish()
-        except OSError as error:
-            raise unwritten(output.name, error) from error
 
     try:
         output.open()
@@ -174,148 +263,13 @@ def is_standard_output(path: Path) -> bool:
         return False
 
 
-class StandardOutput:
-    """Standard output: always open; its content cannot be withdrawn."""
-
-    name = key = STANDARD_OUTPUT
-
-    def __init__(self) -> None:
-        self.stream: BinaryIO = sys.stdout.buffer
-
-    def open(self) -> None:
-        """Do nothing: standard output is open."""
-
-    def sync(self) -> None:
-        """Flush the stream; sync a regular file to the disk."""
-        self.stream.flush()
-        with suppress(io.UnsupportedOperation):  # a test's stream has no descriptor
-            _sync_file(self.stream.fileno())
-
-    def publish(self) -> None:
-        """Do nothing."""
-
-    def discard(self) -> None:
-        """Do nothing."""
-
-
-class _Opened:
-    """A named output with its own descriptor."""
-
-    def __init__(self, path: Path) -> None:
-        self.name = str(path)
-        self.key = os.path.realpath(path)
-        self._writer: io.BufferedWriter | None = None
-
-    @property
-    def stream(self) -> BinaryIO:
-        """The stream to write to."""
-        if self._writer is None:
-            msg = f"output {self.name} is not open"
-            raise ValueError(msg)
-        return self._writer
-
-    def _write_to(self, descriptor: int) -> None:
-        self._writer = io.BufferedWriter(CompleteWriter(descriptor, "wb"), BUFFER_BYTES)
-
-    def _abandon(self) -> None:
-        """Close the descriptor and discard the buffer."""
-        if self._writer is not None:
-            with suppress(OSError):
-                self._writer.raw.close()
-
-
-class Stream(_Opened):
-    """A pipe or a device, written to as it is."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._path = path
-
-    def open(self) -> None:
-        """Open the output. A pipe waits for its reader."""
-        try:
-            self._write_to(os.open(self._path, os.O_WRONLY | os.O_CLOEXEC))
-        except OSError as error:
-            raise unopened(self.name, error) from error
-
-    def sync(self) -> None:
-        """Flush the stream."""
-        self.stream.flush()
-
-    def publish(self) -> None:
-        """Close the stream: its reader reads the end of the data."""
-        self.stream.close()
-
-    def discard(self) -> None:
-        """Close the stream, if it is open."""
-        self._abandon()
-
-
-class ReplacedFile(_Opened):
-    """A regular file that is replaced in the four steps above."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        # Replaces the file that a symbolic link points to, not the link.
-        self._target = Path(self.key)
-        self._folder = -1
-        self._temporary: str | None = None
-
-    def open(self) -> None:
-        """Step 1."""
-        try:
-            self._folder = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            self._write_to(self._make(_regular(self._target.name, self._folder)))
-        except (OSError, ValueError) as error:
-            raise unopened(self.name, error) from error
-
-    def _make(self, target: os.stat_result | None) -> int:
-        """Create the temporary file, with the permissions of its target."""
-        name = _TEMPORARY.format(secrets.token_hex(8))
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        mode = 0o666 if target is None else 0o600 & target.st_mode
-        # Sets the name before the file exists: a signal in between must not leave the file behind.
-        self._temporary = name
-        try:
-            descriptor = os.open(name, flags, mode, dir_fd=self._folder)
-        except FileExistsError:
-            self._temporary = None  # of another process
-            raise
-        if target is not None:
-            _take_permissions(descriptor, target)
-        return descriptor
-
-    def sync(self) -> None:
-        """Step 2."""
-        self.stream.flush()
-        os.fsync(self.stream.fileno())
-
-    def publish(self) -> None:
-        """Take steps 3 and 4."""
-        if self._temporary is None:
-            msg = f"output {self.name} is published twice, or before it is opened"
-            raise ValueError(msg)
-        self.stream.close()
-        os.replace(self._temporary, self._target.name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-        self._temporary = None
-        os.fsync(self._folder)
-
-    def discard(self) -> None:
-        """Remove the temporary file, if it exists, and close the descriptors."""
-        self._abandon()
-        if self._temporary is not None:
-            with suppress(OSError):
-                os.unlink(self._temporary, dir_fd=self._folder)
-            self._temporary = None
-        if self._folder >= 0:
-            os.close(self._folder)
-            self._folder = -1
-
-
-def unopened(name: str, error: OSError | ValueError) -> UserError:
-    """Return the error for an output that cannot be opened."""
-    reason = error.strerror if isinstance(error, OSError) else error
-    return UserError(f"output {name}: cannot be written ({reason}); name a file in an existing folder")
+@contextmanager
+def named_errors(output: OutputTarget) -> Iterator[None]:
+    """Raise an error of a write as one that names the output."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritten(output.name, error) from error
 
 
 def unwritten(name: str, error: OSError) -> OSError | UnavailableError:
@@ -355,15 +309,6 @@ def _take_owner(descriptor: int, target: os.stat_result) -> None:
     os.fchown(descriptor, -1, target.st_gid)
 
 
-def _sync_file(descriptor: int) -> None:
-    """Sync a regular file to the disk; do nothing for a pipe or a device."""
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.fsync(descriptor)
-
-
-STREAM = "-"
-"""Standard input among inputs, standard output among outputs."""
-
 _Where = str | Path
 
 
@@ -391,7 +336,7 @@ def refuse_inputs_as_outputs(outputs: Iterable[_Where], inputs: Iterable[_Where]
         same = [name for name, found in read.items() if written is not None and _same(written, found)]
         if same:
             named = _shown(same[0], "standard input")
-            msg = f"output {_shown(output, 'standard output')}: it is also an input ({named}); name another file"
+            msg = f"output {_shown(output, STANDARD_OUTPUT)}: it is also an input ({named}); name another file"
             raise UserError(msg)
 
 
@@ -405,14 +350,14 @@ def refuse_outputs_inside(outputs: Iterable[_Where], folder: Path) -> None:
     for output in outputs:
         at = Path(_real(output, 1))
         if real == at or real in at.parents:
-            msg = f"output {_shown(output, 'standard output')}: it is in the folder of the index; name a file elsewhere"
+            msg = f"output {_shown(output, STANDARD_OUTPUT)}: it is in the folder of the index; name a file elsewhere"
             raise UserError(msg)
 
 
 def _file(name: _Where, stream: int) -> _File | None:
     """Return the file of a name; None where it does not exist, or may be input and output at the same time."""
     try:
-        found = os.fstat(stream) if str(name) == STREAM else Path(name).stat()
+        found = os.fstat(stream) if str(name) == STDOUT else Path(name).stat()
     except OSError:
         return None
     if stat.S_ISCHR(found.st_mode) or stat.S_ISSOCK(found.st_mode):
@@ -421,7 +366,7 @@ def _file(name: _Where, stream: int) -> _File | None:
 
 
 def _real(name: _Where, stream: int) -> str:
-    return os.path.realpath(f"/dev/fd/{stream}" if str(name) == STREAM else name)
+    return os.path.realpath(f"/dev/fd/{stream}" if str(name) == STDOUT else name)
 
 
 def _same(one: _File, other: _File) -> bool:
@@ -429,4 +374,4 @@ def _same(one: _File, other: _File) -> bool:
 
 
 def _shown(name: _Where, stream: str) -> str:
-    return stream if str(name) == STREAM else str(name)
+    return stream if str(name) == STDOUT else str(name)

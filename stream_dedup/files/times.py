@@ -54,16 +54,10 @@ _COMMENT = re.compile(r"\s*\([^()]*\)\s*")
 _ASCTIME = re.compile(
     r"[A-Za-z]{3}\s+(?P<name>[A-Za-z]{3})\s+(?P<day>\d\d?)\s+" + _CLOCK + _ZONE + r"\s+(?P<year>\d{4})", re.ASCII
 )
-_MONTHS = (
-    *("january", "february", "march", "april", "may", "june", "july"),
-    *("august", "september", "october", "november", "december"),
-)
-_ZONES = {"z": 0, "ut": 0, "utc": 0, "gmt": 0, "est": -5, "edt": -4, "cst": -6, "cdt": -5} | {
-    "mst": -7,
-    "mdt": -6,
-    "pst": -8,
-    "pdt": -7,
-}
+_NAMES = "january february march april may june july august september october november december"
+_MONTHS = {form: number for number, name in enumerate(_NAMES.split(), 1) for form in (name, name[:3])}
+_ZONES = {"z": 0, "ut": 0, "utc": 0, "gmt": 0, "est": -5, "edt": -4, "cst": -6, "cdt": -5}
+_ZONES |= {"mst": -7, "mdt": -6, "pst": -8, "pdt": -7}
 """Hours of the zones that RFC 2822 names."""
 _CENTURY_TURN = 50
 """Two digits of a year below this one are of this century (RFC 2822)."""
@@ -106,7 +100,7 @@ def time_of_text(text: str) -> int | None:
         # Weeks, and what else Python reads as ISO 8601.
         moment = datetime.fromisoformat(text)
         return _ms(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, KeyError):
         return None
 
 
@@ -114,9 +108,9 @@ def _of_parts(parts: dict[str, str | None]) -> int:
     """Return the time of these parts.
 
     Raises:
-        ValueError: there is no such time.
+        ValueError, KeyError: there is no such time, or the name of a month or zone is not known.
     """
-    month = parts.get("month") or str(_month(parts.get("name") or ""))
+    month = parts.get("month") or _MONTHS[(parts.get("name") or "").lower()]
     hour, minute, second = (int(parts[name] or 0) for name in ("hour", "minute", "second"))
     # 24:00 is the end of a day, and a minute has a second 60 now and then.
     more = timedelta(days=hour == 24 and minute == second == 0, seconds=second == 60)  # noqa: PLR2004 - of a clock
@@ -133,22 +127,10 @@ def _year(written: str) -> int:
     return year + (2000 if year < _CENTURY_TURN else 1900)
 
 
-def _month(name: str) -> int:
-    lower = name.lower()
-    for number, month in enumerate(_MONTHS, 1):
-        if lower in {month, month[:3]}:
-            return number
-    msg = "no month"
-    raise ValueError(msg)
-
-
 def _zone(written: str | None) -> timezone:
     if written is None:
         return UTC
     if written[0] not in "+-":
-        if written.lower() not in _ZONES:
-            msg = "no zone that is known"
-            raise ValueError(msg)
         return timezone(timedelta(hours=_ZONES[written.lower()]))
     hours, minutes = int(written[1:3]), int(written[3:].strip(":") or 0)
     if minutes >= 60:  # noqa: PLR2004 - of an hour

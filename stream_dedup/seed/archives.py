@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -62,84 +62,29 @@ class SeedSource(NamedTuple):
     """Name of the topic or of the archive: what an article's source is called."""
 
 
-class SeedBatch(Protocol):
-    """Articles of one source partition, at rising offsets."""
-
-    @property
-    def source(self) -> SeedSource:
-        """Where they come from."""
-
-    @property
-    def offsets(self) -> I64:
-        """Their source offsets."""
-
-    @property
-    def checksums(self) -> U64:
-        """The checksum of each value."""
-
-    def columns(self, rows: I64, fingerprinter: FingerprintThreads[RawRecord]) -> Future[Columns]:
-        """Return the entries of these rows, as ``FingerprintThreads.submit`` does."""
-
-
-class Archive(Protocol):
-    """Articles that are read once, in order."""
-
-    def batches(self) -> Iterator[SeedBatch | None]:
-        """Yield the articles, and None where there are none at present (a slow pipe).
-
-        Raises:
-            UserError: it cannot be read.
-            UnavailableError: the broker does not deliver it.
-        """
-
-    def location(self, source: SeedSource, offset: SourceOffset) -> str:
-        """Return where a user finds an article: file and line, or topic, partition and offset."""
-
-    @property
-    def remedy(self) -> str:
-        """What to do if the archive and the log have different articles at the same source offset."""
-
-
 @dataclass(frozen=True, slots=True)
-class _RawBatch:
-    """Articles that are to be fingerprinted."""
+class SeedBatch:
+    """Articles of one source partition, at rising offsets: records to be fingerprinted, or entries made elsewhere."""
 
     source: SeedSource
     offsets: I64
-    records: Sequence[RawRecord]
+    articles: Sequence[RawRecord] | Columns
     rejected: Mapping[int, str] = field(default_factory=dict)
     """Rows that are rejected, whatever is in them, with the reason."""
 
     @property
     def checksums(self) -> U64:
         """The checksum of each value."""
-        return np.array([checksum(record.value) for record in self.records], np.uint64)
+        if isinstance(self.articles, Columns):
+            return self.articles.checksums
+        return np.array([checksum(record.value) for record in self.articles], np.uint64)
 
     def columns(self, rows: I64, fingerprinter: FingerprintThreads[RawRecord]) -> Future[Columns]:
-        """Fingerprint these rows."""
-        wanted = rows.tolist()
-        made = fingerprinter.submit([self.records[row] for row in wanted])
-        reasons = {at: self.rejected[row] for at, row in enumerate(wanted) if row in self.rejected}
-        return _rejected(made, reasons) if reasons else made
-
-
-@dataclass(frozen=True, slots=True)
-class _StoredBatch:
-    """Articles that were fingerprinted elsewhere."""
-
-    source: SeedSource
-    offsets: I64
-    entries: Columns
-
-    @property
-    def checksums(self) -> U64:
-        """The checksum of each value."""
-        return self.entries.checksums
-
-    def columns(self, rows: I64, _fingerprinter: FingerprintThreads[RawRecord]) -> Future[Columns]:
-        """Return the entries of these rows; the future is done."""
+        """Return the entries of these rows, as ``FingerprintThreads.submit`` does; ``rejected`` is not applied."""
+        if not isinstance(self.articles, Columns):
+            return fingerprinter.submit([self.articles[row] for row in rows.tolist()])
         made: Future[Columns] = Future()
-        made.set_result(self.entries.rows(rows))
+        made.set_result(self.articles.rows(rows))
         return made
 
 
@@ -162,58 +107,37 @@ def _identity_of(beginning: bytes, name: str | None) -> Identity:
     return Identity(xxhash.xxh3_128_digest(b"seed\n" + given), changed + other)
 
 
+@dataclass(frozen=True, slots=True)
+class FileArchive:
+    """One file, named pipe, or standard input."""
+
+    source: SeedSource
+    remedy: str
+    """What to do if the archive and the log have different articles at the same source offset."""
+    unit: str
+    """What the source offsets count, from 0."""
+    read: Callable[[SeedSource], Iterator[SeedBatch | None]]
+    """Reads the articles; is called once."""
+
+    def batches(self) -> Iterator[SeedBatch | None]:
+        """Yield the articles, and None where there are none at present (a slow pipe).
+
+        Raises:
+            UserError: it cannot be read, or was replaced since the archive was made: its articles belong to another.
+        """
+        return self.read(self.source)
+
+    def location(self, _source: SeedSource, offset: SourceOffset) -> str:
+        """Return where a user finds an article: file, and line, record or row, from 1."""
+        return f"input {self.source.topic}, {self.unit} {offset + 1}"
+
+
 def _replaced(archive: str) -> UserError:
     """Return the error for a file that is another one than when the command began."""
     return UserError(f"input {archive}: the file was replaced while the command ran; start it again")
 
 
-def _rejected(made: Future[Columns], reasons: Mapping[int, str]) -> Future[Columns]:
-    """Return a future of the same columns with these rows rejected."""
-    changed: Future[Columns] = Future()
-
-    def change(done: Future[Columns]) -> None:
-        error = done.exception()
-        if error is None:
-            changed.set_result(done.result().rejected(reasons))
-        else:
-            changed.set_exception(error)
-
-    made.add_done_callback(change)
-    return changed
-
-
-@dataclass(frozen=True, slots=True)
-class LinesArchive:
-    """One file, named pipe, or standard input."""
-
-    source: SeedSource
-    remedy: str
-    unit: str
-    """What the source offsets count, from 0."""
-    beginning: bytes
-    """The first record, as a line."""
-    read: Callable[[], Iterator[LineBatch | None]]
-    """Reads the lines; is called once."""
-
-    def batches(self) -> Iterator[_RawBatch | None]:
-        """Yield the lines.
-
-        Raises:
-            UserError: the file was replaced since the archive was made: its lines belong to another archive.
-        """
-        is_first = True
-        for batch in self.read():
-            if batch is not None and is_first and batch.block.lines[0] != self.beginning:
-                raise _replaced(self.source.topic)
-            is_first = is_first and batch is None
-            yield None if batch is None else _raw(self.source, batch)
-
-    def location(self, _source: SeedSource, offset: SourceOffset) -> str:
-        """Return file, and line, record or row, from 1."""
-        return f"input {self.source.topic}, {self.unit} {offset + 1}"
-
-
-def lines_archive(path: str, name: str | None, progress: Progress, form: InputForm) -> LinesArchive | None:
+def lines_archive(path: str, name: str | None, progress: Progress, form: InputForm) -> FileArchive | None:
     """Return the archive in a file; None if it has no line. Blocks until a pipe has its first line.
 
     Raises:
@@ -231,64 +155,33 @@ def lines_archive(path: str, name: str | None, progress: Progress, form: InputFo
         raise UserError(msg)
     identity = _identity_of(beginning, name)
     called = name or (STDIN_NAME if path == STDIN else printable(Path(path).name))
-    read = partial(read_batches, [path], progress, form=form) if regular else partial(chain, [first], lines)
-    return LinesArchive(SeedSource(identity.topic_id, 0, called), identity.remedy, first.unit, beginning, read)
+    again = read_batches([path], progress, form=form) if regular else chain([first], lines)
+    source = SeedSource(identity.topic_id, 0, called)
+    return FileArchive(source, identity.remedy, first.unit, partial(_line_batches, again, beginning))
 
 
-def _raw(source: SeedSource, batch: LineBatch) -> _RawBatch:
-    records = [
-        RawRecord(None, line, f"{source.topic}:{number}")
-        for number, line in zip(batch.block.numbers, batch.block.lines, strict=True)
-    ]
-    return _RawBatch(source, np.array(batch.block.numbers, np.int64) - 1, records, batch.rejected)
+def _line_batches(
+    batches: Iterator[LineBatch | None], beginning: bytes, source: SeedSource
+) -> Iterator[SeedBatch | None]:
+    """Yield the lines of an archive that began with this record."""
+    is_first = True
+    for batch in batches:
+        if batch is None:
+            yield None
+            continue
+        numbers, lines = batch.block.numbers, batch.block.lines
+        if is_first and lines[0] != beginning:
+            raise _replaced(source.topic)
+        is_first = False
+        named = zip(numbers, lines, strict=True)
+        records = [RawRecord(None, line, f"{source.topic}:{number}") for number, line in named]
+        yield SeedBatch(source, np.array(numbers, np.int64) - 1, records, batch.rejected)
 
 
 ENTRY_COLUMNS = frozenset({"checksum", "scheme", "signature"})
 """Parquet with two of these columns is taken for entries; other Parquet has articles."""
 PARQUET_BATCH_ROWS = 1_024
 """Rows of one batch: some 200 kB of log."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParquetArchive:
-    """One Parquet file."""
-
-    source: SeedSource
-    remedy: str
-    beginning: bytes
-    """Checksum and id of the first row."""
-    path: Path
-    scheme: Scheme
-    progress: Progress
-
-    def batches(self) -> Iterator[_StoredBatch]:
-        """Yield the rows.
-
-        Raises:
-            UserError: the rows were made under another scheme or are no entries, or the file is damaged or was
-                replaced since the archive was made.
-        """
-        from stream_dedup.seed.entry_rows import ROWS_SCHEMA, columns_of  # noqa: PLC0415 - loads pyarrow
-
-        file = _opened(self.path)
-        if _beginning(file, self.path) != self.beginning:
-            raise _replaced(self.source.topic)
-        size, rows = self.path.stat().st_size, max(1, file.metadata.num_rows)
-        first = 0
-        names = [name for name in ROWS_SCHEMA.names if name in file.schema_arrow.names]
-        for batch in _read(file, self.path, PARQUET_BATCH_ROWS, names):
-            try:
-                entries = columns_of(batch, self.scheme)
-            except UserError as error:
-                msg = f"input {self.source.topic}: {error}"
-                raise UserError(msg) from error
-            yield _StoredBatch(self.source, np.arange(first, first + len(entries), dtype=np.int64), entries)
-            first += len(entries)
-            self.progress.read += size * len(entries) // rows
-
-    def location(self, _source: SeedSource, offset: SourceOffset) -> str:
-        """Return file and row, from 1."""
-        return f"input {self.source.topic}, row {offset + 1}"
 
 
 def has_entries(path: str) -> bool:
@@ -305,26 +198,50 @@ def has_entries(path: str) -> bool:
     return len(ENTRY_COLUMNS.intersection(_opened(Path(path)).schema_arrow.names)) > 1
 
 
-def parquet_archive(path: str, name: str | None, scheme: Scheme, progress: Progress) -> ParquetArchive | None:
-    """Return the archive in a Parquet file; None if it has no row.
+def parquet_archive(path: Path, name: str | None, scheme: Scheme, progress: Progress) -> FileArchive | None:
+    """Return the archive in a Parquet file with entries; None if it has no row.
 
     Raises:
-        UserError: the file cannot be read, or pyarrow is not installed.
+        UserError: the file cannot be read, or pyarrow is not installed. While its articles are read: they were made
+            under another scheme or are no entries, or the file is damaged.
     """
-    file = _opened(Path(path))
+    file = _opened(path)
     unclear = [name for name in ("checksum", "id") if file.schema_arrow.names.count(name) != 1]
     if unclear:
         msg = (
-            f"input {printable(path)}: not one column {', '.join(unclear)}: "
+            f"input {printable(str(path))}: not one column {', '.join(unclear)}: "
             "seed takes Parquet that stream_dedup.spark.fingerprint wrote"
         )
         raise UserError(msg)
-    beginning = _beginning(file, Path(path))
+    beginning = _beginning(file, path)
     if beginning is None:
         return None
     identity = _identity_of(beginning, name)
-    source = SeedSource(identity.topic_id, 0, name or printable(Path(path).name))
-    return ParquetArchive(source, identity.remedy, beginning, Path(path), scheme, progress)
+    source = SeedSource(identity.topic_id, 0, name or printable(path.name))
+    return FileArchive(source, identity.remedy, "row", partial(_entry_batches, path, beginning, scheme, progress))
+
+
+def _entry_batches(
+    path: Path, beginning: bytes, scheme: Scheme, progress: Progress, source: SeedSource
+) -> Iterator[SeedBatch]:
+    """Yield the rows of an archive whose first row had this checksum and id."""
+    from stream_dedup.seed.entry_rows import ROWS_SCHEMA, columns_of  # noqa: PLC0415 - loads pyarrow
+
+    file = _opened(path)
+    if _beginning(file, path) != beginning:
+        raise _replaced(source.topic)
+    size, rows = path.stat().st_size, max(1, file.metadata.num_rows)
+    first = 0
+    names = [name for name in ROWS_SCHEMA.names if name in file.schema_arrow.names]
+    for batch in _read(file, path, PARQUET_BATCH_ROWS, names):
+        try:
+            entries = columns_of(batch, scheme)
+        except UserError as error:
+            msg = f"input {source.topic}: {error}"
+            raise UserError(msg) from error
+        yield SeedBatch(source, np.arange(first, first + len(entries), dtype=np.int64), entries)
+        first += len(entries)
+        progress.read += size * len(entries) // rows
 
 
 def _beginning(file: Any, path: Path) -> bytes | None:  # noqa: ANN401 - pyarrow has no types
@@ -361,7 +278,7 @@ a batch of what it has, so that large records and many partitions take no more m
 
 
 class TopicArchive:
-    """A topic as it is when the archive is made; ``read`` counts the offsets that were gone through."""
+    """A topic as it is when the archive is made; ``progress`` counts the offsets that were gone through."""
 
     remedy = "the topic lost records, and others have their offsets. Restore it, or begin a new group with --group"
 
@@ -381,7 +298,6 @@ class TopicArchive:
         self._offsets = offsets
         self._topic = topic
         self._largest = record_bytes
-        self.read = 0
         with self._reading():
             topic_id = offsets.topic_ids([topic]).get(topic)
             self._bounds: Mapping[Partition, tuple[int, int]] = reader.bounds(reader.partitions([topic]))
@@ -389,10 +305,15 @@ class TopicArchive:
             msg = f"there is no topic {topic}: check the name after --topic"
             raise UserError(msg)
         self.sources = {at: SeedSource(topic_id, at.number, topic) for at in self._bounds}
-        self.total = sum(end - begin for begin, end in self._bounds.values())
+        self.progress = Progress(total=sum(end - begin for begin, end in self._bounds.values()))
 
-    def batches(self) -> Iterator[_RawBatch]:
-        """Yield the records of each partition, in order."""
+    def batches(self) -> Iterator[SeedBatch]:
+        """Yield the records of each partition, in order.
+
+        Raises:
+            UserError: a right is missing.
+            UnavailableError: the broker does not deliver the records, or the topic changed.
+        """
         waiting: dict[Partition, list[SourceRecord]] = defaultdict(list)
         held = 0
         with self._reading():
@@ -405,7 +326,7 @@ class TopicArchive:
                     yield self._batch(full, waiting.pop(full))
             for at, records in waiting.items():
                 yield self._batch(at, records)
-        self.read = self.total
+        self.progress.read = self.progress.total or 0
 
     def location(self, source: SeedSource, offset: SourceOffset) -> str:
         """Return topic, partition and offset."""
@@ -418,16 +339,16 @@ class TopicArchive:
             return list(waiting)
         return [at] if len(waiting[at]) == TOPIC_BATCH_RECORDS else []
 
-    def _batch(self, at: Partition, records: Sequence[SourceRecord]) -> _RawBatch:
+    def _batch(self, at: Partition, records: Sequence[SourceRecord]) -> SeedBatch:
         """Make a batch of records, all of which are of the topic as it was in the beginning."""
         if self._offsets.topic_ids([self._topic]).get(self._topic) != self.sources[at].topic_id:
             msg = f"topic {self._topic} was deleted or recreated while it was read: start the command again"
             raise UnavailableError(msg)
-        self.read += len(records)
+        self.progress.read += len(records)
         raw = [RawRecord(one.key, one.value, f"{self._topic}-{at.number}-{one.offset}") for one in records]
         reasons = {row: too_large_reason(record, self._largest) for row, record in enumerate(records)}
         too_large = {row: reason for row, reason in reasons.items() if reason is not None}
-        return _RawBatch(self.sources[at], np.array([one.offset for one in records], np.int64), raw, too_large)
+        return SeedBatch(self.sources[at], np.array([one.offset for one in records], np.int64), raw, too_large)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -443,6 +364,10 @@ class TopicArchive:
         except (OffsetGoneError, SourceChangedError) as error:
             msg = f"topic {self._topic} changed while it was read ({error}): start the command again"
             raise UnavailableError(msg) from error
+
+
+Archive = FileArchive | TopicArchive
+"""Articles that are read once, in order."""
 
 
 def _bytes_of(record: SourceRecord) -> int:

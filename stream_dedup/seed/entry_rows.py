@@ -35,20 +35,19 @@ from stream_dedup.core.model import SIGNATURE_BYTES, Status
 from stream_dedup.errors import UserError
 
 _FORMAT_VERSION = 1
-ROWS_SCHEMA = pa.schema(
-    [
-        pa.field("format", pa.int8(), nullable=False),
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("checksum", pa.int64(), nullable=False),
-        pa.field("status", pa.int8(), nullable=False),
-        pa.field("scope_hash", pa.int64(), nullable=False),
-        pa.field("signature", pa.binary(), nullable=False),
-        pa.field("margins", pa.binary(), nullable=False),
-        pa.field("sketch", pa.binary(), nullable=False),
-        pa.field("reason", pa.string(), nullable=False),
-        pa.field("scheme", pa.string(), nullable=False),
-    ]
-)
+_TYPES = {
+    "format": pa.int8(),
+    "id": pa.string(),
+    "checksum": pa.int64(),
+    "status": pa.int8(),
+    "scope_hash": pa.int64(),
+    "signature": pa.binary(),
+    "margins": pa.binary(),
+    "sketch": pa.binary(),
+    "reason": pa.string(),
+    "scheme": pa.string(),
+}
+ROWS_SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _TYPES.items()])
 """Names and types of the columns, in order."""
 MAX_REASON_BYTES = 2_048
 """A reason names a field of the configuration. With this limit a batch of rows fits into one log record."""

@@ -6,13 +6,15 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.core.model import ReportStage
 from stream_dedup.errors import RefusedError, UserError
-from stream_dedup.files.inputs import AS_RECOGNISED, Progress, check_inputs, printable, total_bytes
+from stream_dedup.files.inputs import AS_RECOGNISED, Progress, check_inputs, printable, refuse_framed, total_bytes
 from stream_dedup.files.recognition import InputForm
 from stream_dedup.kafka.clients import connect_log
 from stream_dedup.kafka.kafka_python.admin import KafkaOffsets, topic_ids
@@ -24,8 +26,7 @@ from stream_dedup.kafka.topics import ensure_topics, refuse_wrong_topics
 from stream_dedup.registry.values import RecordReader
 from stream_dedup.seed.archives import (
     Archive,
-    LinesArchive,
-    ParquetArchive,
+    FileArchive,
     TopicArchive,
     has_entries,
     lines_archive,
@@ -44,11 +45,11 @@ MAX_NAME_BYTES = 249
 
 @dataclass(slots=True)
 class SeedProgress:
-    """How far a call is: in bytes of the files, or in offsets of the topic."""
+    """How far a call is."""
 
+    progress: Progress
+    """In bytes of the files, or in offsets of the topic."""
     tally: SeedTally = field(default_factory=SeedTally)
-    done: int = 0
-    total: int | None = None
 
 
 Report = Callable[[SeedProgress], None]
@@ -64,26 +65,18 @@ def seed_files(
         RefusedError: an archive was changed, the rules in force are others, or the log lost its history.
         UnavailableError: the broker did not answer; the same call goes on.
     """
-    if config.input.format != "json":
-        msg = f"input.format = {config.input.format!r}: seed reads JSON Lines; remove the key or set it to json"
-        raise UserError(msg)
+    refuse_framed(config, "seed")
     check_inputs(paths, form)
-    read = Progress(total=total_bytes(paths))
-    archives = archives_in(config, paths, name, read, form)
-    progress = SeedProgress(total=read.total)
-
-    def report_bytes() -> None:
-        progress.done = read.read
-        report(progress)
-
+    so_far = SeedProgress(Progress(total=total_bytes(paths)))
+    archives = archives_in(config, paths, name, so_far.progress, form)
     sources = [archive.source[:2] for archive in archives]
-    _seed(config, archives, sources, progress.tally, report_bytes, stage)
-    return progress.tally
+    _seed(config, archives, sources, so_far.tally, partial(report, so_far), stage)
+    return so_far.tally
 
 
 def archives_in(
     config: Config, paths: Sequence[str], name: str | None, progress: Progress, form: InputForm = AS_RECOGNISED
-) -> list[LinesArchive | ParquetArchive]:
+) -> list[FileArchive]:
     """Return the archives in these files, in order; an empty one is left out.
 
     Raises:
@@ -96,7 +89,7 @@ def archives_in(
         name = _checked_name(name)
     scheme = rules_of(config).scheme
     archives = (
-        parquet_archive(path, name, scheme, progress)
+        parquet_archive(Path(path), name, scheme, progress)
         if has_entries(path)
         else lines_archive(path, name, progress, form)
         for path in paths
@@ -120,15 +113,10 @@ def seed_topic(config: Config, topic: str, report: Report, stage: ReportStage) -
         record_bytes = refuse_wrong_topics(admin, config).record_bytes
     with closing(KafkaTopicReader(config.kafka)) as reader, closing(KafkaOffsets(config.kafka)) as offsets:
         archive = TopicArchive(config, topic, reader, offsets, record_bytes)
-        progress = SeedProgress(total=archive.total)
-
-        def report_offsets() -> None:
-            progress.done = archive.read
-            report(progress)
-
+        so_far = SeedProgress(archive.progress)
         sources = [source[:2] for source in archive.sources.values()]
-        _seed(config, [archive], sources, progress.tally, report_offsets, stage)
-    return progress.tally
+        _seed(config, [archive], sources, so_far.tally, partial(report, so_far), stage)
+    return so_far.tally
 
 
 class SameLogTopic:

@@ -278,6 +278,9 @@ class Seeding:
 
     def _append(self, done: _Submitted) -> None:
         columns, source = done.columns.result(), done.batch.source
+        reasons = done.batch.rejected
+        refused = {at: reasons[row] for at, row in enumerate(done.rows.tolist()) if row in reasons} if reasons else {}
+        columns = columns.rejected(refused) if refused else columns
         offsets = done.batch.offsets[done.rows]
         entries = make_batch(columns, source.topic_id, source.topic, source.partition, offsets, read_to=self._read.end)
         self._same_log.check()

@@ -3,7 +3,8 @@
 import numpy as np
 
 from stream_dedup.audit.plain_near import PlainQuery, PlainSearch
-from stream_dedup.calibrate.nearest import SignedEntries
+from stream_dedup.core.arrays import U8, U64
+from stream_dedup.core.columns import Columns
 from stream_dedup.core.model import LogOffset, Status
 from stream_dedup.core.rules import DIRECTED, Rules
 from tests.definition import plain_entries
@@ -22,7 +23,7 @@ def exact_rules(distance: int = 3, block_bits: int = 16, **given: object) -> Rul
     return Rules(scheme_of(4, SKETCH_BYTES, block_bits=block_bits), distance=distance, **given)  # type: ignore[arg-type]
 
 
-def some_entries(seed: int, count: int, *, tables: int = 4, flips: int = 60) -> SignedEntries:
+def some_entries(seed: int, count: int, *, tables: int = 4, flips: int = 60) -> Columns:
     """Two of every three entries are copies of earlier ones with fewer than ``flips`` bits changed, in two scopes.
 
     The end of a sketch, its form under rules with a limit for forms, has one of a few frames and one of a few numbers.
@@ -40,10 +41,24 @@ def some_entries(seed: int, count: int, *, tables: int = 4, flips: int = 60) -> 
         random.random((count, SKETCH_BYTES)) < random.random((count, 1)), 0xA7, margins[:, :SKETCH_BYTES]
     )
     sketches[:, -8:] = random.choice([0, 1, 1, 2], (count, 2)).astype("<u4").view(np.uint8)
-    return SignedEntries(np.full(count, Status.LONG, np.uint8), scope_hashes, signatures, margins, sketches)
+    return entries_of(np.full(count, Status.LONG, np.uint8), scope_hashes, signatures, margins, sketches)
 
 
-def plain_matches(entries: SignedEntries, rules: Rules) -> list[tuple[int, int] | None]:
+def entries_of(statuses: U8, scope_hashes: U64, signatures: U8, margins: U8, sketches: U8) -> Columns:
+    """Entries of which nothing else counts."""
+    return Columns.of(
+        checksums=np.zeros(len(statuses), np.uint64),
+        statuses=statuses,
+        scope_hashes=scope_hashes,
+        signatures=signatures,
+        margins=margins,
+        sketches=sketches,
+        ids=[""] * len(statuses),
+        reasons=[""] * len(statuses),
+    )
+
+
+def plain_matches(entries: Columns, rules: Rules) -> list[tuple[int, int] | None]:
     """Distance and number of each article's match, as the reference gives them."""
     none = np.empty(0, np.uint64)
     columns = plain_entries(

@@ -10,11 +10,11 @@ from stream_dedup.calibrate.nearest import (
     NOWHERE,
     MeasuredSearch,
     Nearest,
-    SignedEntries,
     measure,
     work,
 )
 from stream_dedup.calibrate.text import equal_values
+from stream_dedup.core.columns import Columns
 from stream_dedup.core.model import Status
 from stream_dedup.core.near import NO_PLACE
 from stream_dedup.core.rules import greatest_distance
@@ -40,7 +40,7 @@ SEARCHES = [
 ]
 
 
-def measured(entries: SignedEntries, search: MeasuredSearch, ceiling: int) -> Nearest:
+def measured(entries: Columns, search: MeasuredSearch, ceiling: int) -> Nearest:
     return measure(entries, search, np.arange(len(entries)), ceiling, lambda _done, _whole: None)
 
 

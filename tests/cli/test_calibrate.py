@@ -336,13 +336,10 @@ def test_a_sample_is_told_and_bounds_the_work(long_texts: Path) -> None:
     """Where all pairs would be too many, articles are drawn; each is still compared with all before it."""
     from stream_dedup.calibrate.report import Options, calibrate  # noqa: PLC0415 - used here alone
 
-    class Silent:
-        def reading(self, lines: int, progress: object) -> None: ...
+    def quiet(_done: int, _whole: object) -> None: ...
 
-        def comparing(self, done: int, whole: int) -> None: ...
-
-    whole = calibrate(load_config(None), Options((str(long_texts),)), Silent())
-    some = calibrate(load_config(None), Options((str(long_texts),), comparisons=600), Silent())
+    whole = calibrate(load_config(None), Options((str(long_texts),)), quiet, quiet)
+    some = calibrate(load_config(None), Options((str(long_texts),), comparisons=600), quiet, quiet)
     assert (whole.asked, whole.comparisons, whole.notes) == (80, 80 * 79 // 2, ())
     assert some.asked == 80 * 600 // (80 * 79 // 2)
     assert some.comparisons < 1200

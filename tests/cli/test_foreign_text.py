@@ -23,7 +23,7 @@ from stream_dedup.cli import output as cli_output
 from stream_dedup.cli import run
 from stream_dedup.cli.logs import set_up_logging
 from stream_dedup.core.model import SourceOffset, Verdict
-from stream_dedup.dev.demo import ShownVerdict
+from stream_dedup.dev.demo import write_verdict
 from stream_dedup.errors import UserError
 from stream_dedup.kafka.offsets import PartitionOffsets
 from tests.calibrate.corpus import records, write
@@ -246,6 +246,6 @@ def test_progress_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
     """Ids, texts, notes and reasons of the stream."""
-    ShownVerdict(Verdict.UNIQUE, HOSTILE, HOSTILE, HOSTILE, "").write()
-    ShownVerdict(Verdict.REJECTED, "1", "", "", HOSTILE).write()
+    write_verdict(Verdict.UNIQUE, {"id": HOSTILE, "text": HOSTILE, "what": HOSTILE}, "", "")
+    write_verdict(Verdict.REJECTED, {"id": "1"}, "", HOSTILE)
     assert_harmless(capsys.readouterr().out)

@@ -10,7 +10,7 @@ import kubernetes_validate
 import pytest
 
 from stream_dedup.config.model import Config
-from stream_dedup.sizing.measured import THREAD_MEMORY, WORKER_MEMORY
+from stream_dedup.sizing import THREAD_MEMORY, WORKER_MEMORY
 from stream_dedup.worker.worker import FORCED_EXTRA_S
 from tests.deploy.manifests import (
     DEPLOY,

@@ -15,7 +15,7 @@ from stream_dedup.errors import UserError
 from stream_dedup.serve.checking import CHECKED_S
 from stream_dedup.serve.clusters import END_S
 from stream_dedup.serve.server import BODIES, OPEN_PAGES
-from stream_dedup.sizing.measured import THREAD_MEMORY, WORKER_MEMORY
+from stream_dedup.sizing import THREAD_MEMORY, WORKER_MEMORY
 from tests.deploy.manifests import (
     DEPLOY,
     FOLDER,

@@ -47,7 +47,7 @@ def test_ports_are_free_and_different() -> None:
 def test_a_taken_port_is_not_free() -> None:
     """A port that somebody listens on is not handed out."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert not base._is_free(taken.getsockname()[1])
+        assert not base.is_free(taken.getsockname()[1])
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o750, 0o755])

@@ -13,8 +13,8 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import KafkaConfig
 from stream_dedup.dev.broker import DevCluster
-from stream_dedup.dev.broker.cluster import Leaders
 from stream_dedup.kafka.kafka_python.client import make_admin, make_consumer, make_producer
+from tests.nodes import Leaders, leaders, move_leaders, start_node, wait_in_sync, wait_leaders
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -69,12 +69,12 @@ def test_topics_are_replicated(kafka: KafkaConfig, new_topic: str) -> None:
 def test_a_node_may_be_killed(cluster: DevCluster, kafka: KafkaConfig, new_topic: str) -> None:
     """A node is killed: writes go on without it, it comes back with its data, and no record is lost."""
     write(kafka, new_topic, [b"a", b"b", b"c"])
-    cluster.kill_node(1)
+    cluster.node(1).kill()
     assert not cluster.running()
-    cluster.wait_leaders(partial(_leads_nothing, topic=new_topic, number=1))
+    wait_leaders(cluster, partial(_leads_nothing, topic=new_topic, number=1))
     write(kafka, new_topic, [b"d", b"e", b"f"])
-    cluster.start_node(1)
-    cluster.wait_in_sync()
+    start_node(cluster, 1)
+    wait_in_sync(cluster)
     assert cluster.running()
     assert read(kafka, new_topic, 6) == [b"a", b"b", b"c", b"d", b"e", b"f"]
 
@@ -85,10 +85,10 @@ def _leads_nothing(found: Leaders, topic: str, number: int) -> bool:
 
 def test_leaders_move(cluster: DevCluster, kafka: KafkaConfig, new_topic: str) -> None:
     """Every partition gets another leader, and records are written and read as before."""
-    cluster.wait_in_sync()
-    before = leaders_of(cluster.leaders(), new_topic)
-    cluster.move_leaders()
-    cluster.wait_leaders(partial(_all_moved, topic=new_topic, before=before))
+    wait_in_sync(cluster)
+    before = leaders_of(leaders(cluster), new_topic)
+    move_leaders(cluster)
+    wait_leaders(cluster, partial(_all_moved, topic=new_topic, before=before))
     write(kafka, new_topic, [b"a", b"b", b"c"])
     assert read(kafka, new_topic, 3) == [b"a", b"b", b"c"]
 

@@ -318,7 +318,7 @@ def test_verdicts_are_those_of_the_definition(tables: int, checks: dict[str, int
     found = 0
     for later in range(len(entries)):
         for earlier in range(later):
-            two = type(entries)(*(getattr(entries, name)[[earlier, later]] for name in entries.__slots__))
+            two = entries.rows(np.array([earlier, later]))
             expected = plain_matches(two, rules)[1]
             explanation = explain(sides[earlier], sides[later], rules)
             assert (explanation.verdict is Verdict.DUPLICATE) is (expected is not None)

@@ -20,7 +20,7 @@ import pytest
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.files import output_file
-from stream_dedup.files.filter import MarkedLines, Outputs
+from stream_dedup.files.filter import Outputs
 from stream_dedup.files.output_file import (
     ReplacedFile,
     output_to,
@@ -53,7 +53,7 @@ def opened(*paths: Path | None) -> Outputs:
 
 def write(outputs: Outputs, verdict: Verdict, line: bytes) -> None:
     """Write one line to the output of a verdict."""
-    outputs.write(MarkedLines([line], np.zeros(1, np.uint64), {}, {0: line}, is_plain=False), {0: verdict})
+    outputs.write([line], np.zeros(1, np.uint64), {0: verdict}, {}, {0: line})
 
 
 def names(folder: Path) -> list[str]:

@@ -17,6 +17,7 @@ from stream_dedup.kafka.kafka_python.client import discard, make_admin, make_pro
 from stream_dedup.kafka.kafka_python.client_workarounds import alter_offsets, private
 from stream_dedup.kafka.kafka_python.errors import patiently
 from stream_dedup.kafka.kafka_python.hanging_transactions import open_transactions
+from tests.nodes import start_node, wait_in_sync, wait_leaders
 from tests.waiting import wait_until
 
 T = TypeVar("T")
@@ -53,14 +54,14 @@ def test_a_group_whose_coordinator_was_killed(cluster: DevCluster, config: Confi
         expected = {at: 7}, ("Empty", ())
         assert answers(known) == expected
         coordinator = known._manager.run(private(known, "_find_coordinator_id"), group)
-        cluster.kill_node(coordinator)
+        cluster.node(coordinator).kill()
         try:
             made = stack.enter_context(closing(make_admin(kafka)))
             wait_until(lambda: answers(made) == expected, STALE_S, "the group as it was")
             assert answers(known) == expected
         finally:
-            cluster.start_node(coordinator)
-            cluster.wait_in_sync()
+            start_node(cluster, coordinator)
+            wait_in_sync(cluster)
         assert answers(made) == answers(known) == expected
 
 
@@ -76,15 +77,15 @@ def test_transactions_of_a_broker_that_was_down_when_the_client_was_made(cluster
         producers = [_producer(stack, kafka, name) for name in names]
         (described,) = known.describe_topics(["__transaction_state"])
         down = described["partitions"][0]["replica_nodes"][0]
-        cluster.kill_node(down)
+        cluster.node(down).kill()
         try:
             made = stack.enter_context(closing(make_admin(kafka)))
             wait_until(lambda: open_transactions(made).down == (down,), STALE_S, "the node is known to be down")
         finally:
-            cluster.start_node(down)
-            cluster.wait_in_sync()
+            start_node(cluster, down)
+            wait_in_sync(cluster)
         patiently(kafka, "leaders", lambda: known.elect_leaders(ElectionType.PREFERRED, raise_errors=False))
-        cluster.wait_leaders(lambda leaders: leaders[TopicPartition("__transaction_state", 0)] == down)
+        wait_leaders(cluster, lambda leaders: leaders[TopicPartition("__transaction_state", 0)] == down)
         for producer in producers:
             producer.begin_transaction()
             producer.send(config.topics.unique, value=b"{}").get(timeout=STALE_S)

@@ -78,7 +78,7 @@ class SeedWorld:
     def seed(self, *archives: Archive, config: Config | None = None, sources: Any = None) -> SeedTally:  # noqa: ANN401
         """Enter these archives, with their sources (by default those of files)."""
         config, tally = config or self.config(), SeedTally()
-        wanted = sources or [archive.source[:2] for archive in archives]  # type: ignore[attr-defined]
+        wanted = sources or [archive.source[:2] for archive in archives]  # type: ignore[union-attr]
         maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config))
         with FingerprintThreads(1, maker) as fingerprinter:
             read = read_log(config, self.waiting(config), wanted, lambda *_: None)

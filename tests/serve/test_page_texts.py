@@ -186,7 +186,7 @@ def test_all_steps_hold_of_a_pair_that_is_near(rules: Rules) -> None:
     ]
     for later in range(len(entries) - 7, len(entries)):
         for earlier in range(later):
-            two = type(entries)(*(getattr(entries, name)[[earlier, later]] for name in entries.__slots__))
+            two = entries.rows(np.array([earlier, later]))
             shown = steps(as_json(explain(sides[earlier], sides[later], rules)), rules)
             assert all(step.holds for step in shown) is (plain_matches(two, rules)[1] is not None)
             near += all(step.holds for step in shown)

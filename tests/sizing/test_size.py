@@ -12,10 +12,13 @@ from stream_dedup.core.rules import most_probes
 from stream_dedup.errors import UserError
 from stream_dedup.index import IndexSettings
 from stream_dedup.index.layout import row_type
-from stream_dedup.sizing import measured
-from stream_dedup.sizing.measured import PLANS
-from stream_dedup.sizing.size import (
+from stream_dedup.sizing import (
+    PLANS,
+    ROCKSDB_MIB,
+    ROW_MEMORY,
+    SKETCH,
     Demand,
+    KeyPlan,
     byte_text,
     cheapest_plan,
     compared_with,
@@ -52,7 +55,7 @@ def test_the_parts_of_a_size_by_hand() -> None:
 @pytest.mark.parametrize(
     ("plan", "memory", "disk", "log"), [(PLANS[1], 168, 309, 125), (PLANS[2], 272, 469, 189)], ids=["20", "24"]
 )
-def test_more_tables_take_more_room(plan: measured.KeyPlan, memory: int, disk: int, log: int) -> None:
+def test_more_tables_take_more_room(plan: KeyPlan, memory: int, disk: int, log: int) -> None:
     """Bytes an article of eight and sixteen tables, with 32 of sketch and 24 of id; margins are on disk too."""
     size = size_of(DAY, plan)
     assert size.index_memory_mib == math.ceil((memory + 32) * DAY.held / 2**20) + 192
@@ -64,9 +67,9 @@ def test_the_memory_that_is_named_has_room_for_the_whole_index() -> None:
     """RocksDB's share is that of the settings, rows are those of the layout, and what is left holds rows and lists."""
     size = size_of(DAY, PLANS[0])
     settings = IndexSettings(memory_mib=size.index_memory_mib)
-    assert settings.cache_bytes == (size.index_memory_mib - measured.ROCKSDB_MIB) << 20
+    assert settings.cache_bytes == (size.index_memory_mib - ROCKSDB_MIB) << 20
     assert settings.cache_bytes - (64 + 32 + 4 * 13) * DAY.held in range(1 << 20)
-    assert row_type(32).itemsize == measured.ROW_MEMORY.value + measured.SKETCH.value
+    assert row_type(32).itemsize == ROW_MEMORY.value + SKETCH.value
 
 
 def test_text_takes_threads_and_their_memory() -> None:
@@ -78,7 +81,7 @@ def test_text_takes_threads_and_their_memory() -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: str(plan.block_bits))
-def test_a_plan_pays_from_where_its_search_costs_least(plan: measured.KeyPlan) -> None:
+def test_a_plan_pays_from_where_its_search_costs_least(plan: KeyPlan) -> None:
     """A tenth above that size it is the cheapest, a tenth below another one is."""
     first = pays_from(plan)
     assert cheapest_plan(max(1, first * 11 // 10)) == plan

@@ -21,6 +21,7 @@ from stream_dedup.errors import StreamDedupError
 from stream_dedup.kafka.kafka_python.admin import committed_offsets
 from stream_dedup.kafka.kafka_python.client import make_admin, make_producer
 from tests.forks import ForkedProcess
+from tests.nodes import move_leaders, start_node, wait_in_sync
 from tests.waiting import wait_until
 from tests.worker.pipeline import Keys, Pipeline, pipeline, stop_all
 
@@ -151,7 +152,7 @@ class Drill:
     def kill_node(self, number: int) -> None:
         """Kill a node with SIGKILL; the stream gets on without it; bring it back."""
         self.watch.event = f"node {number} killed"
-        self.cluster.kill_node(number)
+        self.cluster.node(number).kill()
         self.node_kills += 1
         self.watch.wait_progress()
         self._bring_back(number)
@@ -159,14 +160,14 @@ class Drill:
     def restart_node(self, number: int) -> None:
         """Stop a node in order, and start it again."""
         self.watch.event = f"node {number} restarted"
-        self.cluster.stop_node(number)
+        self.cluster.node(number).stop()
         self._bring_back(number)
 
     def move_leaders(self) -> None:
         """Give every partition another leader."""
         self.watch.event = "leaders moved"
-        self.cluster.wait_in_sync()
-        self.cluster.move_leaders()
+        wait_in_sync(self.cluster)
+        move_leaders(self.cluster)
         self.watch.wait_progress()
 
     def note_memory(self) -> None:
@@ -183,8 +184,8 @@ class Drill:
         stop_all(self.made, list(self.running.values()))
 
     def _bring_back(self, number: int) -> None:
-        self.cluster.start_node(number)
-        self.cluster.wait_in_sync()
+        start_node(self.cluster, number)
+        wait_in_sync(self.cluster)
         self.watch.wait_progress()
 
 

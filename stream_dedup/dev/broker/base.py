@@ -52,8 +52,6 @@ IMAGE_VARIABLE = "STREAM_DEDUP_BROKER_IMAGE"
 
 READY_LIMIT_S = 90
 """Start to first answer, seconds: 7 to 10 are usual on two idle cores; the rest is for busy ones."""
-IN_SYNC_LIMIT_S = 60
-"""A node that is back until its replicas have caught up, seconds: 1 to 5 are usual after a short absence."""
 STOP_LIMIT_S = 30
 """Orderly stop, seconds: a broker flushes its logs in 1 to 5; after that it is killed."""
 FORMAT_LIMIT_S = 60
@@ -152,7 +150,7 @@ def free_ports(count: int) -> list[int]:
     """
     found: list[int] = []
     for port in random.SystemRandom().sample(range(FIRST_PORT, LAST_PORT), TRIES):
-        if _is_free(port):
+        if is_free(port):
             found.append(port)
         if len(found) == count:
             return found
@@ -160,11 +158,12 @@ def free_ports(count: int) -> list[int]:
     raise OSError(msg)
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int, host: str = "127.0.0.1") -> bool:
+    """Return whether no process listens on a port now."""
     with socket.socket() as candidate:
         candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            candidate.bind(("127.0.0.1", port))
+            candidate.bind((host, port))
         except OSError:
             return False
     return True

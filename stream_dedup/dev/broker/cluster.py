@@ -5,38 +5,15 @@ Every topic of it has as many replicas as there are nodes, and an acknowledged r
 one stops every write until it is back.
 
 Every node is a ``JvmBroker`` with a data folder and a keeper of its own; nodes are counted from 1, as in ``node.id``.
-What the interface of a broker says is done to all nodes; ``*_node`` do it to one.
+What the interface of a broker says is done to all nodes.
 """
 
-import contextlib
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
 
-from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient
-from kafka.errors import KafkaError
-from kafka.protocol.admin import ElectionType
-
-from stream_dedup.dev.broker.base import (
-    IN_SYNC_LIMIT_S,
-    POLL_S,
-    READY_LIMIT_S,
-    BrokerSettings,
-    DevBroker,
-    admin_of,
-    free_ports,
-    new_cluster_id,
-    wait_until_ready,
-)
+from stream_dedup.dev.broker.base import BrokerSettings, DevBroker, free_ports, new_cluster_id
 from stream_dedup.dev.broker.jvm import JvmBroker
-from stream_dedup.errors import UnavailableError
-
-T = TypeVar("T")
-Leaders = Mapping[TopicPartition, int]
-"""The node that leads each partition, -1 for none."""
 
 REPLICAS_IN_SYNC = 2
 """Replicas that have a record before it is acknowledged: with three nodes one may be away."""
@@ -107,75 +84,8 @@ class DevCluster(DevBroker):
         ended = [node for node in self._nodes if not node.running()] or self._nodes
         return "\n".join(node.log_tail() for node in ended)
 
-    def kill_node(self, number: int) -> None:
-        """Kill one node with SIGKILL; keep its data."""
-        self._node(number).kill()
-
-    def stop_node(self, number: int) -> None:
-        """Shut one node down; keep its data."""
-        self._node(number).stop()
-
-    def start_node(self, number: int) -> None:
-        """Start one node again on its data, and wait until it answers and the cluster lists all that run.
-
-        Raises:
-            UnavailableError: it ended, or did not answer in time; the message shows the end of its log.
-        """
-        node = self._node(number)
-        node.launch()
-        running = sum(other.running() for other in self._nodes)
-        if not wait_until_ready(node.bootstrap, node.running, READY_LIMIT_S, running):
-            msg = f"node {number} at {node.bootstrap} did not join its cluster; its log ends:\n{node.log_tail()}"
-            raise UnavailableError(msg)
-
-    def wait_in_sync(self) -> None:
-        """Wait until every replica of every partition is in sync.
-
-        Raises:
-            UnavailableError: one is not within ``IN_SYNC_LIMIT_S``.
-        """
-        self._wait(lambda admin: not _behind(admin), "every replica in sync")
-
-    def wait_leaders(self, done: Callable[[Leaders], bool]) -> None:
-        """Wait until the leaders of all partitions are as ``done`` says.
-
-        Raises:
-            UnavailableError: they are not within ``IN_SYNC_LIMIT_S``.
-        """
-        self._wait(lambda admin: done(_leaders(admin)), "leaders elected")
-
-    def leaders(self) -> Leaders:
-        """Return the node that leads each partition, -1 for none."""
-        return self._ask(_leaders)
-
-    def move_leaders(self) -> None:
-        """Make the next replica of every partition its leader, as a reassignment of an operator does."""
-        self._ask(_move_leaders)
-
-    def _ask(self, ask: Callable[[KafkaAdminClient], T]) -> T:
-        """Ask a node that runs; ask again while the answer is an error, as that of a node that was just killed."""
-        found: list[T] = []
-
-        def answered(admin: KafkaAdminClient) -> bool:
-            found.append(ask(admin))
-            return True
-
-        self._wait(answered, "an answer")
-        return found[-1]
-
-    def _wait(self, done: Callable[[KafkaAdminClient], bool], what: str) -> None:
-        deadline = time.monotonic() + IN_SYNC_LIMIT_S
-        running = ",".join(node.bootstrap for node in self._nodes if node.running())
-        while time.monotonic() < deadline:
-            with contextlib.suppress(KafkaError), admin_of(running) as admin:
-                while time.monotonic() < deadline:
-                    if done(admin):
-                        return
-                    time.sleep(POLL_S)
-        msg = f"the cluster at {self.bootstrap}: not within {IN_SYNC_LIMIT_S} s: {what}"
-        raise UnavailableError(msg)
-
-    def _node(self, number: int) -> JvmBroker:
+    def node(self, number: int) -> JvmBroker:
+        """Return one node; they count from 1."""
         return self._nodes[number - 1]
 
     def _each(self, act: Callable[[JvmBroker], None]) -> None:
@@ -198,34 +108,3 @@ def _replicated(nodes: int) -> dict[str, str]:
         "controller.quorum.election.timeout.ms": "3000",
         "controller.quorum.fetch.timeout.ms": "6000",
     }
-
-
-def _partitions(admin: KafkaAdminClient) -> list[tuple[str, Mapping[str, Any]]]:
-    return [(topic["name"], found) for topic in admin.describe_topics() for found in topic["partitions"]]
-
-
-def _behind(admin: KafkaAdminClient) -> list[str]:
-    return [
-        f"{topic}-{found['partition_index']}"
-        for topic, found in _partitions(admin)
-        if len(found["isr_nodes"]) < len(found["replica_nodes"])
-    ]
-
-
-def _leaders(admin: KafkaAdminClient) -> Leaders:
-    return {
-        TopicPartition(topic, found["partition_index"]): int(found["leader_id"]) for topic, found in _partitions(admin)
-    }
-
-
-def _move_leaders(admin: KafkaAdminClient) -> None:
-    turned = {TopicPartition(topic, found["partition_index"]): _turned(found) for topic, found in _partitions(admin)}
-    admin.alter_partition_reassignments(turned)
-    admin.elect_leaders(ElectionType.PREFERRED, raise_errors=False)
-
-
-def _turned(found: Mapping[str, Any]) -> list[int]:
-    """Return the replicas of a partition, the one after the present leader first."""
-    replicas = list(found["replica_nodes"])
-    start = replicas.index(found["leader_id"]) + 1 if found["leader_id"] in replicas else 0
-    return replicas[start:] + replicas[:start]

@@ -175,21 +175,16 @@ def install_jars() -> Path:
         msg = f"Java is here but Maven is not, and {folder} has no jars of Kafka yet: apt install maven"
         raise UnavailableError(msg)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=folder.name + ".", dir=folder.parent))
-    try:
-        _run_maven(unfinished)
-        _put_in_place(unfinished, folder)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=folder.name + ".", dir=folder.parent) as place:
+        jars = Path(place) / "jars"
+        jars.mkdir()
+        _run_maven(jars)
+        try:
+            jars.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was first, with the same jars
+                raise
     return folder
-
-
-def _put_in_place(unfinished: Path, folder: Path) -> None:
-    try:
-        unfinished.rename(folder)
-    except OSError:
-        if not folder.is_dir():  # else another process was first, with the same jars
-            raise
 
 
 def _run_maven(target: Path) -> None:

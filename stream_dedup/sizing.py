@@ -1,4 +1,8 @@
-"""Computes what a stream takes, from the costs of ``measured``, and says it as plain text.
+"""What a number of articles a day takes: look-ups, memory, disk, cores and workers, from measured costs.
+
+The costs stand here alone, and docs/sizing.md has them as a table. All were taken on two cores (x86-64) with one thread
+for each figure, profile ``article``. They say what to expect of another machine within a factor of two or so. A figure
+that is measured again is changed here, with its command.
 
 A worker judges its own articles and follows those of all. At the peak rate R with W workers that takes
 R / W x (own + search) + R x following of each second; W is the least number with which it stays below ``BUSY``, because
@@ -10,11 +14,77 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from stream_dedup.core.model import BlockBits, TableCount
 from stream_dedup.errors import UserError
-from stream_dedup.sizing import measured
-from stream_dedup.sizing.measured import PLANS, KeyPlan
 from stream_dedup.terminal import table
+
+
+class MeasuredCost(NamedTuple):
+    """A cost, its unit, what it is the cost of, and the command that measures it."""
+
+    value: float
+    unit: str
+    of: str
+    command: str
+
+
+_INDEX = "python -m benchmarks.index, up to 100 million articles: benchmarks/index.md"
+_FOLLOWING = "python -m benchmarks.following --articles 1000000"
+_STAGES = "python -m benchmarks.stages"
+_FORMAT = "stream_dedup/core/entry.py (computed)"
+_LAYOUT = "stream_dedup/index/layout.py (computed)"
+_CHUNKS = "native/src/postings/chunk.rs (computed)"
+
+CHARACTER = MeasuredCost(0.07, "µs", "decoding and fingerprinting, a character of Chinese text", _STAGES)
+OWN = MeasuredCost(120, "µs", "a worker, an article of its own, without fingerprinting", _STAGES)
+FOLLOWED = MeasuredCost(20, "µs", "reading an article from the log and adding it to the index", _FOLLOWING)
+LOOKUP = MeasuredCost(0.28, "µs", "a look-up among 100 million articles, without the entries compared", _INDEX)
+COMPARED = MeasuredCost(0.0021, "µs", "an entry compared", _INDEX)
+ROW_MEMORY = MeasuredCost(64, "bytes", "a row in memory, without sketch", _LAYOUT)
+LIST_MEMORY = MeasuredCost(13, "bytes", "posting lists in memory, an article and table", _CHUNKS)
+STORED = MeasuredCost(
+    181, "bytes", "log record and row on disk with four tables, an article held, with sketch, merged", _INDEX
+)
+LIST_DISK = MeasuredCost(12, "bytes", "posting lists on disk, an article and table, merged", _CHUNKS)
+LOG = {
+    4: MeasuredCost(93, "bytes", "the log with four tables, an article, without sketch and id", _FORMAT),
+    8: MeasuredCost(125, "bytes", "the log with eight tables, an article, without sketch and id", _FORMAT),
+    16: MeasuredCost(189, "bytes", "the log with sixteen tables, an article, without sketch and id", _FORMAT),
+}
+SKETCH = MeasuredCost(32, "bytes", "the sketch and form of profile article", _FORMAT)
+ID = MeasuredCost(24, "bytes", "an article id (an assumption)", "-")
+WORKER_MEMORY = MeasuredCost(90, "MB", "a worker, without its index", "docs/sizing.md")
+THREAD_MEMORY = MeasuredCost(70, "MB", "a fingerprinting thread, with texts of 1 MB", "docs/sizing.md")
+
+ROCKSDB_MIB = 192
+"""MiB that RocksDB's own cache and buffers take of a large ``index.memory_mib`` (``index/store.py``)."""
+PEAK = 3
+"""Busy hours, and catching up after a stop: times the mean rate. An assumption."""
+MERGING = 1.3
+"""Room on disk while posting lists and RocksDB's files are merged: times the merged index."""
+BUSY = 0.7
+"""Share of a core that a worker may be busy at the peak, without fingerprinting."""
+WORKER_PARTITIONS = 4
+"""Partitions of the input for each worker, so that work can be shared out evenly."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlan:
+    """A width of keys with the tables and look-ups that find as many edited articles as the default of the profile.
+
+    ``found`` is the share of Chinese articles edited by 20 to 30 % that is found, from benchmarks/widths.md.
+    """
+
+    block_bits: BlockBits
+    tables: TableCount
+    lookups: int
+    found: float
+
+
+PLANS = (KeyPlan(16, 4, 768, 0.988), KeyPlan(20, 8, 1_536, 0.988), KeyPlan(24, 16, 2_560, 0.985))
+"""Of 24 bits in four tables 2,560 look-ups find .967: wide keys take more tables, beside more look-ups."""
 
 DAY_S = 86_400
 _MICRO = 1e-6
@@ -37,7 +107,7 @@ class Demand:
     @property
     def peak(self) -> float:
         """Articles a second at the peak."""
-        return self.articles_a_day / DAY_S * measured.PEAK
+        return self.articles_a_day / DAY_S * PEAK
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +141,24 @@ def size_of(demand: Demand, plan: KeyPlan) -> Size:
     """
     held, peak = demand.held, demand.peak
     search = search_us(held, plan)
-    own = (measured.OWN.value + search) * _MICRO
-    following = measured.FOLLOWED.value * _MICRO
-    left = measured.BUSY - peak * following
+    own = (OWN.value + search) * _MICRO
+    following = FOLLOWED.value * _MICRO
+    left = BUSY - peak * following
     if left <= 0:
-        most = int(measured.BUSY / following / measured.PEAK * DAY_S)
+        most = int(BUSY / following / PEAK * DAY_S)
         msg = (
             f"{demand.articles_a_day:,} articles a day: every worker of a group follows all, which {most:,} a day keep "
             "busy; divide the input among groups (docs/scale.md)"
         )
         raise UserError(msg)
     workers = max(1, math.ceil(peak * own / left))
-    fingerprinting = peak * measured.CHARACTER.value * demand.characters * _MICRO
+    fingerprinting = peak * CHARACTER.value * demand.characters * _MICRO
     threads = max(1, math.ceil(fingerprinting / workers))
-    sketch = measured.SKETCH.value
-    in_memory = measured.ROW_MEMORY.value + sketch + measured.LIST_MEMORY.value * plan.tables
-    index_memory_mib = math.ceil(in_memory * held / _MIB) + measured.ROCKSDB_MIB
-    wider = measured.LOG[plan.tables].value - measured.LOG[4].value
-    on_disk = measured.STORED.value + wider + measured.LIST_DISK.value * plan.tables
+    sketch = SKETCH.value
+    in_memory = ROW_MEMORY.value + sketch + LIST_MEMORY.value * plan.tables
+    index_memory_mib = math.ceil(in_memory * held / _MIB) + ROCKSDB_MIB
+    wider = LOG[plan.tables].value - LOG[4].value
+    on_disk = STORED.value + wider + LIST_DISK.value * plan.tables
     return Size(
         plan=plan,
         held=held,
@@ -96,13 +166,11 @@ def size_of(demand: Demand, plan: KeyPlan) -> Size:
         search_us=search,
         workers=workers,
         cores=fingerprinting + peak * own + workers * peak * following,
-        partitions=measured.WORKER_PARTITIONS * (workers + 1),
+        partitions=WORKER_PARTITIONS * (workers + 1),
         index_memory_mib=index_memory_mib,
-        memory=int(
-            index_memory_mib * _MIB + (measured.WORKER_MEMORY.value + threads * measured.THREAD_MEMORY.value) * 1e6
-        ),
-        disk=int(on_disk * held * measured.MERGING),
-        log=int((measured.LOG[plan.tables].value + sketch + measured.ID.value) * held),
+        memory=int(index_memory_mib * _MIB + (WORKER_MEMORY.value + threads * THREAD_MEMORY.value) * 1e6),
+        disk=int(on_disk * held * MERGING),
+        log=int((LOG[plan.tables].value + sketch + ID.value) * held),
         rebuild_s=held * following,
     )
 
@@ -114,7 +182,7 @@ def compared_with(held: int, plan: KeyPlan) -> int:
 
 def search_us(held: int, plan: KeyPlan) -> float:
     """Return the microseconds of an article's look-ups among so many."""
-    return plan.lookups * measured.LOOKUP.value + compared_with(held, plan) * measured.COMPARED.value
+    return plan.lookups * LOOKUP.value + compared_with(held, plan) * COMPARED.value
 
 
 def cheapest_plan(held: int) -> KeyPlan:
@@ -142,10 +210,10 @@ _HOUR, _MINUTE = 3_600, 60
 
 def size_lines(demand: Demand, size: Size) -> Iterator[str]:
     """Yield the lines of the report."""
-    mean = demand.peak / measured.PEAK
+    mean = demand.peak / PEAK
     yield (
         f"{demand.articles_a_day:,} articles a day of {demand.characters:,} characters, {size.held:,} held: "
-        f"{mean:,.0f} a second, {demand.peak:,.0f} at the peak ({measured.PEAK} times)"
+        f"{mean:,.0f} a second, {demand.peak:,.0f} at the peak ({PEAK} times)"
     )
     yield ""
     plan = size.plan
@@ -163,8 +231,7 @@ def size_lines(demand: Demand, size: Size) -> Iterator[str]:
         ("log", f"{byte_text(size.log)} on each replica"),
         ("rebuild", f"{time_text(size.rebuild_s)} from the log"),
     ]
-    width = max(len(name) for name, _ in rows)
-    yield from (f"{name.ljust(width)}  {value}" for name, value in rows)
+    yield from table(rows, left=2)
     yield ""
     yield "Widths that find as many edited articles, and the articles held from which on each costs least:"
     yield ""
