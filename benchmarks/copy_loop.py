@@ -30,7 +30,7 @@ from stream_dedup.core.model import SourceOffset
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.extras import need_packages
 from stream_dedup.kafka.clients import worker_log, worker_ports
-from stream_dedup.kafka.kafka_python.client import make_admin, make_producer
+from stream_dedup.kafka.connection import make_admin, make_producer
 from stream_dedup.ports import CommittedOffset, Output, Partition, WorkerPorts
 
 CLIENTS = ("kafka-python", "confluent")

@@ -52,7 +52,7 @@ from benchmarks.texts import articles, as_json
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.extras import need_packages
-from stream_dedup.kafka.kafka_python.client import make_consumer
+from stream_dedup.kafka.connection import make_consumer
 
 PLAIN = "plain consumer"
 COPY = "copy loop, "

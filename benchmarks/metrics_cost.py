@@ -46,7 +46,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.index import LogIndex
-from stream_dedup.kafka.kafka_python.client import make_consumer
+from stream_dedup.kafka.connection import make_consumer
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.worker import Step, app
 from stream_dedup.worker.engine import Engine

@@ -45,7 +45,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.extras import need_packages
-from stream_dedup.kafka.kafka_python.client import make_admin, make_consumer, make_producer
+from stream_dedup.kafka.connection import make_admin, make_consumer, make_producer
 
 PARTITIONS = multiprocessing.cpu_count()
 BATCH = 500

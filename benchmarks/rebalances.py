@@ -26,9 +26,9 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from benchmarks.pipeline import Bench, end_worker, start_worker
 from stream_dedup.config.model import Config
 from stream_dedup.dev.broker import BrokerSettings, find_broker
-from stream_dedup.kafka.kafka_python.admin import committed_offsets
-from stream_dedup.kafka.kafka_python.client import make_admin, make_consumer
-from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.admin import committed_offsets
+from stream_dedup.kafka.connection import make_admin, make_consumer
+from stream_dedup.kafka.errors import patiently
 
 CHARACTERS = 1_200
 SESSION_MS = 10_000

@@ -25,9 +25,9 @@ from benchmarks.processes import processor_s_of
 from benchmarks.texts import articles, as_json
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
-from stream_dedup.kafka.kafka_python.admin import described_group
-from stream_dedup.kafka.kafka_python.client import make_admin
-from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.admin import described_group
+from stream_dedup.kafka.connection import make_admin
+from stream_dedup.kafka.errors import patiently
 from tests.waiting import wait_until
 
 JOIN_S = 60.0

@@ -27,8 +27,8 @@ from kafka.errors import KafkaError
 from stream_dedup.config.model import Config
 from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.errors import UnavailableError
-from stream_dedup.kafka.kafka_python.admin import partition_counts
-from stream_dedup.kafka.kafka_python.client import CLOSE_TIMEOUT_S, make_admin, make_consumer, make_producer
+from stream_dedup.kafka.admin import partition_counts
+from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, make_admin, make_consumer, make_producer
 from stream_dedup.kafka.topics import ensure_topics
 
 SHOWING_POLL_MS = 100

@@ -1,9 +1,8 @@
 """Chooses the Kafka client of a worker: kafka-python, or confluent-kafka with ``kafka.client = "confluent"``.
 
 The choice is about the articles, the log and the outputs. Commands other than those that start a worker, and what a
-worker asks about topics and groups, use kafka-python. No error of a client leaves a port: ``errors`` of each folder
-maps it to the error of ``ports`` that names the reaction. ``Partition`` and a client's ``TopicPartition`` are converted
-in the folders alone.
+worker asks about topics and groups, use kafka-python. No error of a client leaves a port: ``errors`` and
+``confluent.client`` map it to the error of ``ports`` that names the reaction.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from stream_dedup.extras import need_packages
-from stream_dedup.kafka.kafka_python.admin import KafkaOffsets
-from stream_dedup.kafka.kafka_python.client import CLOSE_TIMEOUT_S, check_codecs
-from stream_dedup.kafka.kafka_python.fingerprint_log import KafkaLog
-from stream_dedup.kafka.kafka_python.hanging_transactions import transactional_ids
-from stream_dedup.kafka.kafka_python.readers import KafkaTopicFollower, KafkaTopicReader
+from stream_dedup.kafka.admin import KafkaOffsets
+from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, check_codecs
+from stream_dedup.kafka.fingerprint_log import KafkaLog
+from stream_dedup.kafka.hanging_transactions import transactional_ids
 from stream_dedup.kafka.kafka_python.sink import KafkaMarkedSink, KafkaSink
 from stream_dedup.kafka.kafka_python.source import KafkaSource
 from stream_dedup.kafka.log import WaitingLog
+from stream_dedup.kafka.readers import KafkaTopicFollower, KafkaTopicReader
 from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES
 from stream_dedup.ports import AuditPorts, FollowPorts, WorkerPorts
 

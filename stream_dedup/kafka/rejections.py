@@ -30,11 +30,11 @@ from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Status
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import UnavailableError, UserError
+from stream_dedup.kafka.admin import KafkaOffsets
 from stream_dedup.kafka.clients import connect_log
-from stream_dedup.kafka.kafka_python.admin import KafkaOffsets
-from stream_dedup.kafka.kafka_python.client import unavailable_on_kafka_error
-from stream_dedup.kafka.kafka_python.readers import KafkaTopicReader
+from stream_dedup.kafka.connection import unavailable_on_kafka_error
 from stream_dedup.kafka.log import ForgottenOffsets
+from stream_dedup.kafka.readers import KafkaTopicReader
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError, SourceRecord
 from stream_dedup.registry.values import Schemas, asks_registry, schema_ids_of
 

@@ -28,10 +28,10 @@ from stream_dedup.core.logged_scheme import scheme_mismatch
 from stream_dedup.core.model import LogOffset, ReportProgress, SourceOffset
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UserError
+from stream_dedup.kafka.admin import committed_offsets, offset_bounds, topic_ids
 from stream_dedup.kafka.clients import connect_log
-from stream_dedup.kafka.kafka_python.admin import committed_offsets, offset_bounds, topic_ids
-from stream_dedup.kafka.kafka_python.client import make_admin
-from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.connection import make_admin
+from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.log import WaitingLog
 from stream_dedup.kafka.topics import DESCRIBE, ensure_topics, refuse_wrong_topics
 

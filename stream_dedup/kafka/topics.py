@@ -55,9 +55,9 @@ from kafka.protocol.consumer import OffsetSpec
 from stream_dedup.config.effective import with_input_topics
 from stream_dedup.config.model import MAX_RECORD_BYTES
 from stream_dedup.errors import UserError
-from stream_dedup.kafka.kafka_python.admin import topic_exists, topic_ids
-from stream_dedup.kafka.kafka_python.client_workarounds import describe_topic_settings
-from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.admin import topic_exists, topic_ids
+from stream_dedup.kafka.client_workarounds import describe_topic_settings
+from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.record import HEADER_ALLOWANCE_BYTES, LOG_MESSAGE_BYTES, MESSAGE_FRAME_BYTES
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from stream_dedup.core.entry import MAX_WITHDRAWN, Batch, LogRecord, Withdrawal
 from stream_dedup.core.model import Coordinates, LogOffset, LogPosition, Status, log_offset_of, log_position, row_of
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA, code_of
 from stream_dedup.errors import UserError
+from stream_dedup.kafka.admin import topic_ids
 from stream_dedup.kafka.clients import connect_log
-from stream_dedup.kafka.kafka_python.admin import topic_ids
-from stream_dedup.kafka.kafka_python.client import make_admin, unavailable_on_kafka_error
-from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.connection import make_admin, unavailable_on_kafka_error
+from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.log import ForgottenOffsets
 
 if TYPE_CHECKING:

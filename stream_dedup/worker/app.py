@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.kafka.clients import check_client, worker_ports
-from stream_dedup.kafka.kafka_python.client import unavailable_on_kafka_error, wait_for_broker
+from stream_dedup.kafka.connection import unavailable_on_kafka_error, wait_for_broker
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
 from stream_dedup.registry.values import RecordReader, Schemas, asks_registry

@@ -47,10 +47,10 @@ from stream_dedup.core.model import LogOffset, ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, keep_aside, only_copy_in, refuse_unknown
+from stream_dedup.kafka.admin import topic_ids, topic_of_id
 from stream_dedup.kafka.clients import worker_log
-from stream_dedup.kafka.kafka_python.admin import topic_ids, topic_of_id
-from stream_dedup.kafka.kafka_python.client import make_admin
-from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.connection import make_admin
+from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.log import WaitingLog
 from stream_dedup.kafka.rules_log import (
     FoundLog,

@@ -17,13 +17,13 @@ from kafka.errors import InvalidReplicationFactorError, KafkaTimeoutError
 
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import LOG_SUFFIX, Config
+from stream_dedup.kafka.admin import KafkaOffsets, offset_and_metadata, topic_ids
 from stream_dedup.kafka.clients import AlternatingSink, worker_log, worker_ports
 from stream_dedup.kafka.confluent.sink import ConfluentSink
-from stream_dedup.kafka.kafka_python.admin import KafkaOffsets, offset_and_metadata, topic_ids
-from stream_dedup.kafka.kafka_python.client import make_admin, make_consumer, make_producer
-from stream_dedup.kafka.kafka_python.errors import patiently
-from stream_dedup.kafka.kafka_python.readers import KafkaTopicFollower, KafkaTopicReader
+from stream_dedup.kafka.connection import make_admin, make_consumer, make_producer
+from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.kafka_python.sink import KafkaMarkedSink, KafkaSink
+from stream_dedup.kafka.readers import KafkaTopicFollower, KafkaTopicReader
 from stream_dedup.ports import Partition
 from tests.contract.world import BROKER_WAIT_S, SESSION_S, TRANSACTION_S
 from tests.kafka.deleting import delete_topic

@@ -14,7 +14,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.model import KafkaConfig
 from stream_dedup.dev.broker import DevCluster
 from stream_dedup.dev.broker.cluster import Leaders
-from stream_dedup.kafka.kafka_python.client import make_admin, make_consumer, make_producer
+from stream_dedup.kafka.connection import make_admin, make_consumer, make_producer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from kafka.structs import ConsumerGroupMetadata
 
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import MAX_RECORD_BYTES, Config, KafkaConfig
@@ -40,6 +41,7 @@ from stream_dedup.kafka.confluent.fingerprint_log import ConfluentLog
 from stream_dedup.kafka.confluent.sink import ConfluentSink
 from stream_dedup.kafka.confluent.source import ASSIGNED_WITHIN_S, PROOF_MAGIC, ConfluentSource, generation_of
 from stream_dedup.kafka.record import HEADER_ALLOWANCE_BYTES
+from stream_dedup.kafka.source import GroupSource
 from stream_dedup.ports import (
     CommittedOffset,
     FencedError,
@@ -565,8 +567,12 @@ def test_workers_of_either_client_share_a_group(worlds: Worlds) -> None:
 
 @pytest.fixture
 def group(worlds: Worlds) -> Group:
-    """A group with a topic of three records, whose members have confluent-kafka."""
-    world = worlds["confluent"]
+    """A group whose members have confluent-kafka."""
+    return group_of(worlds["confluent"])
+
+
+def group_of(world: KafkaWorld) -> Group:
+    """A group with a topic of three records."""
     name, topic = world.name("group"), world.name("articles")
     world.make_log(name)
     made_id = world.make_topic(topic)
@@ -586,12 +592,17 @@ def test_a_late_report_of_a_position_that_is_gone_is_not_believed(group: Group) 
     assert values(read(group.world, source, 1)) == [b"3"]
 
 
-def test_a_start_is_not_committed_under_a_later_generation(group: Group) -> None:
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_start_is_not_committed_under_a_later_generation(worlds: Worlds, client: str) -> None:
     """The group has gone on, and the worker does not know it yet: its partition may be another member's."""
+    group = group_of(worlds[client])
     source = group.member().source
-    assert isinstance(source, ConfluentSource)
+    assert isinstance(source, GroupSource)
     membership = join(group.world, source, [group.partition])
-    source._membership = replace(membership, generation=membership.generation - 1)
+    before, proof = membership.generation - 1, membership.proof
+    if isinstance(proof, ConsumerGroupMetadata):
+        proof = proof._replace(generation_id=before)
+    source._membership = replace(membership, generation=before, proof=proof)
     with pytest.raises(NotAMemberError, match="IllegalGeneration"):
         source.commit_start(group.partition, start_at(3))
     assert source.committed(group.partition) is None

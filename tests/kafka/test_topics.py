@@ -19,8 +19,8 @@ from stream_dedup.dev.broker import DevCluster
 from stream_dedup.errors import UserError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
 from stream_dedup.kafka import topics
-from stream_dedup.kafka.kafka_python.admin import topic_ids
-from stream_dedup.kafka.kafka_python.client import make_admin, make_producer
+from stream_dedup.kafka.admin import topic_ids
+from stream_dedup.kafka.connection import make_admin, make_producer
 from stream_dedup.kafka.record import HEADER_ALLOWANCE_BYTES, MESSAGE_FRAME_BYTES
 from stream_dedup.kafka.topics import (
     DEFAULT_MESSAGE_BYTES,

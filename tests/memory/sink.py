@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from stream_dedup.kafka.clients import AlternatingSink
-from stream_dedup.kafka.kafka_python.hanging_transactions import transactional_ids
+from stream_dedup.kafka.hanging_transactions import transactional_ids
 from stream_dedup.ports import (
     CommittedOffset,
     FencedError,

@@ -18,8 +18,8 @@ from kafka.errors import KafkaError
 
 from stream_dedup.dev.broker import DevCluster
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.kafka.kafka_python.admin import committed_offsets
-from stream_dedup.kafka.kafka_python.client import make_admin, make_producer
+from stream_dedup.kafka.admin import committed_offsets
+from stream_dedup.kafka.connection import make_admin, make_producer
 from tests.forks import ForkedProcess
 from tests.waiting import wait_until
 from tests.worker.pipeline import Keys, Pipeline, pipeline, stop_all

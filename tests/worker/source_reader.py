@@ -8,8 +8,8 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from stream_dedup.core.model import SourceOffset
+from stream_dedup.kafka.admin import KafkaOffsets
 from stream_dedup.kafka.clients import SystemClock
-from stream_dedup.kafka.kafka_python.admin import KafkaOffsets
 from stream_dedup.kafka.kafka_python.source import KafkaSource
 from stream_dedup.ports import CommittedOffset, Partition
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner, PolledBatch

@@ -23,8 +23,8 @@ from stream_dedup.core.model import LogOffset, SourceOffset, Verdict
 from stream_dedup.errors import RefusedError
 from stream_dedup.exit_codes import EXIT_REFUSED
 from stream_dedup.index import LogIndex, mark_corrupt
-from stream_dedup.kafka.kafka_python.admin import topic_ids
-from stream_dedup.kafka.kafka_python.client import make_admin
+from stream_dedup.kafka.admin import topic_ids
+from stream_dedup.kafka.connection import make_admin
 from stream_dedup.kafka.rules_log import FoundLog
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.ports import FingerprintLog

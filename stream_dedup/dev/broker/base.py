@@ -40,7 +40,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.kafka.kafka_python.client_workarounds import NetClients, close_abandoned_sockets
+from stream_dedup.kafka.client_workarounds import NetClients, close_abandoned_sockets
 
 KAFKA_VERSION = "4.3.1"
 DEFAULT_IMAGE = f"apache/kafka:{KAFKA_VERSION}"

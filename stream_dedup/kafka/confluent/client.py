@@ -1,6 +1,6 @@
 """Makes the clients of confluent-kafka, and reads what they report: records, events and errors.
 
-The rules are those of ``kafka_python.client``: no client creates a topic by using it, no consumer commits or resets an
+The rules are those of ``kafka.connection``: no client creates a topic by using it, no consumer commits or resets an
 offset by itself, every consumer reads committed records only, and every producer is idempotent. A client connects by
 itself after it was made: whoever may not find a broker calls ``wait_for_broker`` of kafka-python first.
 
@@ -27,7 +27,7 @@ import kafka.errors as kafka_errors
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from stream_dedup.errors import UserError
-from stream_dedup.kafka.kafka_python.client import (
+from stream_dedup.kafka.connection import (
     FETCH_BYTES,
     FETCH_WAIT_MS,
     MAX_RESPONSE_BYTES,
@@ -37,7 +37,7 @@ from stream_dedup.kafka.kafka_python.client import (
     RETRY_BACKOFF_MS,
     TokenFile,
 )
-from stream_dedup.kafka.kafka_python.errors import BY_ANOTHER_RELEASE, FROM_ANOTHER_REPLICA, port_error
+from stream_dedup.kafka.errors import BY_ANOTHER_RELEASE, FROM_ANOTHER_REPLICA, port_error
 from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES, HEADER_ALLOWANCE_BYTES
 from stream_dedup.ports import (
     FencedError,

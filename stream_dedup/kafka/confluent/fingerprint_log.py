@@ -18,6 +18,7 @@ from kafka import TopicPartition as KafkaPartition
 
 from stream_dedup.core.entry import LogRecord, Payload, encode
 from stream_dedup.core.model import LogOffset
+from stream_dedup.kafka.admin import AdminConnection
 from stream_dedup.kafka.confluent.client import (
     CLIENT_EXCEPTIONS,
     ConsumedRecord,
@@ -31,10 +32,9 @@ from stream_dedup.kafka.confluent.client import (
     next_events,
     port_error_of,
 )
-from stream_dedup.kafka.kafka_python.admin import AdminConnection
-from stream_dedup.kafka.kafka_python.client import CLOSE_TIMEOUT_S
-from stream_dedup.kafka.kafka_python.errors import port_errors
-from stream_dedup.kafka.kafka_python.fingerprint_log import LOG_FETCH_BYTES, READ_RECORDS
+from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S
+from stream_dedup.kafka.errors import port_errors
+from stream_dedup.kafka.fingerprint_log import LOG_FETCH_BYTES, READ_RECORDS
 from stream_dedup.kafka.log import log_records
 from stream_dedup.kafka.record import LOG_MESSAGE_BYTES
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError, SourceChangedError

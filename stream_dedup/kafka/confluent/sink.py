@@ -31,8 +31,8 @@ from stream_dedup.kafka.confluent.client import (
     request_timeout_ms,
 )
 from stream_dedup.kafka.confluent.source import client_offset
-from stream_dedup.kafka.kafka_python.sink import DELIVERY_MS, TransactionalSink, refuse_unchecked
 from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES
+from stream_dedup.kafka.sink import DELIVERY_MS, TransactionalSink
 from stream_dedup.ports import (
     CommittedOffset,
     Membership,
@@ -94,9 +94,7 @@ class ConfluentSink(TransactionalSink[Producer]):
                     else:
                         break
 
-    def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
-        """Add source offsets."""
-        refuse_unchecked(membership)
+    def _send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
         committed = [client_offset(at, offset) for at, offset in offsets.items()]
         limit_s = self._delivery_s
         try:

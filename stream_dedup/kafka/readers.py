@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, OffsetOutOfRangeError
 
-from stream_dedup.kafka.kafka_python.admin import AdminConnection, offset_bounds, partitions_of
-from stream_dedup.kafka.kafka_python.client import CLOSE_TIMEOUT_S, make_consumer
-from stream_dedup.kafka.kafka_python.errors import out_of_range, port_error, port_errors
+from stream_dedup.kafka.admin import AdminConnection, offset_bounds, partitions_of
+from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, make_consumer
+from stream_dedup.kafka.errors import out_of_range, port_error, port_errors
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, SourceRecord
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from kafka import TopicPartition
 from kafka.errors import AuthorizationError, KafkaError, RetriableError
 
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.kafka.kafka_python.consumer_workarounds import UndecodedError
+from stream_dedup.kafka.consumer_workarounds import UndecodedError
 from stream_dedup.ports import (
     FencedError,
     NotAMemberError,

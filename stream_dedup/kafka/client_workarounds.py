@@ -319,12 +319,11 @@ def alter_offsets(
 
 def commit_for_member(
     admin: KafkaAdminClient,
-    group: str,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     member: ConsumerGroupMetadata,
     limit_ms: int,
 ) -> None:
-    """Commit offsets under a membership of another client; ``alter_group_offsets`` has no membership.
+    """Commit offsets under the membership of a consumer; ``alter_group_offsets`` has no membership.
 
     One request, which is not sent once the limit is over: if it is late, the broker still refuses it when the group has
     gone on.
@@ -342,10 +341,10 @@ def commit_for_member(
     deadline = time.monotonic() + limit_ms / 1_000
 
     async def commit() -> None:
-        asked = request(group, offsets)
+        asked = request(member.group_id, offsets)
         asked.generation_id_or_member_epoch = member.generation_id
         asked.member_id, asked.group_instance_id = member.member_id, member.group_instance_id
-        node = await coordinator(group)
+        node = await coordinator(member.group_id)
         if time.monotonic() > deadline:
             raise KafkaTimeoutError
         for at, error in answers(await send(asked, node_id=node)).items():

@@ -23,7 +23,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from stream_dedup.config.model import MAX_RECORD_BYTES
 from stream_dedup.errors import UnavailableError, UserError, reason_of
-from stream_dedup.kafka.kafka_python.client_workarounds import (
+from stream_dedup.kafka.client_workarounds import (
     NetClients,
     close_abandoned_sockets,
     deliver_last_response,
@@ -31,7 +31,7 @@ from stream_dedup.kafka.kafka_python.client_workarounds import (
     forget_after_errors,
     keep_transaction_requests,
 )
-from stream_dedup.kafka.kafka_python.consumer_workarounds import (
+from stream_dedup.kafka.consumer_workarounds import (
     name_undecoded,
     read_any_header_name,
     take_finished_joins,

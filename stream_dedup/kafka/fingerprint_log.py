@@ -20,9 +20,9 @@ from stream_dedup.core.entry import (
 )
 from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import UnavailableError
-from stream_dedup.kafka.kafka_python.admin import AdminConnection
-from stream_dedup.kafka.kafka_python.client import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
-from stream_dedup.kafka.kafka_python.errors import port_error, port_errors
+from stream_dedup.kafka.admin import AdminConnection
+from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
+from stream_dedup.kafka.errors import port_error, port_errors
 from stream_dedup.kafka.log import log_records
 from stream_dedup.kafka.record import LOG_MESSAGE_BYTES
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError
