@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,11 +29,7 @@ if TYPE_CHECKING:
     from stream_dedup.config.model import Config, KafkaConfig
     from stream_dedup.ports import (
         ArticleSource,
-        CommittedOffset,
         FingerprintLog,
-        Membership,
-        Output,
-        Partition,
         VerdictSink,
     )
 
@@ -43,7 +39,7 @@ class _Client(NamedTuple):
 
     log: Callable[[KafkaConfig, str], FingerprintLog]
     source: Callable[[Config, str], ArticleSource]
-    sink: Callable[[Config, str, int], VerdictSink]
+    sink: Callable[..., VerdictSink]
     check_codecs: Callable[[], None]
 
 
@@ -93,11 +89,10 @@ def worker_ports(
         UnavailableError: no broker can be reached, or it refuses this client.
     """
     client = _client_of(config)
-    first, second = (client.sink(config, own, record_bytes) for own in transactional_ids(member_id))
     return WorkerPorts(
         source=client.source(config, member_id),
         log=log,
-        sink=AlternatingSink(first, second),
+        sink=client.sink(config, *transactional_ids(member_id), record_bytes=record_bytes),
         offsets=KafkaOffsets(config.kafka),
         watch_offsets=KafkaOffsets(config.kafka),
         clock=SystemClock(),
@@ -172,73 +167,6 @@ class SystemClock:
         thread = threading.Thread(target=run, name=name, daemon=True)
         thread.start()
         return thread
-
-
-class AlternatingSink:
-    """A sink of two transactional ids in turn, so that a transaction does not wait for the end of the one before.
-
-    A commit is answered when its outcome is certain; the broker then writes markers to all partitions of the
-    transaction, and refuses another transaction of the same id meanwhile. A client that begins the next one at once
-    asks again and again for some 5 to 20 ms. With another id it is taken at once. Rules:
-
-    * One transaction is open at a time: the next one begins when the commit of the one before was answered. So none can
-      be committed that follows one whose outcome is not certain.
-    * Records of the one before were acknowledged before: they are first in their partitions. Readers of committed
-      records wait for its markers where they are not there yet.
-    * Offsets of both may wait for their markers in the group at once. Whichever comes first, the broker keeps those
-      that were sent later.
-    * ``renew`` settles both, and fences earlier producers of both, before either is used.
-    """
-
-    def __init__(self, one: VerdictSink, other: VerdictSink) -> None:
-        """Begin with the first; both connect with the first ``renew``."""
-        self._sinks = (one, other)
-        self._number = 1
-
-    def begin(self) -> None:
-        """Begin a transaction, of the id whose turn it is."""
-        self._number = 1 - self._number
-        self.now.begin()
-
-    def send(self, outputs: Iterable[Output]) -> None:
-        """Send records, in order."""
-        self.now.send(outputs)
-
-    def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
-        """Add source offsets."""
-        self.now.send_offsets(offsets, membership)
-
-    def flush(self) -> None:
-        """Return when the broker has acknowledged every record of the transaction."""
-        self.now.flush()
-
-    def commit(self) -> None:
-        """Commit."""
-        self.now.commit()
-
-    def abort(self) -> None:
-        """Abort."""
-        self.now.abort()
-
-    def renew(self) -> None:
-        """Start again under both ids."""
-        for sink in self._sinks:
-            sink.renew()
-        self._number = 1
-
-    def abort_hanging(self) -> list[str]:
-        """Abort the open transactions of this group's workers that are no members any more; return their ids."""
-        return self._sinks[0].abort_hanging()
-
-    def close(self) -> None:
-        """Close without settling an open transaction."""
-        for sink in self._sinks:
-            sink.close()
-
-    @property
-    def now(self) -> VerdictSink:
-        """The one of the transaction that was begun last."""
-        return self._sinks[self._number]
 
 
 def call_limit_s(config: Config) -> float:

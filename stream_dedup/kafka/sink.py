@@ -1,4 +1,18 @@
-"""The life of a transactional producer, which the sinks of both clients have in common; names of its failures."""
+"""What the sinks of both clients have in common: the life of their producers, and the names of their failures.
+
+A worker has two transactional ids in turn, so that a transaction does not wait for the end of the one before. A commit
+is answered when its outcome is certain; the broker then writes markers to all partitions of the transaction, and
+refuses another transaction of the same id meanwhile. A client that begins the next one at once asks again and again for
+some 5 to 20 ms. With another id it is taken at once. Rules:
+
+* One transaction is open at a time: the next one begins when the commit of the one before was answered. So none can be
+  committed that follows one whose outcome is not certain.
+* Records of the one before were acknowledged before: they are first in their partitions. Readers of committed records
+  wait for its markers where they are not there yet.
+* Offsets of both may wait for their markers in the group at once. Whichever comes first, the broker keeps those that
+  were sent later.
+* ``renew`` settles both, and fences earlier producers of both, before either is used.
+"""
 
 from __future__ import annotations
 
@@ -49,20 +63,23 @@ P = TypeVar("P", bound=_TransactionalProducer)
 
 
 class TransactionalSink(ABC, Generic[P]):
-    """What the sinks of both clients have in common: the life of their producer, and the names of its failures."""
+    """A producer for each transactional id; one transaction at a time is open, of the ids in turn."""
 
     client_exceptions: ClassVar[tuple[type[Exception], ...]]
     """What a call of the client raises."""
 
-    def __init__(self, config: Config, transactional_id: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
+    def __init__(self, config: Config, *ids: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
         """Connect with the first ``renew``; ``record_bytes``: the largest record without our headers."""
         self._kafka = config.kafka
         self._record_bytes = record_bytes
-        self._id = transactional_id
-        self._producer: P | None = None
+        self._ids = ids
+        self._producers: list[P] = []
+        self._turn = -1
+        """The id of the transaction that was begun last; -1 before the first, for the producer that was made last."""
 
     def begin(self) -> None:
-        """Begin a transaction."""
+        """Begin a transaction, of the id whose turn it is."""
+        self._turn = (self._turn + 1) % len(self._ids)
         with self._failures():
             self._connected().begin_transaction()
 
@@ -84,16 +101,17 @@ class TransactionalSink(ABC, Generic[P]):
             self._connected().abort_transaction()
 
     def renew(self) -> None:
-        """Start again under the same transactional id; blocks up to ``broker_wait_s``.
+        """Start again under the same transactional ids; blocks up to ``broker_wait_s`` for each.
 
-        The broker settles the open transaction of an earlier producer.
+        The broker settles the open transactions of earlier producers.
         """
         self._discard()
-        deadline = time.monotonic() + self._kafka.broker_wait_s
         try:
             with self._passing_for(FencedError):
-                self._producer = self._connect()
-                self._initialise(max(LEAST_START_S, deadline - time.monotonic()))
+                for own in self._ids:
+                    deadline = time.monotonic() + self._kafka.broker_wait_s
+                    self._producers.append(self._connect(own))
+                    self._initialise(max(LEAST_START_S, deadline - time.monotonic()))
         except PortError:
             self._discard()
             raise
@@ -101,37 +119,43 @@ class TransactionalSink(ABC, Generic[P]):
     def abort_hanging(self) -> list[str]:
         """Abort the open transactions of this group's workers that are no members any more; return their ids."""
         with port_errors():
-            return abort_hanging(self._kafka, self._id)
+            return abort_hanging(self._kafka, self._ids[0])
 
     def close(self) -> None:
         """Close without settling an open transaction."""
         self._discard()
 
     @abstractmethod
-    def _connect(self) -> P:
+    def _connect(self, transactional_id: str) -> P:
         """Make a producer."""
 
     @abstractmethod
     def _initialise(self, limit_s: float) -> None:
-        """Initialise the producer's transactions."""
+        """Initialise the transactions of the producer that was made last."""
 
     @abstractmethod
     def _send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
         """Add source offsets."""
 
     @abstractmethod
-    def _discard(self) -> None:
-        """Drop the producer, and what it has not sent."""
+    def _drop(self, producer: P) -> None:
+        """Drop a producer, and what it has not sent."""
 
     @abstractmethod
     def _causes(self, error: Exception) -> list[PortError]:
         """Return what may have led to an error of the client: of the call, of records, of the producer's state."""
 
+    def _discard(self) -> None:
+        producers, self._producers, self._turn = self._producers, [], -1
+        while producers:
+            self._drop(producers.pop())
+
     def _connected(self) -> P:
-        if self._producer is None:
+        """Return the producer of the transaction that was begun last."""
+        if not self._producers:
             msg = "the transactional producer is not started: renew it"
             raise PassingError(msg)
-        return self._producer
+        return self._producers[self._turn]
 
     @contextmanager
     def _failures(self) -> Iterator[None]:

@@ -180,7 +180,7 @@ def test_a_record_waits_for_room_in_the_client() -> None:
 
     producer: Any = SimpleNamespace(produce=produce, purge=lambda: None, poll=lambda _wait_s: None)
     with closing(ConfluentSink(config_of(), "id")) as sink:
-        sink._producer = producer
+        sink._producers = [producer]
         sink.send(outputs("unique", 0)[:2])
         sink._delivery_s = 0.01
         with pytest.raises(PassingError, match=r"no room for another record within 0.01 s"):
@@ -203,7 +203,7 @@ def test_offsets_that_the_client_does_not_give_up_in_time() -> None:
         send_offsets_to_transaction=send_offsets, purge=lambda: None, poll=lambda _wait_s: None
     )
     with closing(ConfluentSink(config_of(transaction_timeout_s=1), "id")) as sink:
-        sink._producer = producer
+        sink._producers = [producer]
         with pytest.raises(PassingError, match="did not take the offsets within 1 s"):
             sink.send_offsets({}, Membership(frozenset(), 1, None))
         assert not returned.is_set()
@@ -216,7 +216,7 @@ def test_offsets_that_fail_do_not_keep_their_producer() -> None:
     proof = Consumer({"group.id": "group"}).consumer_group_metadata()
     with closing(ConfluentSink(config_of(), "id")) as sink:
         for _ in range(2):
-            sink._producer = sink._connect()  # was not initialised: it takes no offsets
+            sink._producers = [sink._connect("id")]  # was not initialised: it takes no offsets
             with pytest.raises(PortError, match="_STATE"):
                 sink.send_offsets(
                     {Partition("articles", 0): CommittedOffset(SourceOffset(5), None, None)},
@@ -241,7 +241,7 @@ def test_a_call_that_fails_keeps_neither_its_producer_nor_what_its_caller_has(ca
     with closing(ConfluentSink(config_of(broker_wait_s=0.1), "id")) as sink:
         for _ in range(3):
             if call != "renew":
-                sink._producer = sink._connect()  # was not initialised: it takes nothing
+                sink._producers = [sink._connect("id")]  # was not initialised: it takes nothing
                 sink._note_failure(KafkaError(KafkaError._MSG_TIMED_OUT), cast("Message", None))
             fail(sink)
             sink._discard()
@@ -273,33 +273,16 @@ class _Fails:
 @pytest.mark.parametrize(("after_s", "error"), [(0.0, ValueError), (0.3, TimeoutError)])
 def test_a_call_that_fails_lets_go_of_its_client_at_once(after_s: float, error: type[Exception]) -> None:
     """In time or late, without a garbage collection, which a worker seldom makes."""
-    calls, failing = client.LimitedCalls(), _Fails(after_s)
+    failing = _Fails(after_s)
     left = weakref.ref(failing)
     gc.disable()
     try:
         with pytest.raises(error):
-            calls.within(0.1, failing.call)
+            client.within(0.1, failing.call)
         del failing
         wait_until(lambda: left() is None, WAIT_LIMIT_S, "the client is let go of")
     finally:
         gc.enable()
-        calls.end()
-
-
-def test_a_call_for_which_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It fails at once, and the next one is made where there is a thread again."""
-    calls = client.LimitedCalls()
-
-    def refuse(_thread: threading.Thread) -> None:
-        msg = "can't start new thread"
-        raise RuntimeError(msg)
-
-    with monkeypatch.context() as full:
-        full.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(RuntimeError):
-            calls.within(WAIT_LIMIT_S, bool)
-    calls.within(1.0, bool)
-    calls.end()
 
 
 def test_a_failure_is_told_where_no_thread_asks_for_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,25 +293,10 @@ def test_a_failure_is_told_where_no_thread_asks_for_the_state(monkeypatch: pytes
         raise RuntimeError(msg)
 
     with closing(ConfluentSink(config_of(), "id")) as sink, monkeypatch.context() as full:
-        sink._producer = sink._connect()
+        sink._producers = [sink._connect("id")]
         full.setattr(threading.Thread, "start", refuse)
         with pytest.raises(PortError, match="_STATE"):
             sink.begin()
-
-
-def test_calls_share_a_thread_until_one_is_late() -> None:
-    """Its thread ends behind it, and others are made in another one."""
-    calls, threads = client.LimitedCalls(), []
-    for _ in range(2):
-        calls.within(WAIT_LIMIT_S, lambda: threads.append(threading.current_thread()))
-    late = _Fails(0.3)
-    with pytest.raises(TimeoutError):
-        calls.within(0.1, late.call)
-    calls.within(WAIT_LIMIT_S, lambda: threads.append(threading.current_thread()))
-    calls.end()
-    assert threads[0] is threads[1] is late.thread
-    assert threads[2] is not late.thread
-    wait_until(lambda: not any(thread.is_alive() for thread in threads), WAIT_LIMIT_S, "the threads have ended")
 
 
 @pytest.mark.parametrize("largest", [1024, 1 << 20, MAX_RECORD_BYTES])
@@ -530,7 +498,7 @@ def test_many_records_for_a_topic_of_small_batches(broker: DevBroker) -> None:
         world.make_topic(topic, largest_batch=largest + HEADER_ALLOWANCE_BYTES)
         world.make_log(group)
         config = config_of(brokers=broker.bootstrap, group=group)
-        sink = stack.enter_context(closing(ConfluentSink(config, f"{group}-writer", largest)))
+        sink = stack.enter_context(closing(ConfluentSink(config, f"{group}-writer", record_bytes=largest)))
         sink.renew()
         sink.begin()
         sink.send([Output(topic, None, b"x" * 900, [], time.time_ns() // 1_000_000)] * 100)

@@ -125,7 +125,7 @@ def test_a_call_that_fails_lets_go_of_what_its_caller_has(config: Config) -> Non
 
     sink = KafkaSink(config, "group-id")
     producer: Any = SimpleNamespace(begin_transaction=refuse, _transaction_manager=SimpleNamespace(last_error=None))
-    sink._producer = producer
+    sink._producers = [producer]
     gc.disable()
     try:
         for _ in range(3):

@@ -218,7 +218,7 @@ def test_the_reason_of_a_producer_is_told_where_the_call_names_none() -> None:
         _transaction_manager=SimpleNamespace(last_error=refusal), begin_transaction=time_out
     )
     sink = KafkaSink(Config(), "group-member")
-    sink._producer = producer
+    sink._producers = [producer]
     with pytest.raises(RefusedByBrokerError, match="TopicAuthorizationFailedError"):
         sink.begin()
 

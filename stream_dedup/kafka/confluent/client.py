@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import kafka.errors as kafka_errors
@@ -172,66 +171,31 @@ def drop_unsent(producer: Producer) -> None:
         log.debug("dropping unsent records: %r", error)
 
 
-class LimitedCalls:
-    """Makes calls of the client in a thread of its own, for what it does not end at the time-out that it is given.
+def within(limit_s: float, call: Callable[[], object]) -> None:
+    """Make a call of the client in a thread of its own, for what it does not end at the time-out that it is given.
 
-    A call that is late goes on in its thread; its client is of no use any more, and the next call gets another thread.
-    No frame, future or local name keeps a call that was made: an exception would keep them, and with them a producer
-    and its threads, for good. One thread calls.
+    A call that is late goes on in its thread; its client is of no use any more. No frame, future or local name keeps a
+    call that was made: an exception would keep them, and with them a producer and its threads, for good.
+
+    Raises:
+        TimeoutError: it has not ended within the limit.
+        RuntimeError: no thread can be started. Else what the call raises.
     """
-
-    def __init__(self) -> None:
-        """Start the thread with the first call."""
-        self._calls: SimpleQueue[_Call | None] | None = None
-
-    def within(self, limit_s: float, call: Callable[[], object]) -> None:
-        """Make a call.
-
-        Raises:
-            TimeoutError: it has not ended within the limit. Else what the call raises.
-        """
-        if self._calls is None:
-            calls: SimpleQueue[_Call | None] = SimpleQueue()
-            threading.Thread(target=_make_calls, args=(calls,), name="client-calls", daemon=True).start()
-            self._calls = calls
-        outcome: Future[object] = Future()
-        self._calls.put((outcome, call))
-        try:
-            outcome.result(limit_s)
-        except TimeoutError:
-            self.end()
-            raise
-        finally:
-            del outcome, call
-
-    def end(self) -> None:
-        """Let the thread end when it has made its call."""
-        if self._calls is not None:
-            self._calls.put(None)
-            self._calls = None
+    outcome: Future[object] = Future()
+    try:
+        threading.Thread(target=_make, args=(outcome, call), name="client-call", daemon=True).start()
+        outcome.result(limit_s)
+    finally:
+        del outcome, call
 
 
-_Call = tuple[Future[object], Callable[[], object]]
-
-
-def _make_calls(calls: SimpleQueue[_Call | None]) -> None:
-    while _made(calls.get()):
-        continue
-
-
-def _made(given: _Call | None) -> bool:
-    """Make a call; return whether there was one."""
-    if given is None:
-        return False
-    outcome, call = given
-    del given
+def _make(outcome: Future[object], call: Callable[[], object]) -> None:
     try:
         outcome.set_result(call())
     except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
         outcome.set_exception(error)
     finally:
         del outcome, call
-    return True
 
 
 def _dotted(settings: dict[str, Any]) -> dict[str, Any]:

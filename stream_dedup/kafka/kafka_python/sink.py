@@ -97,9 +97,9 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
 
     client_exceptions = (KafkaError,)
 
-    def __init__(self, config: Config, transactional_id: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
+    def __init__(self, config: Config, *ids: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
         """As the base."""
-        super().__init__(config, transactional_id, record_bytes)
+        super().__init__(config, *ids, record_bytes=record_bytes)
         self._partitions = OnePartition()
         self._sent: list[Future] = []
 
@@ -137,31 +137,29 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
             for future in self._sent:
                 future.get(timeout=DELIVERY_MS / 1_000)
 
-    def _connect(self) -> KafkaProducer:
+    def _connect(self, transactional_id: str) -> KafkaProducer:
         with port_errors():
             return make_producer(
                 self._kafka,
                 partitioner=self._partitions,
-                transactional_id=self._id,
+                transactional_id=transactional_id,
                 transaction_timeout_ms=int(self._kafka.transaction_timeout_s * 1_000),
                 batch_size=PRODUCER_BATCH_BYTES,
                 max_request_size=self._record_bytes + HEADER_ALLOWANCE_BYTES,
                 delivery_timeout_ms=DELIVERY_MS,
-                client_id=self._id,
+                client_id=transactional_id,
             )
 
     def _initialise(self, limit_s: float) -> None:
         initialise_producer(self._connected(), limit_s)
 
-    def _discard(self) -> None:
-        producer, self._producer = self._producer, None
+    def _drop(self, producer: KafkaProducer) -> None:
         self._sent = []
-        if producer is not None:
-            discard(producer)
+        discard(producer)
 
     def _causes(self, error: Exception) -> list[PortError]:
         causes: list[BaseException] = [error, *(future.exception for future in self._sent if future.failed())]
-        if self._producer is not None and (state := error_of_producer(self._producer)) is not None:
+        if self._producers and (state := error_of_producer(self._connected())) is not None:
             causes.append(state)
         return [port_error(cause) for cause in causes]
 
