@@ -28,7 +28,7 @@ STAGES = {
     "threads: fingerprint": ("threads", "FingerprintThreads._made"),
     "threads: pass on": ("threads", "FingerprintThreads._end"),
     "log tail: poll, decode": ("worker.log_tail", "LogTail._poll"),
-    "topic watch: look up": ("worker.source", "TopicWatch._look_up"),
+    "topic watch: look up": ("worker.watches", "TopicWatch._look_up"),
     "committer: count": ("worker.committer", "Committer._done"),
     "committer: make outputs, send": (SINK, "send"),
     "committer: send offsets": (SINK, "send_offsets"),

@@ -30,7 +30,7 @@ from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.headers import Stamp, without_ours
 from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Status
 from stream_dedup.core.reasons import DEFECT, RECORD_TOO_LARGE, UNKNOWN_SCHEMA
-from stream_dedup.ports import OffsetGoneError, Partition, SourceRecord, TopicReader
+from stream_dedup.ports import OffsetGoneError, Partition, SourceRecord, TopicReader, raw_of
 from stream_dedup.threads import FingerprintThreads
 
 JOIN_OFFSETS = 500
@@ -254,7 +254,7 @@ def _fingerprinted(
     under_way: deque[tuple[Sequence[tuple[int, SourceRecord]], Future[Columns]]] = deque()
     remaining = iter(records)
     while chunk := list(islice(remaining, CHUNK)):
-        under_way.append((chunk, fingerprinter.submit([_raw(record) for _, record in chunk])))
+        under_way.append((chunk, fingerprinter.submit([raw_of(record) for _, record in chunk])))
         if len(under_way) >= CHUNKS_AHEAD:
             yield from _rows(*under_way.popleft())
     while under_way:
@@ -267,10 +267,6 @@ def _rows(
     columns = future.result()
     for row, one in enumerate(chunk):
         yield one, columns, row
-
-
-def _raw(record: SourceRecord) -> RawRecord:
-    return RawRecord(record.key, record.value, f"{record.topic}-{record.partition}-{record.offset}")
 
 
 def _limited(log: PlainLog, index: int) -> bool:
