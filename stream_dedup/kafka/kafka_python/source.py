@@ -65,20 +65,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class _Listener(ConsumerRebalanceListener):  # type: ignore[misc] # the client has no types
-    """Passes the client's calls on."""
-
-    def __init__(self, source: KafkaSource) -> None:
-        self._source = source
-
-    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        self._source.end_membership(revoked)
-
-    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        self._source.begin_membership(assigned)
-
-
-class KafkaSource(GroupSource):
+class KafkaSource(GroupSource, ConsumerRebalanceListener):  # type: ignore[misc] # the client has no types
     """Implements ``ports.ArticleSource``."""
 
     def __init__(self, config: Config, member_id: str) -> None:
@@ -104,16 +91,16 @@ class KafkaSource(GroupSource):
         with self._lock:
             self._membership = None
             self._hold()
-        self._consumer.subscribe(list(topics), listener=_Listener(self))
+        self._consumer.subscribe(list(topics), listener=self)
 
     # The listener, on the client's thread.
 
-    def end_membership(self, revoked: Iterable[TopicPartition]) -> None:
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         """End the membership; the partitions stay the client's until it has joined again."""
         with self._lock:
             self._end(revoked)
 
-    def begin_membership(self, assigned: Iterable[TopicPartition]) -> None:
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Begin a membership, with the proof as it is now."""
         metadata = self._consumer.group_metadata()
         partitions = frozenset(Partition(*at) for at in assigned)
