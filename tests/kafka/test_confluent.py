@@ -37,10 +37,9 @@ from stream_dedup.kafka.confluent.client import (
     record_of,
     request_timeout_ms,
 )
-from stream_dedup.kafka.confluent.fingerprint_log import ConfluentLog
 from stream_dedup.kafka.confluent.sink import ConfluentSink
 from stream_dedup.kafka.confluent.source import ASSIGNED_WITHIN_S, PROOF_MAGIC, ConfluentSource, generation_of
-from stream_dedup.kafka.record import HEADER_ALLOWANCE_BYTES
+from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES, HEADER_ALLOWANCE_BYTES
 from stream_dedup.kafka.source import GroupSource
 from stream_dedup.ports import (
     CommittedOffset,
@@ -59,7 +58,6 @@ from stream_dedup.ports import (
 from tests.contract.conftest import Group
 from tests.contract.kafka_world import CLIENTS, WAIT_LIMIT_S, KafkaWorld
 from tests.contract.members import join, read, start_at, values
-from tests.logs import rules
 from tests.waiting import wait_until
 
 NOWHERE = "127.0.0.1:1"
@@ -76,7 +74,7 @@ def made(monkeypatch: pytest.MonkeyPatch, **keys: object) -> list[dict[str, Any]
     for kind in ("Consumer", "Producer"):
         monkeypatch.setattr(client, kind, seen.append)
     make_member(kafka)
-    make_sender(kafka)
+    make_sender(kafka, lambda *_: None, DEFAULT_RECORD_BYTES)
     return seen
 
 
@@ -303,7 +301,7 @@ def test_a_failure_is_told_where_no_thread_asks_for_the_state(monkeypatch: pytes
 def test_a_producer_is_made_for_records_of_any_size(largest: int) -> None:
     """The client's own limits depend on each other."""
     kafka = config_of().kafka
-    make_sender(kafka, record_bytes=largest)
+    make_sender(kafka, lambda *_: None, largest)
 
 
 # Errors.
@@ -353,7 +351,7 @@ def test_a_truncation_is_told_from_a_position_that_is_gone() -> None:
     assert not PositionGone(Partition("articles", 0), "Broker: Offset out of range").is_truncated
 
 
-# Proofs, appends, records.
+# Proofs, records.
 
 
 @pytest.mark.parametrize("generation", [-1, 0, 7, 70_000])
@@ -364,22 +362,6 @@ def test_the_generation_in_a_proof(generation: int) -> None:
 @pytest.mark.parametrize("proof", [None, b"", b"CGMDv9:\1\0\0\0", "CGMDv2:"])
 def test_a_proof_that_is_not_understood_has_no_generation(proof: object) -> None:
     assert generation_of(proof) == -1
-
-
-def test_an_append_that_is_given_up_has_failed() -> None:
-    """No broker is there: it is not done, and not in time, and done with an error after ``renew``."""
-    log = ConfluentLog(config_of().kafka, "log")
-    append = log.append(rules())
-    assert not append.done()
-    assert append.error() is None
-    with pytest.raises(PassingError, match=r"within 0.1 s"):
-        append.wait(0.1)
-    log.renew()
-    assert append.done()
-    assert isinstance(append.error(), PassingError)
-    with pytest.raises(PassingError):
-        append.wait(0.1)
-    log.close()
 
 
 def test_a_header_name_that_is_not_utf_8_is_named() -> None:

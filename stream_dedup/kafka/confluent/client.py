@@ -37,7 +37,7 @@ from stream_dedup.kafka.connection import (
     TokenFile,
 )
 from stream_dedup.kafka.errors import BY_ANOTHER_RELEASE, FROM_ANOTHER_REPLICA, port_error
-from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES, HEADER_ALLOWANCE_BYTES
+from stream_dedup.kafka.record import HEADER_ALLOWANCE_BYTES
 from stream_dedup.ports import (
     FencedError,
     NotAMemberError,
@@ -125,19 +125,18 @@ def make_member(kafka: KafkaConfig, **settings: Any) -> Consumer:  # noqa: ANN40
 
 def make_sender(
     kafka: KafkaConfig,
-    on_failure: Callable[[KafkaError | None, Message], None] | None = None,
-    record_bytes: int = DEFAULT_RECORD_BYTES,
+    on_failure: Callable[[KafkaError | None, Message], None],
+    record_bytes: int,
     **settings: Any,  # noqa: ANN401 - the client's own settings
 ) -> Producer:
     """Make an idempotent producer; ``settings`` are the client's, with underscores for dots.
 
     ``record_bytes`` is the size of the largest record without our headers.
 
-    With ``on_failure`` it reports failures of deliveries, and nothing else, in ``poll`` and ``flush``. A record with a
-    key goes to the partition that kafka-python and the Java client would choose for it.
+    It reports failures of deliveries, and nothing else, in ``poll`` and ``flush``. A record with a key goes to the
+    partition that kafka-python and the Java client would choose for it.
     """
     largest = record_bytes + HEADER_ALLOWANCE_BYTES
-    reports = {} if on_failure is None else {"on_delivery": on_failure, "delivery.report.only.error": True}
     return Producer(
         _common(kafka)
         | {
@@ -148,8 +147,9 @@ def make_sender(
             "queue.buffering.max.kbytes": max(QUEUE_KIB, 4 * largest >> 10),
             "partitioner": "murmur2_random",
             "compression.type": kafka.compression,
+            "on_delivery": on_failure,
+            "delivery.report.only.error": True,
         }
-        | reports
         | _dotted(settings),
     )
 
