@@ -1,8 +1,8 @@
 """Chooses the Kafka client of a worker: kafka-python, or confluent-kafka with ``kafka.client = "confluent"``.
 
-The choice is about the articles, the log and the outputs. Commands other than those that start a worker, and what a
-worker asks about topics and groups, use kafka-python. No error of a client leaves a port: ``errors`` and
-``confluent.client`` map it to the error of ``ports`` that names the reaction.
+The choice is about the articles, the outputs, and reading the log. Commands other than those that start a worker, what
+a worker asks about topics and groups, and its appends use kafka-python. No error of a client leaves a port: ``errors``
+and ``confluent.client`` map it to the error of ``ports`` that names the reaction.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from stream_dedup.errors import UserError
 from stream_dedup.extras import need_packages
-from stream_dedup.kafka.admin import KafkaOffsets
-from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, check_codecs
+from stream_dedup.kafka.admin import KafkaOffsets, topic_ids
+from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, check_codecs, make_admin
+from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.fingerprint_log import KafkaLog
 from stream_dedup.kafka.hanging_transactions import transactional_ids
 from stream_dedup.kafka.kafka_python.sink import KafkaMarkedSink, KafkaSink
@@ -99,12 +101,18 @@ def worker_ports(
     )
 
 
-def connect_log(config: Config) -> WaitingLog:
+def connect_log(config: Config, remedy: str | None = None) -> WaitingLog:
     """Connect to a group's log; the caller closes it.
 
     Raises:
+        UserError: there is no such topic; only looked for with a ``remedy``, which the message then ends with.
         UnavailableError: no broker can be reached, or it refuses this client.
     """
+    if remedy is not None:
+        with closing(make_admin(config.kafka)) as admin:
+            if config.log_topic not in patiently(config.kafka, "topics", lambda: topic_ids(admin, [config.log_topic])):
+                msg = f"there is no log {config.log_topic}; {remedy}"
+                raise UserError(msg)
     return WaitingLog(KafkaLog(config.kafka, config.log_topic), config)
 
 

@@ -27,7 +27,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.logged_scheme import scheme_mismatch
 from stream_dedup.core.model import LogOffset, ReportProgress, SourceOffset
 from stream_dedup.core.rules import Rules
-from stream_dedup.errors import RefusedError, UnavailableError, UserError
+from stream_dedup.errors import RefusedError, UnavailableError
 from stream_dedup.kafka.admin import committed_offsets, offset_bounds, topic_ids, topic_of_id
 from stream_dedup.kafka.clients import connect_log, worker_log
 from stream_dedup.kafka.connection import make_admin
@@ -108,11 +108,7 @@ def read_rules(config: Config, progress: ReportProgress = lambda _done, _all: No
         UserError: the log's topic is not there.
         UnavailableError: the broker did not answer in time.
     """
-    with closing(make_admin(config.kafka)) as admin:
-        if config.log_topic not in patiently(config.kafka, "topics", lambda: topic_ids(admin, [config.log_topic])):
-            msg = f"there is no log {config.log_topic}; name its --group, or begin one: stream-dedup rules apply"
-            raise UserError(msg)
-    with closing(connect_log(config)) as log:
+    with closing(connect_log(config, "name its --group, or begin one: stream-dedup rules apply")) as log:
         first, end = log.bounds()
         history = RulesHistory(first, end)
         read_rules_on(log, history, first, progress)

@@ -178,13 +178,21 @@ def within(limit_s: float, call: Callable[[], object]) -> None:
     call that was made: an exception would keep them, and with them a producer and its threads, for good.
 
     Raises:
-        TimeoutError: it has not ended within the limit.
-        RuntimeError: no thread can be started. Else what the call raises.
+        TimeoutError: it has not ended within the limit, or no thread could be started. Else what the call raises.
     """
     outcome: Future[object] = Future()
     try:
-        threading.Thread(target=_make, args=(outcome, call), name="client-call", daemon=True).start()
+        _start(outcome, call)
         outcome.result(limit_s)
+    finally:
+        del outcome, call
+
+
+def _start(outcome: Future[object], call: Callable[[], object]) -> None:
+    try:
+        threading.Thread(target=_make, args=(outcome, call), name="client-call", daemon=True).start()
+    except RuntimeError as error:
+        raise TimeoutError(str(error)) from error
     finally:
         del outcome, call
 

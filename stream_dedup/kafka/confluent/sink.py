@@ -157,6 +157,6 @@ class ConfluentSink(TransactionalSink[Producer]):
             within(STATE_S, self._connected().begin_transaction)
         except CLIENT_EXCEPTIONS as error:
             return [error_of(error)]
-        except (TimeoutError, RuntimeError):  # or no thread can be started: the other causes are told
+        except TimeoutError:  # the other causes are told
             return []
         return []
