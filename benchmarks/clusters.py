@@ -50,10 +50,10 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.model import Coordinates, Verdict
 from stream_dedup.dev.broker import BrokerSettings, find_broker
+from stream_dedup.kafka.admin import KafkaOffsets
 from stream_dedup.kafka.clients import kafka_follow_ports
-from stream_dedup.kafka.kafka_python.admin import KafkaOffsets
-from stream_dedup.kafka.kafka_python.client import make_admin, make_producer
-from stream_dedup.kafka.kafka_python.readers import KafkaTopicFollower, KafkaTopicReader
+from stream_dedup.kafka.connection import make_admin, make_producer
+from stream_dedup.kafka.readers import KafkaTopicFollower, KafkaTopicReader
 from stream_dedup.kafka.topics import ensure_topics
 from stream_dedup.registry.values import RecordReader
 from tests.clusters.outputs import LOG_ID, TIME_MS, LoggedArticle, at, output_record

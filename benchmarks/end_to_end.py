@@ -65,7 +65,7 @@ from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.extras import need_packages
 from stream_dedup.kafka.clients import worker_log, worker_ports
-from stream_dedup.kafka.kafka_python.client import make_admin, make_consumer, make_producer
+from stream_dedup.kafka.connection import make_admin, make_consumer, make_producer
 from stream_dedup.ports import CommittedOffset, Output, Partition
 
 PLAIN = "plain consumer"

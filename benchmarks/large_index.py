@@ -55,7 +55,7 @@ from benchmarks.texts import as_json, described
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
-from stream_dedup.kafka.kafka_python.client import make_admin, make_consumer
+from stream_dedup.kafka.connection import make_admin, make_consumer
 from stream_dedup.kafka.topics import ensure_topics
 
 FIRST = 100

@@ -24,7 +24,7 @@ from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.kafka.clients import connect_log
-from stream_dedup.kafka.kafka_python.client import make_admin, make_consumer
+from stream_dedup.kafka.connection import make_admin, make_consumer
 
 CLIENTS = ("kafka-python", "confluent")
 PARTITIONS = multiprocessing.cpu_count()

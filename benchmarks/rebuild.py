@@ -39,8 +39,8 @@ from benchmarks.processes import in_new_process
 from stream_dedup.config.model import Config
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.kafka.clients import connect_log
-from stream_dedup.kafka.kafka_python.client import make_consumer
-from stream_dedup.kafka.kafka_python.fingerprint_log import LOG_FETCH_BYTES, READ_RECORDS
+from stream_dedup.kafka.connection import make_consumer
+from stream_dedup.kafka.fingerprint_log import LOG_FETCH_BYTES, READ_RECORDS
 from tests.worker.pipeline import Pipeline, pipeline, toml_of
 
 

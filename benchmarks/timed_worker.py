@@ -15,6 +15,8 @@ from typing import Any
 
 from stream_dedup.config.load import load_config
 
+SINK = "sink"
+"""In place of a module: the sink of the worker's client."""
 STAGES = {
     "source: poll": ("worker.source", "BatchSource._fetch"),
     "source: make batches": ("worker.source", "BatchSource._polled_batch"),
@@ -26,12 +28,12 @@ STAGES = {
     "threads: fingerprint": ("threads", "FingerprintThreads._made"),
     "threads: pass on": ("threads", "FingerprintThreads._end"),
     "log tail: poll, decode": ("worker.log_tail", "LogTail._poll"),
-    "topic watch: look up": ("worker.source", "TopicWatch._look_up"),
+    "topic watch: look up": ("worker.watches", "TopicWatch._look_up"),
     "committer: count": ("worker.committer", "Committer._done"),
-    "committer: make outputs, send": ("kafka.clients", "AlternatingSink.send"),
-    "committer: send offsets": ("kafka.clients", "AlternatingSink.send_offsets"),
-    "committer: flush": ("kafka.clients", "AlternatingSink.flush"),
-    "committer: commit": ("kafka.clients", "AlternatingSink.commit"),
+    "committer: make outputs, send": (SINK, "send"),
+    "committer: send offsets": (SINK, "send_offsets"),
+    "committer: flush": (SINK, "flush"),
+    "committer: commit": (SINK, "commit"),
 }
 """Stages by name: module and attribute of the call."""
 MOMENTS = (
@@ -127,20 +129,22 @@ class Stages:
 
 def run_timed(flags: dict[str, Any], first: int, last: int, out: str) -> None:
     """Run a worker with its stages timed until it is stopped; write what was measured."""
+    from stream_dedup.kafka.confluent.sink import ConfluentSink  # noqa: PLC0415 - as below
+    from stream_dedup.kafka.kafka_python.sink import KafkaSink  # noqa: PLC0415 - as below
     from stream_dedup.worker.app import run_worker  # noqa: PLC0415 - in the worker's process alone
 
     stages, config = Stages(first, last), load_config(None, flags, {})
+    sink = KafkaSink if config.kafka.client == "kafka-python" else ConfluentSink
     for name, (where, path) in STAGES.items():
-        owner, _, attribute = path.partition(".")
-        kind = getattr(import_module(f"stream_dedup.{where}"), owner)
+        owner, _, attribute = path.rpartition(".")
+        kind = sink if where == SINK else getattr(import_module(f"stream_dedup.{where}"), owner)
         setattr(kind, attribute, stages.timed(name, getattr(kind, attribute)))
-    _mark_moments(stages)
+    _mark_moments(stages, sink)
     run_worker(config)
     Path(out).write_text(json.dumps(stages.result))
 
 
-def _mark_moments(stages: Stages) -> None:
-    from stream_dedup.kafka.clients import AlternatingSink  # noqa: PLC0415 - as above
+def _mark_moments(stages: Stages, sink: type) -> None:
     from stream_dedup.worker.committer import Committer  # noqa: PLC0415 - as above
     from stream_dedup.worker.engine import Engine  # noqa: PLC0415 - as above
 
@@ -159,8 +163,8 @@ def _mark_moments(stages: Stages) -> None:
     _before(Engine, "_append", lambda _engine, batch, _span: stages.mark(batch, 2))
     _before(Committer, "submit", lambda _committer, batches: stages.mark_all([one.polled for one in batches], 3))
     _before(Committer, "_transact", begun)
-    _before(AlternatingSink, "flush", lambda _sink: stages.mark_all(of_transaction, 5))
-    _before(AlternatingSink, "commit", lambda _sink: stages.mark_all(of_transaction, 6))
+    _before(sink, "flush", lambda _sink: stages.mark_all(of_transaction, 5))
+    _before(sink, "commit", lambda _sink: stages.mark_all(of_transaction, 6))
     _before(Committer, "_done", lambda _committer, batches: stages.done(batches))
 
 

@@ -1,6 +1,6 @@
 """The interfaces of worker, audit and clusters to Kafka, time and threads: protocols with their contracts.
 
-Adapters exist on kafka-python (``kafka.kafka_python``), on confluent-kafka (``kafka.confluent``), and in memory
+Adapters exist in ``kafka``, of worker's ports with a choice of clients (``kafka.clients``), and in memory
 (``tests.memory``). One contract suite (``tests/contract``) runs on all; where the broker does something else, the
 memory adapter is wrong.
 
@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.entry import LogRecord, Payload
 from stream_dedup.core.headers import Headers
 from stream_dedup.core.model import LogOffset, SourceOffset
@@ -115,6 +116,11 @@ class SourceRecord(Protocol):
     @property
     def headers(self) -> Sequence[tuple[str, bytes | None]]:
         """Names and values, in order; a name may come more than once."""
+
+
+def raw_of(record: SourceRecord) -> RawRecord:
+    """Return what is decoded of a record; where its article has no id, it is topic, partition and offset."""
+    return RawRecord(record.key, record.value, f"{record.topic}-{record.partition}-{record.offset}")
 
 
 class CommittedOffset(NamedTuple):

@@ -43,7 +43,7 @@ from stream_dedup.dev.broker import (
 from stream_dedup.dev.broker.base import BROKERS_VARIABLE, HEAP_MIB, SMALL_HEAP_MIB
 from stream_dedup.dev.broker.jvm import JvmBroker
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.kafka.kafka_python.client import make_admin
+from stream_dedup.kafka.connection import make_admin
 from tests.amount import FULL, examples
 from tests.browser import NO_BROWSER, can_run_browser
 from tests.forks import ForkedProcess, forks

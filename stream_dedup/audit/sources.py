@@ -28,7 +28,7 @@ from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.headers import Stamp, without_ours
 from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Status
 from stream_dedup.core.reasons import DEFECT, RECORD_TOO_LARGE, UNKNOWN_SCHEMA
-from stream_dedup.ports import OffsetGoneError, Partition, SourceRecord, TopicReader
+from stream_dedup.ports import OffsetGoneError, Partition, SourceRecord, TopicReader, raw_of
 from stream_dedup.threads import FingerprintThreads
 
 JOIN_OFFSETS = 500
@@ -244,13 +244,9 @@ def _fingerprinted(
     """Yield each record with columns that hold its entry, and the row of it."""
     remaining = iter(records)
     while chunk := list(islice(remaining, CHUNK)):
-        columns = fingerprinter.submit([_raw(record) for _, record in chunk]).result()
+        columns = fingerprinter.submit([raw_of(record) for _, record in chunk]).result()
         for row, one in enumerate(chunk):
             yield one, columns, row
-
-
-def _raw(record: SourceRecord) -> RawRecord:
-    return RawRecord(record.key, record.value, f"{record.topic}-{record.partition}-{record.offset}")
 
 
 def _limited(log: PlainLog, index: int) -> bool:

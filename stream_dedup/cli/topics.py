@@ -40,7 +40,7 @@ def create(config: Config) -> None:
     code 4: the group has committed offsets, but its log is gone or empty; no topic is created.
     """
     from stream_dedup.kafka import topics  # noqa: PLC0415 - loads the Kafka client
-    from stream_dedup.kafka.kafka_python.client import make_admin  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.kafka.connection import make_admin  # noqa: PLC0415 - loads the Kafka client
     from stream_dedup.kafka.rules_log import refuse_lost_log  # noqa: PLC0415 - loads the Kafka client
 
     with closing(make_admin(config.kafka)) as admin:
@@ -58,7 +58,7 @@ def check(config: Config) -> int:
     Exit code 0: all settings are correct; 3: one is wrong. A warning, such as a log with one replica on a
     cluster, does not change the exit code. No topic is changed.
     """
-    from stream_dedup.kafka.kafka_python.client import make_admin  # noqa: PLC0415 - loads the Kafka client
+    from stream_dedup.kafka.connection import make_admin  # noqa: PLC0415 - loads the Kafka client
     from stream_dedup.kafka.topics import check_topics  # noqa: PLC0415 - loads the Kafka client
 
     with closing(make_admin(config.kafka)) as admin:

@@ -32,8 +32,8 @@ from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.core.model import OUTPUT_VERDICTS
 from stream_dedup.errors import StreamDedupError, UnavailableError
 from stream_dedup.exit_codes import EXIT_OK
-from stream_dedup.kafka.kafka_python.admin import partition_counts
-from stream_dedup.kafka.kafka_python.client import CLOSE_TIMEOUT_S, make_admin, make_consumer, make_producer
+from stream_dedup.kafka.admin import partition_counts
+from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, make_admin, make_consumer, make_producer
 from stream_dedup.kafka.topics import ensure_topics
 
 STARTING = "Starting Kafka (the first time its image or its jars are fetched) …"

@@ -1,28 +1,29 @@
 """Chooses the Kafka client of a worker: kafka-python, or confluent-kafka with ``kafka.client = "confluent"``.
 
-The choice is about the articles, the log and the outputs. Commands other than those that start a worker, and what a
-worker asks about topics and groups, use kafka-python. No error of a client leaves a port: ``errors`` of each folder
-maps it to the error of ``ports`` that names the reaction. ``Partition`` and a client's ``TopicPartition`` are converted
-in the folders alone.
+The choice is about the articles, the outputs, and reading the log. Commands other than those that start a worker, what
+a worker asks about topics and groups, and its appends use kafka-python. No error of a client leaves a port: ``errors``
+and ``confluent.client`` map it to the error of ``ports`` that names the reaction.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from stream_dedup.errors import UserError
 from stream_dedup.extras import need_packages
-from stream_dedup.kafka.kafka_python.admin import KafkaOffsets
-from stream_dedup.kafka.kafka_python.client import CLOSE_TIMEOUT_S, check_codecs
-from stream_dedup.kafka.kafka_python.fingerprint_log import KafkaLog
-from stream_dedup.kafka.kafka_python.hanging_transactions import transactional_ids
-from stream_dedup.kafka.kafka_python.readers import KafkaTopicFollower, KafkaTopicReader
+from stream_dedup.kafka.admin import KafkaOffsets, topic_ids
+from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, check_codecs, make_admin
+from stream_dedup.kafka.errors import patiently
+from stream_dedup.kafka.fingerprint_log import KafkaLog
+from stream_dedup.kafka.hanging_transactions import transactional_ids
 from stream_dedup.kafka.kafka_python.sink import KafkaMarkedSink, KafkaSink
 from stream_dedup.kafka.kafka_python.source import KafkaSource
 from stream_dedup.kafka.log import WaitingLog
+from stream_dedup.kafka.readers import KafkaTopicFollower, KafkaTopicReader
 from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES
 from stream_dedup.ports import AuditPorts, FollowPorts, WorkerPorts
 
@@ -30,11 +31,7 @@ if TYPE_CHECKING:
     from stream_dedup.config.model import Config, KafkaConfig
     from stream_dedup.ports import (
         ArticleSource,
-        CommittedOffset,
         FingerprintLog,
-        Membership,
-        Output,
-        Partition,
         VerdictSink,
     )
 
@@ -44,7 +41,7 @@ class _Client(NamedTuple):
 
     log: Callable[[KafkaConfig, str], FingerprintLog]
     source: Callable[[Config, str], ArticleSource]
-    sink: Callable[[Config, str, int], VerdictSink]
+    sink: Callable[..., VerdictSink]
     check_codecs: Callable[[], None]
 
 
@@ -94,23 +91,28 @@ def worker_ports(
         UnavailableError: no broker can be reached, or it refuses this client.
     """
     client = _client_of(config)
-    first, second = (client.sink(config, own, record_bytes) for own in transactional_ids(member_id))
     return WorkerPorts(
         source=client.source(config, member_id),
         log=log,
-        sink=AlternatingSink(first, second),
+        sink=client.sink(config, *transactional_ids(member_id), record_bytes=record_bytes),
         offsets=KafkaOffsets(config.kafka),
         watch_offsets=KafkaOffsets(config.kafka),
         clock=SystemClock(),
     )
 
 
-def connect_log(config: Config) -> WaitingLog:
+def connect_log(config: Config, remedy: str | None = None) -> WaitingLog:
     """Connect to a group's log; the caller closes it.
 
     Raises:
+        UserError: there is no such topic; only looked for with a ``remedy``, which the message then ends with.
         UnavailableError: no broker can be reached, or it refuses this client.
     """
+    if remedy is not None:
+        with closing(make_admin(config.kafka)) as admin:
+            if config.log_topic not in patiently(config.kafka, "topics", lambda: topic_ids(admin, [config.log_topic])):
+                msg = f"there is no log {config.log_topic}; {remedy}"
+                raise UserError(msg)
     return WaitingLog(KafkaLog(config.kafka, config.log_topic), config)
 
 
@@ -173,73 +175,6 @@ class SystemClock:
         thread = threading.Thread(target=run, name=name, daemon=True)
         thread.start()
         return thread
-
-
-class AlternatingSink:
-    """A sink of two transactional ids in turn, so that a transaction does not wait for the end of the one before.
-
-    A commit is answered when its outcome is certain; the broker then writes markers to all partitions of the
-    transaction, and refuses another transaction of the same id meanwhile. A client that begins the next one at once
-    asks again and again for some 5 to 20 ms. With another id it is taken at once. Rules:
-
-    * One transaction is open at a time: the next one begins when the commit of the one before was answered. So none can
-      be committed that follows one whose outcome is not certain.
-    * Records of the one before were acknowledged before: they are first in their partitions. Readers of committed
-      records wait for its markers where they are not there yet.
-    * Offsets of both may wait for their markers in the group at once. Whichever comes first, the broker keeps those
-      that were sent later.
-    * ``renew`` settles both, and fences earlier producers of both, before either is used.
-    """
-
-    def __init__(self, one: VerdictSink, other: VerdictSink) -> None:
-        """Begin with the first; both connect with the first ``renew``."""
-        self._sinks = (one, other)
-        self._number = 1
-
-    def begin(self) -> None:
-        """Begin a transaction, of the id whose turn it is."""
-        self._number = 1 - self._number
-        self.now.begin()
-
-    def send(self, outputs: Iterable[Output]) -> None:
-        """Send records, in order."""
-        self.now.send(outputs)
-
-    def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
-        """Add source offsets."""
-        self.now.send_offsets(offsets, membership)
-
-    def flush(self) -> None:
-        """Return when the broker has acknowledged every record of the transaction."""
-        self.now.flush()
-
-    def commit(self) -> None:
-        """Commit."""
-        self.now.commit()
-
-    def abort(self) -> None:
-        """Abort."""
-        self.now.abort()
-
-    def renew(self) -> None:
-        """Start again under both ids."""
-        for sink in self._sinks:
-            sink.renew()
-        self._number = 1
-
-    def abort_hanging(self) -> list[str]:
-        """Abort the open transactions of this group's workers that are no members any more; return their ids."""
-        return self._sinks[0].abort_hanging()
-
-    def close(self) -> None:
-        """Close without settling an open transaction."""
-        for sink in self._sinks:
-            sink.close()
-
-    @property
-    def now(self) -> VerdictSink:
-        """The one of the transaction that was begun last."""
-        return self._sinks[self._number]
 
 
 def call_limit_s(config: Config) -> float:

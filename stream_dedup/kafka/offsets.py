@@ -19,11 +19,11 @@ from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.core.model import ReportStage, SourceOffset, SourceRange
 from stream_dedup.errors import RefusedError, UserError
+from stream_dedup.kafka.admin import committed_offsets, offset_bounds, partitions_of, topic_ids
+from stream_dedup.kafka.client_workarounds import alter_offsets
 from stream_dedup.kafka.clients import connect_log
-from stream_dedup.kafka.kafka_python.admin import committed_offsets, offset_bounds, partitions_of, topic_ids
-from stream_dedup.kafka.kafka_python.client import make_admin
-from stream_dedup.kafka.kafka_python.client_workarounds import alter_offsets
-from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.connection import make_admin
+from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.log import ForgottenOffsets
 from stream_dedup.kafka.topics import with_matching_topics
 

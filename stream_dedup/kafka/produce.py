@@ -17,9 +17,9 @@ from stream_dedup.config.model import MAX_RECORD_BYTES
 from stream_dedup.core.decode import id_at, is_blank
 from stream_dedup.core.paths import FieldPath
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.kafka.kafka_python.admin import topic_ids
-from stream_dedup.kafka.kafka_python.client import CLOSE_TIMEOUT_S, make_admin, make_producer
-from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.admin import topic_ids
+from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, make_admin, make_producer
+from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.record import HEADER_ALLOWANCE_BYTES
 from stream_dedup.kafka.topics import MESSAGE_BYTES, mend_command
 

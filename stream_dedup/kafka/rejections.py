@@ -23,19 +23,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stream_dedup.config.effective import input_format_of, with_input_topics
-from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.entry import Batch, LogRecord, Payload, make_batch
 from stream_dedup.core.fingerprinter import rejected_columns
 from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Status
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import UnavailableError, UserError
+from stream_dedup.kafka.admin import KafkaOffsets
 from stream_dedup.kafka.clients import connect_log
-from stream_dedup.kafka.kafka_python.admin import KafkaOffsets
-from stream_dedup.kafka.kafka_python.client import unavailable_on_kafka_error
-from stream_dedup.kafka.kafka_python.readers import KafkaTopicReader
+from stream_dedup.kafka.connection import unavailable_on_kafka_error
 from stream_dedup.kafka.log import ForgottenOffsets
-from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError, SourceRecord
+from stream_dedup.kafka.readers import KafkaTopicReader
+from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError, SourceRecord, raw_of
 from stream_dedup.registry.values import Schemas, asks_registry, schema_ids_of
 
 if TYPE_CHECKING:
@@ -154,8 +153,7 @@ def reject(
     # 4
     for at, reason in reasons.items():
         place, record, _ = found[at]
-        raw = RawRecord(record.key, record.value, str(place))
-        columns = rejected_columns(raw, fmt, reason, logged.rules.scheme.widths)
+        columns = rejected_columns(raw_of(record), fmt, reason, logged.rules.scheme.widths)
         batch = make_batch(columns, at.topic_id, place.partition.topic, at.partition, [at.offset], read_to=end)
         # 5
         appended = log.append_now(batch)

@@ -27,16 +27,20 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.logged_scheme import scheme_mismatch
 from stream_dedup.core.model import LogOffset, ReportProgress, SourceOffset
 from stream_dedup.core.rules import Rules
-from stream_dedup.errors import RefusedError, UserError
-from stream_dedup.kafka.clients import connect_log
-from stream_dedup.kafka.kafka_python.admin import committed_offsets, offset_bounds, topic_ids
-from stream_dedup.kafka.kafka_python.client import make_admin
-from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.errors import RefusedError, UnavailableError
+from stream_dedup.kafka.admin import committed_offsets, offset_bounds, topic_ids, topic_of_id
+from stream_dedup.kafka.clients import connect_log, worker_log
+from stream_dedup.kafka.connection import make_admin
+from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.log import WaitingLog
 from stream_dedup.kafka.topics import DESCRIBE, ensure_topics, refuse_wrong_topics
 
 if TYPE_CHECKING:
+    import uuid
+
     from kafka import KafkaAdminClient
+
+    from stream_dedup.ports import FingerprintLog
 
 
 class Effect(StrEnum):
@@ -104,11 +108,7 @@ def read_rules(config: Config, progress: ReportProgress = lambda _done, _all: No
         UserError: the log's topic is not there.
         UnavailableError: the broker did not answer in time.
     """
-    with closing(make_admin(config.kafka)) as admin:
-        if config.log_topic not in patiently(config.kafka, "topics", lambda: topic_ids(admin, [config.log_topic])):
-            msg = f"there is no log {config.log_topic}; name its --group, or begin one: stream-dedup rules apply"
-            raise UserError(msg)
-    with closing(connect_log(config)) as log:
+    with closing(connect_log(config, "name its --group, or begin one: stream-dedup rules apply")) as log:
         first, end = log.bounds()
         history = RulesHistory(first, end)
         read_rules_on(log, history, first, progress)
@@ -317,3 +317,50 @@ def lost_log_error(reason: LostLog | str) -> RefusedError:
         "lost, accept the log as it is, in which earlier articles are missing: stream-dedup run --new-log (it keeps "
         "the index aside), or begin with another --group and another --index"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedLog:
+    """The log's topic, once all topics of the group exist."""
+
+    log_id: bytes
+    record_bytes: int
+    """Largest record that every output topic takes with our headers."""
+
+
+class KafkaLogTopic:
+    """Implements ``worker.opening.LogTopic``; each call connects and closes its connection."""
+
+    def __init__(self, config: Config) -> None:
+        """Connect later."""
+        self._config = config
+
+    def find(self) -> FoundLog:
+        """Return the group's offsets, and which records the log has."""
+        with closing(make_admin(self._config.kafka)) as admin:
+            return find_log(admin, self._config)
+
+    def check(self) -> None:
+        """Check the topics; nothing is created."""
+        with closing(make_admin(self._config.kafka)) as admin:
+            refuse_wrong_topics(admin, self._config)
+
+    def prepare(self) -> PreparedLog:
+        """Check the topics, and create the missing ones."""
+        kafka, topic = self._config.kafka, self._config.log_topic
+        with closing(make_admin(kafka)) as admin:
+            record_bytes = ensure_topics(admin, self._config).record_bytes
+            ids = patiently(kafka, topic, lambda: topic_ids(admin, [topic]))
+        if topic not in ids:
+            msg = f"topic {topic} was deleted a moment ago; start again"
+            raise UnavailableError(msg)
+        return PreparedLog(ids[topic], record_bytes)
+
+    def exists(self, topic_id: uuid.UUID) -> bool:
+        """Return whether a topic of this id exists."""
+        with closing(make_admin(self._config.kafka)) as admin:
+            return patiently(self._config.kafka, f"topic {topic_id}", lambda: topic_of_id(admin, topic_id)) is not None
+
+    def connect(self) -> FingerprintLog:
+        """Return the log."""
+        return worker_log(self._config)

@@ -55,15 +55,19 @@ from kafka.protocol.consumer import OffsetSpec
 from stream_dedup.config.effective import with_input_topics
 from stream_dedup.config.model import MAX_RECORD_BYTES
 from stream_dedup.errors import UserError
-from stream_dedup.kafka.kafka_python.admin import topic_exists, topic_ids
-from stream_dedup.kafka.kafka_python.client_workarounds import describe_topic_settings
-from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.admin import topic_exists, topic_ids
+from stream_dedup.kafka.client_workarounds import describe_topic_settings
+from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.record import HEADER_ALLOWANCE_BYTES, LOG_MESSAGE_BYTES, MESSAGE_FRAME_BYTES
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
     from stream_dedup.config.model import Config
+
+log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 UNCLEAN = "unclean.leader.election.enable"
 
@@ -155,40 +159,6 @@ class TopicProblem:
         return f"topic {self.topic}: {self.reason}; {self.remedy}"
 
 
-@dataclass(frozen=True, slots=True)
-class Replication:
-    """How a topic is replicated."""
-
-    topic: str
-    replicas: int
-    """The least number of replicas of a partition."""
-    in_sync: int
-    """Its ``min.insync.replicas``."""
-    brokers: Sequence[int]
-    """Node ids of the cluster."""
-
-
-def log_warnings(found: Replication, bootstrap: str) -> list[TopicProblem]:
-    """Return the warnings about the replication of the log."""
-    problems = []
-    if found.replicas == 1 and len(found.brokers) > 1:
-        values: FaultValues = {"brokers": len(found.brokers), "command": _reassign_command(bootstrap, found)}
-        problems.append(TopicProblem(found.topic, TopicFault.ONE_COPY, values, is_warning=True))
-    if found.replicas >= SAFE_REPLICAS and found.in_sync == 1:
-        command = mend_command(bootstrap, found.topic, {MIN_IN_SYNC: "2"})
-        problems.append(TopicProblem(found.topic, TopicFault.ONE_DISK, {"command": command}, is_warning=True))
-    return problems
-
-
-def written_problems(found: Replication, bootstrap: str) -> list[TopicProblem]:
-    """Return why no record can be written to a topic at all."""
-    if found.in_sync <= found.replicas:
-        return []
-    command = mend_command(bootstrap, found.topic, {MIN_IN_SYNC: str(max(1, found.replicas - 1))})
-    values: FaultValues = {"found": found.in_sync, "replicas": found.replicas, "command": command}
-    return [TopicProblem(found.topic, TopicFault.UNWRITABLE, values)]
-
-
 def mend_command(bootstrap: str, topic: str, changes: Mapping[str, str]) -> str:
     """Return the command that changes settings of a topic."""
     pairs = ",".join(f"{name}={value}" for name, value in changes.items())
@@ -197,19 +167,6 @@ def mend_command(bootstrap: str, topic: str, changes: Mapping[str, str]) -> str:
         f"--entity-name {topic} --add-config {pairs}"
     )
 
-
-def _reassign_command(bootstrap: str, found: Replication) -> str:
-    replicas = ",".join(map(str, sorted(found.brokers)[:SAFE_REPLICAS]))
-    return (
-        f"kafka-reassign-partitions.sh --bootstrap-server {bootstrap} --execute "
-        '--reassignment-json-file FILE, with {"version":1,"partitions":[{"topic":'
-        f'"{found.topic}","partition":0,"replicas":[{replicas}]}}]}} in FILE'
-    )
-
-
-log = logging.getLogger(__name__)
-
-_T = TypeVar("_T")
 
 DEFAULT_MESSAGE_BYTES = (1 << 20) + MESSAGE_FRAME_BYTES
 """Kafka's default of ``max.message.bytes``: what an input topic is taken to have that is not there."""
@@ -337,7 +294,8 @@ def _make(admin: KafkaAdminClient, config: Config) -> tuple[list[str], CheckedTo
 
 def _present(admin: KafkaAdminClient, config: Config) -> dict[str, _State]:
     """Return the topics of the configuration that exist."""
-    described = _described(admin, config, [topic.name for topic in _wanted(config, {})])
+    wanted = [topic.name for topic in _wanted(config, {})]
+    described = _ask(config, lambda: [one for one in admin.describe_topics(wanted) if topic_exists(one)], DESCRIBE)
     names = [topic["name"] for topic in described]
     values = _ask(config, lambda: describe_topic_settings(admin, names) if names else {}, DESCRIBE_CONFIGS)
     return {
@@ -410,13 +368,10 @@ def _options(config: Config, topic: _Wanted, validated: _State | None = None) ->
     }
 
 
-def _brokers(admin: KafkaAdminClient, config: Config) -> list[int]:
-    return _ask(config, lambda: [int(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]])
-
-
 def _problems(admin: KafkaAdminClient, config: Config, states: Mapping[str, _State]) -> list[TopicProblem]:
     """Return every problem of these topics; a topic without a state is missing."""
-    problems, brokers = [], _brokers(admin, config)
+    problems = []
+    brokers = _ask(config, lambda: [int(broker["broker_id"]) for broker in admin.describe_cluster()["brokers"]])
     source, largest = _largest_input(config, states)
     for topic in _wanted(config, states):
         state = states.get(topic.name)
@@ -428,8 +383,7 @@ def _problems(admin: KafkaAdminClient, config: Config, states: Mapping[str, _Sta
         if topic.role == "output" and state.message_bytes < _output_bytes(largest):
             problems.append(_too_small(config, topic.name, state.message_bytes, source, largest))
         if state.exists:
-            found = Replication(topic.name, state.replicas, int(state.values[MIN_IN_SYNC]), brokers)
-            problems += _replication_problems(config, topic, found)
+            problems += _replication_problems(config, topic, state, brokers)
     return problems
 
 
@@ -568,14 +522,31 @@ def _configs(config: Config, topic: _Wanted) -> dict[str, str]:
     return made
 
 
-def _replication_problems(config: Config, topic: _Wanted, found: Replication) -> list[TopicProblem]:
-    bootstrap = config.kafka.brokers
-    problems = [] if topic.role == "input" else written_problems(found, bootstrap)
-    return problems + (log_warnings(found, bootstrap) if topic.role == "log" else [])
+def _replication_problems(config: Config, topic: _Wanted, state: _State, brokers: Sequence[int]) -> list[TopicProblem]:
+    """Return why no record can be written to a topic; of the log, how the loss of one disk may lose records, too."""
+    bootstrap, name, replicas = config.kafka.brokers, topic.name, state.replicas
+    in_sync = int(state.values[MIN_IN_SYNC])
+    problems = []
+    if topic.role != "input" and in_sync > replicas:
+        command = mend_command(bootstrap, name, {MIN_IN_SYNC: str(max(1, replicas - 1))})
+        values: FaultValues = {"found": in_sync, "replicas": replicas, "command": command}
+        problems.append(TopicProblem(name, TopicFault.UNWRITABLE, values))
+    if topic.role == "log" and replicas == 1 and len(brokers) > 1:
+        values = {"brokers": len(brokers), "command": _reassign_command(bootstrap, name, brokers)}
+        problems.append(TopicProblem(name, TopicFault.ONE_COPY, values, is_warning=True))
+    if topic.role == "log" and replicas >= SAFE_REPLICAS and in_sync == 1:
+        command = mend_command(bootstrap, name, {MIN_IN_SYNC: "2"})
+        problems.append(TopicProblem(name, TopicFault.ONE_DISK, {"command": command}, is_warning=True))
+    return problems
 
 
-def _described(admin: KafkaAdminClient, config: Config, names: list[str]) -> list[dict[str, Any]]:
-    return _ask(config, lambda: [topic for topic in admin.describe_topics(names) if topic_exists(topic)], DESCRIBE)
+def _reassign_command(bootstrap: str, topic: str, brokers: Sequence[int]) -> str:
+    replicas = ",".join(map(str, sorted(brokers)[:SAFE_REPLICAS]))
+    return (
+        f"kafka-reassign-partitions.sh --bootstrap-server {bootstrap} --execute "
+        '--reassignment-json-file FILE, with {"version":1,"partitions":[{"topic":'
+        f'"{topic}","partition":0,"replicas":[{replicas}]}}]}} in FILE'
+    )
 
 
 def _made(topic: Mapping[str, Any]) -> bool:

@@ -22,11 +22,8 @@ from stream_dedup.core.columns import as_stored
 from stream_dedup.core.entry import MAX_WITHDRAWN, Batch, LogRecord, Withdrawal
 from stream_dedup.core.model import Coordinates, LogOffset, LogPosition, Status, log_offset_of, log_position, row_of
 from stream_dedup.core.reasons import UNKNOWN_SCHEMA, code_of
-from stream_dedup.errors import UserError
 from stream_dedup.kafka.clients import connect_log
-from stream_dedup.kafka.kafka_python.admin import topic_ids
-from stream_dedup.kafka.kafka_python.client import make_admin, unavailable_on_kafka_error
-from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.connection import unavailable_on_kafka_error
 from stream_dedup.kafka.log import ForgottenOffsets
 
 if TYPE_CHECKING:
@@ -36,6 +33,10 @@ if TYPE_CHECKING:
 
 _BY_COMMAND = code_of(UNKNOWN_SCHEMA.format(id=0))
 """Code of a rejection that only the command logs."""
+
+
+_ABSENT = "name the group whose articles are meant with --group"
+"""What to do where there is no log."""
 
 
 class Wanted(NamedTuple):
@@ -192,22 +193,14 @@ def connected_withdraw(
     config: Config, wanted: Wanted, progress: ReportStage, *, dry_run: bool = False
 ) -> list[WithdrawnId]:
     """Withdraw from the log of the configuration's group; raises as ``withdraw``."""
-    with unavailable_on_kafka_error(config.kafka), closing(_connected(config)) as log:
+    with unavailable_on_kafka_error(config.kafka), closing(connect_log(config, _ABSENT)) as log:
         return withdraw(log, wanted, progress, dry_run=dry_run)
 
 
 def connected_list(config: Config, progress: ReportStage) -> list[WithdrawnEntry]:
     """List from the log of the configuration's group; raises as ``withdraw``."""
-    with unavailable_on_kafka_error(config.kafka), closing(_connected(config)) as log:
+    with unavailable_on_kafka_error(config.kafka), closing(connect_log(config, _ABSENT)) as log:
         return withdrawn_entries(log, progress)
-
-
-def _connected(config: Config) -> WaitingLog:
-    with closing(make_admin(config.kafka)) as admin:
-        if config.log_topic not in patiently(config.kafka, "topics", lambda: topic_ids(admin, [config.log_topic])):
-            msg = f"there is no log {config.log_topic}; name the group whose articles are meant with --group"
-            raise UserError(msg)
-    return connect_log(config)
 
 
 def _entries(

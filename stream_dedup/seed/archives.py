@@ -49,6 +49,7 @@ from stream_dedup.ports import (
     SourceChangedError,
     SourceRecord,
     TopicReader,
+    raw_of,
 )
 from stream_dedup.threads import FingerprintThreads
 
@@ -345,7 +346,7 @@ class TopicArchive:
             msg = f"topic {self._topic} was deleted or recreated while it was read: start the command again"
             raise UnavailableError(msg)
         self.progress.read += len(records)
-        raw = [RawRecord(one.key, one.value, f"{self._topic}-{at.number}-{one.offset}") for one in records]
+        raw = [*map(raw_of, records)]
         reasons = {row: too_large_reason(record, self._largest) for row, record in enumerate(records)}
         too_large = {row: reason for row, reason in reasons.items() if reason is not None}
         return SeedBatch(self.sources[at], np.array([one.offset for one in records], np.int64), raw, too_large)

@@ -16,11 +16,11 @@ from stream_dedup.core.model import ReportStage
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.files.inputs import AS_RECOGNISED, Progress, check_inputs, printable, refuse_framed, total_bytes
 from stream_dedup.files.recognition import InputForm
+from stream_dedup.kafka.admin import KafkaOffsets, topic_ids
 from stream_dedup.kafka.clients import connect_log
-from stream_dedup.kafka.kafka_python.admin import KafkaOffsets, topic_ids
-from stream_dedup.kafka.kafka_python.client import make_admin, unavailable_on_kafka_error
-from stream_dedup.kafka.kafka_python.errors import patiently
-from stream_dedup.kafka.kafka_python.readers import KafkaTopicReader
+from stream_dedup.kafka.connection import make_admin, unavailable_on_kafka_error
+from stream_dedup.kafka.errors import patiently
+from stream_dedup.kafka.readers import KafkaTopicReader
 from stream_dedup.kafka.rules_log import refuse_lost_log
 from stream_dedup.kafka.topics import ensure_topics, refuse_wrong_topics
 from stream_dedup.registry.values import RecordReader

@@ -19,11 +19,10 @@ from typing import Any, NamedTuple, TypeVar
 from stream_dedup.audit.sources import read_ranges
 from stream_dedup.config.effective import input_format_of, rules_of
 from stream_dedup.config.model import Config
-from stream_dedup.core.decode import Article, RawRecord
-from stream_dedup.core.headers import source_text
+from stream_dedup.core.decode import Article
 from stream_dedup.core.model import Coordinates, SourceOffset
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.ports import Clock, GroupOffsets, Partition, PortError, SourceRecord, TopicReader
+from stream_dedup.ports import Clock, GroupOffsets, Partition, PortError, SourceRecord, TopicReader, raw_of
 from stream_dedup.registry.values import RecordReader, Schemas, asks_registry
 from stream_dedup.serve.follower import LogFollower
 from stream_dedup.serve.problems import ProblemError, busy, not_ready
@@ -195,12 +194,12 @@ class SourceTexts:
                 texts[at] = SourcedText(None, TextAbsence.OTHER_TOPIC, reason)
         for record in read_ranges(ports.reader, _kept(ports.reader, wanted)):
             at = Coordinates(ids[record.topic], record.partition, SourceOffset(record.offset))
-            texts[at] = self._decoded(record, at)
+            texts[at] = self._decoded(record)
         return texts
 
-    def _decoded(self, record: SourceRecord, at: Coordinates) -> SourcedText:
+    def _decoded(self, record: SourceRecord) -> SourcedText:
         try:
-            article = self._reader.decode(RawRecord(record.key, record.value, source_text(record.topic, at)))
+            article = self._reader.decode(raw_of(record))
         except StreamDedupError as error:
             return SourcedText(None, TextAbsence.NO_BROKER, str(error))
         if isinstance(article, Article):

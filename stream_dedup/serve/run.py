@@ -33,10 +33,11 @@ from stream_dedup.config.effective import input_format_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import StreamDedupError
+from stream_dedup.kafka.admin import KafkaOffsets
 from stream_dedup.kafka.clients import SystemClock, kafka_follow_ports
-from stream_dedup.kafka.kafka_python.admin import KafkaOffsets
-from stream_dedup.kafka.kafka_python.client import unavailable_on_kafka_error, wait_for_broker
-from stream_dedup.kafka.kafka_python.readers import KafkaTopicReader
+from stream_dedup.kafka.connection import unavailable_on_kafka_error, wait_for_broker
+from stream_dedup.kafka.readers import KafkaTopicReader
+from stream_dedup.kafka.rules_log import KafkaLogTopic
 from stream_dedup.ports import Clock, FollowPorts, GroupOffsets
 from stream_dedup.serve.api import JsonRoute, Service, add_api
 from stream_dedup.serve.checking import Checker, name_paths
@@ -58,7 +59,7 @@ from stream_dedup.serve.schemes import SchemeFingerprinter
 from stream_dedup.serve.serve_metrics import ServeMetrics
 from stream_dedup.serve.server import Gate, HttpServer, Token, read_token, tls_context
 from stream_dedup.worker.app import stopping_signals
-from stream_dedup.worker.opening import KafkaLogTopic, LogTopic
+from stream_dedup.worker.opening import LogTopic
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from stream_dedup.core.rules import Rules, rule_changes
-from stream_dedup.kafka.kafka_python.hanging_transactions import Holding
+from stream_dedup.kafka.hanging_transactions import Holding
 from stream_dedup.kafka.rules_log import ABSENT_LOG, EMPTY_LOG, HAS_OFFSETS
 from stream_dedup.kafka.topics import FAULT_SENTENCES, TopicFault
 from stream_dedup.status.snapshot import PartitionState, Rates, Snapshot
@@ -181,7 +181,7 @@ LEAST_GROWTH = 1.0
 """Articles a second: by less, the lag of a group that keeps up rises and falls from one snapshot to the next."""
 NEW_S = 30.0
 """A group takes partitions that are added within so many seconds: its clients look them up every few seconds
-(``kafka.kafka_python.client.METADATA_MS``), and then share them out."""
+(``kafka.connection.METADATA_MS``), and then share them out."""
 HELD_MS = 300_000
 """An open transaction is worth a look after so long: the alert StreamDedupStuck fires then."""
 LOST_MS = 1_200_000

@@ -16,8 +16,7 @@ from stream_dedup.core.entry import LogRecord, Trim
 from stream_dedup.core.model import LogOffset, ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError
-from stream_dedup.kafka.clients import connect_log
-from stream_dedup.kafka.kafka_python.admin import (
+from stream_dedup.kafka.admin import (
     Member,
     committed_offsets,
     described_group,
@@ -29,9 +28,10 @@ from stream_dedup.kafka.kafka_python.admin import (
     size_of,
     topic_ids,
 )
-from stream_dedup.kafka.kafka_python.client import make_admin
-from stream_dedup.kafka.kafka_python.errors import patiently
-from stream_dedup.kafka.kafka_python.hanging_transactions import (
+from stream_dedup.kafka.clients import connect_log
+from stream_dedup.kafka.connection import make_admin
+from stream_dedup.kafka.errors import patiently
+from stream_dedup.kafka.hanging_transactions import (
     OpenTransactions,
     hanging_of,
     holding_transactions,

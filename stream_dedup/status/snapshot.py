@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
-from stream_dedup.kafka.kafka_python.admin import Member
-from stream_dedup.kafka.kafka_python.hanging_transactions import Holding
+from stream_dedup.kafka.admin import Member
+from stream_dedup.kafka.hanging_transactions import Holding
 from stream_dedup.kafka.rules_log import LostLog
 from stream_dedup.kafka.topics import TopicProblem
 from stream_dedup.ports import Partition

@@ -4,6 +4,7 @@ app          builds a worker from a configuration, and runs it
 opening      opens the log and its index before anything is judged
 worker       the threads, from their start to their end
 source       step 1: polls the articles
+watches      looks up topic ids, and schemas
 assignments  the partitions that a membership gave this worker, and their batches in flight
 decoding     steps 2 and 3: decodes and fingerprints; holds what waits for a schema
 engine       steps 4 to 6: appends to the log, applies what is read of it, judges

@@ -16,7 +16,8 @@ from prometheus_client import CollectorRegistry
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.kafka.clients import check_client, worker_ports
-from stream_dedup.kafka.kafka_python.client import unavailable_on_kafka_error, wait_for_broker
+from stream_dedup.kafka.connection import unavailable_on_kafka_error, wait_for_broker
+from stream_dedup.kafka.rules_log import KafkaLogTopic
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.metrics.server import MetricsServer
 from stream_dedup.registry.values import RecordReader, Schemas, asks_registry
@@ -25,7 +26,7 @@ from stream_dedup.worker import Step
 from stream_dedup.worker.committer import worker_id
 from stream_dedup.worker.decoding import SourceEntryMaker
 from stream_dedup.worker.health import Watchdog
-from stream_dedup.worker.opening import KafkaLogTopic, OpenedLog, RebuildPlan, open_log, plan_rebuild
+from stream_dedup.worker.opening import OpenedLog, RebuildPlan, open_log, plan_rebuild
 from stream_dedup.worker.worker import Worker
 
 if TYPE_CHECKING:

@@ -10,10 +10,6 @@ A record that is not logged yet is decoded, and needs its schema. Of each partit
 In step 4 the record may be logged meanwhile, by another worker or as a rejection (``stream-dedup reject``): then it is
 not decoded, and goes on. Held batches are in flight and count for its limits, so a partition is paused, in its group,
 when enough of it is held. They are dropped when their assignment ends.
-
-Schemas are looked up on a thread of their own: the registry may be slow, or away. A schema that was requested is there,
-unknown to the registry, or not answered yet. The thread requests again what is not there: every ``AWAY_RETRY_S`` while
-the registry does not answer, every ``UNKNOWN_RETRY_S`` for an id that it does not know, which it may have later.
 """
 
 from __future__ import annotations
@@ -30,8 +26,7 @@ from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.fingerprinter import rejected_columns
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.kafka.record import too_large_reason
-from stream_dedup.ports import CommittedOffset
-from stream_dedup.registry.client import RegistryAwayError, UnknownSchemaError
+from stream_dedup.ports import CommittedOffset, raw_of
 from stream_dedup.registry.values import schema_ids_of
 
 if TYPE_CHECKING:
@@ -43,16 +38,12 @@ if TYPE_CHECKING:
     from stream_dedup.core.arrays import I64
     from stream_dedup.core.decode import InputFormat
     from stream_dedup.core.model import LogOffset, Widths
-    from stream_dedup.ports import Append, Clock, Partition, SourceRecord
-    from stream_dedup.registry.values import Schemas
+    from stream_dedup.ports import Append, Partition, SourceRecord
     from stream_dedup.worker.assignments import AssignmentOwner, PolledBatch
+    from stream_dedup.worker.watches import SchemaWatch
 
 log = logging.getLogger(__name__)
 
-AWAY_RETRY_S = 1.0
-"""Seconds between two requests while the registry does not answer."""
-UNKNOWN_RETRY_S = 5.0
-"""Seconds between two requests for a schema that the registry does not know."""
 HELD_LOOK_S = 0.5
 """Seconds between two checks whether held records are in the log."""
 
@@ -70,7 +61,7 @@ class SourceEntryMaker:
 
     def __call__(self, records: Sequence[SourceRecord]) -> Columns:
         """Return the entries of these records, in order; an entry depends on its own record alone."""
-        raw = [RawRecord(each.key, each.value, f"{each.topic}-{each.partition}-{each.offset}") for each in records]
+        raw = [*map(raw_of, records)]
         reasons = [too_large_reason(record, self.record_bytes) for record in records]
         if not any(reasons):
             return self.make(raw)
@@ -80,97 +71,6 @@ class SourceEntryMaker:
                 for record, reason in zip(raw, reasons, strict=True)
             ]
         )
-
-
-@dataclass(eq=False)
-class SchemaWatch:
-    """``run`` is its thread, the other methods may be called from any thread; none but ``run`` blocks."""
-
-    schemas: Schemas
-    clock: Clock
-    wake: Callable[[], None]
-    """Called when the registry has answered for a schema."""
-    problem: str | None = None
-    """Why the registry does not answer; None while it does."""
-    changes: int = 0
-    """Rises whenever a schema arrives, or becomes unknown."""
-
-    def __post_init__(self) -> None:
-        """Request nothing yet."""
-        self._requested = self.clock.event()
-        self._done = False
-        self._wanted: frozenset[int] = frozenset()
-        self._unknown: frozenset[int] = frozenset()
-
-    def __contains__(self, schema_id: int) -> bool:
-        """Whether a schema is there."""
-        return schema_id in self.schemas
-
-    def is_unknown(self, schema_id: int) -> bool:
-        """Return whether the registry last answered that it does not know the id."""
-        return schema_id in self._unknown
-
-    def want(self, ids: frozenset[int]) -> None:
-        """Request these schemas, and no others."""
-        before, self._wanted = self._wanted, ids
-        if ids - before:
-            self._requested.set()
-
-    def stop(self) -> None:
-        """Let ``run`` return."""
-        self._done = True
-        self._requested.set()
-
-    def run(self) -> None:
-        """Look up until ``stop``.
-
-        Raises:
-            UserError: the registry refuses this client, or is not a schema registry.
-        """
-        pause_s = UNKNOWN_RETRY_S
-        while True:
-            self._requested.wait(pause_s)
-            self._requested.clear()
-            if self._done:
-                return
-            pause_s = self._look_up()
-
-    def _look_up(self) -> float:
-        """Request the wanted schemas that are missing; return after how many seconds to request again."""
-        unknown = set[int]()
-        for schema_id in sorted(self._wanted):
-            if schema_id in self.schemas:
-                continue
-            try:
-                self.schemas.load(schema_id)
-            except UnknownSchemaError:
-                unknown.add(schema_id)
-            except RegistryAwayError as error:
-                self._note_away(str(error))
-                return AWAY_RETRY_S
-            else:
-                self._note_change()
-            self._note_answer()
-            if self._done:
-                return UNKNOWN_RETRY_S
-        if unknown != self._unknown:
-            self._unknown = frozenset(unknown)
-            self._note_change()
-        return UNKNOWN_RETRY_S
-
-    def _note_change(self) -> None:
-        self.changes += 1
-        self.wake()
-
-    def _note_away(self, problem: str) -> None:
-        if self.problem is None:
-            log.warning("%s; articles wait until it answers, and none is rejected meanwhile", problem)
-        self.problem = problem
-
-    def _note_answer(self) -> None:
-        if self.problem is not None:
-            log.info("the schema registry answers again")
-        self.problem = None
 
 
 @dataclass(slots=True, eq=False)

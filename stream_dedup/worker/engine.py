@@ -53,10 +53,9 @@ if TYPE_CHECKING:
     from stream_dedup.ports import Append, Clock, Event, FingerprintLog, Partition, PortError, SourceRecord
     from stream_dedup.threads import FingerprintThreads
     from stream_dedup.worker.assignments import AssignmentOwner
-    from stream_dedup.worker.decoding import SchemaWatch
     from stream_dedup.worker.log_tail import LogTail
-    from stream_dedup.worker.source import TopicWatch
     from stream_dedup.worker.trimmer import Trimmer
+    from stream_dedup.worker.watches import SchemaWatch, TopicWatch
 
 log = logging.getLogger(__name__)
 

@@ -35,7 +35,6 @@ from __future__ import annotations
 import logging
 import shlex
 import uuid
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -47,23 +46,18 @@ from stream_dedup.core.model import LogOffset, ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, UnavailableError, UserError
 from stream_dedup.index import LogIndex, keep_aside, only_copy_in, refuse_unknown
-from stream_dedup.kafka.clients import worker_log
-from stream_dedup.kafka.kafka_python.admin import topic_ids, topic_of_id
-from stream_dedup.kafka.kafka_python.client import make_admin
-from stream_dedup.kafka.kafka_python.errors import patiently
 from stream_dedup.kafka.log import WaitingLog
 from stream_dedup.kafka.rules_log import (
     FoundLog,
     LostLog,
+    PreparedLog,
     RulesHistory,
-    find_log,
     lost_log_error,
     offsets_without_log,
     read_rules_on,
     refuse_other_rules,
     refuse_other_scheme,
 )
-from stream_dedup.kafka.topics import ensure_topics, refuse_wrong_topics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,15 +67,6 @@ if TYPE_CHECKING:
     from stream_dedup.ports import FingerprintLog
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedLog:
-    """The log's topic, once all topics of the group exist."""
-
-    log_id: bytes
-    record_bytes: int
-    """Largest record that every output topic takes with our headers."""
 
 
 class LogTopic(Protocol):
@@ -101,44 +86,6 @@ class LogTopic(Protocol):
 
     def connect(self) -> FingerprintLog:
         """Return the log; the caller closes it."""
-
-
-class KafkaLogTopic:
-    """Implements ``LogTopic``; each call connects and closes its connection."""
-
-    def __init__(self, config: Config) -> None:
-        """Connect later."""
-        self._config = config
-
-    def find(self) -> FoundLog:
-        """Return the group's offsets, and which records the log has."""
-        with closing(make_admin(self._config.kafka)) as admin:
-            return find_log(admin, self._config)
-
-    def check(self) -> None:
-        """Check the topics; nothing is created."""
-        with closing(make_admin(self._config.kafka)) as admin:
-            refuse_wrong_topics(admin, self._config)
-
-    def prepare(self) -> PreparedLog:
-        """Check the topics, and create the missing ones."""
-        kafka, topic = self._config.kafka, self._config.log_topic
-        with closing(make_admin(kafka)) as admin:
-            record_bytes = ensure_topics(admin, self._config).record_bytes
-            ids = patiently(kafka, topic, lambda: topic_ids(admin, [topic]))
-        if topic not in ids:
-            msg = f"topic {topic} was deleted a moment ago; start again"
-            raise UnavailableError(msg)
-        return PreparedLog(ids[topic], record_bytes)
-
-    def exists(self, topic_id: uuid.UUID) -> bool:
-        """Return whether a topic of this id exists."""
-        with closing(make_admin(self._config.kafka)) as admin:
-            return patiently(self._config.kafka, f"topic {topic_id}", lambda: topic_of_id(admin, topic_id)) is not None
-
-    def connect(self) -> FingerprintLog:
-        """Return the log."""
-        return worker_log(self._config)
 
 
 @dataclass(frozen=True, slots=True)

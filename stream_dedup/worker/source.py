@@ -25,25 +25,19 @@ A partition begins at
 A beginning that was not read from a committed offset is committed at once, before anything is logged. If the worker
 dies after that, its successor does not conclude that the group lost its offsets.
 
-A topic that is deleted and recreated has another id, and its offsets denote other articles. A batch may therefore be
-appended only after a look-up that began after its poll saw the same id. A thread of its own (``TopicWatch``) looks up
-the ids on request, and every ``LOOK_UP_INTERVAL_S`` without one: so the worker also notices in time that the broker is
-away while nothing is in flight. Where input topics are named by patterns, it also looks which topics these match, every
-``MATCH_INTERVAL_S``.
+A topic that is deleted and recreated has another id (``watches``).
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stream_dedup.config.effective import with_input_topics
 from stream_dedup.core.model import SourceOffset
-from stream_dedup.errors import RefusedError, UnavailableError, UserError
+from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.kafka.record import record_bytes
 from stream_dedup.ports import (
     CommittedOffset,
@@ -58,19 +52,13 @@ from stream_dedup.worker.assignments import AssignmentState, JudgedBatch, Polled
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from stream_dedup.config.model import Config, KafkaConfig
-    from stream_dedup.ports import ArticleSource, Clock, GroupOffsets, Membership, Partition, SourceRecord
+    from stream_dedup.config.model import KafkaConfig
+    from stream_dedup.ports import ArticleSource, Clock, Membership, Partition, SourceRecord
     from stream_dedup.worker.assignments import Assignment, AssignmentOwner
+    from stream_dedup.worker.watches import TopicWatch
 
 log = logging.getLogger(__name__)
 
-LOOK_UP_INTERVAL_S = 2.0
-"""Seconds between two look-ups without a request."""
-MATCH_INTERVAL_S = 10.0
-"""Seconds between two requests which topics match: a new topic must be read within 30 s, and each request returns the
-names of all topics of the cluster."""
-LOOK_UP_RETRY_S = 0.2
-"""Pause in seconds after a look-up that failed, and between two checks whether a request was answered."""
 SETTLE_S = 5.0
 """After so many seconds the settling of many partitions continues in the next poll."""
 SETTLE_PAUSE_S = 0.05
@@ -79,156 +67,6 @@ RECORD_BYTES = 400
 """Memory of a record in flight beside its key, value and headers: with many partitions there may be a million."""
 ERROR_PAUSE_S = 0.05
 """Seconds after a poll that failed: until the next assignment begins, a poll may fail at once for the same reason."""
-
-
-@dataclass(eq=False)
-class TopicWatch:
-    """Keeps the latest topic ids; ``run`` is its thread, the other methods may be called from any thread."""
-
-    config: Config
-    offsets: GroupOffsets
-    clock: Clock
-    log_id: bytes
-    """The id that the log must keep."""
-    wake: Callable[[], None]
-    """Called after each look-up."""
-    ends: Callable[[], bool] = lambda: False
-    """Returns whether the worker is to end: then no call waits."""
-
-    def __post_init__(self) -> None:
-        """Request a first look-up."""
-        self._topics = () if self.config.topics.patterns else tuple(self.config.topics.input)
-        self._match_at = float("-inf")
-        self._lock = threading.Lock()
-        self._requested, self._answered = self.clock.event(), self.clock.event()
-        self._requested.set()
-        self._done = False
-        self._ids: dict[str, bytes] = {}
-        self._begun_at = self._looked_up_at = float("-inf")
-        """When the last look-up began, and the last one that was answered."""
-        self._failing_since: float | None = None
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """Names of the input topics: of patterns, those that matched last; none before the first request."""
-        return self._topics
-
-    @property
-    def latest_ids(self) -> dict[str, bytes]:
-        """Ids of the last look-up, empty before the first; does not wait."""
-        return self._ids
-
-    def ids_since(self, moment: float) -> dict[str, bytes] | None:
-        """Return ids looked up after ``moment`` (monotonic seconds), or None: a look-up is under way, or requested."""
-        with self._lock:
-            if self._looked_up_at > moment:
-                return self._ids
-            is_under_way = self._begun_at > moment
-        if not is_under_way:
-            self._requested.set()
-        return None
-
-    def fresh_ids(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Look up the ids now; waits up to ``broker_wait_s``.
-
-        Raises:
-            PassingError: the worker is to end, because it was stopped or because a thread has failed.
-            UnavailableError: no broker answered in that time.
-        """
-        moment = self.clock.monotonic()
-        deadline = moment + self.config.kafka.broker_wait_s
-        while (ids := self.ids_since(moment)) is None:
-            if self._done or self.ends():
-                msg = "the worker ends"
-                raise PassingError(msg)
-            if self.clock.monotonic() > deadline:
-                raise self._away()
-            self._answered.wait(LOOK_UP_RETRY_S)
-            self._answered.clear()
-        return {name: ids[name] for name in names if name in ids}
-
-    @property
-    def answered(self) -> bool:
-        """Whether the broker answered the last look-up."""
-        return self._failing_since is None
-
-    def stop(self) -> None:
-        """Let ``run`` return."""
-        self._done = True
-        self._requested.set()
-
-    def run(self) -> None:
-        """Look up until ``stop``.
-
-        Raises:
-            UnavailableError: no broker answered for ``broker_wait_s``.
-            RefusedError: the log was deleted and recreated.
-            UserError: this client may not describe the topics.
-        """
-        while True:
-            self._requested.wait(LOOK_UP_INTERVAL_S)
-            self._requested.clear()
-            if self._done:
-                return
-            self._look_up()
-
-    def _look_up(self) -> None:
-        # Later than every moment at which it was requested: a request of this very moment gets it.
-        began = self.clock.monotonic()
-        with self._lock:
-            self._begun_at = began
-        try:
-            self._match(began)
-            ids = self.offsets.topic_ids([*self._topics, self.config.log_topic])
-        except PassingError as error:
-            self._note_failure(error)
-            return
-        except RefusedByBrokerError as error:
-            names = [*self.config.topics.input, self.config.log_topic]
-            msg = f"topics {', '.join(names)}: this client may not describe them: {error}"
-            raise UserError(msg) from error
-        if ids.get(self.config.log_topic) not in (self.log_id, None):
-            msg = (
-                f"topic {self.config.log_topic} was deleted and recreated while this worker ran; start it again: "
-                "it says what the log lost, and how to go on"
-            )
-            raise RefusedError(msg)
-        if self._failing_since is not None:
-            log.info("a Kafka broker answers again, after %.1f s", self.clock.monotonic() - self._failing_since)
-        with self._lock:
-            self._ids = ids
-            self._looked_up_at = began
-            self._failing_since = None
-        self._answered.set()
-        self.wake()
-
-    def _match(self, now: float) -> None:
-        """Look up which topics match, unless that was done lately."""
-        if self.config.topics.patterns and now >= self._match_at:
-            config = with_input_topics(self.config, lambda: self.offsets.topic_ids(None))
-            if tuple(config.topics.input) != self._topics:
-                log.info("input topics: %s", ", ".join(config.topics.input) or "none yet")
-            self._topics = tuple(config.topics.input)
-            self._match_at = now + MATCH_INTERVAL_S
-
-    def _note_failure(self, error: PassingError) -> None:
-        log.debug("topic ids: %r", error)
-        # The time of the failure, not of the look-up's begin: the process may have been stopped in between.
-        now = self.clock.monotonic()
-        if self._failing_since is None:
-            self._failing_since = now
-            log.warning("no Kafka broker answers; the worker waits up to %g s", self.config.kafka.broker_wait_s)
-        if now - self._failing_since > self.config.kafka.broker_wait_s:
-            raise self._away()
-        self._requested.set()
-        self.clock.sleep(LOOK_UP_RETRY_S)
-
-    def _away(self) -> UnavailableError:
-        wait = self.config.kafka.broker_wait_s
-        return UnavailableError(
-            f"no Kafka broker at {self.config.kafka.brokers} answered for {wait:g} s (kafka.broker_wait_s); "
-            "nothing is lost: start the worker again when it is back"
-        )
 
 
 @dataclass(frozen=True, slots=True)

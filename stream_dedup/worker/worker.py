@@ -27,12 +27,12 @@ from stream_dedup.ports import PassingError, PortError
 from stream_dedup.worker import Step
 from stream_dedup.worker.assignments import AssignmentOwner
 from stream_dedup.worker.committer import Committer
-from stream_dedup.worker.decoding import SchemaWatch
 from stream_dedup.worker.engine import Engine
 from stream_dedup.worker.health import Health
 from stream_dedup.worker.log_tail import LogTail
-from stream_dedup.worker.source import BatchSource, LoggedSources, TopicWatch
+from stream_dedup.worker.source import BatchSource, LoggedSources
 from stream_dedup.worker.trimmer import Trimmer
+from stream_dedup.worker.watches import SchemaWatch, TopicWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,11 +91,11 @@ class Worker:
             INFLIGHT_BYTES,
             held=lambda: self._engine.held,
         )
-        self._watch = TopicWatch(config, ports.watch_offsets, clock, self.opened.log_id, wake.set, ends=self._is_to_end)
+        self._watch = TopicWatch(clock, config, ports.watch_offsets, self.opened.log_id, wake.set, ends=self._is_to_end)
         self._tail = LogTail(
             ports.log, clock, wake.set, config.log_topic, is_wanted=lambda: self._assignments.batches > 0
         )
-        self._schema_watch = None if self.schemas is None else SchemaWatch(self.schemas, clock, wake.set)
+        self._schema_watch = None if self.schemas is None else SchemaWatch(clock, self.schemas, wake.set)
         self._health = Health(clock, self._assignments, config.worker.watchdog_s, lambda: self._watch.answered)
         self._source = BatchSource(
             config.kafka,

@@ -17,8 +17,8 @@ from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.core.model import Coordinates, Verdict
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import UserError
+from stream_dedup.kafka.admin import KafkaOffsets
 from stream_dedup.kafka.clients import connect_log
-from stream_dedup.kafka.kafka_python.admin import KafkaOffsets
 from tests.clusters.checking import stored_first
 from tests.clusters.followed import follow_until_done
 from tests.clusters.following import last_values, refuse_repeated

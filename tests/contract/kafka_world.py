@@ -17,13 +17,13 @@ from kafka.errors import InvalidReplicationFactorError, KafkaTimeoutError
 
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import LOG_SUFFIX, Config
-from stream_dedup.kafka.clients import AlternatingSink, worker_log, worker_ports
+from stream_dedup.kafka.admin import KafkaOffsets, offset_and_metadata, topic_ids
+from stream_dedup.kafka.clients import worker_log, worker_ports
 from stream_dedup.kafka.confluent.sink import ConfluentSink
-from stream_dedup.kafka.kafka_python.admin import KafkaOffsets, offset_and_metadata, topic_ids
-from stream_dedup.kafka.kafka_python.client import make_admin, make_consumer, make_producer
-from stream_dedup.kafka.kafka_python.errors import patiently
-from stream_dedup.kafka.kafka_python.readers import KafkaTopicFollower, KafkaTopicReader
+from stream_dedup.kafka.connection import make_admin, make_consumer, make_producer
+from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.kafka_python.sink import KafkaMarkedSink, KafkaSink
+from stream_dedup.kafka.readers import KafkaTopicFollower, KafkaTopicReader
 from stream_dedup.ports import Partition
 from tests.contract.world import BROKER_WAIT_S, SESSION_S, TRANSACTION_S
 from tests.kafka.deleting import delete_topic
@@ -204,13 +204,10 @@ class KafkaWorld:
             sink.publish(outputs, mark)
 
     def commit_without_answer(self, sink: VerdictSink) -> None:
-        assert isinstance(sink, AlternatingSink)
-        now = sink.now
-        if isinstance(now, ConfluentSink):
-            assert now._producer is not None
-            now._producer = UnheardProducer(now._producer)  # type: ignore[assignment]
-            now.commit()
-        assert isinstance(now, KafkaSink)
+        if isinstance(sink, ConfluentSink):
+            sink._producers[sink._turn] = UnheardProducer(sink._connected())  # type: ignore[call-overload]
+            sink.commit()
+        assert isinstance(sink, KafkaSink)
         with _lost_answers():
             sink.commit()
 

@@ -15,7 +15,7 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, R
 
 from stream_dedup.config.model import KafkaConfig
 from stream_dedup.core.model import LogOffset
-from stream_dedup.kafka.kafka_python.client import make_admin
+from stream_dedup.kafka.connection import make_admin
 from stream_dedup.ports import Membership, Partition, PassingError, PortError, RefusedByBrokerError, WorkerPorts
 from tests.contract.kafka_world import CLIENTS, WAIT_LIMIT_S, KafkaWorld
 from tests.contract.members import join, start_at

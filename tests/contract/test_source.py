@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from stream_dedup.core.model import SourceOffset
+from stream_dedup.kafka import connection as client
 from stream_dedup.kafka.confluent import client as confluent_client
-from stream_dedup.kafka.kafka_python import client
 from stream_dedup.ports import (
     ArticleSource,
     CommittedOffset,

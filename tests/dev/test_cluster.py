@@ -13,7 +13,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import KafkaConfig
 from stream_dedup.dev.broker import DevCluster
-from stream_dedup.kafka.kafka_python.client import make_admin, make_consumer, make_producer
+from stream_dedup.kafka.connection import make_admin, make_consumer, make_producer
 from tests.nodes import Leaders, leaders, move_leaders, start_node, wait_in_sync, wait_leaders
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -19,7 +19,7 @@ from stream_dedup.config.load import load_config, read_profile
 from stream_dedup.config.model import Config
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import UserError
-from stream_dedup.kafka.kafka_python.client import make_admin
+from stream_dedup.kafka.connection import make_admin
 from tests.documentation.pages import WRITTEN_BY_BENCHMARKS, Block, all_pages, blocks_of
 from tests.documentation.session import Session
 from tests.documentation.shell import check_commands

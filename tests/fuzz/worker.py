@@ -12,7 +12,7 @@ from typing import Any
 from stream_dedup.core.headers import PREFIX, Stamp
 from stream_dedup.core.model import SourceOffset, Verdict
 from stream_dedup.dev.broker.ways import find_broker
-from stream_dedup.kafka.kafka_python.client import make_producer
+from stream_dedup.kafka.connection import make_producer
 from tests.fuzz.core import MOST_REASON_CHARACTERS, SLOWEST, maker_of, raw_records, reason_kind, say
 from tests.fuzz.records import DrawnRecord, RecordFuzzer
 from tests.worker.pipeline import Pipeline, pipeline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka import KafkaAdminClient
 
-from stream_dedup.kafka.kafka_python.admin import topic_ids
+from stream_dedup.kafka.admin import topic_ids
 from tests.waiting import wait_until
 
 GONE_LIMIT_S = 60

@@ -18,8 +18,8 @@ from kafka.admin import ACLResourcePatternType as PatternType
 
 from stream_dedup.cli import run
 from stream_dedup.exit_codes import EXIT_OK, EXIT_UNAVAILABLE, EXIT_USER
-from stream_dedup.kafka.kafka_python.admin import topic_ids
-from stream_dedup.kafka.kafka_python.client import make_admin
+from stream_dedup.kafka.admin import topic_ids
+from stream_dedup.kafka.connection import make_admin
 from tests.kafka.rights import GROUP, INPUT, LOG, OUTPUT, RIGHTS, WORKERS, Right
 from tests.profiles import write_profile
 from tests.registry.fake import FakeRegistry

@@ -2,99 +2,116 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
 
-from stream_dedup.kafka.clients import AlternatingSink
-from stream_dedup.ports import Output, PassingError
+from stream_dedup.config.model import Config
+from stream_dedup.core.model import SourceOffset
+from stream_dedup.kafka.sink import TransactionalSink
+from stream_dedup.ports import CommittedOffset, Membership, Partition, PassingError, PortError
 
-OUTPUT = Output("unique", None, b"article", [], 0)
+MEMBERSHIP = Membership(frozenset(), 1, None)
 
 
-class NotingSink:
-    """One of the two: notes its calls, with its name, in the list of both."""
+class NotingProducer:
+    """Notes its calls, with its id, in the list of all."""
 
-    def __init__(self, name: str, calls: list[str]) -> None:
-        self._name, self._calls = name, calls
+    def __init__(self, own: str, calls: list[str]) -> None:
+        self._own, self._calls = own, calls
+
+    def begin_transaction(self) -> None:
+        self.note("begin")
+
+    def commit_transaction(self) -> None:
+        self.note("commit")
+
+    def abort_transaction(self) -> None:
+        self.note("abort")
+
+    def note(self, call: str) -> None:
+        self._calls.append(f"{self._own}.{call}")
+
+
+class NotingSink(TransactionalSink[NotingProducer]):
+    """A sink of which each call stands in a list."""
+
+    client_exceptions = (OSError,)
+
+    def __init__(self) -> None:
+        super().__init__(Config(), "1", "2")
+        self.calls: list[str] = []
         self.fails: set[str] = set()
 
-    def __getattr__(self, call: str) -> Any:  # noqa: ANN401 - of any call
-        def note(*_: object) -> list[str]:
-            self._calls.append(f"{self._name}.{call}")
-            if call in self.fails:
-                raise PassingError(call)
-            return []
+    def _connect(self, transactional_id: str) -> NotingProducer:
+        return NotingProducer(transactional_id, self.calls)
 
-        return note
+    def _initialise(self, limit_s: float) -> None:
+        assert limit_s > 0
+        self._connected().note("renew")
+        if self.calls[-1] in self.fails:
+            raise OSError
 
+    def _send_offsets(self, _offsets: Mapping[Partition, CommittedOffset], _membership: Membership) -> None:
+        self._connected().note("send_offsets")
 
-@pytest.fixture
-def calls() -> list[str]:
-    return []
+    def _drop(self, producer: NotingProducer) -> None:
+        producer.note("drop")
 
-
-@pytest.fixture
-def one(calls: list[str]) -> NotingSink:
-    return NotingSink("1", calls)
-
-
-@pytest.fixture
-def other(calls: list[str]) -> NotingSink:
-    return NotingSink("2", calls)
+    def _causes(self, error: Exception) -> list[PortError]:
+        return [PassingError(str(error))]
 
 
 @pytest.fixture
-def sink(one: Any, other: Any) -> AlternatingSink:  # noqa: ANN401 - two sinks in place
-    return AlternatingSink(one, other)
+def sink() -> NotingSink:
+    """One that is renewed."""
+    made = NotingSink()
+    made.renew()
+    made.calls.clear()
+    return made
 
 
-def transact(sink: AlternatingSink, end: str = "commit") -> None:
+def transact(sink: NotingSink, end: str = "commit") -> None:
     """One whole transaction."""
-    membership: Any = None
     sink.begin()
-    sink.send([OUTPUT])
-    sink.send_offsets({}, membership)
-    sink.flush()
+    sink.send_offsets({Partition("articles", 0): CommittedOffset(SourceOffset(1), None)}, MEMBERSHIP)
     getattr(sink, end)()
 
 
-def of(name: str, end: str = "commit") -> list[str]:
-    return [f"{name}.{call}" for call in ("begin", "send", "send_offsets", "flush", end)]
+def of(own: str, end: str = "commit") -> list[str]:
+    return [f"{own}.{call}" for call in ("begin", "send_offsets", end)]
 
 
-def test_transactions_alternate(sink: AlternatingSink, calls: list[str]) -> None:
+def test_transactions_alternate(sink: NotingSink) -> None:
     """Each is of one id from its beginning to its end, whether it is committed or aborted."""
     for end in ("commit", "abort", "commit"):
         transact(sink, end)
-    assert calls == [*of("1"), *of("2", "abort"), *of("1")]
+    assert sink.calls == [*of("1"), *of("2", "abort"), *of("1")]
 
 
-def test_both_are_renewed_before_either_is_used(sink: AlternatingSink, calls: list[str]) -> None:
+def test_both_are_renewed_before_either_is_used(sink: NotingSink) -> None:
     """Whichever transaction was open, by this process or an earlier one, is settled."""
     transact(sink)
-    calls.clear()
+    sink.calls.clear()
     sink.renew()
     transact(sink)
-    assert calls == ["1.renew", "2.renew", *of("1")]
+    assert sink.calls == ["2.drop", "1.drop", "1.renew", "2.renew", *of("1")]
 
 
-def test_a_renew_that_fails_leaves_the_other_for_the_next_try(
-    sink: AlternatingSink, other: NotingSink, calls: list[str]
-) -> None:
-    other.fails = {"renew"}
+def test_a_renew_that_fails_is_begun_again(sink: NotingSink) -> None:
+    """Of neither id a producer is left that could be used, or that could fence the next one."""
+    sink.fails = {"2.renew"}
     with pytest.raises(PassingError):
         sink.renew()
-    other.fails = set()
+    sink.fails = set()
+    sink.calls.clear()
+    with pytest.raises(PassingError, match="not started"):
+        sink.begin()
     sink.renew()
-    assert calls == ["1.renew", "2.renew"] * 2
+    transact(sink)
+    assert sink.calls == ["1.renew", "2.renew", *of("1")]
 
 
-def test_both_are_closed(sink: AlternatingSink, calls: list[str]) -> None:
+def test_both_are_closed(sink: NotingSink) -> None:
     sink.close()
-    assert calls == ["1.close", "2.close"]
-
-
-def test_hanging_transactions_of_both_ids_are_looked_for_once(sink: AlternatingSink, calls: list[str]) -> None:
-    assert sink.abort_hanging() == []
-    assert calls == ["1.abort_hanging"]
+    assert sorted(sink.calls) == ["1.drop", "2.drop"]

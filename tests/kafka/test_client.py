@@ -14,9 +14,9 @@ from kafka.errors import KafkaTimeoutError
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import KafkaConfig
 from stream_dedup.dev.broker import DevBroker
-from stream_dedup.kafka.kafka_python import client as client_module
-from stream_dedup.kafka.kafka_python.admin import committed_offsets
-from stream_dedup.kafka.kafka_python.client import (
+from stream_dedup.kafka import connection as client_module
+from stream_dedup.kafka.admin import committed_offsets
+from stream_dedup.kafka.connection import (
     BOOTSTRAP_TIMEOUT_MS,
     FIRST_TRY_S,
     make_admin,

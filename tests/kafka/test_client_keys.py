@@ -11,8 +11,8 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.record.default_records import DefaultRecordBatch
 
 from stream_dedup.config.model import Config
-from stream_dedup.kafka.kafka_python.admin import described_group
-from stream_dedup.kafka.kafka_python.client import make_consumer
+from stream_dedup.kafka.admin import described_group
+from stream_dedup.kafka.connection import make_consumer
 from stream_dedup.kafka.kafka_python.source import KafkaSource
 from stream_dedup.kafka.produce import produce_lines
 from stream_dedup.kafka.topics import create_topics

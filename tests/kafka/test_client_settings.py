@@ -10,8 +10,8 @@ from kafka.errors import KafkaConnectionError
 
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import KafkaConfig
-from stream_dedup.kafka.kafka_python import client
-from stream_dedup.kafka.kafka_python.client import TokenFile, make_admin, make_consumer, make_producer
+from stream_dedup.kafka import connection as client
+from stream_dedup.kafka.connection import TokenFile, make_admin, make_consumer, make_producer
 
 REQUEST_BYTES = 100 << 20
 """``socket.request.max.bytes`` of a broker, by default."""

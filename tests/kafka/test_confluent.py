@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from kafka.structs import ConsumerGroupMetadata
 
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import MAX_RECORD_BYTES, Config, KafkaConfig
@@ -36,10 +37,10 @@ from stream_dedup.kafka.confluent.client import (
     record_of,
     request_timeout_ms,
 )
-from stream_dedup.kafka.confluent.fingerprint_log import ConfluentLog
 from stream_dedup.kafka.confluent.sink import ConfluentSink
 from stream_dedup.kafka.confluent.source import ASSIGNED_WITHIN_S, PROOF_MAGIC, ConfluentSource, generation_of
-from stream_dedup.kafka.record import HEADER_ALLOWANCE_BYTES
+from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES, HEADER_ALLOWANCE_BYTES
+from stream_dedup.kafka.source import GroupSource
 from stream_dedup.ports import (
     CommittedOffset,
     FencedError,
@@ -57,7 +58,6 @@ from stream_dedup.ports import (
 from tests.contract.conftest import Group
 from tests.contract.kafka_world import CLIENTS, WAIT_LIMIT_S, KafkaWorld
 from tests.contract.members import join, read, start_at, values
-from tests.logs import rules
 from tests.waiting import wait_until
 
 NOWHERE = "127.0.0.1:1"
@@ -74,7 +74,7 @@ def made(monkeypatch: pytest.MonkeyPatch, **keys: object) -> list[dict[str, Any]
     for kind in ("Consumer", "Producer"):
         monkeypatch.setattr(client, kind, seen.append)
     make_member(kafka)
-    make_sender(kafka)
+    make_sender(kafka, lambda *_: None, DEFAULT_RECORD_BYTES)
     return seen
 
 
@@ -178,7 +178,7 @@ def test_a_record_waits_for_room_in_the_client() -> None:
 
     producer: Any = SimpleNamespace(produce=produce, purge=lambda: None, poll=lambda _wait_s: None)
     with closing(ConfluentSink(config_of(), "id")) as sink:
-        sink._producer = producer
+        sink._producers = [producer]
         sink.send(outputs("unique", 0)[:2])
         sink._delivery_s = 0.01
         with pytest.raises(PassingError, match=r"no room for another record within 0.01 s"):
@@ -201,7 +201,7 @@ def test_offsets_that_the_client_does_not_give_up_in_time() -> None:
         send_offsets_to_transaction=send_offsets, purge=lambda: None, poll=lambda _wait_s: None
     )
     with closing(ConfluentSink(config_of(transaction_timeout_s=1), "id")) as sink:
-        sink._producer = producer
+        sink._producers = [producer]
         with pytest.raises(PassingError, match="did not take the offsets within 1 s"):
             sink.send_offsets({}, Membership(frozenset(), 1, None))
         assert not returned.is_set()
@@ -214,7 +214,7 @@ def test_offsets_that_fail_do_not_keep_their_producer() -> None:
     proof = Consumer({"group.id": "group"}).consumer_group_metadata()
     with closing(ConfluentSink(config_of(), "id")) as sink:
         for _ in range(2):
-            sink._producer = sink._connect()  # was not initialised: it takes no offsets
+            sink._producers = [sink._connect("id")]  # was not initialised: it takes no offsets
             with pytest.raises(PortError, match="_STATE"):
                 sink.send_offsets(
                     {Partition("articles", 0): CommittedOffset(SourceOffset(5), None, None)},
@@ -239,7 +239,7 @@ def test_a_call_that_fails_keeps_neither_its_producer_nor_what_its_caller_has(ca
     with closing(ConfluentSink(config_of(broker_wait_s=0.1), "id")) as sink:
         for _ in range(3):
             if call != "renew":
-                sink._producer = sink._connect()  # was not initialised: it takes nothing
+                sink._producers = [sink._connect("id")]  # was not initialised: it takes nothing
                 sink._note_failure(KafkaError(KafkaError._MSG_TIMED_OUT), cast("Message", None))
             fail(sink)
             sink._discard()
@@ -271,33 +271,30 @@ class _Fails:
 @pytest.mark.parametrize(("after_s", "error"), [(0.0, ValueError), (0.3, TimeoutError)])
 def test_a_call_that_fails_lets_go_of_its_client_at_once(after_s: float, error: type[Exception]) -> None:
     """In time or late, without a garbage collection, which a worker seldom makes."""
-    calls, failing = client.LimitedCalls(), _Fails(after_s)
+    failing = _Fails(after_s)
     left = weakref.ref(failing)
     gc.disable()
     try:
         with pytest.raises(error):
-            calls.within(0.1, failing.call)
+            client.within(0.1, failing.call)
         del failing
         wait_until(lambda: left() is None, WAIT_LIMIT_S, "the client is let go of")
     finally:
         gc.enable()
-        calls.end()
 
 
-def test_a_call_for_which_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It fails at once, and the next one is made where there is a thread again."""
-    calls = client.LimitedCalls()
+def test_offsets_that_no_thread_can_send(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The transaction fails with an error that passes."""
 
     def refuse(_thread: threading.Thread) -> None:
         msg = "can't start new thread"
         raise RuntimeError(msg)
 
-    with monkeypatch.context() as full:
+    with closing(ConfluentSink(config_of(), "id")) as sink, monkeypatch.context() as full:
+        sink._producers = [sink._connect("id")]
         full.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(RuntimeError):
-            calls.within(WAIT_LIMIT_S, bool)
-    calls.within(1.0, bool)
-    calls.end()
+        with pytest.raises(PassingError):
+            sink.send_offsets({}, Membership(frozenset(), 1, None))
 
 
 def test_a_failure_is_told_where_no_thread_asks_for_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,32 +305,17 @@ def test_a_failure_is_told_where_no_thread_asks_for_the_state(monkeypatch: pytes
         raise RuntimeError(msg)
 
     with closing(ConfluentSink(config_of(), "id")) as sink, monkeypatch.context() as full:
-        sink._producer = sink._connect()
+        sink._producers = [sink._connect("id")]
         full.setattr(threading.Thread, "start", refuse)
         with pytest.raises(PortError, match="_STATE"):
             sink.begin()
-
-
-def test_calls_share_a_thread_until_one_is_late() -> None:
-    """Its thread ends behind it, and others are made in another one."""
-    calls, threads = client.LimitedCalls(), []
-    for _ in range(2):
-        calls.within(WAIT_LIMIT_S, lambda: threads.append(threading.current_thread()))
-    late = _Fails(0.3)
-    with pytest.raises(TimeoutError):
-        calls.within(0.1, late.call)
-    calls.within(WAIT_LIMIT_S, lambda: threads.append(threading.current_thread()))
-    calls.end()
-    assert threads[0] is threads[1] is late.thread
-    assert threads[2] is not late.thread
-    wait_until(lambda: not any(thread.is_alive() for thread in threads), WAIT_LIMIT_S, "the threads have ended")
 
 
 @pytest.mark.parametrize("largest", [1024, 1 << 20, MAX_RECORD_BYTES])
 def test_a_producer_is_made_for_records_of_any_size(largest: int) -> None:
     """The client's own limits depend on each other."""
     kafka = config_of().kafka
-    make_sender(kafka, record_bytes=largest)
+    make_sender(kafka, lambda *_: None, largest)
 
 
 # Errors.
@@ -383,7 +365,7 @@ def test_a_truncation_is_told_from_a_position_that_is_gone() -> None:
     assert not PositionGone(Partition("articles", 0), "Broker: Offset out of range").is_truncated
 
 
-# Proofs, appends, records.
+# Proofs, records.
 
 
 @pytest.mark.parametrize("generation", [-1, 0, 7, 70_000])
@@ -394,22 +376,6 @@ def test_the_generation_in_a_proof(generation: int) -> None:
 @pytest.mark.parametrize("proof", [None, b"", b"CGMDv9:\1\0\0\0", "CGMDv2:"])
 def test_a_proof_that_is_not_understood_has_no_generation(proof: object) -> None:
     assert generation_of(proof) == -1
-
-
-def test_an_append_that_is_given_up_has_failed() -> None:
-    """No broker is there: it is not done, and not in time, and done with an error after ``renew``."""
-    log = ConfluentLog(config_of().kafka, "log")
-    append = log.append(rules())
-    assert not append.done()
-    assert append.error() is None
-    with pytest.raises(PassingError, match=r"within 0.1 s"):
-        append.wait(0.1)
-    log.renew()
-    assert append.done()
-    assert isinstance(append.error(), PassingError)
-    with pytest.raises(PassingError):
-        append.wait(0.1)
-    log.close()
 
 
 def test_a_header_name_that_is_not_utf_8_is_named() -> None:
@@ -528,7 +494,7 @@ def test_many_records_for_a_topic_of_small_batches(broker: DevBroker) -> None:
         world.make_topic(topic, largest_batch=largest + HEADER_ALLOWANCE_BYTES)
         world.make_log(group)
         config = config_of(brokers=broker.bootstrap, group=group)
-        sink = stack.enter_context(closing(ConfluentSink(config, f"{group}-writer", largest)))
+        sink = stack.enter_context(closing(ConfluentSink(config, f"{group}-writer", record_bytes=largest)))
         sink.renew()
         sink.begin()
         sink.send([Output(topic, None, b"x" * 900, [], time.time_ns() // 1_000_000)] * 100)
@@ -565,8 +531,12 @@ def test_workers_of_either_client_share_a_group(worlds: Worlds) -> None:
 
 @pytest.fixture
 def group(worlds: Worlds) -> Group:
-    """A group with a topic of three records, whose members have confluent-kafka."""
-    world = worlds["confluent"]
+    """A group whose members have confluent-kafka."""
+    return group_of(worlds["confluent"])
+
+
+def group_of(world: KafkaWorld) -> Group:
+    """A group with a topic of three records."""
     name, topic = world.name("group"), world.name("articles")
     world.make_log(name)
     made_id = world.make_topic(topic)
@@ -586,12 +556,17 @@ def test_a_late_report_of_a_position_that_is_gone_is_not_believed(group: Group) 
     assert values(read(group.world, source, 1)) == [b"3"]
 
 
-def test_a_start_is_not_committed_under_a_later_generation(group: Group) -> None:
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_start_is_not_committed_under_a_later_generation(worlds: Worlds, client: str) -> None:
     """The group has gone on, and the worker does not know it yet: its partition may be another member's."""
+    group = group_of(worlds[client])
     source = group.member().source
-    assert isinstance(source, ConfluentSource)
+    assert isinstance(source, GroupSource)
     membership = join(group.world, source, [group.partition])
-    source._membership = replace(membership, generation=membership.generation - 1)
+    before, proof = membership.generation - 1, membership.proof
+    if isinstance(proof, ConsumerGroupMetadata):
+        proof = proof._replace(generation_id=before)
+    source._membership = replace(membership, generation=before, proof=proof)
     with pytest.raises(NotAMemberError, match="IllegalGeneration"):
         source.commit_start(group.partition, start_at(3))
     assert source.committed(group.partition) is None

@@ -12,11 +12,11 @@ from kafka.protocol.admin import ElectionType
 
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.dev.broker import DevCluster
-from stream_dedup.kafka.kafka_python.admin import committed_offsets, described_group
-from stream_dedup.kafka.kafka_python.client import discard, make_admin, make_producer
-from stream_dedup.kafka.kafka_python.client_workarounds import alter_offsets, private
-from stream_dedup.kafka.kafka_python.errors import patiently
-from stream_dedup.kafka.kafka_python.hanging_transactions import open_transactions
+from stream_dedup.kafka.admin import committed_offsets, described_group
+from stream_dedup.kafka.client_workarounds import alter_offsets, private
+from stream_dedup.kafka.connection import discard, make_admin, make_producer
+from stream_dedup.kafka.errors import patiently
+from stream_dedup.kafka.hanging_transactions import open_transactions
 from tests.nodes import start_node, wait_in_sync, wait_leaders
 from tests.waiting import wait_until
 

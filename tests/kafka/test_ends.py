@@ -13,8 +13,8 @@ from kafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 
 from stream_dedup.config.load import load_config
 from stream_dedup.errors import UnavailableError
-from stream_dedup.kafka.kafka_python import admin as module
-from stream_dedup.kafka.kafka_python.admin import AskedEnds
+from stream_dedup.kafka import admin as module
+from stream_dedup.kafka.admin import AskedEnds
 from stream_dedup.ports import Partition
 from tests.waiting import wait_until
 

@@ -9,10 +9,10 @@ from kafka import KafkaAdminClient
 from kafka.errors import BrokerResponseError, CoordinatorLoadInProgressError, NotCoordinatorError
 
 from stream_dedup.config.model import Config
-from stream_dedup.kafka.kafka_python import admin as module
-from stream_dedup.kafka.kafka_python.admin import Member, described_group
-from stream_dedup.kafka.kafka_python.errors import patiently
-from stream_dedup.kafka.kafka_python.hanging_transactions import hanging_transactions
+from stream_dedup.kafka import admin as module
+from stream_dedup.kafka.admin import Member, described_group
+from stream_dedup.kafka.errors import patiently
+from stream_dedup.kafka.hanging_transactions import hanging_transactions
 from stream_dedup.ports import Partition
 
 

@@ -23,9 +23,9 @@ from kafka.errors import (
 
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.dev.broker import DevBroker
-from stream_dedup.kafka.kafka_python import hanging_transactions as module
-from stream_dedup.kafka.kafka_python.client import discard, make_consumer, make_producer
-from stream_dedup.kafka.kafka_python.hanging_transactions import (
+from stream_dedup.kafka import hanging_transactions as module
+from stream_dedup.kafka.connection import discard, make_consumer, make_producer
+from stream_dedup.kafka.hanging_transactions import (
     OpenTransactions,
     abort_hanging,
     hanging_transactions,

@@ -17,10 +17,10 @@ from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.errors import UnavailableError
+from stream_dedup.kafka import hanging_transactions
 from stream_dedup.kafka.clients import SystemClock
-from stream_dedup.kafka.kafka_python import hanging_transactions
-from stream_dedup.kafka.kafka_python.errors import port_error, port_errors
-from stream_dedup.kafka.kafka_python.fingerprint_log import KafkaLog
+from stream_dedup.kafka.errors import port_error, port_errors
+from stream_dedup.kafka.fingerprint_log import KafkaLog
 from stream_dedup.kafka.kafka_python.sink import KafkaSink
 from stream_dedup.kafka.record import LOG_MESSAGE_BYTES
 from stream_dedup.ports import (
@@ -125,7 +125,7 @@ def test_a_call_that_fails_lets_go_of_what_its_caller_has(config: Config) -> Non
 
     sink = KafkaSink(config, "group-id")
     producer: Any = SimpleNamespace(begin_transaction=refuse, _transaction_manager=SimpleNamespace(last_error=None))
-    sink._producer = producer
+    sink._producers = [producer]
     gc.disable()
     try:
         for _ in range(3):
@@ -166,7 +166,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> KafkaLog:
 
         return SimpleNamespace(send=send, partitions_for=lambda _topic: {0}, close=close)
 
-    module = "stream_dedup.kafka.kafka_python.fingerprint_log"
+    module = "stream_dedup.kafka.fingerprint_log"
     monkeypatch.setattr(f"{module}.make_producer", producer)
     consumer = SimpleNamespace(assign=lambda _partitions: None, close=lambda **_: None)
     monkeypatch.setattr(f"{module}.make_consumer", lambda *_, **__: consumer)
@@ -197,9 +197,7 @@ def test_a_record_that_the_client_does_not_take_is_a_failed_append(
     log: KafkaLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error comes with the append, as every other: ``append`` itself raises none."""
-    monkeypatch.setattr(
-        "stream_dedup.kafka.kafka_python.fingerprint_log.encode", lambda _: bytes(LOG_MESSAGE_BYTES + 1)
-    )
+    monkeypatch.setattr("stream_dedup.kafka.fingerprint_log.encode", lambda _: bytes(LOG_MESSAGE_BYTES + 1))
     append = log.append(rules(1))
     assert append.done()
     assert isinstance(append.error(), RecordTooLargeError)

@@ -8,7 +8,7 @@ from confluent_kafka import TopicPartition
 from stream_dedup.core.model import LogOffset
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.kafka.confluent.fingerprint_log import ConfluentLog
-from stream_dedup.kafka.kafka_python.client import FETCH_WAIT_MS
+from stream_dedup.kafka.connection import FETCH_WAIT_MS
 from stream_dedup.ports import FingerprintLog
 from tests.contract.kafka_world import WAIT_LIMIT_S, KafkaWorld
 from tests.logs import rules

@@ -16,10 +16,10 @@ from stream_dedup.core.entry import Basis, Forgotten, Trim
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.exit_codes import EXIT_OK, EXIT_REFUSED, EXIT_USER
+from stream_dedup.kafka.admin import committed_offsets, topic_ids
 from stream_dedup.kafka.clients import connect_log
-from stream_dedup.kafka.kafka_python.admin import committed_offsets, topic_ids
-from stream_dedup.kafka.kafka_python.client import make_consumer
-from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka.connection import make_consumer
+from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.produce import produce_lines
 from stream_dedup.kafka.topics import ensure_topics
 from tests.kafka.deleting import delete_topic

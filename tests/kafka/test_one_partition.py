@@ -16,7 +16,7 @@ from kafka.partitioner import DefaultPartitioner
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.dev.broker import DevBroker
-from stream_dedup.kafka.kafka_python.client import make_admin, make_consumer
+from stream_dedup.kafka.connection import make_admin, make_consumer
 from stream_dedup.kafka.kafka_python.sink import KafkaSink, OnePartition
 from stream_dedup.ports import Output
 from tests.waiting import wait_until

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -16,9 +15,6 @@ from stream_dedup.core.model import SourceOffset
 from stream_dedup.kafka.confluent import source as confluent_source
 from stream_dedup.kafka.confluent.client import ConsumedRecord, PartitionEnd
 from stream_dedup.kafka.confluent.source import PROOF_MAGIC, ConfluentSource
-from stream_dedup.kafka.kafka_python import source as adapter_source
-from stream_dedup.kafka.kafka_python.client import FETCH_WAIT_MS
-from stream_dedup.kafka.kafka_python.source import GATHER_BYTES, GATHER_MS, REST_BYTES, KafkaSource
 from stream_dedup.ports import CommittedOffset, Partition
 
 MOST = 5
@@ -118,19 +114,3 @@ def test_little_is_kept_of_a_partition_that_stays_paused(monkeypatch: pytest.Mon
         source.poll(0.1)
     assert client.pauses == 1
     assert len(source._kept[PARTITIONS[0]]) < 2 * MOST
-
-
-def test_the_first_record_after_a_rest_does_not_wait_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker gathers records only after a poll that returned some."""
-    settings: dict[str, int] = {}
-    fetched: list[dict[Partition, list[object]]] = [{}, {PARTITIONS[0]: [object()]}, {}]
-    client = SimpleNamespace(_fetcher=SimpleNamespace(config=settings), poll=lambda **_: fetched.pop(0))
-    monkeypatch.setattr(adapter_source, "make_consumer", lambda *_args, **_settings: client)
-    for name in ("keep_rejoining", "return_set_aside", "refuse_unauthorized_topics"):
-        monkeypatch.setattr(adapter_source, name, lambda _client: None)
-    source = KafkaSource(load_config(None, {}, {}), "member")
-    seen = []
-    while fetched:
-        source.poll(0.1)
-        seen.append((settings["fetch_min_bytes"], settings["fetch_max_wait_ms"]))
-    assert seen == [(REST_BYTES, FETCH_WAIT_MS), (GATHER_BYTES, GATHER_MS), (REST_BYTES, FETCH_WAIT_MS)]

@@ -16,7 +16,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.errors import UserError
 from stream_dedup.exit_codes import EXIT_OK, EXIT_USER
 from stream_dedup.kafka import produce
-from stream_dedup.kafka.kafka_python.client import make_consumer
+from stream_dedup.kafka.connection import make_consumer
 from stream_dedup.kafka.produce import produce_lines
 from stream_dedup.kafka.topics import create_topics
 from tests.kafka.following import follow

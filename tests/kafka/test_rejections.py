@@ -54,7 +54,12 @@ class Log:
         found = {
             Coordinates(TOPIC, 0, SourceOffset(offset)): FoundRecord(
                 RecordPlace(Partition("articles", 0), SourceOffset(offset)),
-                cast("SourceRecord", SimpleNamespace(key=key + b"%d" % offset, value=value)),
+                cast(
+                    "SourceRecord",
+                    SimpleNamespace(
+                        topic="articles", partition=0, offset=offset, key=key + b"%d" % offset, value=value
+                    ),
+                ),
             )
             for offset, value in records
         }

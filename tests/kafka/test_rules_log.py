@@ -20,7 +20,7 @@ from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, RefusedError, UserError
 from stream_dedup.exit_codes import EXIT_OK, EXIT_REFUSED, EXIT_USER
 from stream_dedup.kafka.clients import connect_log
-from stream_dedup.kafka.kafka_python.client import make_producer
+from stream_dedup.kafka.connection import make_producer
 from stream_dedup.kafka.log import WaitingLog
 from stream_dedup.kafka.rules_log import Effect, apply_rules, read_rules
 from stream_dedup.kafka.topics import ensure_topics

@@ -8,8 +8,8 @@ import pytest
 
 from stream_dedup.config.model import Config
 from stream_dedup.errors import RefusedError
-from stream_dedup.kafka.kafka_python.admin import topic_ids
-from stream_dedup.kafka.kafka_python.client import make_admin
+from stream_dedup.kafka.admin import topic_ids
+from stream_dedup.kafka.connection import make_admin
 from stream_dedup.kafka.topics import ensure_topics
 from stream_dedup.seed.run import SameLogTopic
 from tests.waiting import wait_until

@@ -13,7 +13,7 @@ import pytest
 from stream_dedup.config.model import KafkaConfig
 from stream_dedup.errors import UnavailableError
 from stream_dedup.kafka.confluent.client import make_member
-from stream_dedup.kafka.kafka_python.client import make_admin, wait_for_broker
+from stream_dedup.kafka.connection import make_admin, wait_for_broker
 from tests.secured import ADMITTED, Secured
 
 LIFETIME_S = 600

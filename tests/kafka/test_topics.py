@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from threading import Barrier
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pytest
 from kafka import KafkaAdminClient
@@ -19,8 +19,8 @@ from stream_dedup.dev.broker import DevCluster
 from stream_dedup.errors import UserError
 from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
 from stream_dedup.kafka import topics
-from stream_dedup.kafka.kafka_python.admin import topic_ids
-from stream_dedup.kafka.kafka_python.client import make_admin, make_producer
+from stream_dedup.kafka.admin import topic_ids
+from stream_dedup.kafka.connection import make_admin, make_producer
 from stream_dedup.kafka.record import HEADER_ALLOWANCE_BYTES, MESSAGE_FRAME_BYTES
 from stream_dedup.kafka.topics import (
     DEFAULT_MESSAGE_BYTES,
@@ -28,13 +28,14 @@ from stream_dedup.kafka.topics import (
     MIN_IN_SYNC,
     MOST_MESSAGE_BYTES,
     UNCLEAN,
-    Replication,
+    TopicProblem,
+    _replication_problems,
+    _State,
+    _Wanted,
     check_topics,
     create_topics,
     ensure_topics,
-    log_warnings,
     with_matching_topics,
-    written_problems,
 )
 from tests.kafka.deleting import delete_topic
 from tests.kafka.following import follow
@@ -348,7 +349,12 @@ def test_topics_that_match_are_checked_and_none_is_made(config: Config, admin: K
     assert f"topic {name}-a takes records of up to 20000000 bytes" in str(problems[0])
 
 
-BOOTSTRAP = "kafka:9092"
+def replication_problems(
+    role: Literal["log", "output"], replicas: int, in_sync: int, brokers: list[int]
+) -> list[TopicProblem]:
+    """What is wrong with a topic of so many replicas, on a cluster of these brokers."""
+    state = _State(exists=True, partitions=1, replicas=replicas, values={MIN_IN_SYNC: str(in_sync)})
+    return _replication_problems(Config(), _Wanted(role, 1, role, ()), state, brokers)
 
 
 @pytest.mark.parametrize(
@@ -364,7 +370,7 @@ BOOTSTRAP = "kafka:9092"
 )
 def test_warnings_about_a_log(replicas: int, in_sync: int, brokers: list[int], expected: list[str]) -> None:
     """One disk must not be enough to lose the log, where the cluster has more than one."""
-    found = log_warnings(Replication("log", replicas, in_sync, brokers), BOOTSTRAP)
+    found = replication_problems("log", replicas, in_sync, brokers)
     assert all(problem.is_warning for problem in found)
     assert [problem.reason.startswith(start) for problem, start in zip(found, expected, strict=True)] == [True] * len(
         expected
@@ -376,12 +382,12 @@ def test_warnings_about_a_log(replicas: int, in_sync: int, brokers: list[int], e
 )
 def test_a_topic_that_takes_no_record(replicas: int, in_sync: int, mended: str | None) -> None:
     """More replicas must be in sync than there are: an error, and a setting with which one may be away."""
-    found = written_problems(Replication("unique", replicas, in_sync, [1, 2, 3]), BOOTSTRAP)
+    found = replication_problems("output", replicas, in_sync, [1, 2, 3])
     assert [problem.is_warning for problem in found] == [False] * (mended is not None)
     assert [problem.remedy.rpartition("min.insync.replicas=")[2] for problem in found] == [mended] * len(found)
 
 
 def test_the_command_that_adds_replicas() -> None:
     """It names the first three nodes of the cluster."""
-    (problem,) = log_warnings(Replication("log", 1, 1, [7, 2, 9, 4]), BOOTSTRAP)
+    (problem,) = replication_problems("log", 1, 1, [7, 2, 9, 4])
     assert '{"version":1,"partitions":[{"topic":"log","partition":0,"replicas":[2,4,7]}]}' in problem.remedy

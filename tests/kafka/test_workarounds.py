@@ -5,7 +5,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``forget_after_errors``: test_coordinator.py, and the tests below of an admin client
 * ``describe_group``: test_group_state.py::test_an_error_is_not_a_group_without_members
 * ``alter_offsets``: test_offsets_that_are_not_set_for_the_moment below
-* ``NetClients`` and ``close_abandoned_sockets``: the tests below that look at open sockets, and at refusals
+* ``NetClients``: the tests below that look at threads, and at refusals
 * ``deliver_last_response``: test_what_a_broker_sends_before_it_closes_is_delivered below
 * ``read_any_header_name``: test_a_header_name_that_is_not_utf_8_is_kept below
 * ``keep_transaction_requests``: test_client.py::test_commit_that_begins_while_the_broker_is_away
@@ -20,10 +20,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``position_of``: no defect, but ``position`` asks the brokers; contract/test_source.py's tests of the position
 * ``name_undecoded``: test_undecoded.py, and contract/test_damaged.py, whose second read would not end
 * ``records_left``: no defect; ``highwater`` less ``position`` in contract/test_source.py's tests of the lag
-* ``commit_as_member``: test_a_commit_is_made_under_the_membership_that_is_known below
-* ``commit_for_member``: contract/test_frozen.py, with confluent-kafka's own commit
-* ``set_gathering``: no defect, but settings that the client cannot be given anew; test_pauses.py
-* ``look_up_topics``: contract/test_frozen.py
+* ``commit_for_member``: contract/test_frozen.py, and test_confluent.py::test_a_start_is_not_committed_under_a_later_...
 * ``forget_offset_fetches``: test_a_late_answer_about_offsets_is_forgotten below
 * ``drop_refused_offsets``: contract/test_sink.py::test_refused_offsets_are_not_committed_later
 * ``refuse_unauthorized_topics``: contract/test_refused.py::test_an_article_topic_that_may_not_be_read
@@ -32,26 +29,22 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``initialise_producer``: no defect, but a limit that the client cannot be given for one call
 """
 
-import asyncio
 import socket
 import ssl
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.metadata import version
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-from kafka.coordinator.base import Generation
 from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.errors import (
-    CommitFailedError,
     CoordinatorLoadInProgressError,
     KafkaConnectionError,
     KafkaTimeoutError,
@@ -64,7 +57,6 @@ from kafka.errors import (
 )
 from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
-from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.admin import CreateTopicsRequest
 from kafka.protocol.metadata import CoordinatorType
@@ -74,13 +66,13 @@ from kafka.structs import ConsumerGroupMetadata
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.dev.broker.base import free_ports
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.kafka.kafka_python import client as client_module
-from stream_dedup.kafka.kafka_python import client_workarounds, consumer_workarounds
-from stream_dedup.kafka.kafka_python.admin import committed_offsets, topic_ids
-from stream_dedup.kafka.kafka_python.client import make_admin, make_consumer, make_producer
-from stream_dedup.kafka.kafka_python.client_workarounds import refusal_in
-from stream_dedup.kafka.kafka_python.consumer_workarounds import RoundRobinAssignor
-from stream_dedup.kafka.kafka_python.errors import patiently
+from stream_dedup.kafka import client_workarounds, consumer_workarounds
+from stream_dedup.kafka import connection as client_module
+from stream_dedup.kafka.admin import committed_offsets, topic_ids
+from stream_dedup.kafka.client_workarounds import refusal_in
+from stream_dedup.kafka.connection import make_admin, make_consumer, make_producer
+from stream_dedup.kafka.consumer_workarounds import RoundRobinAssignor
+from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.kafka_python.sink import KafkaSink
 from stream_dedup.kafka.record import record_bytes
 from stream_dedup.ports import RefusedByBrokerError
@@ -102,18 +94,12 @@ def test_the_version_is_the_one_that_was_verified() -> None:
         client_workarounds.keep_transaction_requests,
         client_workarounds.end_sender,
         consumer_workarounds.keep_rejoining,
-        lambda consumer: consumer_workarounds.look_up_topics(consumer, 1),
         consumer_workarounds.drop_fetched,
         lambda consumer: consumer_workarounds.drop_fetched_of(consumer, TopicPartition("articles", 0)),
         consumer_workarounds.return_set_aside,
         lambda consumer: consumer_workarounds.records_left(consumer, TopicPartition("articles", 0), 0),
         lambda consumer: consumer_workarounds.seek_with_epoch(consumer, TopicPartition("articles", 0), 1, 1),
-        lambda consumer: consumer_workarounds.commit_as_member(
-            consumer, {}, ConsumerGroupMetadata("group", 1, "member"), 1
-        ),
-        lambda admin: client_workarounds.commit_for_member(
-            admin, "group", {}, ConsumerGroupMetadata("group", 1, "member"), 1
-        ),
+        lambda admin: client_workarounds.commit_for_member(admin, {}, ConsumerGroupMetadata("group", 1, "member"), 1),
         consumer_workarounds.forget_offset_fetches,
         consumer_workarounds.refuse_unauthorized_topics,
         client_workarounds.drop_refused_offsets,
@@ -230,7 +216,7 @@ def test_the_reason_of_a_producer_is_told_where_the_call_names_none() -> None:
         _transaction_manager=SimpleNamespace(last_error=refusal), begin_transaction=time_out
     )
     sink = KafkaSink(Config(), "group-member")
-    sink._producer = producer
+    sink._producers = [producer]
     with pytest.raises(RefusedByBrokerError, match="TopicAuthorizationFailedError"):
         sink.begin()
 
@@ -244,15 +230,6 @@ def test_a_refused_connection_is_not_yet_a_connection() -> None:
     client = SimpleNamespace(await_ready=refuse)
     client_workarounds.keep_transaction_requests(SimpleNamespace(_sender=SimpleNamespace(_client=client)))
     assert client.await_ready(1, timeout_ms=5) is False
-
-
-def open_sockets() -> set[str]:
-    """Return the sockets that this process holds open."""
-    found = set()
-    for descriptor in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # the one of this loop
-            found.add(str(descriptor.readlink()))
-    return {name for name in found if name.startswith("socket:")}
 
 
 @contextmanager
@@ -294,17 +271,15 @@ def test_a_client_that_is_not_made_leaves_nothing(
     protocol: str,
     reason: str,
 ) -> None:
-    """No socket stays open and no thread runs on after a constructor that reached no broker; the error says why."""
+    """No thread runs on after a constructor that reached no broker; the error says why."""
     monkeypatch.setattr(client_module, "BOOTSTRAP_TIMEOUT_MS", 200)
-    sockets, threads = open_sockets(), set(threading.enumerate())
+    threads = set(threading.enumerate())
     with server() as address, pytest.raises(UnavailableError, match=reason) as refused:
         make(KafkaConfig.model_validate({"brokers": address, "security_protocol": protocol}))
     assert refused.value.__cause__ is not None  # holds the frames of the client, and with them its objects
 
-    def nothing_is_left() -> bool:  # those of other tests may still come and go
-        return open_sockets() <= sockets and set(threading.enumerate()) <= threads
-
-    wait_until(nothing_is_left, LIMIT_S, "no socket and no thread is left")
+    # Those of other tests may still come and go.
+    wait_until(lambda: set(threading.enumerate()) <= threads, LIMIT_S, "no thread is left")
 
 
 def tls_failed(reason: ssl.SSLError) -> KafkaConnectionError:
@@ -362,20 +337,6 @@ def test_an_interrupted_constructor_does_not_wait_for_its_thread() -> None:
     made[0].close()
 
 
-def test_a_connection_with_unsent_data_is_closed_with_its_client() -> None:
-    """The client leaves the socket open when the connection is closed, and the workaround closes it with the loop."""
-    client_workarounds.close_abandoned_sockets()
-    ours, theirs = socket.socketpair()
-    with theirs:
-        loop = NetworkSelector()
-        connection = KafkaTCPTransport(loop, ours)
-        connection._write_buffer.append(b"unsent")
-        connection.close()
-        assert ours.fileno() != -1, "the client closes it now: the workaround can go"
-        loop.close()
-        assert ours.fileno() == -1
-
-
 @pytest.mark.parametrize("transport", [KafkaTCPTransport, KafkaSSLTransport])
 def test_what_a_broker_sends_before_it_closes_is_delivered(transport: type[KafkaTCPTransport]) -> None:
     """Data comes first, the end of the connection with the next read."""
@@ -408,54 +369,6 @@ def test_a_coordinator_that_keeps_its_join_elsewhere_is_an_error() -> None:
     consumer_workarounds.take_finished_joins()
     with pytest.raises(UserError, match=r"kafka-python has no ConsumerCoordinator\._join_task"):
         consumer_workarounds.keep_rejoining(SimpleNamespace(_coordinator=object.__new__(ConsumerCoordinator)))
-
-
-class Coordinator:
-    """What the client's way of a commit asks of a coordinator; keeps the generations that it would send."""
-
-    _use_offset_apis = _use_group_apis = True
-    _subscription = SimpleNamespace(partitions_auto_assigned=lambda: True)
-    group_id, group_instance_id = "group", None
-
-    def __init__(self, generation: int) -> None:
-        self.sent: list[int] = []
-        self._generation = Generation(generation, "member", None)
-        self._manager = SimpleNamespace(send=self._send)
-
-    async def _send_offset_commit_request(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        await ConsumerCoordinator._send_offset_commit_request(self, offsets)
-
-    def coordinator(self) -> int:
-        return 0
-
-    def generation_if_stable(self) -> Generation:
-        return self._generation
-
-    def _failed_request(self, _node: int, _request: object, error: Exception) -> None:
-        raise error
-
-    def _handle_offset_commit_response(self, *_: object) -> None:
-        """The broker takes it: the generation is the present one."""
-
-    async def _send(self, request: Any, **_: object) -> None:  # noqa: ANN401 - the client has no types
-        self.sent.append(request.generation_id_or_member_epoch)
-
-
-@pytest.mark.parametrize(("generation", "sent"), [(1, [1]), (2, [])])
-def test_a_commit_is_made_under_the_membership_that_is_known(generation: int, sent: list[int]) -> None:
-    """The client itself would send the offsets under generation 2, though the caller knows of generation 1 only."""
-    coordinator: Any = Coordinator(generation)
-
-    def commit(offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: int) -> None:
-        assert timeout_ms == 1000
-        asyncio.run(coordinator._send_offset_commit_request(offsets))
-
-    consumer: Any = SimpleNamespace(_coordinator=coordinator, commit=commit)
-    known = ConsumerGroupMetadata("group", 1, "member")
-    offsets = {TopicPartition("articles", 0): OffsetAndMetadata(0, "", -1)}
-    with nullcontext() if sent else pytest.raises(CommitFailedError):
-        consumer_workarounds.commit_as_member(consumer, offsets, known, 1000)
-    assert coordinator.sent == sent
 
 
 def test_an_admin_client_forgets_after_an_error(config: Config, admin: KafkaAdminClient) -> None:

@@ -9,9 +9,8 @@ from kafka import TopicPartition
 from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import UnavailableError
 from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES
-from stream_dedup.kafka.rules_log import FoundLog
+from stream_dedup.kafka.rules_log import FoundLog, PreparedLog
 from stream_dedup.ports import FingerprintLog
-from stream_dedup.worker.opening import PreparedLog
 from tests.memory.broker import Cluster
 from tests.memory.log import MemoryLog
 from tests.memory.runtime import Connection, hooked

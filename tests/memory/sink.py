@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from stream_dedup.kafka.clients import AlternatingSink
-from stream_dedup.kafka.kafka_python.hanging_transactions import transactional_ids
+from stream_dedup.kafka.hanging_transactions import transactional_ids
 from stream_dedup.ports import (
     CommittedOffset,
     FencedError,
@@ -188,17 +187,71 @@ class MemorySink:
         return Partition(topic, sum(key or b"") % count)
 
 
+class AlternatingMemorySink:
+    """Two transactional ids in turn, as ``kafka.sink`` has it on a broker."""
+
+    def __init__(self, one: MemorySink, other: MemorySink) -> None:
+        """Begin with the first; both connect with the first ``renew``."""
+        self._sinks = (one, other)
+        self._number = 1
+
+    def begin(self) -> None:
+        """Begin a transaction, of the id whose turn it is."""
+        self._number = 1 - self._number
+        self.now.begin()
+
+    def send(self, outputs: Iterable[Output]) -> None:
+        """Send records, in order."""
+        self.now.send(outputs)
+
+    def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
+        """Add source offsets."""
+        self.now.send_offsets(offsets, membership)
+
+    def flush(self) -> None:
+        """Return when the broker has acknowledged every record of the transaction."""
+        self.now.flush()
+
+    def commit(self) -> None:
+        """Commit."""
+        self.now.commit()
+
+    def abort(self) -> None:
+        """Abort."""
+        self.now.abort()
+
+    def renew(self) -> None:
+        """Start again under both ids."""
+        for sink in self._sinks:
+            sink.renew()
+        self._number = 1
+
+    def abort_hanging(self) -> list[str]:
+        """Abort the open transactions of this group's workers that are no members any more; return their ids."""
+        return self._sinks[0].abort_hanging()
+
+    def close(self) -> None:
+        """Close without settling an open transaction."""
+        for sink in self._sinks:
+            sink.close()
+
+    @property
+    def now(self) -> MemorySink:
+        """The one of the transaction that was begun last."""
+        return self._sinks[self._number]
+
+
 def memory_sink(
     cluster: Cluster, connection: Connection, group: str, member: str, transaction_timeout_s: float = 60.0
-) -> AlternatingSink:
+) -> AlternatingMemorySink:
     """Return the sink of a worker: two transactional ids in turn, as on Kafka."""
     one, other = (
         MemorySink(cluster, connection, group, own, transaction_timeout_s) for own in transactional_ids(member)
     )
-    return AlternatingSink(one, other)
+    return AlternatingMemorySink(one, other)
 
 
-def end_request(sink: AlternatingSink) -> Callable[[], None]:
+def end_request(sink: AlternatingMemorySink) -> Callable[[], None]:
     """Return what carries out the commit of the open transaction, for a request that arrives late."""
     now = sink.now
     assert isinstance(now, MemorySink)

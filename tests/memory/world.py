@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from itertools import count
 from random import Random
 
-from stream_dedup.kafka.clients import AlternatingSink
 from stream_dedup.ports import (
     CommittedOffset,
     MarkedSink,
@@ -26,7 +25,7 @@ from tests.memory.log import MemoryLog
 from tests.memory.offsets import MemoryOffsets, MemoryTopicReader
 from tests.memory.partition import Message
 from tests.memory.runtime import Connection, Phase
-from tests.memory.sink import MemorySink, memory_sink
+from tests.memory.sink import AlternatingMemorySink, MemorySink, memory_sink
 from tests.memory.source import MemberSettings, MemorySource
 from tests.memory.transactions import Session
 from tests.simulation.scheduler import Process, Scheduler, VirtualClock
@@ -139,7 +138,7 @@ class MemoryWorld:
             sink.publish(outputs, mark)
 
     def commit_without_answer(self, sink: VerdictSink) -> None:
-        assert isinstance(sink, AlternatingSink)
+        assert isinstance(sink, AlternatingMemorySink)
         now = sink.now
         assert isinstance(now, MemorySink)
         with _lost_answer(now.connection):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stream_dedup.core.headers import Stamp
-from stream_dedup.kafka.kafka_python.client import make_producer
+from stream_dedup.kafka.connection import make_producer
 from tests.forks import ForkedProcess, forks
 from tests.serve.clients import Client
 from tests.waiting import wait_until

@@ -362,13 +362,12 @@ def test_a_text_by_its_schema() -> None:
     registry.register("a", {"schema": AVRO})
     texts = SourceTexts(registry_config(registry.url), unused)
     value = frame(1, avro_data(AVRO, {"id": 7, "text": "The ferry left at noon."}))
-    record: Any = SimpleNamespace(key=None, value=value, topic="articles")
-    at = Coordinates(b"t" * 16, 0, SourceOffset(3))
+    record: Any = SimpleNamespace(key=None, value=value, topic="articles", partition=0, offset=3)
     registry.stop()
-    away = texts._decoded(record, at)
+    away = texts._decoded(record)
     assert (away.article, away.absence) == (None, TextAbsence.NO_BROKER)
     assert "the schema registry at" in (away.reason or "")
     registry.start()
-    assert texts._decoded(record, at).text == "The ferry left at noon."
+    assert texts._decoded(record).text == "The ferry left at noon."
     registry.stop()
     texts.close()

@@ -35,8 +35,9 @@ from stream_dedup.worker.assignments import Assignment, AssignmentOwner, Assignm
 from stream_dedup.worker.committer import Committer
 from stream_dedup.worker.decoding import HeldBatches
 from stream_dedup.worker.engine import Engine
-from stream_dedup.worker.source import BatchSource, TopicWatch
+from stream_dedup.worker.source import BatchSource
 from stream_dedup.worker.trimmer import Trimmer
+from stream_dedup.worker.watches import TopicWatch
 from tests.memory.group import Group
 from tests.memory.sink import MemorySink
 from tests.memory.source import MemorySource

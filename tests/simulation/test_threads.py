@@ -15,7 +15,8 @@ from stream_dedup.worker.committer import Committer
 from stream_dedup.worker.engine import Engine
 from stream_dedup.worker.health import Health, Watchdog
 from stream_dedup.worker.log_tail import LogTail
-from stream_dedup.worker.source import BatchSource, TopicWatch
+from stream_dedup.worker.source import BatchSource
+from stream_dedup.worker.watches import TopicWatch
 from tests.simulation.plan import Write, plan_of
 from tests.simulation.run import stores_in_memory
 from tests.simulation.world import SimulatedWorld, UnexpectedEndError

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from stream_dedup.kafka.kafka_python.admin import Member
-from stream_dedup.kafka.kafka_python.hanging_transactions import Holding
+from stream_dedup.kafka.admin import Member
+from stream_dedup.kafka.hanging_transactions import Holding
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.ports import Partition
 from stream_dedup.status.findings import HELD_MS, LOST_MS, find

@@ -18,8 +18,8 @@ from kafka.errors import KafkaError
 
 from stream_dedup.dev.broker import DevCluster
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.kafka.kafka_python.admin import committed_offsets
-from stream_dedup.kafka.kafka_python.client import make_admin, make_producer
+from stream_dedup.kafka.admin import committed_offsets
+from stream_dedup.kafka.connection import make_admin, make_producer
 from tests.forks import ForkedProcess
 from tests.nodes import move_leaders, start_node, wait_in_sync
 from tests.waiting import wait_until

@@ -8,12 +8,13 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from stream_dedup.core.model import SourceOffset
+from stream_dedup.kafka.admin import KafkaOffsets
 from stream_dedup.kafka.clients import SystemClock
-from stream_dedup.kafka.kafka_python.admin import KafkaOffsets
 from stream_dedup.kafka.kafka_python.source import KafkaSource
 from stream_dedup.ports import CommittedOffset, Partition
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner, PolledBatch
-from stream_dedup.worker.source import BatchSource, LoggedSources, TopicWatch
+from stream_dedup.worker.source import BatchSource, LoggedSources
+from stream_dedup.worker.watches import TopicWatch
 from tests.waiting import wait_until
 from tests.worker.pipeline import Pipeline
 
@@ -44,7 +45,7 @@ class Reader:
         config = made.config()
         member, clock = f"{made.name}-{uuid.uuid4()}", SystemClock()
         offsets = stack.enter_context(closing(KafkaOffsets(config.kafka)))
-        self.watch = TopicWatch(config, offsets, clock, log_id, lambda: None)
+        self.watch = TopicWatch(clock, config, offsets, log_id, lambda: None)
         stack.callback(clock.spawn("watch", self.watch.run).join)
         stack.callback(self.watch.stop)
         self.client = KafkaSource(config, member)

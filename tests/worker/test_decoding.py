@@ -23,8 +23,9 @@ from stream_dedup.kafka.record import too_large_reason
 from stream_dedup.ports import Partition, SourceRecord
 from stream_dedup.registry.values import FRAME_BYTES, Schemas
 from stream_dedup.worker.assignments import Assignment, AssignmentState
-from stream_dedup.worker.decoding import AWAY_RETRY_S, HELD_LOOK_S, UNKNOWN_RETRY_S, SchemaWatch, SourceEntryMaker
+from stream_dedup.worker.decoding import HELD_LOOK_S, SourceEntryMaker
 from stream_dedup.worker.health import Health
+from stream_dedup.worker.watches import AWAY_RETRY_S, UNKNOWN_RETRY_S, SchemaWatch
 from tests.core.texts import STORY
 from tests.logs import START_TIME, record
 from tests.registry.fake import FakeRegistry
@@ -78,7 +79,7 @@ class Watched:
     def __init__(self, url: str) -> None:
         self.wakes = 0
         clock: Any = ManualClock()
-        self.watch = SchemaWatch(Schemas(registry_config(url)), clock, self._wake)
+        self.watch = SchemaWatch(clock, Schemas(registry_config(url)), self._wake)
 
     def _wake(self) -> None:
         self.wakes += 1

@@ -18,9 +18,9 @@ from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import Verdict
+from stream_dedup.kafka.admin import topic_ids
 from stream_dedup.kafka.clients import connect_log
-from stream_dedup.kafka.kafka_python.admin import topic_ids
-from stream_dedup.kafka.kafka_python.client import make_admin, make_producer
+from stream_dedup.kafka.connection import make_admin, make_producer
 from stream_dedup.kafka.record import HEADER_ALLOWANCE_BYTES, MESSAGE_FRAME_BYTES, record_bytes
 from stream_dedup.kafka.topics import MESSAGE_BYTES, refuse_wrong_topics
 from stream_dedup.worker import Step

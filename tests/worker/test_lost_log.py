@@ -23,14 +23,13 @@ from stream_dedup.core.model import LogOffset, SourceOffset, Verdict
 from stream_dedup.errors import RefusedError
 from stream_dedup.exit_codes import EXIT_REFUSED
 from stream_dedup.index import LogIndex, mark_corrupt
-from stream_dedup.kafka.kafka_python.admin import topic_ids
-from stream_dedup.kafka.kafka_python.client import make_admin
-from stream_dedup.kafka.rules_log import FoundLog
+from stream_dedup.kafka.admin import topic_ids
+from stream_dedup.kafka.connection import make_admin
+from stream_dedup.kafka.rules_log import FoundLog, PreparedLog
 from stream_dedup.kafka.topics import create_topics
 from stream_dedup.ports import FingerprintLog
 from stream_dedup.worker import Step, opening
 from stream_dedup.worker.committer import worker_id
-from stream_dedup.worker.opening import PreparedLog
 from tests.kafka.deleting import delete_topic
 from tests.logs import record, trim_record
 from tests.random_logs import RandomLog

@@ -23,9 +23,10 @@ from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.index.store import Store
+from stream_dedup.kafka.rules_log import PreparedLog
 from stream_dedup.ports import CommittedOffset, Partition
 from stream_dedup.worker.committer import worker_id
-from stream_dedup.worker.opening import OpenedLog, PreparedLog, open_log
+from stream_dedup.worker.opening import OpenedLog, open_log
 from tests.amount import FULL
 from tests.index.dying import EFFECTS, counting
 from tests.logs import TOPIC, batch

@@ -17,10 +17,10 @@ from stream_dedup.core.entry import encode
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, RefusedError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
+from stream_dedup.kafka.rules_log import KafkaLogTopic, PreparedLog
 from stream_dedup.ports import Partition
 from stream_dedup.worker import opening
 from stream_dedup.worker.committer import worker_id
-from stream_dedup.worker.opening import KafkaLogTopic, PreparedLog
 from tests.index.trees import tree
 from tests.memory.broker import Cluster
 from tests.memory.log_topic import MemoryLogTopic

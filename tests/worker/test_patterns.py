@@ -10,8 +10,8 @@ from contextlib import closing
 import pytest
 from kafka import KafkaAdminClient
 
-from stream_dedup.kafka.kafka_python.admin import topic_ids
-from stream_dedup.kafka.kafka_python.client import make_admin, make_producer
+from stream_dedup.kafka.admin import topic_ids
+from stream_dedup.kafka.connection import make_admin, make_producer
 from stream_dedup.worker import Step
 from tests.contract.kafka_world import CLIENTS
 from tests.kafka.deleting import delete_topic

@@ -8,7 +8,7 @@ import pytest
 from stream_dedup.config.effective import rules_of
 from stream_dedup.core.headers import parse_headers
 from stream_dedup.core.model import Verdict
-from stream_dedup.kafka.kafka_python.client import make_producer
+from stream_dedup.kafka.connection import make_producer
 from tests.worker.conftest import MakePipeline
 from tests.worker.pipeline import Pipeline
 

@@ -15,8 +15,8 @@ from kafka.admin import NewTopic
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import RefusedError
-from stream_dedup.kafka.kafka_python.admin import committed_offsets, topic_ids
-from stream_dedup.kafka.kafka_python.client import make_admin
+from stream_dedup.kafka.admin import committed_offsets, topic_ids
+from stream_dedup.kafka.connection import make_admin
 from stream_dedup.kafka.record import record_bytes
 from stream_dedup.ports import CommittedOffset, Partition, PassingError
 from stream_dedup.worker.source import RECORD_BYTES, StartOffsets

@@ -27,7 +27,8 @@ from stream_dedup.ports import (
     UnreadableError,
 )
 from stream_dedup.worker.assignments import AssignmentOwner, AssignmentState, PolledBatch
-from stream_dedup.worker.source import ERROR_PAUSE_S, BatchSource, LoggedSources, StartOffsets, TopicWatch
+from stream_dedup.worker.source import ERROR_PAUSE_S, BatchSource, LoggedSources, StartOffsets
+from stream_dedup.worker.watches import TopicWatch
 from tests.worker.clocks import ManualClock
 
 AT, OTHER = Partition("articles", 0), Partition("articles", 1)

@@ -10,8 +10,8 @@ import pytest
 from stream_dedup.config.load import load_config
 from stream_dedup.kafka.clients import SystemClock
 from stream_dedup.ports import PassingError
-from stream_dedup.worker import source
-from stream_dedup.worker.source import TopicWatch
+from stream_dedup.worker import watches
+from stream_dedup.worker.watches import TopicWatch
 from tests.worker.clocks import ManualClock
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ class Asked:
 def made(during: Callable[[int], None]) -> tuple[TopicWatch, Asked]:
     asked = Asked(during)
     config = load_config(None, {"topics": {"input": ["articles"]}}, {})
-    return TopicWatch(config, cast("GroupOffsets", asked), SystemClock(), LOG_ID, lambda: None), asked
+    return TopicWatch(SystemClock(), config, cast("GroupOffsets", asked), LOG_ID, lambda: None), asked
 
 
 def test_what_is_asked_while_a_look_up_is_under_way_takes_no_second_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """One for a moment before it began; another for a later moment, which its answer may not know of."""
-    monkeypatch.setattr(source, "LOOK_UP_INTERVAL_S", 0.05)
+    monkeypatch.setattr(watches, "LOOK_UP_INTERVAL_S", 0.05)
     clock, before = SystemClock(), SystemClock().monotonic()
     found = []
 
@@ -58,7 +58,7 @@ def test_what_is_asked_while_a_look_up_is_under_way_takes_no_second_one(monkeypa
     assert (asked.times, found[0]) == (2, None)
     assert clock.monotonic() - begun >= 0.05, "the second look-up was not that of the interval"
     assert watch.ids_since(before) is not None
-    monkeypatch.setattr(source, "LOOK_UP_INTERVAL_S", LONG_S)
+    monkeypatch.setattr(watches, "LOOK_UP_INTERVAL_S", LONG_S)
 
     def later(times: int) -> None:
         if times == 1:
@@ -75,8 +75,8 @@ def test_what_is_asked_while_a_look_up_is_under_way_takes_no_second_one(monkeypa
 
 @pytest.mark.expect_log("no Kafka broker answers")
 def test_a_look_up_that_fails_is_made_again_for_what_was_asked_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "LOOK_UP_INTERVAL_S", LONG_S)
-    monkeypatch.setattr(source, "LOOK_UP_RETRY_S", 0.01)
+    monkeypatch.setattr(watches, "LOOK_UP_INTERVAL_S", LONG_S)
+    monkeypatch.setattr(watches, "LOOK_UP_RETRY_S", 0.01)
     clock, before = SystemClock(), SystemClock().monotonic()
 
     def during(times: int) -> None:
@@ -113,7 +113,7 @@ def test_patterns_match_now_and_then() -> None:
     cluster = Cluster("a1", "b", "unique", "duplicate", "rejected", "group.fingerprints", "other.fingerprints", "__own")
     config = load_config(None, {"kafka": {"group": "group"}, "topics": {"input": ["named", "^a", "^"]}}, {})
     clock = ManualClock()
-    watch = TopicWatch(config, cast("GroupOffsets", cluster), clock, LOG_ID, lambda: None)
+    watch = TopicWatch(clock, config, cast("GroupOffsets", cluster), LOG_ID, lambda: None)
     assert not watch.topics
     for _ in range(5):
         watch._look_up()
@@ -123,17 +123,17 @@ def test_patterns_match_now_and_then() -> None:
     cluster.topics.remove("b")
     watch._look_up()
     assert (list(watch.topics), cluster.listed) == (["named", "a1", "b"], 1)
-    clock.sleep(source.MATCH_INTERVAL_S)
+    clock.sleep(watches.MATCH_INTERVAL_S)
     watch._look_up()
     assert (list(watch.topics), cluster.listed) == (["named", "a0", "a1"], 2)
-    assert source.MATCH_INTERVAL_S + 2 * source.LOOK_UP_INTERVAL_S < 30
+    assert watches.MATCH_INTERVAL_S + 2 * watches.LOOK_UP_INTERVAL_S < 30
 
 
 def test_without_patterns_no_topics_are_listed() -> None:
     """The names are known from the beginning, as they are given."""
     cluster = Cluster("a1")
     config = load_config(None, {"topics": {"input": ["b", "a1"]}}, {})
-    watch = TopicWatch(config, cast("GroupOffsets", cluster), ManualClock(), LOG_ID, lambda: None)
+    watch = TopicWatch(ManualClock(), config, cast("GroupOffsets", cluster), LOG_ID, lambda: None)
     assert watch.topics == ("b", "a1")
     watch._look_up()
     assert (watch.latest_ids, cluster.listed) == ({"a1": LOG_ID}, 0)

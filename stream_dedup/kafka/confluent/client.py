@@ -1,6 +1,6 @@
 """Makes the clients of confluent-kafka, and reads what they report: records, events and errors.
 
-The rules are those of ``kafka_python.client``: no client creates a topic by using it, no consumer commits or resets an
+The rules are those of ``kafka.connection``: no client creates a topic by using it, no consumer commits or resets an
 offset by itself, every consumer reads committed records only, and every producer is idempotent. A client connects by
 itself after it was made: whoever may not find a broker calls ``wait_for_broker`` of kafka-python first.
 
@@ -20,14 +20,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import kafka.errors as kafka_errors
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from stream_dedup.errors import UserError
-from stream_dedup.kafka.kafka_python.client import (
+from stream_dedup.kafka.connection import (
     FETCH_BYTES,
     FETCH_WAIT_MS,
     MAX_RESPONSE_BYTES,
@@ -37,8 +36,8 @@ from stream_dedup.kafka.kafka_python.client import (
     RETRY_BACKOFF_MS,
     TokenFile,
 )
-from stream_dedup.kafka.kafka_python.errors import BY_ANOTHER_RELEASE, FROM_ANOTHER_REPLICA, port_error
-from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES, HEADER_ALLOWANCE_BYTES
+from stream_dedup.kafka.errors import BY_ANOTHER_RELEASE, FROM_ANOTHER_REPLICA, port_error
+from stream_dedup.kafka.record import HEADER_ALLOWANCE_BYTES
 from stream_dedup.ports import (
     FencedError,
     NotAMemberError,
@@ -126,19 +125,18 @@ def make_member(kafka: KafkaConfig, **settings: Any) -> Consumer:  # noqa: ANN40
 
 def make_sender(
     kafka: KafkaConfig,
-    on_failure: Callable[[KafkaError | None, Message], None] | None = None,
-    record_bytes: int = DEFAULT_RECORD_BYTES,
+    on_failure: Callable[[KafkaError | None, Message], None],
+    record_bytes: int,
     **settings: Any,  # noqa: ANN401 - the client's own settings
 ) -> Producer:
     """Make an idempotent producer; ``settings`` are the client's, with underscores for dots.
 
     ``record_bytes`` is the size of the largest record without our headers.
 
-    With ``on_failure`` it reports failures of deliveries, and nothing else, in ``poll`` and ``flush``. A record with a
-    key goes to the partition that kafka-python and the Java client would choose for it.
+    It reports failures of deliveries, and nothing else, in ``poll`` and ``flush``. A record with a key goes to the
+    partition that kafka-python and the Java client would choose for it.
     """
     largest = record_bytes + HEADER_ALLOWANCE_BYTES
-    reports = {} if on_failure is None else {"on_delivery": on_failure, "delivery.report.only.error": True}
     return Producer(
         _common(kafka)
         | {
@@ -149,8 +147,9 @@ def make_sender(
             "queue.buffering.max.kbytes": max(QUEUE_KIB, 4 * largest >> 10),
             "partitioner": "murmur2_random",
             "compression.type": kafka.compression,
+            "on_delivery": on_failure,
+            "delivery.report.only.error": True,
         }
-        | reports
         | _dotted(settings),
     )
 
@@ -172,66 +171,39 @@ def drop_unsent(producer: Producer) -> None:
         log.debug("dropping unsent records: %r", error)
 
 
-class LimitedCalls:
-    """Makes calls of the client in a thread of its own, for what it does not end at the time-out that it is given.
+def within(limit_s: float, call: Callable[[], object]) -> None:
+    """Make a call of the client in a thread of its own, for what it does not end at the time-out that it is given.
 
-    A call that is late goes on in its thread; its client is of no use any more, and the next call gets another thread.
-    No frame, future or local name keeps a call that was made: an exception would keep them, and with them a producer
-    and its threads, for good. One thread calls.
+    A call that is late goes on in its thread; its client is of no use any more. No frame, future or local name keeps a
+    call that was made: an exception would keep them, and with them a producer and its threads, for good.
+
+    Raises:
+        TimeoutError: it has not ended within the limit, or no thread could be started. Else what the call raises.
     """
-
-    def __init__(self) -> None:
-        """Start the thread with the first call."""
-        self._calls: SimpleQueue[_Call | None] | None = None
-
-    def within(self, limit_s: float, call: Callable[[], object]) -> None:
-        """Make a call.
-
-        Raises:
-            TimeoutError: it has not ended within the limit. Else what the call raises.
-        """
-        if self._calls is None:
-            calls: SimpleQueue[_Call | None] = SimpleQueue()
-            threading.Thread(target=_make_calls, args=(calls,), name="client-calls", daemon=True).start()
-            self._calls = calls
-        outcome: Future[object] = Future()
-        self._calls.put((outcome, call))
-        try:
-            outcome.result(limit_s)
-        except TimeoutError:
-            self.end()
-            raise
-        finally:
-            del outcome, call
-
-    def end(self) -> None:
-        """Let the thread end when it has made its call."""
-        if self._calls is not None:
-            self._calls.put(None)
-            self._calls = None
+    outcome: Future[object] = Future()
+    try:
+        _start(outcome, call)
+        outcome.result(limit_s)
+    finally:
+        del outcome, call
 
 
-_Call = tuple[Future[object], Callable[[], object]]
+def _start(outcome: Future[object], call: Callable[[], object]) -> None:
+    try:
+        threading.Thread(target=_make, args=(outcome, call), name="client-call", daemon=True).start()
+    except RuntimeError as error:
+        raise TimeoutError(str(error)) from error
+    finally:
+        del outcome, call
 
 
-def _make_calls(calls: SimpleQueue[_Call | None]) -> None:
-    while _made(calls.get()):
-        continue
-
-
-def _made(given: _Call | None) -> bool:
-    """Make a call; return whether there was one."""
-    if given is None:
-        return False
-    outcome, call = given
-    del given
+def _make(outcome: Future[object], call: Callable[[], object]) -> None:
     try:
         outcome.set_result(call())
     except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
         outcome.set_exception(error)
     finally:
         del outcome, call
-    return True
 
 
 def _dotted(settings: dict[str, Any]) -> dict[str, Any]:

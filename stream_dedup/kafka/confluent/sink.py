@@ -23,16 +23,16 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from stream_dedup.kafka.confluent.client import (
     CLIENT_EXCEPTIONS,
-    LimitedCalls,
     drop_unsent,
     error_of,
     make_sender,
     port_error_of,
     request_timeout_ms,
+    within,
 )
 from stream_dedup.kafka.confluent.source import client_offset
-from stream_dedup.kafka.kafka_python.sink import DELIVERY_MS, TransactionalSink, refuse_unchecked
 from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES
+from stream_dedup.kafka.sink import DELIVERY_MS, TransactionalSink
 from stream_dedup.ports import (
     CommittedOffset,
     Membership,
@@ -64,13 +64,12 @@ class ConfluentSink(TransactionalSink[Producer]):
 
     client_exceptions = CLIENT_EXCEPTIONS
 
-    def __init__(self, config: Config, transactional_id: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
+    def __init__(self, config: Config, *ids: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
         """As the base."""
-        super().__init__(config, transactional_id, record_bytes)
+        super().__init__(config, *ids, record_bytes=record_bytes)
         self._transaction_ms = max(int(config.kafka.transaction_timeout_s * 1_000), LEAST_TRANSACTION_MS)
         self._delivery_s = min(DELIVERY_MS, self._transaction_ms) / 1_000
         self._failed: list[KafkaError] = []
-        self._calls = LimitedCalls()
 
     def begin(self) -> None:
         """Begin a transaction."""
@@ -94,16 +93,14 @@ class ConfluentSink(TransactionalSink[Producer]):
                     else:
                         break
 
-    def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
-        """Add source offsets."""
-        refuse_unchecked(membership)
+    def _send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
         committed = [client_offset(at, offset) for at, offset in offsets.items()]
         limit_s = self._delivery_s
         try:
             with self._failures():
-                self._calls.within(
+                within(
                     limit_s + OFFSETS_MARGIN_S,
-                    # Neither it nor the producer has a name here: see ``LimitedCalls``.
+                    # Neither it nor the producer has a name here: see ``within``.
                     partial(self._connected().send_offsets_to_transaction, committed, membership.proof, limit_s),
                 )
         except TimeoutError as error:
@@ -120,13 +117,13 @@ class ConfluentSink(TransactionalSink[Producer]):
             msg = f"{left} records were not acknowledged within {self._delivery_s:g} s"
             raise PassingError(msg)
 
-    def _connect(self) -> Producer:
+    def _connect(self, transactional_id: str) -> Producer:
         return make_sender(
             self._kafka,
             self._note_failure,
             self._record_bytes,
-            client_id=self._id,
-            transactional_id=self._id,
+            client_id=transactional_id,
+            transactional_id=transactional_id,
             transaction_timeout_ms=self._transaction_ms,
             socket_timeout_ms=request_timeout_ms(self._transaction_ms),
             delivery_timeout_ms=int(self._delivery_s * 1_000),
@@ -137,11 +134,8 @@ class ConfluentSink(TransactionalSink[Producer]):
     def _initialise(self, limit_s: float) -> None:
         self._connected().init_transactions(limit_s)
 
-    def _discard(self) -> None:
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            drop_unsent(producer)
-        self._calls.end()
+    def _drop(self, producer: Producer) -> None:
+        drop_unsent(producer)
         self._failed = []
 
     def _note_failure(self, error: KafkaError | None, _message: Message) -> None:
@@ -157,12 +151,12 @@ class ConfluentSink(TransactionalSink[Producer]):
         The call is made in a thread that handles no error. An error that the client raises while another is handled it
         keeps for good, and with its frames a producer, which goes on initialising and fences the next one.
         """
-        if self._producer is None:
+        if not self._producers:
             return []
         try:
-            self._calls.within(STATE_S, self._connected().begin_transaction)
+            within(STATE_S, self._connected().begin_transaction)
         except CLIENT_EXCEPTIONS as error:
             return [error_of(error)]
-        except (TimeoutError, RuntimeError):  # or no thread can be started: the other causes are told
+        except TimeoutError:  # the other causes are told
             return []
         return []

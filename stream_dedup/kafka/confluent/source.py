@@ -36,11 +36,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from kafka import TopicPartition as KafkaPartition
 from kafka.structs import ConsumerGroupMetadata
 
 from stream_dedup.core.headers import offset_metadata, topic_id_of_metadata
 from stream_dedup.core.model import SourceOffset
+from stream_dedup.kafka.admin import UNKNOWN_EPOCH, epoch_of
 from stream_dedup.kafka.confluent.client import (
     CLIENT_EXCEPTIONS,
     ConsumedRecord,
@@ -51,27 +51,11 @@ from stream_dedup.kafka.confluent.client import (
     make_member,
     next_events,
 )
-from stream_dedup.kafka.kafka_python.admin import (
-    UNKNOWN_EPOCH,
-    AdminConnection,
-    AskedEnds,
-    epoch_of,
-    offset_and_metadata,
-)
-from stream_dedup.kafka.kafka_python.client import CLOSE_TIMEOUT_S
-from stream_dedup.kafka.kafka_python.client_workarounds import commit_for_member
-from stream_dedup.kafka.kafka_python.errors import port_errors
-from stream_dedup.kafka.kafka_python.source import (
-    GATHER_BYTES,
-    GATHER_MS,
-    HEARTBEATS_A_SESSION,
-    MAX_POLL_INTERVAL_MS,
-    OFFSET_REQUEST_MS,
-)
+from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S
+from stream_dedup.kafka.source import GATHER_MS, OFFSET_REQUEST_MS, GroupSource, member_settings
 from stream_dedup.ports import (
     CommittedOffset,
     Membership,
-    NotAMemberError,
     OffsetGoneError,
     Partition,
     PassingError,
@@ -98,22 +82,17 @@ PROOF_MAGIC = b"CGMDv2:"
 GENERATION_BYTES = slice(len(PROOF_MAGIC), len(PROOF_MAGIC) + 4)
 
 
-class ConfluentSource:
+class ConfluentSource(GroupSource):
     """Implements ``ports.ArticleSource``."""
 
     def __init__(self, config: Config, member_id: str) -> None:
         """Connect; ``join`` asks for membership."""
-        session_ms = int(config.kafka.session_timeout_s * 1_000)
+        super().__init__(config)
         self._most = config.worker.batch_records
-        self._kafka = config.kafka
-        self._admin = AdminConnection(config.kafka)
-        self._ends = AskedEnds(config.kafka)
-        self._membership: Membership | None = None
         self._positions: dict[Partition, CommittedOffset] = {}
         """Of the partitions that have begun: where the next record is."""
         self._starting: set[Partition] = set()
         """Those that have begun since the last assignment to the client."""
-        self._paused: frozenset[Partition] = frozenset()
         self._kept: dict[Partition, deque[ConsumedRecord | PartitionEnd]] = {}
         """What came of each partition and was not returned yet, in order."""
         self._stopped: set[Partition] = set()
@@ -122,14 +101,9 @@ class ConfluentSource:
         """Partitions that the client has stopped, until it is said to the caller."""
         self._consumer: Consumer = make_member(
             config.kafka,
-            client_id=member_id,
-            group_instance_id=config.kafka.group_instance_id,
-            session_timeout_ms=session_ms,
-            heartbeat_interval_ms=max(session_ms // HEARTBEATS_A_SESSION, 1),
-            max_poll_interval_ms=max(MAX_POLL_INTERVAL_MS, session_ms),
-            fetch_min_bytes=GATHER_BYTES,
             fetch_wait_max_ms=GATHER_MS,
             partition_assignment_strategy="roundrobin",
+            **member_settings(config, member_id),
         )
 
     def join(self, topics: Sequence[str]) -> None:
@@ -137,10 +111,6 @@ class ConfluentSource:
         self.hold()
         self._membership = None
         self._consumer.subscribe(list(topics), on_assign=self._begin_membership, on_revoke=self._end_membership)
-
-    def membership(self) -> Membership | None:
-        """Return the present membership."""
-        return self._membership
 
     def poll(self, wait_s: float) -> Mapping[Partition, Sequence[ConsumedRecord]]:
         """Take part in the group, and return the next records of partitions that have begun and are not paused."""
@@ -200,40 +170,14 @@ class ConfluentSource:
         epoch = None if found.leader_epoch is None or found.leader_epoch < 0 else found.leader_epoch  # type: ignore[redundant-expr] # None where unknown
         return CommittedOffset(SourceOffset(found.offset), _topic_id(found), epoch)
 
-    def commit_start(self, partition: Partition, start: CommittedOffset) -> None:
-        """Commit an offset outside any transaction, under the present membership.
-
-        The client itself would wait without a limit while the coordinator does not answer, and commit under whatever
-        generation it has then. kafka-python's admin client sends one request under this one.
-        """
-        generation = self._check_assigned(partition).generation
-        with client_errors():
-            member_id = self._consumer.memberid()
-        member = ConsumerGroupMetadata(self._kafka.group, generation, member_id, self._kafka.group_instance_id)
-        offsets = {KafkaPartition(*partition): offset_and_metadata(start)}
-        with port_errors():
-            commit_for_member(self._admin.client(), self._kafka.group, offsets, member, OFFSET_REQUEST_MS)
-
     def beginning(self, partition: Partition) -> SourceOffset:
         """Return the first offset that the partition holds now."""
         return SourceOffset(self._bounds(partition)[0])
 
-    def lag(self) -> dict[str, int]:
-        """Return the number of records that were not returned yet, by topic."""
-        lags: dict[str, int] = {}
-        ends = self._ends.known(self._positions.keys() & self._paused)
-        for partition, position in self._positions.items():
-            end = max(self._fetched_end(partition), ends.get(partition, 0))
-            left = max(0, end - int(position.offset))
-            lags[partition.topic] = lags.get(partition.topic, 0) + left
-        return lags
-
     def close(self) -> None:
         """Leave the group; a client that does not close in time is abandoned."""
-        self._membership = None
+        super().close()
         self._drop_positions()
-        self._ends.close()
-        self._admin.close()
         closing = threading.Thread(target=self._consumer.close, name="close-source", daemon=True)
         closing.start()
         closing.join(CLOSE_TIMEOUT_S)
@@ -241,10 +185,8 @@ class ConfluentSource:
     # The callbacks of a rebalance, during a poll.
 
     def _end_membership(self, _consumer: Consumer, revoked: Iterable[TopicPartition]) -> None:
-        had_one, self._membership = self._membership is not None, None
+        self._end((at.topic, at.partition) for at in revoked)
         self._drop_positions()
-        if had_one:
-            log.info("partitions given back: %s", _names(revoked))
 
     def _begin_membership(self, _consumer: Consumer, assigned: Iterable[TopicPartition]) -> None:
         """Begin a membership, with the proof as it is now, and with every partition held."""
@@ -255,8 +197,7 @@ class ConfluentSource:
         generation = generation_of(proof)
         if generation < 0:
             return
-        self._membership = Membership(partitions, generation, proof)
-        log.info("partitions assigned: %s (generation %d)", _names(assigned), generation)
+        self._begin(Membership(partitions, generation, proof))
 
     # What came.
 
@@ -378,6 +319,17 @@ class ConfluentSource:
             first, end = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=REQUEST_S)
         return int(first), int(end)
 
+    def _as_member(self, membership: Membership) -> ConsumerGroupMetadata:
+        with client_errors():
+            member_id = self._consumer.memberid()
+        return ConsumerGroupMetadata(self._kafka.group, membership.generation, member_id, self._kafka.group_instance_id)
+
+    def _begun_partitions(self) -> frozenset[Partition]:
+        return frozenset(self._positions)
+
+    def _left(self, partition: Partition, end: int) -> int:
+        return max(0, max(self._fetched_end(partition), end) - int(self._positions[partition].offset))
+
     def _fetched_end(self, partition: Partition) -> int:
         """Return where a partition ends as of the last fetch; below 0 before the first one. Asks no broker."""
         try:
@@ -386,13 +338,6 @@ class ConfluentSource:
         except PassingError as error:
             log.debug("end of %s: %r", partition, error)  # it has begun, and the client is given it by the next poll
             return -1
-
-    def _check_assigned(self, partition: Partition) -> Membership:
-        """Return the membership that assigns the partition."""
-        if self._membership is None or partition not in self._membership.partitions:
-            msg = f"{partition} is not assigned to this worker"
-            raise NotAMemberError(msg)
-        return self._membership
 
 
 def client_offset(partition: Partition, committed: CommittedOffset) -> TopicPartition:
@@ -422,7 +367,3 @@ def generation_of(proof: object) -> int:
     if not isinstance(proof, bytes) or not proof.startswith(PROOF_MAGIC):
         return UNKNOWN_EPOCH
     return int.from_bytes(proof[GENERATION_BYTES], sys.byteorder, signed=True)
-
-
-def _names(partitions: Iterable[TopicPartition]) -> str:
-    return ", ".join(sorted(f"{at.topic}-{at.partition}" for at in partitions)) or "none"

@@ -12,47 +12,39 @@ What the client leaves to its caller:
 
 from __future__ import annotations
 
-import time
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError
 from kafka.partitioner import DefaultPartitioner
 from kafka.structs import ConsumerGroupMetadata
 
-from stream_dedup.kafka.kafka_python.admin import offset_and_metadata
-from stream_dedup.kafka.kafka_python.client import (
-    CLOSE_TIMEOUT_S,
-    REQUEST_TIMEOUT_MS,
-    discard,
-    make_consumer,
-    make_producer,
-)
-from stream_dedup.kafka.kafka_python.client_workarounds import (
+from stream_dedup.kafka.admin import offset_and_metadata
+from stream_dedup.kafka.client_workarounds import (
     drop_refused_offsets,
     error_of_producer,
     initialise_producer,
     send_offsets_within,
 )
-from stream_dedup.kafka.kafka_python.errors import port_error, port_errors
-from stream_dedup.kafka.kafka_python.hanging_transactions import abort_hanging
+from stream_dedup.kafka.connection import (
+    CLOSE_TIMEOUT_S,
+    discard,
+    make_consumer,
+    make_producer,
+)
+from stream_dedup.kafka.errors import port_error, port_errors
 from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES, HEADER_ALLOWANCE_BYTES
+from stream_dedup.kafka.sink import DELIVERY_MS, TransactionalSink
 from stream_dedup.ports import (
     CommittedOffset,
-    FencedError,
     Membership,
     NotAMemberError,
     Output,
     Partition,
-    PassingError,
     PortError,
     PublishedMark,
-    RecordTooLargeError,
-    RefusedByBrokerError,
 )
 
 if TYPE_CHECKING:
@@ -63,13 +55,7 @@ if TYPE_CHECKING:
 
 PRODUCER_BATCH_BYTES = 256 << 10
 """Size of the producer's batches: a few requests for each transaction, not hundreds."""
-DELIVERY_MS = REQUEST_TIMEOUT_MS + 1_000
-"""Records or offsets that are not acknowledged in this time fail their transaction; a new producer tries again."""
-LEAST_START_S = 1.0
-"""The least time for a producer to be initialised, when connecting has used up the wait for a broker."""
 _STORE_ID = "format=1;store_id="
-REFUSALS = (NotAMemberError, RecordTooLargeError, RefusedByBrokerError)
-"""Errors that leave the outcome of a commit or an abort unknown."""
 
 
 class OnePartition(DefaultPartitioner):  # type: ignore[misc] # the client has no types
@@ -106,135 +92,14 @@ class OnePartition(DefaultPartitioner):  # type: ignore[misc] # the client has n
         return found
 
 
-class _TransactionalProducer(Protocol):
-    """What both clients call alike."""
-
-    def begin_transaction(self) -> None: ...
-
-    def commit_transaction(self) -> None: ...
-
-    def abort_transaction(self) -> None: ...
-
-
-P = TypeVar("P", bound=_TransactionalProducer)
-
-
-class TransactionalSink(ABC, Generic[P]):
-    """What the sinks of both clients have in common: the life of their producer, and the names of its failures."""
-
-    client_exceptions: ClassVar[tuple[type[Exception], ...]]
-    """What a call of the client raises."""
-
-    def __init__(self, config: Config, transactional_id: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
-        """Connect with the first ``renew``; ``record_bytes``: the largest record without our headers."""
-        self._kafka = config.kafka
-        self._record_bytes = record_bytes
-        self._id = transactional_id
-        self._producer: P | None = None
-
-    def begin(self) -> None:
-        """Begin a transaction."""
-        with self._failures():
-            self._connected().begin_transaction()
-
-    def commit(self) -> None:
-        """Commit; blocks as the client does."""
-        with self._passing_for(*REFUSALS):
-            self._connected().commit_transaction()
-
-    def abort(self) -> None:
-        """Abort; blocks as the client does."""
-        with self._passing_for(*REFUSALS):
-            self._connected().abort_transaction()
-
-    def renew(self) -> None:
-        """Start again under the same transactional id; blocks up to ``broker_wait_s``.
-
-        The broker settles the open transaction of an earlier producer.
-        """
-        self._discard()
-        deadline = time.monotonic() + self._kafka.broker_wait_s
-        try:
-            with self._passing_for(FencedError):
-                self._producer = self._connect()
-                self._initialise(max(LEAST_START_S, deadline - time.monotonic()))
-        except PortError:
-            self._discard()
-            raise
-
-    def abort_hanging(self) -> list[str]:
-        """Abort the open transactions of this group's workers that are no members any more; return their ids."""
-        with port_errors():
-            return abort_hanging(self._kafka, self._id)
-
-    def close(self) -> None:
-        """Close without settling an open transaction."""
-        self._discard()
-
-    @abstractmethod
-    def _connect(self) -> P:
-        """Make a producer."""
-
-    @abstractmethod
-    def _initialise(self, limit_s: float) -> None:
-        """Initialise the producer's transactions."""
-
-    @abstractmethod
-    def _discard(self) -> None:
-        """Drop the producer, and what it has not sent."""
-
-    @abstractmethod
-    def _causes(self, error: Exception) -> list[PortError]:
-        """Return what may have led to an error of the client: of the call, of records, of the producer's state."""
-
-    def _connected(self) -> P:
-        if self._producer is None:
-            msg = "the transactional producer is not started: renew it"
-            raise PassingError(msg)
-        return self._producer
-
-    @contextmanager
-    def _failures(self) -> Iterator[None]:
-        """Raise errors of the client as those of the ports: the first that has a lasting cause."""
-        try:
-            yield
-        except self.client_exceptions as error:
-            raise self._cause(error) from error
-
-    def _cause(self, error: Exception) -> PortError:
-        # A name for the causes in the frame that raises one of them would be a circle of references.
-        causes = self._causes(error)
-        return next((one for one in causes if not isinstance(one, PassingError)), causes[0])
-
-    @contextmanager
-    def _passing_for(self, *kinds: type[PortError]) -> Iterator[None]:
-        """Raise ``PassingError`` for errors whose reason shows in the next ``renew``."""
-        try:
-            with self._failures():
-                yield
-        except kinds as error:
-            raise PassingError(str(error)) from error
-
-
-def refuse_unchecked(membership: Membership) -> None:
-    """Refuse a membership without a generation.
-
-    Raises:
-        NotAMemberError: the group would not check offsets that are sent with its proof.
-    """
-    if membership.generation < 0:
-        msg = "the membership has no generation: the group would not check the offsets"
-        raise NotAMemberError(msg)
-
-
 class KafkaSink(TransactionalSink[KafkaProducer]):
     """Implements ``ports.VerdictSink``."""
 
     client_exceptions = (KafkaError,)
 
-    def __init__(self, config: Config, transactional_id: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
+    def __init__(self, config: Config, *ids: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
         """As the base."""
-        super().__init__(config, transactional_id, record_bytes)
+        super().__init__(config, *ids, record_bytes=record_bytes)
         self._partitions = OnePartition()
         self._sent: list[Future] = []
 
@@ -251,9 +116,7 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
             for topic, key, value, headers, timestamp_ms in outputs:
                 self._sent.append(producer.send(topic, value, key, headers, timestamp_ms=timestamp_ms))
 
-    def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
-        """Add source offsets."""
-        refuse_unchecked(membership)
+    def _send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
         committed = {TopicPartition(*at): offset_and_metadata(offset) for at, offset in offsets.items()}
         self.send_client_offsets(committed, membership.proof)
 
@@ -274,31 +137,29 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
             for future in self._sent:
                 future.get(timeout=DELIVERY_MS / 1_000)
 
-    def _connect(self) -> KafkaProducer:
+    def _connect(self, transactional_id: str) -> KafkaProducer:
         with port_errors():
             return make_producer(
                 self._kafka,
                 partitioner=self._partitions,
-                transactional_id=self._id,
+                transactional_id=transactional_id,
                 transaction_timeout_ms=int(self._kafka.transaction_timeout_s * 1_000),
                 batch_size=PRODUCER_BATCH_BYTES,
                 max_request_size=self._record_bytes + HEADER_ALLOWANCE_BYTES,
                 delivery_timeout_ms=DELIVERY_MS,
-                client_id=self._id,
+                client_id=transactional_id,
             )
 
     def _initialise(self, limit_s: float) -> None:
         initialise_producer(self._connected(), limit_s)
 
-    def _discard(self) -> None:
-        producer, self._producer = self._producer, None
+    def _drop(self, producer: KafkaProducer) -> None:
         self._sent = []
-        if producer is not None:
-            discard(producer)
+        discard(producer)
 
     def _causes(self, error: Exception) -> list[PortError]:
         causes: list[BaseException] = [error, *(future.exception for future in self._sent if future.failed())]
-        if self._producer is not None and (state := error_of_producer(self._producer)) is not None:
+        if self._producers and (state := error_of_producer(self._connected())) is not None:
             causes.append(state)
         return [port_error(cause) for cause in causes]
 

@@ -30,24 +30,22 @@ from kafka.errors import (
 )
 
 from stream_dedup.core.model import SourceOffset
-from stream_dedup.kafka.kafka_python.admin import AskedEnds, committed_offset, epoch_of, offset_and_metadata
-from stream_dedup.kafka.kafka_python.client import CLOSE_TIMEOUT_S, FETCH_WAIT_MS, make_consumer
-from stream_dedup.kafka.kafka_python.consumer_workarounds import (
+from stream_dedup.kafka.admin import committed_offset, epoch_of
+from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, make_consumer
+from stream_dedup.kafka.consumer_workarounds import (
     RoundRobinAssignor,
-    commit_as_member,
     drop_fetched,
     drop_fetched_of,
     forget_offset_fetches,
     keep_rejoining,
-    look_up_topics,
     position_of,
     records_left,
     refuse_unauthorized_topics,
     return_set_aside,
     seek_with_epoch,
-    set_gathering,
 )
-from stream_dedup.kafka.kafka_python.errors import out_of_range, port_error, port_errors
+from stream_dedup.kafka.errors import out_of_range, port_error, port_errors
+from stream_dedup.kafka.source import GATHER_MS, OFFSET_REQUEST_MS, GroupSource, member_settings
 from stream_dedup.ports import (
     CommittedOffset,
     Membership,
@@ -60,40 +58,14 @@ from stream_dedup.ports import (
 )
 
 if TYPE_CHECKING:
+    from kafka.structs import ConsumerGroupMetadata
+
     from stream_dedup.config.model import Config
 
 log = logging.getLogger(__name__)
 
-GATHER_BYTES = 256 << 10
-"""The broker answers a fetch when it has so many bytes, or after ``GATHER_MS``: a batch of a few articles costs nearly
-as much as one of a hundred, in the log, the index and the transaction."""
-GATHER_MS = 30
-"""The most that gathering adds to the latency, milliseconds."""
-REST_BYTES = 1
-"""After a poll without a record the broker answers as soon as it has one, or after ``FETCH_WAIT_MS``: the first record
-after a pause does not wait, and a worker at rest makes a third of the fetches."""
-HEARTBEATS_A_SESSION = 4
-"""Three heartbeats may be lost before the group removes the worker."""
-MAX_POLL_INTERVAL_MS = 60_000
-"""A worker whose main loop does not poll for a minute loses its partitions."""
-OFFSET_REQUEST_MS = 1_000
-"""One try to read or write an offset, milliseconds; the caller tries again."""
 
-
-class _Listener(ConsumerRebalanceListener):  # type: ignore[misc] # the client has no types
-    """Passes the client's calls on."""
-
-    def __init__(self, source: KafkaSource) -> None:
-        self._source = source
-
-    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        self._source.end_membership(revoked)
-
-    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        self._source.begin_membership(assigned)
-
-
-class KafkaSource:
+class KafkaSource(GroupSource, ConsumerRebalanceListener):  # type: ignore[misc] # the client has no types
     """Implements ``ports.ArticleSource``."""
 
     def __init__(self, config: Config, member_id: str) -> None:
@@ -102,24 +74,16 @@ class KafkaSource:
         Raises:
             UnavailableError: no broker can be reached, or it refuses this client.
         """
-        session_ms = int(config.kafka.session_timeout_s * 1_000)
+        super().__init__(config)
         self._lock = threading.Lock()
-        self._ends = AskedEnds(config.kafka)
-        self._membership: Membership | None = None
         self._begun: set[TopicPartition] = set()
-        self._paused: frozenset[Partition] = frozenset()
         self._consumer = make_consumer(
             config.kafka,
             group_id=config.kafka.group,
-            client_id=member_id,
-            group_instance_id=config.kafka.group_instance_id,
-            session_timeout_ms=session_ms,
-            heartbeat_interval_ms=max(session_ms // HEARTBEATS_A_SESSION, 1),
-            max_poll_interval_ms=max(MAX_POLL_INTERVAL_MS, session_ms),
-            fetch_min_bytes=GATHER_BYTES,
             fetch_max_wait_ms=GATHER_MS,
             max_poll_records=config.worker.batch_records,
             partition_assignment_strategy=[RoundRobinAssignor],
+            **member_settings(config, member_id),
         )
 
     def join(self, topics: Sequence[str]) -> None:
@@ -127,34 +91,22 @@ class KafkaSource:
         with self._lock:
             self._membership = None
             self._hold()
-        self._consumer.subscribe(list(topics), listener=_Listener(self))
-        # With the topics' partitions known beforehand, the first assignment is not an empty one.
-        try:
-            look_up_topics(self._consumer, OFFSET_REQUEST_MS)
-        except KafkaError as error:
-            log.debug("topics %s: %r", ", ".join(topics), error)  # ``poll`` raises it, if it lasts
-
-    def membership(self) -> Membership | None:
-        """Return the present membership."""
-        return self._membership
+        self._consumer.subscribe(list(topics), listener=self)
 
     # The listener, on the client's thread.
 
-    def end_membership(self, revoked: Iterable[TopicPartition]) -> None:
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         """End the membership; the partitions stay the client's until it has joined again."""
         with self._lock:
-            had_one, self._membership = self._membership is not None, None
-        if had_one:
-            log.info("partitions given back: %s", _names(revoked))
+            self._end(revoked)
 
-    def begin_membership(self, assigned: Iterable[TopicPartition]) -> None:
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Begin a membership, with the proof as it is now."""
         metadata = self._consumer.group_metadata()
         partitions = frozenset(Partition(*at) for at in assigned)
         with self._lock:
-            self._membership = Membership(partitions, int(metadata.generation_id), metadata)
+            self._begin(Membership(partitions, int(metadata.generation_id), metadata))
             self._hold()
-        log.info("partitions assigned: %s (generation %d)", _names(partitions), metadata.generation_id)
 
     # The worker's thread.
 
@@ -164,7 +116,6 @@ class KafkaSource:
         return_set_aside(self._consumer)
         before = self._membership
         polled = self._poll(wait_s)
-        set_gathering(self._consumer, *((GATHER_BYTES, GATHER_MS) if polled else (REST_BYTES, FETCH_WAIT_MS)))
         with self._lock:
             if before is None or self._membership is not before:
                 return {}
@@ -212,40 +163,26 @@ class KafkaSource:
             found = self._consumer.committed(TopicPartition(*partition), metadata=True, timeout_ms=OFFSET_REQUEST_MS)
         return None if found is None else committed_offset(partition, found)
 
-    def commit_start(self, partition: Partition, start: CommittedOffset) -> None:
-        """Commit an offset outside any transaction, under the present membership."""
-        with self._lock:
-            member = self._check_assigned(partition).proof
-        with port_errors():
-            commit_as_member(
-                self._consumer,
-                {TopicPartition(*partition): offset_and_metadata(start)},
-                member,
-                OFFSET_REQUEST_MS,
-            )
-
     def beginning(self, partition: Partition) -> SourceOffset:
         """Return the first offset that the partition holds now."""
         at = TopicPartition(*partition)
         with port_errors():
             return SourceOffset(self._consumer.beginning_offsets([at], timeout_ms=OFFSET_REQUEST_MS)[at])
 
-    def lag(self) -> dict[str, int]:
-        """Return the number of records that were not returned yet, by topic."""
-        lags: dict[str, int] = {}
-        with self._lock:
-            begun = {Partition(*at): at for at in self._begun}
-            ends = self._ends.known(begun.keys() & self._paused)
-            for at, client_at in begun.items():
-                lags[at.topic] = lags.get(at.topic, 0) + records_left(self._consumer, client_at, ends.get(at, 0))
-        return lags
-
     def close(self) -> None:
         """Leave the group."""
-        with self._lock:
-            self._membership = None
-        self._ends.close()
+        super().close()
         self._consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
+
+    def _as_member(self, membership: Membership) -> ConsumerGroupMetadata:
+        return membership.proof
+
+    def _begun_partitions(self) -> frozenset[Partition]:
+        with self._lock:
+            return frozenset(Partition(*at) for at in self._begun)
+
+    def _left(self, partition: Partition, end: int) -> int:
+        return records_left(self._consumer, TopicPartition(*partition), end)
 
     def _poll(self, wait_s: float) -> dict[TopicPartition, list[Any]]:
         try:
@@ -273,13 +210,6 @@ class KafkaSource:
         with self._lock:
             return sorted(at for at in partitions if TopicPartition(*at) in self._begun)
 
-    def _check_assigned(self, partition: Partition) -> Membership:
-        """Return the membership that assigns the partition."""
-        if self._membership is None or partition not in self._membership.partitions:
-            msg = f"{partition} is not assigned to this worker"
-            raise NotAMemberError(msg)
-        return self._membership
-
     def _hold(self) -> None:
         """Pause every partition, with a position: a partition without one makes the client look for an offset."""
         self._begun.clear()
@@ -292,7 +222,3 @@ def _changed(partitions: list[Partition]) -> SourceChangedError:
     names = ", ".join(map(str, partitions))
     msg = f"{names}: truncated below the offset that was read, by an unclean leader election, or recreated"
     return SourceChangedError(msg)
-
-
-def _names(partitions: Iterable[TopicPartition | Partition]) -> str:
-    return ", ".join(f"{topic}-{number}" for topic, number in sorted(partitions)) or "none"

@@ -18,9 +18,9 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from stream_dedup.core.headers import offset_metadata, topic_id_of_metadata
 from stream_dedup.core.model import SourceOffset
-from stream_dedup.kafka.kafka_python.client import make_admin
-from stream_dedup.kafka.kafka_python.client_workarounds import describe_group
-from stream_dedup.kafka.kafka_python.errors import port_errors
+from stream_dedup.kafka.client_workarounds import describe_group
+from stream_dedup.kafka.connection import make_admin
+from stream_dedup.kafka.errors import port_errors
 from stream_dedup.ports import CommittedOffset, Partition, PortError
 
 if TYPE_CHECKING:

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import logging
 import re
-import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self, cast
-from weakref import WeakKeyDictionary, WeakSet
 
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import (
@@ -35,7 +33,6 @@ from kafka.errors import (
 )
 from kafka.net.compat import KafkaNetClient
 from kafka.net.connection import KafkaConnection
-from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
@@ -134,66 +131,6 @@ def refusal_in(error: BaseException) -> Exception | None:
         if isinstance(one, ssl.SSLError) and not isinstance(one, ssl.SSLEOFError | ssl.SSLZeroReturnError):
             return one
     return None
-
-
-@cache
-def close_abandoned_sockets() -> None:
-    """Close the sockets that the client leaves to the garbage collector; done once for the process.
-
-    The client abandons the socket of a connection that fails while it is made (connecting is refused or given up, the
-    TLS handshake fails), and of a connection that is closed with unsent data. Its classes are changed, because a
-    constructor connects before there is an object to change.
-    """
-    _close_refused_sockets()
-    _close_sockets_without_handshake()
-    _close_sockets_with_unsent_data()
-
-
-def _close_refused_sockets() -> None:
-    connect = private(KafkaNetSocket, "sock_connect")
-
-    async def closing_connect(self: KafkaNetSocket, net: Any, sock: socket.socket, *args: Any, **named: Any) -> Any:  # noqa: ANN401
-        try:
-            return await connect(self, net, sock, *args, **named)
-        except BaseException:
-            sock.close()
-            raise
-
-    KafkaNetSocket.sock_connect = closing_connect
-
-
-def _close_sockets_without_handshake() -> None:
-    handshake = private(KafkaSSLTransport, "handshake")
-    close = private(KafkaSSLTransport, "_close")
-
-    async def closing_handshake(self: KafkaSSLTransport) -> None:
-        try:
-            await handshake(self)
-        except BaseException:
-            close(self)
-            raise
-
-    KafkaSSLTransport.handshake = closing_handshake
-
-
-def _close_sockets_with_unsent_data() -> None:
-    """Close, with the event loop of a client, every connection that was made on it."""
-    transports: WeakKeyDictionary[NetworkSelector, WeakSet[KafkaTCPTransport]] = WeakKeyDictionary()
-    make = private(KafkaTCPTransport, "__init__")
-    close_transport = private(KafkaTCPTransport, "_close")
-    close_loop = private(NetworkSelector, "close")
-
-    def noting_make(self: KafkaTCPTransport, net: NetworkSelector, *args: Any, **named: Any) -> None:  # noqa: ANN401
-        make(self, net, *args, **named)
-        transports.setdefault(net, WeakSet()).add(self)
-
-    def closing_close(self: NetworkSelector) -> None:
-        for transport in list(transports.pop(self, ())):
-            close_transport(transport)
-        close_loop(self)
-
-    KafkaTCPTransport.__init__ = noting_make
-    NetworkSelector.close = closing_close
 
 
 @cache
@@ -319,12 +256,11 @@ def alter_offsets(
 
 def commit_for_member(
     admin: KafkaAdminClient,
-    group: str,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     member: ConsumerGroupMetadata,
     limit_ms: int,
 ) -> None:
-    """Commit offsets under a membership of another client; ``alter_group_offsets`` has no membership.
+    """Commit offsets under the membership of a consumer; ``alter_group_offsets`` has no membership.
 
     One request, which is not sent once the limit is over: if it is late, the broker still refuses it when the group has
     gone on.
@@ -342,10 +278,10 @@ def commit_for_member(
     deadline = time.monotonic() + limit_ms / 1_000
 
     async def commit() -> None:
-        asked = request(group, offsets)
+        asked = request(member.group_id, offsets)
         asked.generation_id_or_member_epoch = member.generation_id
         asked.member_id, asked.group_instance_id = member.member_id, member.group_instance_id
-        node = await coordinator(group)
+        node = await coordinator(member.group_id)
         if time.monotonic() > deadline:
             raise KafkaTimeoutError
         for at, error in answers(await send(asked, node_id=node)).items():

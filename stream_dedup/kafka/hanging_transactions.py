@@ -26,9 +26,9 @@ from kafka import TopicPartition
 from kafka.admin import TransactionState
 from kafka.errors import AuthorizationError, KafkaError, RetriableError, TransactionalIdNotFoundError
 
-from stream_dedup.kafka.kafka_python.client import CLOSE_TIMEOUT_S, make_admin, make_producer
-from stream_dedup.kafka.kafka_python.client_workarounds import describe_group
-from stream_dedup.kafka.kafka_python.errors import while_passing
+from stream_dedup.kafka.client_workarounds import describe_group
+from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, make_admin, make_producer
+from stream_dedup.kafka.errors import while_passing
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient

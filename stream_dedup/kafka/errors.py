@@ -20,7 +20,7 @@ from kafka import TopicPartition
 from kafka.errors import AuthorizationError, KafkaError, RetriableError
 
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.kafka.kafka_python.consumer_workarounds import UndecodedError
+from stream_dedup.kafka.consumer_workarounds import UndecodedError
 from stream_dedup.ports import (
     FencedError,
     NotAMemberError,
@@ -88,50 +88,37 @@ def missing_right(kafka: KafkaConfig, about: str, error: KafkaError, right: str 
     )
 
 
-_KINDS: tuple[tuple[type[PortError], tuple[type[KafkaError], ...]], ...] = (
-    (
-        FencedError,
-        (
-            kafka_errors.ProducerFencedError,
-            kafka_errors.InvalidProducerEpochError,
-            kafka_errors.TransactionCoordinatorFencedError,
-        ),
-    ),
-    (
-        NotAMemberError,
-        (
-            kafka_errors.CommitFailedError,
-            kafka_errors.IllegalGenerationError,
-            kafka_errors.UnknownMemberIdError,
-            kafka_errors.RebalanceInProgressError,
-        ),
-    ),
-    (RecordTooLargeError, (kafka_errors.MessageSizeTooLargeError, kafka_errors.RecordListTooLargeError)),
-    (SourceChangedError, (kafka_errors.LogTruncationError,)),
-    (
-        RefusedByBrokerError,
-        (
-            kafka_errors.AuthorizationError,
-            kafka_errors.SaslAuthenticationFailedError,
-            kafka_errors.InvalidTransactionTimeoutError,
-            kafka_errors.InvalidSessionTimeoutError,
-            kafka_errors.InvalidGroupIdError,
-            kafka_errors.InconsistentGroupProtocolError,
-            kafka_errors.GroupMaxSizeReachedError,
-            kafka_errors.FencedInstanceIdError,  # another process has this worker's kafka.group_instance_id
-            kafka_errors.InvalidTopicError,
-            kafka_errors.InvalidRecordError,
-            kafka_errors.InvalidTimestampError,
-            kafka_errors.InvalidRequiredAcksError,
-            kafka_errors.InvalidRequestError,
-            kafka_errors.PolicyViolationError,
-            kafka_errors.SecurityDisabledError,
-            kafka_errors.UnsupportedVersionError,
-            kafka_errors.UnsupportedForMessageFormatError,
-            kafka_errors.OffsetMetadataTooLargeError,
-        ),
-    ),
-)
+_KINDS: dict[type[KafkaError], type[PortError]] = {
+    kafka_errors.ProducerFencedError: FencedError,
+    kafka_errors.InvalidProducerEpochError: FencedError,
+    kafka_errors.TransactionCoordinatorFencedError: FencedError,
+    kafka_errors.CommitFailedError: NotAMemberError,
+    kafka_errors.IllegalGenerationError: NotAMemberError,
+    kafka_errors.UnknownMemberIdError: NotAMemberError,
+    kafka_errors.RebalanceInProgressError: NotAMemberError,
+    kafka_errors.MessageSizeTooLargeError: RecordTooLargeError,
+    kafka_errors.RecordListTooLargeError: RecordTooLargeError,
+    kafka_errors.LogTruncationError: SourceChangedError,
+    kafka_errors.AuthorizationError: RefusedByBrokerError,
+    kafka_errors.SaslAuthenticationFailedError: RefusedByBrokerError,
+    kafka_errors.InvalidTransactionTimeoutError: RefusedByBrokerError,
+    kafka_errors.InvalidSessionTimeoutError: RefusedByBrokerError,
+    kafka_errors.InvalidGroupIdError: RefusedByBrokerError,
+    kafka_errors.InconsistentGroupProtocolError: RefusedByBrokerError,
+    kafka_errors.GroupMaxSizeReachedError: RefusedByBrokerError,
+    kafka_errors.FencedInstanceIdError: RefusedByBrokerError,  # another process has this kafka.group_instance_id
+    kafka_errors.InvalidTopicError: RefusedByBrokerError,
+    kafka_errors.InvalidRecordError: RefusedByBrokerError,
+    kafka_errors.InvalidTimestampError: RefusedByBrokerError,
+    kafka_errors.InvalidRequiredAcksError: RefusedByBrokerError,
+    kafka_errors.InvalidRequestError: RefusedByBrokerError,
+    kafka_errors.PolicyViolationError: RefusedByBrokerError,
+    kafka_errors.SecurityDisabledError: RefusedByBrokerError,
+    kafka_errors.UnsupportedVersionError: RefusedByBrokerError,
+    kafka_errors.UnsupportedForMessageFormatError: RefusedByBrokerError,
+    kafka_errors.OffsetMetadataTooLargeError: RefusedByBrokerError,
+}
+"""The error of a port for each error of the broker or the client, and for those derived from it."""
 
 FROM_ANOTHER_REPLICA = (
     "No record was skipped: make another in-sync replica the leader of the partition (docs/operations.md)"
@@ -151,10 +138,10 @@ def port_error(error: BaseException) -> PortError:
     if isinstance(error, UndecodedError):
         return _unreadable(error)
     named = _named(error)
-    for kind, clients in _KINDS:
-        if issubclass(named, clients):
-            return kind(_described(named) if named is not type(error) else text_of(error))
-    return PassingError(text_of(error))
+    kind = next((_KINDS[one] for one in named.__mro__ if one in _KINDS), None)
+    if kind is None:
+        return PassingError(text_of(error))
+    return kind(_described(named) if named is not type(error) else text_of(error))
 
 
 @contextmanager

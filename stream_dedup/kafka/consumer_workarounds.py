@@ -5,7 +5,7 @@ As ``client_workarounds``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -15,14 +15,13 @@ from kafka.consumer.fetcher import Fetcher
 from kafka.coordinator.assignors.abstract import ConsumerProtocolAssignment
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.base import BaseCoordinator
-from kafka.errors import CommitFailedError, CorruptRecordError, KafkaError, TopicAuthorizationFailedError
+from kafka.errors import CorruptRecordError, KafkaError, TopicAuthorizationFailedError
 from kafka.record.default_records import DefaultRecordBatch
 
-from stream_dedup.kafka.kafka_python.client_workarounds import private
+from stream_dedup.kafka.client_workarounds import private
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
-    from kafka.structs import ConsumerGroupMetadata
 
 
 class _UntakenJoin:
@@ -68,18 +67,6 @@ def keep_rejoining(consumer: KafkaConsumer) -> None:
         private(consumer, "_coordinator", "request_rejoin")()
 
 
-def look_up_topics(consumer: KafkaConsumer, limit_ms: int) -> None:
-    """Look up the partitions of the topics that a consumer subscribes to, in one request.
-
-    ``partitions_for_topic`` asks for every topic of the cluster, once for each that does not exist, without a limit.
-
-    Raises:
-        KafkaError: not within the limit.
-    """
-    run, wait_for = private(consumer, "_net", "run"), private(consumer, "_manager", "wait_for")
-    run(wait_for, private(consumer, "_cluster", "request_update")(), limit_ms)
-
-
 class UndecodedError(KafkaError):  # type: ignore[misc] # the client has no types
     """The client cannot decode the records of a partition from an offset on; ``__cause__`` says why."""
 
@@ -123,16 +110,6 @@ def name_undecoded(consumer: KafkaConsumer) -> None:
             raise UndecodedError(fetched.topic_partition, fetched.fetched_offset) from error
 
     fetcher._parse_fetched_data = parse_fetched  # noqa: SLF001 - no public place to change this
-
-
-def set_gathering(consumer: KafkaConsumer, least_bytes: int, wait_ms: int) -> None:
-    """Let the broker answer the next fetches when it has so many bytes, or after so many milliseconds.
-
-    The client has one setting for its life: that which gathers records into batches under load keeps the first record
-    waiting, and makes an empty fetch every few milliseconds while nothing comes.
-    """
-    settings = private(consumer, "_fetcher", "config")
-    settings["fetch_min_bytes"], settings["fetch_max_wait_ms"] = least_bytes, wait_ms
 
 
 def refuse_unauthorized_topics(consumer: KafkaConsumer) -> None:
@@ -229,38 +206,6 @@ def forget_offset_fetches(consumer: KafkaConsumer) -> None:
     may be from before a commit that the caller has waited for.
     """
     private(consumer, "_coordinator", "_offset_fetch_futures").clear()
-
-
-def commit_as_member(
-    consumer: KafkaConsumer,
-    offsets: Mapping[TopicPartition, OffsetAndMetadata],
-    member: ConsumerGroupMetadata,
-    limit_ms: int,
-) -> None:
-    """Commit offsets under the membership that the caller knows.
-
-    The client commits, and tries again, under the generation of the moment: after a rebalance that the caller does not
-    know of yet, the broker would take offsets of a partition that another member has by now.
-
-    Raises:
-        KafkaError: not within the limit, or refused; ``CommitFailedError`` if the group has gone on.
-    """
-    coordinator = private(consumer, "_coordinator")
-    present = private(coordinator, "generation_if_stable")
-    send = private(coordinator, "_send_offset_commit_request")
-
-    async def send_as_member(committed: Any) -> Any:  # noqa: ANN401 - the client is untyped
-        found = present()
-        if found is not None and (found.generation_id, found.member_id) != (member.generation_id, member.member_id):
-            msg = f"generation {member.generation_id} of the group has ended"
-            raise CommitFailedError(msg)
-        return await send(committed)
-
-    coordinator._send_offset_commit_request = send_as_member  # noqa: SLF001 - no public place to change this
-    try:
-        consumer.commit(offsets, timeout_ms=limit_ms)
-    finally:
-        coordinator._send_offset_commit_request = send  # noqa: SLF001 - as above
 
 
 class RoundRobinAssignor(RoundRobinPartitionAssignor):  # type: ignore[misc]
