@@ -41,7 +41,7 @@ WIDTHS: tuple[BlockBits, ...] = get_args(BlockBits)
 Setting = tuple[BlockBits, TableCount]
 SETTINGS: tuple[Setting, ...] = ((16, 4), (20, 4), (20, 8), (24, 4), (24, 8), (24, 16))
 """Bits of a key, and tables."""
-LOOKUPS = (64, 128, 256, 512, 768, 1_024, 1_536, 2_560)
+LOOKUPS = (64, 256, 768, 1_536, 2_560)
 SIZES = (1_000_000, 10_000_000, 100_000_000)
 EDITED = (0.10, 0.20, 0.30)
 SHOWN = ("10–20 %", "20–30 %")

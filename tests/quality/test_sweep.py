@@ -218,6 +218,17 @@ def test_a_family_is_one_line() -> None:
     ]
 
 
+def test_a_table_of_lengths() -> None:
+    """Octaves, and a column for an edit with which ours is wrong somewhere; the others are named above it."""
+    figures = [_figure(length, 0.5 if length == 11 else 1.0) for length in (8, 11, 16)]
+    figures += [Figure(f"length/zh article/{edit}/8", FOUND, 200, {OURS: 0.99, PEER: 1.0}) for edit in ("a", "b")]
+    (shown,) = sweep_report._matrices(figures)
+    head, _, columns, _, *rows = shown.splitlines()
+    assert head.endswith(": a, b.")
+    assert columns == "| characters | an edit |"
+    assert rows == ["| 8 | 1.00 / 1.00 |", "| 16 | 1.00 / 1.00 |"]
+
+
 def test_comparison_shows_what_changed(tmp_path: Path) -> None:
     """Figures written and read again are the same, and a comparison names the cells that differ, and no others."""
     before = [_figure(8, 0.5), _figure(16, 0.9)]
