@@ -46,8 +46,7 @@ def _operation(name: str, operation: Schema, described: Schema) -> Iterator[str]
         yield table(("parameter", "in", "type", "meaning"), rows)
     if "requestBody" in operation:
         yield from _body(operation["requestBody"], described)
-    answers = (f"{status} {answer['description']}" for status, answer in operation["responses"].items())
-    yield f"Answers: {', '.join(answers)}."
+    yield f"Answers: {', '.join(operation['responses'])}."
 
 
 def _body(body: Schema, described: Schema) -> Iterator[str]:
