@@ -34,9 +34,7 @@ def http_part() -> str:
 
 def _operation(name: str, operation: Schema, described: Schema) -> Iterator[str]:
     yield f"## `{name}`"
-    yield f"{operation['summary'].rstrip('.?')}{'?' if operation['summary'].endswith('?') else '.'}"
-    if "description" in operation:
-        yield inspect.cleandoc(operation["description"]).replace("``", "`")
+    yield inspect.cleandoc(operation["description"]).replace("``", "`")
     parameters = operation.get("parameters", [])
     if parameters:
         rows = (
