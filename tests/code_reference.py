@@ -34,9 +34,7 @@ def http_part() -> str:
 
 def _operation(name: str, operation: Schema, described: Schema) -> Iterator[str]:
     yield f"## `{name}`"
-    yield f"{operation['summary'].rstrip('.?')}{'?' if operation['summary'].endswith('?') else '.'}"
-    if "description" in operation:
-        yield inspect.cleandoc(operation["description"]).replace("``", "`")
+    yield inspect.cleandoc(operation["description"]).replace("``", "`")
     parameters = operation.get("parameters", [])
     if parameters:
         rows = (
@@ -46,8 +44,7 @@ def _operation(name: str, operation: Schema, described: Schema) -> Iterator[str]
         yield table(("parameter", "in", "type", "meaning"), rows)
     if "requestBody" in operation:
         yield from _body(operation["requestBody"], described)
-    answers = (f"{status} {answer['description']}" for status, answer in operation["responses"].items())
-    yield f"Answers: {', '.join(answers)}."
+    yield f"Answers: {', '.join(operation['responses'])}."
 
 
 def _body(body: Schema, described: Schema) -> Iterator[str]:

@@ -39,7 +39,10 @@ ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
 EVERYWHERE = ("--config", "--log-level")
-"""Flags that are described once, before the commands."""
+OF_FILES = ("--format", "--encoding")
+"""Flags that are described once, before the commands: of nearly every command, and of those that read files."""
+KEYED = {f"--{name.replace('_', '-')}" for name in ALL_FLAGS} - {*EVERYWHERE}
+"""Flags that set a key of the configuration."""
 
 
 def all_commands(group: click.Group = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
@@ -73,12 +76,19 @@ def _command(name: str, command: click.Command) -> str:
     flags = flags_of(command)
     shown = {flag: option for flag, option in flags.items() if flag not in {*EVERYWHERE, "--help"}}
     keyed = [flag for flag, option in shown.items() if (option.name or "").startswith("flag_")]
-    own = [(flag, option) for flag, option in shown.items() if flag not in keyed]
+    of_files = [flag for flag in shown if flag in OF_FILES]
+    own = [(flag, option) for flag, option in shown.items() if flag not in {*keyed, *of_files}]
     if keyed:
-        parts.append(f"Configuration flags: {', '.join(f'`{flag}`' for flag in keyed)}.")
+        parts.append(f"Configuration flags: {'all' if set(keyed) == KEYED else _named(keyed)}.")
+    if of_files:
+        parts.append(f"Flags of files: {_named(of_files)}.")
     if own:
         parts.append(table(("flag", "meaning"), ((f"`{_with_value(*one)}`", one[1].help or "") for one in own)))
     return "\n\n".join(parts)
+
+
+def _named(flags: list[str]) -> str:
+    return ", ".join(f"`{flag}`" for flag in flags)
 
 
 def _with_value(flag: str, option: click.Option) -> str:

@@ -17,7 +17,7 @@ from stream_dedup.core import headers
 from stream_dedup.exit_codes import MEANINGS
 from stream_dedup.metrics.metrics import DECLARATIONS
 from stream_dedup.serve.serve_metrics import SERVE_DECLARATIONS
-from tests.make_readme import EVERYWHERE, PARTS, README, all_commands, flags_of, written
+from tests.make_readme import EVERYWHERE, KEYED, OF_FILES, PARTS, README, all_commands, flags_of, written
 
 ALL = dict(all_commands())
 LEAVES = {name: command for name, command in ALL.items() if not isinstance(command, click.Group)}
@@ -49,15 +49,15 @@ def test_the_reference_has_every_flag(name: str) -> None:
     """The section of a command names each of its flags, and no other."""
     text = re.split(rf"^### `{name}`$", written("commands"), flags=re.MULTILINE)[1].partition("\n### ")[0]
     listed = re.findall(r"^\| `(--[a-z-]+)", text, re.MULTILINE)
-    for line in re.findall(r"^Configuration flags: (.*)$", text, re.MULTILINE):
-        listed += re.findall(r"--[a-z-]+", line)
+    for line in re.findall(r"^(?:Configuration flags|Flags of files): (.*)$", text, re.MULTILINE):
+        listed += KEYED if line == "all." else re.findall(r"--[a-z-]+", line)
     assert sorted(listed) == sorted(flags_of(LEAVES[name]).keys() - {*EVERYWHERE, "--help"})
 
 
 def test_flags_of_every_command_are_described_once() -> None:
-    """Before the first command. Size, completion and broker do not have them."""
+    """Before the first command. Size, completion and broker do not have those of every command."""
     intro = PARTS["commands"].page.read_text("utf-8").partition("<!-- generated")[0]
-    assert all(f"`{flag} " in intro for flag in EVERYWHERE)
+    assert all(f"`{flag} " in intro for flag in (*EVERYWHERE, *OF_FILES))
     assert [name for name, command in LEAVES.items() if not flags_of(command).keys() >= set(EVERYWHERE)] == [
         "size",
         "completion",

@@ -96,7 +96,7 @@ def _head(took: float) -> str:
 
 
 def _aims(aims: list[Aim]) -> str:
-    return f"## Aims\n\n{report.aims_table(aims)}"
+    return f"## Aims\n\nWhat is missed is bold.\n\n{report.aims_table(aims)}"
 
 
 if __name__ == "__main__":

@@ -27,8 +27,6 @@ MAIN = Way("article", "article")
 WAYS = (
     MAIN,
     Way("article, 64 look-ups", "article", probes=64),
-    Way("article, 128 look-ups", "article", probes=128),
-    Way("article, 256 look-ups", "article", probes=256),
     Way("article, 8 tables, 64 look-ups", "article", tables=8, probes=64),
     Way("article, 16 tables, 64 look-ups", "article", tables=16, probes=64),
     Way("simhash, k = 3", "simhash", k=3),

@@ -30,9 +30,7 @@ EIGHT_MILLION = 8_000_000
 MAIN = Way("comment", "comment")
 WAYS = (
     MAIN,
-    Way("comment, 32 look-ups", "comment", probes=32),
     Way("comment, 64 look-ups", "comment", probes=64),
-    Way("comment, 128 look-ups", "comment", probes=128),
     Way("comment, 256 look-ups", "comment", probes=256),
     Way("comment, 8 tables, 64 look-ups", "comment", tables=8, probes=64),
     Way("comment, 16 tables, 64 look-ups", "comment", tables=16, probes=64),

@@ -24,7 +24,8 @@ class Aim(NamedTuple):
     def row(self) -> list[str]:
         edge = f"≥ {_number(self.least, self.digits)}" if self.least is not None else ""
         edge = f"≤ {_number(self.most, self.digits)}" if self.most is not None else edge
-        return [self.name, edge, _number(self.value, self.digits), "reached" if self.reached else "**missed**"]
+        here = _number(self.value, self.digits)
+        return [self.name, edge, here if self.reached else f"**{here}**"]
 
 
 def shares(values: Sequence[float]) -> str:
@@ -45,7 +46,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def aims_table(aims: Iterable[Aim]) -> str:
-    return table(("to reach", "", "here", ""), (aim.row() for aim in aims))
+    """What is missed is bold."""
+    return table(("to reach", "", "here"), (aim.row() for aim in aims))
 
 
 def _shown(values: Sequence[float], as_text: Callable[[float], str]) -> str:

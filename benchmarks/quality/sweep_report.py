@@ -21,6 +21,8 @@ LENGTHS = "length"
 """First part of the names of the cells that are a length."""
 DRAWN = (f"{LENGTHS}/zh ", f"{LENGTHS}/en ")
 """Those that have a table of their own."""
+RIGHT = 0.01
+"""Most that ours may have wrong at any length of an edit that has no column in those tables."""
 DIP = 0.03
 """Most that a length may be worse than both its neighbours."""
 CHANGED = 0.02
@@ -28,6 +30,10 @@ CHANGED = 0.02
 _FAMILIES = (
     "Above are the cells short of their aim. All cells by the first part of their names, the mean and the\n"
     "worst of each family; `--jsonl FILE` writes every cell:"
+)
+_LANGUAGES = (
+    "Lengths, ours / MinHash J ≥ .5: the mean and the worst of all edits, at all lengths. Edits of Chinese and\n"
+    "English that ours does not find at every length have a table, with octaves:"
 )
 
 
@@ -72,7 +78,10 @@ def section(figures: list[Figure], *, whole: bool) -> str:
     if not whole:
         return table(figures)
     missed = table(one for one in figures if not one.reached)
-    return "\n\n".join([missed, _FAMILIES, families(figures), *_matrices(figures), _dips(_certain(figures))])
+    lengths = [one for one in figures if one.cell.startswith(f"{LENGTHS}/")]
+    others = [one for one in figures if not one.cell.startswith(f"{LENGTHS}/")]
+    parts = [missed, _FAMILIES, families(others), _LANGUAGES, languages(lengths)]
+    return "\n\n".join([*parts, *_matrices(lengths), _dips(_certain(lengths))])
 
 
 def aims(figures: list[Figure], *, whole: bool) -> list[Aim]:
@@ -102,15 +111,25 @@ def families(figures: Iterable[Figure]) -> str:
     every: dict[tuple[str, str], list[Figure]] = {}
     for one in figures:
         if one.number:
-            every.setdefault((_family(one), one.wanted), []).append(one)
+            every.setdefault((one.cell.partition("/")[0], one.wanted), []).append(one)
     lines = [[*name, str(len(cells)), *_of_family(cells), _short(cells)] for name, cells in every.items()]
     shares = [f"{name}: mean, worst" for name in (OURS, PEER)]
     return report.table(("family", "wanted", "cells", *shares, "short"), lines)
 
 
-def _family(one: Figure) -> str:
-    first, rest = one.cell.split("/", 1)
-    return f"{first} {rest.split('/', 1)[0]}" if first == LENGTHS else first
+def languages(lengths: Iterable[Figure]) -> str:
+    """One line for each language: its lengths by profile and what is wanted."""
+    every: dict[str, dict[str, list[Figure]]] = {}
+    for one in lengths:
+        if one.number:
+            language, profile = one.cell.split("/")[1].split()
+            every.setdefault(language, {}).setdefault(f"{profile}, {one.wanted}", []).append(one)
+    columns = dict.fromkeys(column for own in every.values() for column in own)
+    lines = [
+        [language, *(" / ".join(_of_family(own[column])) if column in own else "" for column in columns)]
+        for language, own in every.items()
+    ]
+    return report.table(("language", *columns), lines)
 
 
 def _of_family(cells: list[Figure]) -> Iterator[str]:
@@ -173,13 +192,20 @@ def _series(figures: Iterable[Figure]) -> dict[tuple[str, str], dict[int, Figure
 
 
 def _matrices(figures: Iterable[Figure]) -> Iterator[str]:
-    """One table for each language and profile."""
+    """One table for each language and profile: octaves, and the edits with which ours is not right at every length."""
     every = _series(one for one in figures if one.cell.startswith(DRAWN))
     for where in dict.fromkeys(where for where, _ in every):
         own = {edit: series for (other, edit), series in every.items() if other == where}
-        lengths = sorted({length for series in own.values() for length in series})
-        lines = [[f"{length:,}", *(_beside(series.get(length)) for series in own.values())] for length in lengths]
-        yield f"Lengths, {where}: ours / MinHash J ≥ .5\n\n{report.table(('characters', *own), lines)}"
+        drawn = {edit: series for edit, series in own.items() if round(_worst(series), 3) > RIGHT}
+        lengths = sorted({length for series in drawn.values() for length in series if length.bit_count() == 1})
+        lines = [[f"{length:,}", *(_beside(series.get(length)) for series in drawn.values())] for length in lengths]
+        right = ", ".join(edit for edit in own if edit not in drawn) or "none"
+        head = f"Lengths, {where}: ours / MinHash J ≥ .5. Ours at most {RIGHT} wrong at any length: {right}."
+        yield f"{head}\n\n{report.table(('characters', *drawn), lines)}"
+
+
+def _worst(series: dict[int, Figure]) -> float:
+    return max(one.worse for one in series.values())
 
 
 def _dips(found: list[Dip]) -> str:

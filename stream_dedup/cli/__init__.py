@@ -75,7 +75,7 @@ COMMANDS = {
     "audit": _Entry("cli.audit", "Recompute every verdict from the log, and compare."),
     "index": _Entry("cli.index", "Inspect, verify or rebuild an index."),
     "seed": _Entry("cli.seed", "Enter published articles into the log, without output."),
-    "withdraw": _Entry("cli.log:withdraw_command", "Withdraw articles: from now on they match nobody."),
+    "withdraw": _Entry("cli.log:withdraw_command", "Exclude articles from matching, from now on."),
     "reject": _Entry("cli.log:reject_command", "Reject records whose schema the registry does not know."),
     "rules": _Entry("cli.log:rules_command", "Show or change the rules of a log."),
     "topics": _Entry("cli.topics:topics_command", "Create or check the topics."),

@@ -76,12 +76,11 @@ def command(
     articles that they have not committed are counted as pending.
 
     The time grows with the square of the log: an article is compared with all articles before it, which takes about
-    half a millisecond for 300,000 articles (three times as long with 16 tables). For a long log, give --sample (N
-    verdicts are recomputed; missing and repeated ones are still found everywhere) or --since.
+    half a millisecond for 300,000 articles. For a long log, give --sample (N verdicts are recomputed; missing and
+    repeated ones are still found everywhere) or --since.
 
-    With --texts the audit also reads the source records and fingerprints them again, as the workers do: it finds
-    entries that were made of another text, and outputs with another key or other headers. It needs the
-    configuration of the workers. With --sample it compares these N articles.
+    With --texts the audit also fingerprints the source records again: it finds entries that were made of another text,
+    and outputs with another key or other headers. It needs the configuration of the workers.
     """
     from stream_dedup.audit.run import AuditOptions, run_audit  # noqa: PLC0415 - loads numpy
     from stream_dedup.kafka.clients import kafka_audit_ports  # noqa: PLC0415 - loads the Kafka client

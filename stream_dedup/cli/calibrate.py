@@ -67,13 +67,11 @@ def command(  # noqa: PLR0917 - one argument for each flag
 
     Reads FILEs as `filter` does; copies a pipe, or standard input (-), to disk for the duration of the call.
     Finds the nearest earlier article of each article by comparing it with all of them, and the number of look-ups
-    that finds it. The report has histograms of the distances, and of the equal values of the sketches; the duplicates
-    for each limit and number of look-ups, with their cost; the pairs at the edge of the limit, for a person to judge;
-    and a profile with the suggested settings and their reasons, or the reason why there is none. Long and short texts
-    are reported separately.
+    that finds it. The report has, for long and for short texts, histograms of the distances, and of the equal values of
+    the sketches; the duplicates for each limit and number of look-ups, with their cost; the pairs at the edge of the
+    limit, for a person to judge; and a profile with the suggested settings, or the reason why there is none.
 
-    --write-profile FILE writes that profile: the one of the call with another limit for each kind of text, and another
-    number of look-ups. Give it to any command with --profile FILE, or name it in the configuration (match.profile).
+    --write-profile FILE writes that profile, for --profile FILE or match.profile of the configuration.
 
     With --original, a line names the article of which it is a copy; the report then has precision, recall and F1 of
     each setting.

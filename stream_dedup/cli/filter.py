@@ -54,10 +54,10 @@ def command(  # noqa: PLR0917 - one argument for each flag
 
     Reads FILEs in order (- or none: standard input): JSON Lines, a JSON array, CSV or TSV with a header, or Parquet
     (docs/inputs.md), compressed or not. Each record is an object with a text in
-    the field `text` (--text-field) and an id in `id` (--id-field; default: FILE:LINE). Writes JSON Lines.
-    Writes each record unchanged, in order, with an object `dedup` added: `verdict` (unique, duplicate, rejected);
-    `fingerprint`; for duplicates `match` with `id`, `distance` (of 256 bits; with profile simhash of 64) and
-    `similarity`; `copies`, how many earlier records are near, where there are any; for rejected records `reason`.
+    the field `text` (--text-field) and an id in `id` (--id-field; default: FILE:LINE).
+    Writes JSON Lines: each record unchanged, in order, with an object `dedup` added: `verdict` (unique, duplicate,
+    rejected); `fingerprint`; for duplicates `match` with `id`, `distance` (of 256 bits; with profile simhash of 64) and
+    `similarity`; `copies`, how many earlier records are near; for rejected records `reason`.
     A unique record with a `match` is an update (--recrawl): the match is its earlier version. A line that is not
     an object with a text becomes {"dedup": {"verdict": "rejected", "reason": …, "line": …}}. Blank lines are
     skipped.
@@ -71,15 +71,12 @@ def command(  # noqa: PLR0917 - one argument for each flag
     row that is broken, --rejected gets the object described above.)
 
     --index DIR keeps the index for later calls; a call that fails leaves it unchanged. The rules (--window, the search
-    of the profile and so on) are those of this call and hold for its own lines; text and features of the profile cannot
-    change.
+    of the profile) are those of this call; text and features of the profile cannot change.
 
-    A FIELD is the name of a member, or a path: _source.title, authors[0].name; a dot in a name is written \\. (also
-    a bracket and a backslash). A text may be at conversations[].value: the texts of all elements, on lines.
+    A FIELD is a name, or a path (docs/reference/records.md): _source.title, authors[0].name, conversations[].value.
 
     --window TIME limits how old a match may be, compared with the record. The time of a record is in its
-    field --time-field: ISO 8601 (2018-10-10 20:19:24+08:00; also with slashes or without dashes), RFC 2822, seconds
-    since 1970, or milliseconds since 1970 (numbers from 100000000000 on), as numbers or text. Without a zone it is UTC.
+    field --time-field: ISO 8601, RFC 2822, or seconds or milliseconds since 1970. Without a zone it is UTC.
 
     Exit code 0: no record was rejected; 3: a record was rejected.
 

@@ -173,7 +173,7 @@ def withdraw_command(  # noqa: PLR0917 - one argument for each flag
     listing: bool,
     as_json: bool,
 ) -> int:
-    """Withdraw every article with one of these IDs: from now on it matches nobody.
+    """Exclude every article with one of these IDs from matching, from now on.
 
     A withdrawal is a log record: it holds for every worker, for the articles that are logged after it.
     Verdicts about earlier articles stay as they are. Workers may be running. An article with the same id that is logged

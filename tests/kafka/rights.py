@@ -6,12 +6,14 @@ these rights and no others. A name in capitals stands for a name of the configur
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 from kafka.admin import ACLResourcePatternType as PatternType
 
 from stream_dedup.config.model import Config
+from tests.markdown import table
 
 INPUT, OUTPUT, LOG, GROUP, WORKERS = "input topics", "output topics", "GROUP.fingerprints", "GROUP", "GROUP-*"
 """Resources; the last is a prefix."""
@@ -172,16 +174,34 @@ RIGHTS: dict[str, tuple[Right, ...]] = {
 }
 
 
+_SHARED = {"Checking topics": _CHECK, "Creating topics": _CREATE}
+"""What several commands need, by the heading that the page has for it."""
+
+
 def acls_part() -> str:
-    """Return the table of each command, in Markdown."""
-    return "\n\n".join(f"## `{command}`\n\n{_table(rights)}" for command, rights in RIGHTS.items())
+    """Return the table of each command, and those that commands share, in Markdown."""
+    sections = {f"`{command}`": _of_command(rights) for command, rights in RIGHTS.items()}
+    sections |= {heading: _table(rights) for heading, rights in _SHARED.items()}
+    return "\n\n".join(f"## {heading}\n\n{text}" for heading, text in sections.items())
 
 
-def _table(rights: tuple[Right, ...]) -> str:
-    lines = ["| operation | resource | name | for | needed if |", "| --- | --- | --- | --- | --- |"]
+def _of_command(rights: tuple[Right, ...]) -> str:
+    shared = [heading for heading, those in _SHARED.items() if set(those) <= set(rights)]
+    of_others = {right for heading in shared for right in _SHARED[heading]}
+    text = _table(right for right in rights if right not in of_others)
+    links = (f"[{heading.lower()}](#{heading.lower().replace(' ', '-')})" for heading in shared)
+    return f"{text}\n\nAlso those of {' and '.join(links)}." if shared else text
+
+
+def _table(rights: Iterable[Right]) -> str:
+    """Return a row for each operation and purpose, with all resources."""
+    rows: dict[tuple[str, ...], list[str]] = {}
     for right in rights:
         operation = right.operation.name.title().replace("_", "")
         kind = right.kind.name.lower().replace("_", " ") + ", by prefix" * (right.resource == WORKERS)
         name = right.resource.replace("-*", "-") if right.resource == WORKERS else right.resource
-        lines.append(f"| {operation} | {kind} | {name} | {right.why} | {right.condition} |")
-    return "\n".join(lines)
+        rows.setdefault((operation, kind, right.why, right.condition), []).append(name)
+    head = ("operation", "resource", "name", "for", "needed if")
+    return table(
+        head, ((operation, kind, ", ".join(names), *purpose) for (operation, kind, *purpose), names in rows.items())
+    )

@@ -205,7 +205,7 @@ def test_templates_are_judged_together() -> None:
 
 def test_a_family_is_one_line() -> None:
     """The mean and the worst of its cells, for what is to be found the least; how many are short of their aim."""
-    cells = [("a/one", 1.0, 0.5, 0.9), ("a/two", 0.8, 0.7, 0.9), ("length/zh article/x/8", 0.3, 0.1, None)]
+    cells = [("a/one", 1.0, 0.5, 0.9), ("a/two", 0.8, 0.7, 0.9)]
     figures = [Figure(name, FOUND, 100, {OURS: ours, PEER: peer}, aim) for name, ours, peer, aim in cells]
     figures += [
         Figure("a/apart", "apart", 100, {OURS: 0.0, PEER: 0.2}),
@@ -213,9 +213,30 @@ def test_a_family_is_one_line() -> None:
     ]
     assert sweep_report.families(figures).splitlines()[2:] == [
         "| a | found | 2 | .900, .800 | .600, .500 | 1 |",
-        "| length zh article | found | 1 | .300, .300 | .100, .100 |  |",
         "| a | apart | 2 | .050, .100 | .100, .200 |  |",
     ]
+
+
+def test_a_language_is_one_line() -> None:
+    """The mean and the worst of its lengths, for each profile and verdict that any language has."""
+    figures = [_figure(8, 0.5), _figure(16, 0.9), Figure("length/th article/x/8", "apart", 40, {OURS: 0.1, PEER: 0.2})]
+    assert sweep_report.languages(figures).splitlines() == [
+        "| language | article, found | article, apart |",
+        "| --- | ---: | ---: |",
+        "| zh | .700, .500 / 1.00, 1.00 |  |",
+        "| th |  | .100, .100 / .200, .200 |",
+    ]
+
+
+def test_a_table_of_lengths() -> None:
+    """Octaves, and a column for an edit with which ours is wrong somewhere; the others are named above it."""
+    figures = [_figure(length, 0.5 if length == 11 else 1.0) for length in (8, 11, 16)]
+    figures += [Figure(f"length/zh article/{edit}/8", FOUND, 200, {OURS: 0.99, PEER: 1.0}) for edit in ("a", "b")]
+    (shown,) = sweep_report._matrices(figures)
+    head, _, columns, _, *rows = shown.splitlines()
+    assert head.endswith(": a, b.")
+    assert columns == "| characters | an edit |"
+    assert rows == ["| 8 | 1.00 / 1.00 |", "| 16 | 1.00 / 1.00 |"]
 
 
 def test_comparison_shows_what_changed(tmp_path: Path) -> None:
