@@ -19,8 +19,9 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.model import MAX_RECORD_BYTES, Config
 from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.kafka.clients import kafka_audit_ports
-from stream_dedup.kafka.kafka_python.admin import committed_offsets, describe_group
+from stream_dedup.kafka.kafka_python.admin import committed_offsets
 from stream_dedup.kafka.kafka_python.client import make_admin, make_consumer, make_producer
+from stream_dedup.kafka.kafka_python.client_workarounds import describe_group
 from stream_dedup.kafka.kafka_python.errors import patiently
 from stream_dedup.kafka.topics import ensure_topics
 from stream_dedup.worker import Step
