@@ -30,7 +30,7 @@ from stream_dedup.index.store import Store
 from stream_dedup.index.tables import Tables
 from stream_dedup.index.trims import Coverage, TrimEffect, Trims
 from stream_dedup.ports import CommittedOffset, Partition, PassingError, PortError
-from stream_dedup.worker import decoding, opening, source
+from stream_dedup.worker import decoding, opening, watches
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner, AssignmentState, JudgedBatch, PolledBatch
 from stream_dedup.worker.committer import Committer
 from stream_dedup.worker.decoding import HeldBatches
@@ -444,7 +444,7 @@ PLANTS = (
         "an output matches",
         "a pattern takes an output topic for one of articles",
         # What matches is judged again and again: it would take minutes to wait for the end of that.
-        _patched((source, "with_input_topics", _with_an_output), (world, "QUIET_S", 10.0)),
+        _patched((watches, "with_input_topics", _with_an_output), (world, "QUIET_S", 10.0)),
     ),
     Plant(
         "deleted again by a copy",
