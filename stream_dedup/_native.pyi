@@ -252,15 +252,18 @@ class BlockTables:
         """Return keys of chunks that are not in memory and for which there is room."""
 
     @property
-    def runs(self) -> list[tuple[int, int, int, int, bool]]:
-        """Of each run its table, number, entries, document number before which they are, and whether it is stored."""
+    def runs(self) -> list[tuple[int, int | None, int, int]]:
+        """Of each run its table, number, entries, and document number before which they are.
+
+        Behind those of a table its entries that are in no run yet, without a number.
+        """
 
     @property
     def memory(self) -> int:
         """Bytes in memory."""
 
-    def entries(self, run: int) -> tuple[bytes, bytes]:
-        """Return keys, uint64, and document numbers, uint32, of a run that is in memory."""
+    def unfolded(self, table: int) -> tuple[bytes, bytes]:
+        """Return keys, uint64, and document numbers, uint32, of a table's entries that are in no run yet, in order."""
 
     def rows_of(self, numbers: I64) -> tuple[list[bytes], bytes]:
         """Return the rows of document numbers; or the keys of what is missing first, and no rows."""

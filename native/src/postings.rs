@@ -1,7 +1,7 @@
 //! The block tables: which posting lists an article looks up, where they lie, and which of their entries are near it.
 //!
 //! * [`plan`]: the look-ups of an article.
-//! * [`chunk`], [`run`], [`merge`]: the entries of a table, sorted, as they are stored and as they are read.
+//! * [`unfolded`], [`chunk`], [`run`], [`merge`]: the entries of a table, sorted, before they are stored and after it.
 //! * [`rows`]: what the check needs of an entry.
 //! * [`cache`]: the chunks that are in memory, within one budget.
 //! * [`tables`]: all tables and rows of an index: folds and merges.
@@ -19,3 +19,4 @@ pub mod rows;
 pub mod run;
 pub mod search;
 pub mod tables;
+pub mod unfolded;

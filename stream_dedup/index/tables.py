@@ -80,14 +80,14 @@ class Counters:
 
 
 class Run(NamedTuple):
-    """A run of a table, stored or in memory."""
+    """A run of a table; or what is in no run yet."""
 
     table: int
-    number: int
+    number: int | None
+    """None of entries that are in no run yet."""
     entries: int
     before: int
     """Its document numbers are lower."""
-    is_stored: bool
 
 
 class RowColumn:
@@ -231,7 +231,7 @@ class Tables:
 
     @property
     def runs(self) -> list[Run]:
-        """Every run, of each table the oldest first."""
+        """Every run, of each table the oldest first; behind them its entries that are in no run yet, if there are."""
         return [Run(*run) for run in self.native.runs]
 
     def append_entries(self, rows: RowArray) -> None:
@@ -243,7 +243,7 @@ class Tables:
     def put_drop(self, writes: WriteBatch, first: DocNumber) -> None:
         """Add to a write that entries before a document number are gone: their rows, and runs without any other."""
         writes.delete_range(chunk_key(0), chunk_key(first // self.rows.of_chunk))
-        gone = [run.number for run in self.runs if run.is_stored and run.before <= first]
+        gone = [number for _, number, _, before in self.runs if number is not None and before <= first]
         if gone:
             self._put_names(writes, [], gone)
 
@@ -301,9 +301,9 @@ class Tables:
         return np.frombuffer(b"".join(some), self.rows.kind)
 
     def portions(self, run: Run) -> Iterator[tuple[U64, U32]]:
-        """Yield keys and document numbers of the entries of a run, in order; of a stored one as it is stored."""
-        if not run.is_stored:
-            yield _entries(self.native.entries(run.number))
+        """Yield keys and document numbers of the entries of a run, in order, as it is stored."""
+        if run.number is None:
+            yield _entries(self.native.unfolded(run.table))
             return
         for _, value in self._store.scan(list_chunk_key(run.number, 0), list_chunk_key(run.number + 1, 0)):
             with self._store.decoding("block tables"):
@@ -390,7 +390,7 @@ class Tables:
         for number in gone:
             writes.delete(directory_key(number))
             writes.delete_range(list_chunk_key(number, 0), list_chunk_key(number + 1, 0))
-        left = [run.number for run in self.runs if run.is_stored and run.number not in gone]
+        left = [run.number for run in self.runs if run.number is not None and run.number not in gone]
         writes.put(RUNS, json_value(left))
 
     def _supply(self, keys: list[bytes]) -> None:

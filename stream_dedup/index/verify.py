@@ -191,20 +191,21 @@ def _check_run(run: Run, held: _Sums, applied: Applied, begin: int) -> Iterator[
     """Check the order of a run, and add its entries that are not trimmed."""
     table, tables = run.table, applied.tables
     bits, last, entries = tables.block_bits, -1, 0
-    directory = _Directory(applied.store.get([directory_key(run.number)])[0], bits) if run.is_stored else None
+    number, name = run.number, "the part in memory" if run.number is None else f"run {run.number}"
+    directory = None if number is None else _Directory(applied.store.get([directory_key(number)])[0], bits)
     for words, doc_numbers in tables.portions(run):
         blocks = block_of(words, table, bits).astype(np.int64)
         order = np.concatenate(([last], blocks << 32 | doc_numbers))
         for at in np.flatnonzero(np.diff(order) <= 0).tolist():
             yield f"list {table}/{blocks[at] >> (bits - BLOCK_BITS)} is not in order of log position"
         if int(doc_numbers.min()) < begin or int(doc_numbers.max()) >= run.before:
-            yield f"table {table}: run {run.number} has entries of other document numbers than {begin} to {run.before}"
+            yield f"table {table}: {name} has entries of other document numbers than {begin} to {run.before}"
         last, entries = int(order[-1]), entries + len(words)
         if directory is not None:
             directory.add_chunk(blocks)
         live = doc_numbers >= tables.rows.first
         held.add(table, blocks[live] >> (bits - BLOCK_BITS), words[live], doc_numbers[live])
     if entries != run.entries:
-        yield f"table {table}: run {run.number} has {entries} entries, its directory says {run.entries}"
+        yield f"table {table}: {name} has {entries} entries, its directory says {run.entries}"
     elif directory is not None and not directory.is_right:
-        yield f"table {table}: the directory of run {run.number} is not that of its entries"
+        yield f"table {table}: the directory of {name} is not that of its entries"

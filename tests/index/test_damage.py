@@ -172,7 +172,7 @@ MORE = "and perhaps more: stopped looking"
 
 def _runs(index: LogIndex) -> list[int]:
     """The numbers of the runs, each the one of a table, by table."""
-    return [run.number for run in index._applied.tables.runs]
+    return [run.number for run in index._applied.tables.runs if run.number is not None]
 
 
 def _value(index: LogIndex, key: bytes) -> bytes:

@@ -49,7 +49,7 @@ def the_log() -> list[LogRecord]:
     writer = stepwise_log(5, centres=8, most_rows=8, deletes=True)
     writer.append_rules(distance=5, window_ms=WINDOW)
     for part in range(6):
-        for _ in range(60 if part == LARGE else 8):
+        for _ in range(100 if part == LARGE else 8):
             writer.append_batch()
         before, horizon = writer.append_rules(distance=5, window_ms=WINDOW), writer.time + WINDOW
         for _ in range(7):

@@ -298,7 +298,7 @@ _nearest = Judge._nearest
 
 def _stored_first(self: Tables, query: Query) -> Near:
     """Check the entries of stored runs first, and what is in memory alone only where they are fewer than the bound."""
-    stored = max((before for *_, before, is_stored in self.native.runs if is_stored), default=0)
+    stored = max((before for _, number, _, before in self.native.runs if number is not None), default=0)
     parts = [_near_stored_first(self, query.part(np.array([at])), stored) for at in range(len(query))]
     articles = np.repeat(np.arange(len(parts)), [len(part.queries) for part in parts])
     doc_numbers = np.concatenate([np.empty(0, np.int64), *(part.doc_numbers for part in parts)])

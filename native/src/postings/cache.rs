@@ -5,8 +5,7 @@
 //! look-up then waits for memory alone, not for where the memory is.
 //!
 //! Whoever adds a chunk gets its [`Place`], and asks by it; when the chunk has left the frame, the place leads nowhere,
-//! and nobody is told. So who holds places cannot leave a chunk behind: one that nobody asks for goes in its turn. Only a
-//! **pinned** chunk stays until it is removed: it is stored nowhere yet, and its frame is not of the budget.
+//! and nobody is told. So who holds places cannot leave a chunk behind: one that nobody asks for goes in its turn.
 //!
 //! Which chunk goes is decided by second chance: a hand goes round the frames, and a chunk that was used since the hand
 //! came by last stays for another round. None goes but in [`Cache::evict`].
@@ -36,7 +35,6 @@ pub struct Place {
 struct Frame {
     /// Number of its chunk, or [`VACANT`].
     chunk: u64,
-    is_pinned: bool,
     /// Whether it was used since the hand came by.
     is_used: Cell<bool>,
 }
@@ -50,9 +48,8 @@ pub struct Cache {
     frames: Vec<Frame>,
     vacant: Vec<u32>,
     hand: usize,
-    /// Most chunks that are not pinned.
+    /// Most chunks.
     most: usize,
-    pinned: usize,
     /// Chunks that were added so far.
     added: u64,
 }
@@ -69,7 +66,6 @@ impl Cache {
             vacant: Vec::new(),
             hand: 0,
             most: budget / memory_of(words),
-            pinned: 0,
             added: 0,
         }
     }
@@ -81,10 +77,10 @@ impl Cache {
     }
 
     /// Bytes of the frames that have a chunk. The others keep their memory: there were never more at once than the budget,
-    /// the pinned ones, and those that one step of a search or a merge needs.
+    /// and those that one step of a search or a merge needs.
     #[must_use]
     pub fn memory(&self) -> usize {
-        (self.held() + self.pinned) * memory_of(self.words)
+        self.held() * memory_of(self.words)
     }
 
     /// Chunks that there is room for.
@@ -101,7 +97,7 @@ impl Cache {
             }
             self.hand = (self.hand + 1) % self.frames.len();
             let frame = &self.frames[self.hand];
-            if frame.chunk != VACANT && !frame.is_pinned && !frame.is_used.replace(false) {
+            if frame.chunk != VACANT && !frame.is_used.replace(false) {
                 self.vacate(self.hand);
             }
         }
@@ -109,20 +105,20 @@ impl Cache {
 
     /// A frame for a chunk, as one that was used; its words are what the chunk before left.
     pub fn add(&mut self) -> (Place, &mut [u64]) {
-        self.take(false)
-    }
-
-    /// A frame for a chunk that stays until it is removed or unpinned.
-    pub fn pin(&mut self) -> (Place, &mut [u64]) {
-        self.pinned += 1;
-        self.take(true)
-    }
-
-    /// Let a chunk go that was pinned, in its turn.
-    pub fn unpin(&mut self, place: Place) {
-        if self.has(place) && std::mem::take(&mut self.frames[place.frame as usize].is_pinned) {
-            self.pinned -= 1;
+        let frame = self.vacant.pop().unwrap_or(self.frames.len() as u32);
+        let (slab, bytes) = self.frame(frame);
+        self.added += 1;
+        let taken = Frame { chunk: self.added, is_used: Cell::new(true) };
+        match self.frames.get_mut(frame as usize) {
+            Some(vacant) => *vacant = taken,
+            None => self.frames.push(taken),
         }
+        if slab == self.slabs.len() {
+            let slab = slab_of(self.of_slab * self.words * size_of::<u64>());
+            self.slabs.push(slab.expect("memory of the cache: a smaller index.memory_mib needs less"));
+        }
+        let place = Place { frame, chunk: self.added };
+        (place, bytemuck::cast_slice_mut(&mut self.slabs[slab][bytes]))
     }
 
     /// Remove a chunk, if it is here.
@@ -150,37 +146,14 @@ impl Cache {
         Some(bytemuck::cast_slice(&self.slabs[slab][bytes]))
     }
 
-    /// Chunks that are not pinned, and those that are.
-    #[cfg(test)]
+    /// The number of chunks.
     #[must_use]
-    pub fn counts(&self) -> (usize, usize) {
-        (self.held(), self.pinned)
-    }
-
-    fn held(&self) -> usize {
-        self.frames.len() - self.vacant.len() - self.pinned
-    }
-
-    fn take(&mut self, is_pinned: bool) -> (Place, &mut [u64]) {
-        let frame = self.vacant.pop().unwrap_or(self.frames.len() as u32);
-        let (slab, bytes) = self.frame(frame);
-        self.added += 1;
-        let taken = Frame { chunk: self.added, is_pinned, is_used: Cell::new(true) };
-        match self.frames.get_mut(frame as usize) {
-            Some(vacant) => *vacant = taken,
-            None => self.frames.push(taken),
-        }
-        if slab == self.slabs.len() {
-            let slab = slab_of(self.of_slab * self.words * size_of::<u64>());
-            self.slabs.push(slab.expect("memory of the cache: a smaller index.memory_mib needs less"));
-        }
-        let place = Place { frame, chunk: self.added };
-        (place, bytemuck::cast_slice_mut(&mut self.slabs[slab][bytes]))
+    pub fn held(&self) -> usize {
+        self.frames.len() - self.vacant.len()
     }
 
     fn vacate(&mut self, at: usize) {
         let frame = &mut self.frames[at];
-        self.pinned -= usize::from(std::mem::take(&mut frame.is_pinned));
         frame.chunk = VACANT;
         self.vacant.push(at as u32);
     }
@@ -279,22 +252,5 @@ mod tests {
         cache.remove(Place::default());
         assert_eq!(cache.get(next), Some(&[2; SIZE][..]));
         assert!(!cache.has(Place::default()));
-    }
-
-    #[test]
-    fn a_pinned_chunk_stays_beyond_the_budget_until_it_is_unpinned() {
-        let mut cache = cache(0);
-        let (place, words) = cache.pin();
-        words.fill(1);
-        cache.evict();
-        assert_eq!((cache.get(place), cache.held(), cache.room()), (Some(&[1; SIZE][..]), 0, 0));
-        cache.unpin(place);
-        cache.unpin(place);
-        assert_eq!((cache.held(), cache.pinned), (1, 0));
-        cache.evict();
-        assert_eq!((cache.has(place), cache.held()), (false, 0));
-        let (place, _) = cache.pin();
-        cache.remove(place);
-        assert_eq!((cache.held(), cache.pinned), (0, 0));
     }
 }

@@ -191,39 +191,46 @@ pub fn ends_of(entries: &[Entry], blocks: Blocks) -> (u32, u32) {
     (blocks.of(entries[0].key), blocks.of(entries[entries.len() - 1].key))
 }
 
-/// Some entries of one table, in a frame.
+/// Some entries of one table, sorted.
 #[derive(Clone, Copy)]
 pub struct Chunk<'a> {
-    words: &'a [u64],
-    shape: Shape,
+    /// Where buckets begin; none: there is one bucket.
+    starts: &'a [u64],
+    /// The keys; what is behind the last one means nothing.
+    keys: &'a [u64],
+    numbers: &'a [u32],
+    /// The first and the last block.
     ends: (u32, u32),
+    /// Bits of a block, less the first one, below those that number its bucket.
+    shift: u32,
 }
 
 impl<'a> Chunk<'a> {
     /// What [`Shape::write`] wrote, whose first and last block are these.
     #[must_use]
     pub fn new(words: &'a [u64], shape: Shape, ends: (u32, u32)) -> Self {
-        Self { words, shape, ends }
+        let (starts, keys) = words.split_at(shape.starts());
+        let numbers = bytemuck::cast_slice(&keys[shape.entries..]);
+        Self { starts, keys, numbers, ends, shift: shape.division(ends).1 }
     }
 
-    /// Number of entries.
+    /// Entries of any blocks: their keys, perhaps with words behind them that mean nothing, and document numbers.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "no chunk is empty")]
-    pub fn len(self) -> usize {
-        self.start(1 << self.shape.bucket_bits)
+    pub fn whole(keys: &'a [u64], numbers: &'a [u32]) -> Self {
+        Self { starts: &[], keys, numbers, ends: (0, u32::MAX), shift: u32::BITS }
     }
 
     /// The keys, in order; what is behind the last one means nothing.
     #[must_use]
     pub fn keys(self) -> &'a [u64] {
-        &self.words[self.shape.starts()..][..self.shape.entries]
+        self.keys
     }
 
     /// The keys from an entry on; what is behind the last one means nothing.
     #[must_use]
     #[inline]
     pub fn keys_from(self, at: usize) -> [u64; LANES] {
-        let words = &self.words[self.shape.starts() + at..];
+        let words = &self.keys[at..];
         words.first_chunk().copied().unwrap_or_else(|| {
             let mut keys = [0; LANES];
             keys[..words.len()].copy_from_slice(words);
@@ -234,29 +241,25 @@ impl<'a> Chunk<'a> {
     /// The document number of an entry.
     #[must_use]
     pub fn number(self, at: usize) -> u32 {
-        self.numbers()[at]
+        self.numbers[at]
     }
 
     /// An entry.
     #[must_use]
     pub fn entry(self, at: usize) -> Entry {
-        Entry { key: self.keys()[at], number: self.number(at) }
-    }
-
-    /// All entries.
-    #[must_use]
-    pub fn entries(self) -> Vec<Entry> {
-        (0..self.len()).map(|at| self.entry(at)).collect()
+        Entry { key: self.keys[at], number: self.number(at) }
     }
 
     /// The bucket that has the entries of a block, and perhaps others: where it begins and ends.
     #[must_use]
     pub fn bucket(self, block: u32) -> (usize, usize) {
+        if self.starts.is_empty() {
+            return (0, self.numbers.len());
+        }
         if block < self.ends.0 || block > self.ends.1 {
             return (0, 0);
         }
-        let (first, shift) = self.shape.division(self.ends);
-        let bucket = ((block - first) >> shift) as usize;
+        let bucket = ((block - self.ends.0) >> self.shift) as usize;
         (self.start(bucket), self.start(bucket + 1))
     }
 
@@ -264,11 +267,11 @@ impl<'a> Chunk<'a> {
     #[must_use]
     pub fn list(self, block: u32, (begin, end): (usize, usize), blocks: Blocks) -> (usize, usize) {
         // A bucket has one block.
-        if self.shape.division(self.ends).1 == 0 {
+        if self.shift == 0 {
             return (begin, end);
         }
         // Whole buckets are counted: they are short, and where a list ends cannot be foreseen.
-        let keys = &self.keys()[begin..end];
+        let keys = &self.keys[begin..end];
         let before = keys.iter().filter(|&&key| blocks.of(key) < block).count();
         let after = keys.iter().filter(|&&key| blocks.of(key) > block).count();
         (begin + before, end - after)
@@ -277,15 +280,11 @@ impl<'a> Chunk<'a> {
     /// How many of the entries from `begin` to `end`, which are of one block, are before a document number.
     #[must_use]
     pub fn before(self, (begin, end): (usize, usize), number: u64) -> usize {
-        self.numbers()[begin..end].partition_point(|&one| u64::from(one) < number)
-    }
-
-    fn numbers(self) -> &'a [u32] {
-        bytemuck::cast_slice(&self.words[self.shape.starts() + self.shape.entries..])
+        self.numbers[begin..end].partition_point(|&one| u64::from(one) < number)
     }
 
     fn start(self, bucket: usize) -> usize {
-        let word = self.words[bucket / STARTS_OF_WORD].to_ne_bytes();
+        let word = self.starts[bucket / STARTS_OF_WORD].to_ne_bytes();
         let at = bucket % STARTS_OF_WORD * 2;
         u16::from_ne_bytes([word[at], word[at + 1]]).into()
     }
@@ -320,7 +319,7 @@ mod tests {
                 let mut words = vec![u64::MAX; shape.words()];
                 shape.write(&made, blocks, &mut words);
                 let chunk = Chunk::new(&words, shape, ends_of(&made, blocks));
-                assert_eq!((chunk.len(), chunk.entries()), (count, made.clone()));
+                assert_eq!((0..count).map(|at| chunk.entry(at)).collect::<Vec<_>>(), made);
                 for block in made
                     .iter()
                     .map(|entry| blocks.of(entry.key))

@@ -16,9 +16,9 @@ const NO_BLOCK: u32 = u32::MAX;
 /// Two runs that become one.
 pub struct Merge {
     /// Number of the older run.
-    pub older: u64,
+    pub older: u32,
     /// Number of the newer run.
-    pub newer: u64,
+    pub newer: u32,
     /// The new run, as far as it is made.
     pub made: Run,
     /// Document number before which entries are dropped.
@@ -49,12 +49,12 @@ pub enum Step {
 impl Merge {
     /// Begin a run of this number; entries before a document number are dropped.
     #[must_use]
-    pub fn new([older, newer]: [&Run; 2], id: u64, first: u64, shape: Shape) -> Self {
+    pub fn new([older, newer]: [&Run; 2], id: u32, first: u64, shape: Shape) -> Self {
         let most = older.entries + newer.entries;
         Self {
             older: older.id,
             newer: newer.id,
-            made: Run::new(older.blocks, (id, newer.before), most, shape, older.is_stored),
+            made: Run::new(older.blocks, (id, newer.before), most, shape),
             first,
             cursors: [Cursor::default(); 2],
             released: [0; 2],
@@ -92,7 +92,7 @@ impl Merge {
             let taken = self.take_some(runs, *owed, cache);
             let is_full = self.pending.len() == self.made.shape.entries;
             if is_full || taken.is_none() && !self.pending.is_empty() {
-                chunks.extend(self.made.add(&self.pending, cache));
+                chunks.push(self.made.add(&self.pending, cache));
                 self.pending.clear();
             }
             let Some(taken) = taken else { break Step::Done };
@@ -135,7 +135,7 @@ impl Merge {
             }
             taken += 1;
             cursor.entry += 1;
-            if cursor.entry == chunk.len() {
+            if cursor.entry == runs[which].count(cursor.chunk) {
                 *cursor = Cursor { chunk: cursor.chunk + 1, entry: 0 };
                 break;
             }

@@ -30,16 +30,14 @@ const HEAD_BYTES: usize = 24;
 pub struct Run {
     /// Which blocks it is sorted by.
     pub blocks: Blocks,
-    /// Its number, unlike that of any other run of the index. Stored runs have numbers of 32 bits.
-    pub id: u64,
+    /// Its number, unlike that of any other run of the index.
+    pub id: u32,
     /// Number of entries.
     pub entries: u64,
     /// Its document numbers are lower.
     pub before: u64,
     /// How its chunks lie in memory.
     pub shape: Shape,
-    /// Whether its chunks are stored; else they are all in memory.
-    pub is_stored: bool,
     /// Where its chunks are.
     pub places: Vec<Place>,
     /// First and last block of each chunk.
@@ -50,71 +48,85 @@ pub struct Run {
     filter: Option<Filter>,
 }
 
-/// Which blocks have entries.
-struct Filter {
-    bits: u32,
+/// Which blocks have entries, by their highest bits: at least those of a word, and then one more for each of the table.
+pub struct Filter {
+    /// Bits of a block that it does not take.
+    shift: u32,
     words: Vec<u64>,
 }
 
 impl Filter {
-    /// Of a run of at most so many entries; entries that a merge drops may leave it larger than it had to be.
-    fn for_entries(entries: u64, blocks: Blocks) -> Option<Self> {
+    /// A filter for about so many entries.
+    #[must_use]
+    pub fn new(entries: u64, blocks: Blocks) -> Self {
         let bits = (entries.max(1).ilog2() + 1 + FILTER_BITS).clamp(LEAST_FILTER_BITS, u32::from(blocks.bits));
-        let says_something = entries <= FILTERED_ENTRIES && entries < 1 << bits;
-        says_something.then(|| Self { bits, words: vec![0; 1 << (bits - LEAST_FILTER_BITS)] })
+        Self { shift: u32::from(blocks.bits) - bits, words: vec![0; 1 << (bits - LEAST_FILTER_BITS)] }
     }
 
-    fn bit(&self, block: u32, blocks: Blocks) -> usize {
-        (block >> (u32::from(blocks.bits) - self.bits)) as usize
+    /// Note that a block has an entry.
+    pub fn add(&mut self, block: u32) {
+        self.words[(block >> self.shift) as usize / 64] |= 1 << (block >> self.shift & 63);
     }
 
-    fn word(&self, block: u32, blocks: Blocks) -> u64 {
-        self.words[self.bit(block, blocks) / 64]
+    /// Whether a block may have entries.
+    #[must_use]
+    pub fn has(&self, block: u32) -> bool {
+        self.word(block) >> (block >> self.shift & 63) & 1 == 1
+    }
+
+    /// The word that says it.
+    #[must_use]
+    pub fn word(&self, block: u32) -> u64 {
+        self.words[(block >> self.shift) as usize / 64]
+    }
+
+    /// Note that no block has entries.
+    pub fn clear(&mut self) {
+        self.words.fill(0);
     }
 }
 
 impl Run {
     /// Begin a run of at most so many entries, without any yet.
     #[must_use]
-    pub fn new(blocks: Blocks, (id, before): (u64, u64), most: u64, shape: Shape, is_stored: bool) -> Self {
+    pub fn new(blocks: Blocks, (id, before): (u32, u64), most: u64, shape: Shape) -> Self {
+        // Entries that a merge drops may leave it larger than it had to be. One with as many entries as bits says nothing.
+        let filter = Filter::new(most, blocks);
+        let says_something = most <= FILTERED_ENTRIES && most < 64 * filter.words.len() as u64;
         let mut run = Self {
             blocks,
             id,
             entries: 0,
             before,
             shape,
-            is_stored,
             places: Vec::new(),
             ends: Vec::new(),
             jumps: Vec::new(),
             jump_shift: 0,
-            filter: Filter::for_entries(most, blocks),
+            filter: says_something.then_some(filter),
         };
         run.index(0);
         run
     }
 
-    /// Add the next chunk, of sorted entries; return its bytes if it is to be stored.
-    pub fn add(&mut self, entries: &[Entry], cache: &mut Cache) -> Option<(Key, Vec<u8>)> {
+    /// Add the next chunk, of sorted entries; return its bytes, to be stored.
+    pub fn add(&mut self, entries: &[Entry], cache: &mut Cache) -> (Key, Vec<u8>) {
         if let Some(filter) = &mut self.filter {
             for entry in entries {
-                let bit = filter.bit(self.blocks.of(entry.key), self.blocks);
-                filter.words[bit / 64] |= 1 << (bit % 64);
+                filter.add(self.blocks.of(entry.key));
             }
         }
-        let stored = self.is_stored.then(|| (self.key(self.places.len()), to_bytes(entries)));
+        let stored = (self.key(self.places.len()), to_bytes(entries));
         self.entries += entries.len() as u64;
         self.ends.push(ends_of(entries, self.blocks));
         self.jumps[1] = self.ends.len() as u32;
-        let frame = match (self.is_stored, cache.room()) {
-            (true, 0) => None,
-            (true, _) => Some(cache.add()),
-            (false, _) => Some(cache.pin()),
-        };
-        self.places.push(frame.map_or(Place::default(), |(place, words)| {
+        let mut place = Place::default();
+        if cache.room() > 0 {
+            let words;
+            (place, words) = cache.add();
             self.shape.write(entries, self.blocks, words);
-            place
-        }));
+        }
+        self.places.push(place);
         stored
     }
 
@@ -126,19 +138,16 @@ impl Run {
         self
     }
 
-    /// Become a stored run of this number; return the chunks to store.
-    pub fn store(&mut self, id: u32, cache: &mut Cache) -> Vec<(Key, Vec<u8>)> {
-        (self.id, self.is_stored) = (id.into(), true);
-        self.places.iter().for_each(|place| cache.unpin(*place));
-        let chunks =
-            (0..self.places.len()).filter_map(|at| Some((self.key(at), to_bytes(&self.chunk(at, cache)?.entries()))));
-        chunks.collect()
+    /// The number of entries of a chunk.
+    #[must_use]
+    pub fn count(&self, at: usize) -> usize {
+        self.shape.entries.min(self.entries as usize - at * self.shape.entries)
     }
 
-    /// The key of a chunk of a stored run.
+    /// The key of a chunk.
     #[must_use]
     pub fn key(&self, at: usize) -> Key {
-        Key::List(self.id as u32, at as u32)
+        Key::List(self.id, at as u32)
     }
 
     /// A chunk, if there is one of this number and it is in memory; that is a use of it.
@@ -164,8 +173,7 @@ impl Run {
             return Ok(());
         }
         let entries = from_bytes(bytes, self.blocks)?;
-        let before = at * self.shape.entries;
-        let (count, ends) = (self.shape.entries.min(self.entries as usize - before), self.ends[at]);
+        let (count, ends) = (self.count(at), self.ends[at]);
         if (entries.len(), ends_of(&entries, self.blocks)) != (count, ends) {
             let (id, len, of) = (self.id, entries.len(), ends_of(&entries, self.blocks));
             let message = format!("chunk {at} of run {id} has {len} entries of blocks {of:?}, not {count} of {ends:?}");
@@ -185,15 +193,13 @@ impl Run {
     /// Whether a block may have entries, by the filter alone.
     #[must_use]
     pub fn may_have(&self, block: u32) -> bool {
-        self.filter
-            .as_ref()
-            .is_none_or(|filter| filter.word(block, self.blocks) >> (filter.bit(block, self.blocks) % 64) & 1 == 1)
+        self.filter.as_ref().is_none_or(|filter| filter.has(block))
     }
 
     /// The word of the filter that says whether a block may have entries; 0 without a filter.
     #[must_use]
     pub fn filter_word(&self, block: u32) -> u64 {
-        self.filter.as_ref().map_or(0, |filter| filter.word(block, self.blocks))
+        self.filter.as_ref().map_or(0, |filter| filter.word(block))
     }
 
     /// The chunks that have the entries of a block.
@@ -216,8 +222,8 @@ impl Run {
     /// The bytes of the directory.
     #[must_use]
     pub fn directory(&self) -> Vec<u8> {
-        let filter_bits = self.filter.as_ref().map_or(0, |filter| filter.bits);
-        let mut bytes = vec![VERSION, self.blocks.table, self.blocks.bits, filter_bits as u8];
+        let filter_bits = self.filter.as_ref().map_or(0, |filter| self.blocks.bits - filter.shift as u8);
+        let mut bytes = vec![VERSION, self.blocks.table, self.blocks.bits, filter_bits];
         bytes.extend(self.entries.to_le_bytes());
         bytes.extend(self.before.to_le_bytes());
         bytes.extend((self.shape.entries as u32).to_le_bytes());
@@ -231,7 +237,7 @@ impl Run {
     /// # Errors
     ///
     /// [`Damage`] where the bytes are no directory.
-    pub fn from_directory(id: u64, bytes: &[u8]) -> Result<Self, Damage> {
+    pub fn from_directory(id: u32, bytes: &[u8]) -> Result<Self, Damage> {
         let damage = |what: &str| Damage(format!("the directory of run {id} {what}"));
         let Some((head, rest)) = bytes.split_at_checked(HEAD_BYTES) else {
             return Err(damage(&format!("has {} bytes", bytes.len())));
@@ -265,8 +271,9 @@ impl Run {
         if !in_order || ends[chunks - 1].1 >> blocks.bits != 0 {
             return Err(damage("is not in order of blocks"));
         }
-        let mut run = Self::new(blocks, (id, before), 0, Shape::of(chunk_entries), true);
-        run.filter = (filter_bits > 0).then(|| Filter { bits: filter_bits, words: words_of(words).collect() });
+        let mut run = Self::new(blocks, (id, before), 0, Shape::of(chunk_entries));
+        let shift = u32::from(blocks.bits) - filter_bits;
+        run.filter = (filter_bits > 0).then(|| Filter { shift, words: words_of(words).collect() });
         (run.entries, run.ends, run.places) = (entries, ends, vec![Place::default(); chunks]);
         Ok(run.finish())
     }
@@ -289,10 +296,10 @@ mod tests {
 
     fn made(most: u64, blocks: &[u32]) -> (Run, Cache) {
         let mut cache = Cache::new(usize::MAX, shape().words());
-        let mut run = Run::new(Blocks { table: 1, bits: 16 }, (3, 1 << 20), most, shape(), true);
+        let mut run = Run::new(Blocks { table: 1, bits: 16 }, (3, 1 << 20), most, shape());
         let entry = |(block, number): (&u32, u32)| Entry { key: u64::from(*block) << 32, number };
         let entries: Vec<_> = blocks.iter().zip(0..).map(entry).collect();
-        entries.chunks(4).for_each(|entries| assert!(run.add(entries, &mut cache).is_some()));
+        entries.chunks(4).for_each(|entries| _ = run.add(entries, &mut cache));
         (run, cache)
     }
 

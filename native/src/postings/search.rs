@@ -54,8 +54,8 @@ struct Candidate {
 struct Span<'a> {
     chunk: Chunk<'a>,
     block: u32,
-    begin: u16,
-    end: u16,
+    begin: u32,
+    end: u32,
     table: u8,
     /// Its look-up, among those that are compared together.
     lookup: u8,
@@ -178,14 +178,14 @@ impl Search {
             };
         for span in &mut spans {
             let (begin, end) = span.chunk.bucket(span.block);
-            (span.begin, span.end) = (begin as u16, end as u16);
+            (span.begin, span.end) = (begin as u32, end as u32);
         }
         let bits = tables.block_bits();
         limit(&mut spans, bits, article.before, self.terms.limits.bucket_limit);
         spans.retain(|span| span.begin < span.end);
         // A key of every line of the processor's cache.
         let touched = spans.iter().fold(0, |touched, span| {
-            let keys = &span.chunk.keys()[span.begin.into()..span.end.into()];
+            let keys = &span.chunk.keys()[span.begin as usize..span.end as usize];
             keys.iter().step_by(LANES).chain(keys.last()).fold(touched, |one, other| one ^ other)
         });
         std::hint::black_box(touched);
@@ -197,8 +197,8 @@ impl Search {
             (self.lookup, self.span) = (end, 0);
         }
         // Their numbers lie apart from the keys, and are read for all of them.
-        let numbered = |(span, at, distance): (u32, u16, u16)| Candidate {
-            number: spans[span as usize].chunk.number(at.into()),
+        let numbered = |(span, at, distance): (u32, u32, u16)| Candidate {
+            number: spans[span as usize].chunk.number(at as usize),
             distance: distance.into(),
         };
         self.passed.extend(found.into_iter().map(numbered));
@@ -267,7 +267,7 @@ impl Span<'_> {
     /// The entries of the list in its bucket.
     fn list(&self, bits: u8) -> (usize, usize) {
         let blocks = Blocks { table: self.table, bits };
-        self.chunk.list(self.block, (self.begin.into(), self.end.into()), blocks)
+        self.chunk.list(self.block, (self.begin as usize, self.end as usize), blocks)
     }
 }
 
@@ -292,9 +292,18 @@ fn spans_of<'a>(
     let touched =
         lookups.iter().map(block_of).fold(0, |touched, (table, block)| touched ^ tables.filters(table, block));
     std::hint::black_box(touched);
+    let is_any_later = tables.numbers().end > article.before;
     let mut asked = Vec::with_capacity(4 * lookups.len());
     for (at, lookup) in lookups.iter().enumerate() {
         let (table, block) = block_of(lookup);
+        let span = |chunk, may_be_later| {
+            let (table, lookup) = (table as u8, at as u8);
+            Span { chunk, block, begin: 0, end: 0, table, lookup, may_be_later }
+        };
+        let unfolded = &tables.unfolded[table];
+        if unfolded.filter().has(block) {
+            asked.push((span(unfolded.chunk(block), is_any_later), None));
+        }
         let mut left = limit;
         for part in tables.parts(table, block) {
             let may_be_later = part.before > article.before;
@@ -305,19 +314,20 @@ fn spans_of<'a>(
                 if !may_be_later {
                     left = left.saturating_sub(part.full_of(chunk, block));
                 }
-                asked.push((part, chunk, part.places[chunk], block, at as u8, may_be_later));
+                asked.push((span(Chunk::whole(&[], &[]), may_be_later), Some((part, chunk, part.places[chunk]))));
             }
         }
     }
     let (mut spans, mut missing) = (Vec::with_capacity(asked.len()), Vec::new());
-    for (part, chunk, place, block, lookup, may_be_later) in asked {
-        match tables.cache.get(place) {
-            Some(words) => {
-                let chunk = part.chunk_in(words, chunk);
-                spans.push(Span { chunk, block, begin: 0, end: 0, table: part.blocks.table, lookup, may_be_later });
-            }
-            None => missing.push(part.key(chunk)),
+    for (mut span, chunk_of) in asked {
+        if let Some((part, chunk, place)) = chunk_of {
+            let Some(words) = tables.cache.get(place) else {
+                missing.push(part.key(chunk));
+                continue;
+            };
+            span.chunk = part.chunk_in(words, chunk);
         }
+        spans.push(span);
     }
     if missing.is_empty() { Ok(spans) } else { Err(missing) }
 }
@@ -336,7 +346,7 @@ fn sift<'s>(
     bits: u8,
     article: &Article,
     most: usize,
-    found: &mut Vec<(u32, u16, u16)>,
+    found: &mut Vec<(u32, u32, u16)>,
 ) -> (usize, usize) {
     let mut compared = 0;
     for (at, span) in spans.iter().enumerate().skip(first) {
@@ -346,7 +356,7 @@ fn sift<'s>(
         let blocks = Blocks { table: span.table, bits };
         let (mine, sieve) = (article.keys[blocks.word()], article.sieves[blocks.word()]);
         let (mask, own) = blocks.in_keys(span.block);
-        let (begin, end) = (usize::from(span.begin), usize::from(span.end));
+        let (begin, end) = (span.begin as usize, span.end as usize);
         let mut of_list = [0; LANES];
         for from in (begin..end).step_by(LANES).rev() {
             let keys = span.chunk.keys_from(from);
@@ -361,7 +371,7 @@ fn sift<'s>(
             }
             if apart.iter().fold(0, |some, &apart| some | u8::from(apart == 0)) != 0 {
                 for lane in (0..LANES).rev().filter(|&lane| apart[lane] == 0) {
-                    found.push((at as u32, (from + lane) as u16, (keys[lane] ^ mine).count_ones() as u16));
+                    found.push((at as u32, (from + lane) as u32, (keys[lane] ^ mine).count_ones() as u16));
                 }
             }
         }
@@ -372,7 +382,7 @@ fn sift<'s>(
 
 /// Leave of each list the newest entries before an article; most lists have no more, and are not read for it.
 fn limit(spans: &mut [Span<'_>], bits: u8, before: u64, most: usize) {
-    let entries = |span: &Span| usize::from(span.end - span.begin);
+    let entries = |span: &Span| (span.end - span.begin) as usize;
     if spans.iter().map(entries).sum::<usize>() <= most {
         return;
     }
@@ -388,7 +398,7 @@ fn limit(spans: &mut [Span<'_>], bits: u8, before: u64, most: usize) {
             }
             let begin = begin.max(end.saturating_sub(left));
             left -= end - begin;
-            (span.begin, span.end) = (begin as u16, end as u16);
+            (span.begin, span.end) = (begin as u32, end as u32);
         }
     }
 }

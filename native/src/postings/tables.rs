@@ -1,7 +1,7 @@
 //! All tables and rows of an index: where their entries are, and what is in memory.
 //!
-//! New entries are small runs in memory. As soon as there are enough of them they are **folded**: the run is stored.
-//! Runs of about one size are merged, so a table has a few runs, each several times as large as the next one, and an
+//! New entries are [`super::unfolded`]. As soon as there are enough of them they are **folded**: they become a run, which
+//! is stored. Runs of about one size are merged, so a table has a few runs, each several times as large as the next one, and an
 //! entry is copied a logarithm of times.
 //!
 //! The owner stores. It gets the chunks, directories and names of runs as [`Work`], and keeps this order:
@@ -21,10 +21,9 @@ use super::merge::{Merge, Step};
 use super::near::WORDS;
 use super::rows::{Row, Rows};
 use super::run::Run;
+use super::unfolded::Unfolded;
 
-/// A run in memory is merged into the one before it when it has at least one entry for so many of that one.
-const MEMORY_FANOUT: u64 = 8;
-/// The same of stored runs.
+/// A run is merged into the one before it when it has at least one entry for so many of that one.
 const FANOUT: u64 = 8;
 /// Entries that the merges of a table take, on average, for one that is appended: more than the twenty copies of an entry
 /// that an index of a billion needs, so that a large merge is over soon, and what it makes is stored together.
@@ -32,8 +31,6 @@ const PACE: usize = 64;
 /// Factor of the scope hash for each key word: odd, so no two hashes give the same product, and different, so hashes
 /// that collide in a block of one word do not collide in the others (the primes of XXH64).
 pub const KEY_FACTORS: [u64; WORDS] = [1, 0x9E37_79B1_85EB_CA87, 0xC2B2_AE3D_27D4_EB4F, 0x1656_67B1_9E37_79F9];
-/// Number of the first run in memory: stored runs have lower ones.
-const FIRST_IN_MEMORY: u64 = 1 << 32;
 /// Most tables of an index.
 pub const MOST_TABLES: usize = 16;
 
@@ -54,6 +51,8 @@ pub struct Work {
 pub struct Tables {
     /// Of each table the runs, oldest first.
     pub runs: Vec<Vec<Run>>,
+    /// Of each table the entries that are in no run yet.
+    pub unfolded: Vec<Unfolded>,
     /// The chunks of runs and rows that are in memory.
     pub cache: Cache,
     rows: Rows,
@@ -65,7 +64,7 @@ pub struct Tables {
     blocks: Vec<Blocks>,
     /// How the chunks of runs lie in memory.
     shape: Shape,
-    /// Entries of a run in memory from which on it is stored.
+    /// Entries of a table that become a run.
     fold: u64,
     /// Number of the next stored run.
     next_stored: u32,
@@ -92,6 +91,7 @@ impl Tables {
     ) -> Self {
         Self {
             runs: blocks.iter().map(|_| Vec::new()).collect(),
+            unfolded: blocks.iter().map(|blocks| Unfolded::new(*blocks, fold)).collect(),
             cache: Cache::new(budget, shape.words().max(rows.chunk_words())),
             rows,
             merge: None,
@@ -109,9 +109,8 @@ impl Tables {
 
     /// A number for a run to store: of a family without runs, if there is one.
     fn take_number(&mut self) -> u32 {
-        let stored = self.runs.iter().flatten().filter(|run| run.is_stored).map(|run| run.id);
-        let made = self.merge.iter().map(|merge| merge.made.id);
-        let used: Vec<_> = stored.chain(made).map(|id| id as u32 % self.families).collect();
+        let made = self.merge.iter().map(|merge| &merge.made);
+        let used: Vec<_> = self.runs.iter().flatten().chain(made).map(|run| run.id % self.families).collect();
         let next = self.next_stored;
         let number = (next..next + self.families).find(|number| !used.contains(&(number % self.families)));
         let number = number.unwrap_or(next);
@@ -125,7 +124,7 @@ impl Tables {
     ///
     /// [`Damage`] where the directory is none of these tables, or does not go on where the last run ends.
     pub fn open_run(&mut self, id: u32, directory: &[u8]) -> Result<(), Damage> {
-        let run = Run::from_directory(id.into(), directory)?;
+        let run = Run::from_directory(id, directory)?;
         let (table, before) = (usize::from(run.blocks.table), run.before);
         if self.blocks.get(table) != Some(&run.blocks) || self.end_of(table) >= before || before > self.rows.after() {
             return Err(Damage(format!("run {id} of {:?} before {before} is out of place", run.blocks)));
@@ -143,6 +142,12 @@ impl Tables {
     #[must_use]
     pub fn end_of(&self, table: usize) -> u64 {
         self.runs[table].last().map_or(0, |run| run.before)
+    }
+
+    /// Bytes in memory.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.cache.memory() + self.unfolded.iter().map(Unfolded::memory).sum::<usize>()
     }
 
     /// Bits of a block.
@@ -181,7 +186,8 @@ impl Tables {
     /// Something of what the filters of a table say of a block.
     #[must_use]
     pub fn filters(&self, table: usize, block: u32) -> u64 {
-        self.runs[table].iter().fold(0, |some, run| some ^ run.filter_word(block))
+        let unfolded = self.unfolded[table].filter().word(block);
+        self.runs[table].iter().fold(unfolded, |some, run| some ^ run.filter_word(block))
     }
 
     /// The merge whose new run has the entries of a block that a run has.
@@ -227,10 +233,13 @@ impl Tables {
         (self.first, self.changes) = (number, self.changes + 1);
         self.rows.drop_before(number, &mut self.cache);
         for table in 0..self.blocks.len() {
+            if self.rows.after() <= number {
+                self.unfolded[table].clear();
+            }
             let count = self.runs[table].partition_point(|run| run.before <= number);
             let gone: Vec<_> = self.runs[table].drain(..count).collect();
             if let Some(merge) = self.merge.take_if(|merge| gone.iter().any(|run| merge.is_of(run))) {
-                self.work.chunks.retain(|(key, _)| !matches!(key, Key::List(id, _) if u64::from(*id) == merge.made.id));
+                self.work.chunks.retain(|(key, _)| !matches!(key, Key::List(id, _) if *id == merge.made.id));
                 self.remove(&merge.made);
             }
             for run in gone {
@@ -250,7 +259,7 @@ impl Tables {
             Key::Rows(chunk) => rows.supply(chunk, bytes, cache),
             Key::List(id, chunk) => {
                 let mut runs = runs.iter_mut().flatten().chain(merge.as_mut().map(|merge| &mut merge.made));
-                let run = runs.find(|run| run.id == u64::from(id));
+                let run = runs.find(|run| run.id == id);
                 run.map_or(Ok(()), |run| run.supply(chunk, bytes, cache))
             }
         }
@@ -265,55 +274,27 @@ impl Tables {
     }
 
     fn append_to(&mut self, table: usize, first: u64, rows: &[u64], row_words: usize) {
-        if rows.is_empty() {
+        let word = self.blocks[table].word();
+        let key = |row: &[u64]| row[word] ^ row[WORDS].wrapping_mul(KEY_FACTORS[word]);
+        for (row, number) in rows.chunks_exact(row_words).zip(first..) {
+            self.unfolded[table].add(Entry { key: key(row), number: number as u32 });
+        }
+        self.changes += 1;
+    }
+
+    /// Make a run of the unfolded entries of a table, if they are enough.
+    fn fold(&mut self, table: usize, least: u64) {
+        if (self.unfolded[table].len() as u64) < least.max(1) {
             return;
         }
-        let blocks = self.blocks[table];
-        let word = blocks.word();
-        let key = |row: &[u64]| row[word] ^ row[WORDS].wrapping_mul(KEY_FACTORS[word]);
-        let numbered = rows.chunks_exact(row_words).zip(first..);
-        let mut entries: Vec<_> =
-            numbered.map(|(row, number)| Entry { key: key(row), number: number as u32 }).collect();
-        entries.sort_by_key(|entry| blocks.of(entry.key));
-        self.changes += 1;
-        let name = (FIRST_IN_MEMORY + self.changes, first + entries.len() as u64);
-        let mut run = Run::new(blocks, name, entries.len() as u64, self.shape, false);
-        for entries in entries.chunks(self.shape.entries) {
-            run.add(entries, &mut self.cache);
-        }
-        self.runs[table].push(run.finish());
-        self.merge_in_memory(table);
-    }
-
-    /// Merge the newest runs in memory, while the newer one has its share of the entries of the older one.
-    fn merge_in_memory(&mut self, table: usize) {
-        let Self { runs, cache, .. } = self;
-        let runs = &mut runs[table];
-        while let [.., older, newer] = &runs[..] {
-            if older.is_stored || newer.entries.saturating_mul(MEMORY_FANOUT) < older.entries {
-                return;
-            }
-            let pair = [older, newer];
-            let mut merge = Merge::new(pair, newer.id, 0, self.shape);
-            let done = merge.step(pair, &mut usize::MAX.clone(), cache, &mut Vec::new());
-            assert_eq!(done, Step::Done, "runs in memory");
-            let gone = runs.drain(runs.len() - 2..);
-            gone.flat_map(|run| run.places).for_each(|place| cache.remove(place));
-            runs.push(merge.made.finish());
-        }
-    }
-
-    /// Store the runs in memory that have enough entries, from the oldest on.
-    fn fold(&mut self, table: usize, least: u64) {
-        while let Some(at) = self.runs[table].iter().position(|run| !run.is_stored) {
-            if self.runs[table][at].entries < least {
-                return;
-            }
-            let id = self.take_number();
-            let run = &mut self.runs[table][at];
-            self.work.chunks.extend(run.store(id, &mut self.cache));
-            self.work.named.push((id, run.directory()));
-        }
+        let entries: Vec<_> = self.unfolded[table].all().collect();
+        self.unfolded[table].clear();
+        let name = (self.take_number(), self.rows.after());
+        let mut run = Run::new(self.blocks[table], name, entries.len() as u64, self.shape);
+        self.work.chunks.extend(entries.chunks(self.shape.entries).map(|some| run.add(some, &mut self.cache)));
+        let run = run.finish();
+        self.work.named.push((run.id, run.directory()));
+        self.runs[table].push(run);
     }
 
     /// Go on with what is due, as far as chunks are in memory and entries are owed.
@@ -332,7 +313,7 @@ impl Tables {
     fn begin_merge(&mut self) -> bool {
         let due = (0..self.runs.len()).flat_map(|table| self.due(table));
         let Some((_, table, at)) = due.min_by_key(|&(entries, ..)| entries) else { return false };
-        let id = self.take_number().into();
+        let id = self.take_number();
         let [older, newer] = [&self.runs[table][at], &self.runs[table][at + 1]];
         self.merge = Some(Merge::new([older, newer], id, self.first, self.shape));
         true
@@ -341,7 +322,7 @@ impl Tables {
     /// The merges of a table that are due: entries, table, and the place of the older run.
     fn due(&self, table: usize) -> impl Iterator<Item = (u64, usize, usize)> {
         let pairs = self.runs[table].windows(2).enumerate();
-        let due = pairs.filter(|(_, pair)| pair[1].is_stored && pair[1].entries * FANOUT >= pair[0].entries);
+        let due = pairs.filter(|(_, pair)| pair[1].entries * FANOUT >= pair[0].entries);
         due.map(move |(at, pair)| (pair[0].entries + pair[1].entries, table, at))
     }
 
@@ -365,7 +346,7 @@ impl Tables {
         let gone: Vec<_> = runs.drain(at..at + 2).collect();
         let made = self.merge.take().map(|merge| merge.made).filter(|made| !made.places.is_empty());
         if let Some(made) = made.map(Run::finish) {
-            self.work.named.push((made.id as u32, made.directory()));
+            self.work.named.push((made.id, made.directory()));
             runs.insert(at, made);
         }
         for run in gone {
@@ -376,9 +357,7 @@ impl Tables {
 
     fn remove(&mut self, run: &Run) {
         run.places.iter().for_each(|place| self.cache.remove(*place));
-        if run.is_stored {
-            self.work.removed.push(run.id as u32);
-        }
+        self.work.removed.push(run.id);
     }
 }
 
@@ -472,17 +451,13 @@ mod tests {
             }
         }
 
-        /// Every chunk in the cache has one owner, and those that are stored nowhere are here. The others are within the
-        /// budget, whatever merges have read.
+        /// Every chunk in the cache has one owner, and they are within the budget, whatever merges have read.
         fn check(&self) {
             let Tables { runs, merge, rows, cache, .. } = &self.tables;
-            let runs = || runs.iter().flatten().chain(merge.iter().map(|merge| &merge.made));
-            let (stored, pinned): (Vec<_>, Vec<_>) = runs().partition(|run| run.is_stored);
-            let pinned: Vec<_> = pinned.iter().flat_map(|run| &run.places).collect();
-            assert!(pinned.iter().all(|place| cache.has(**place)), "a chunk that is stored nowhere");
-            let lists = stored.iter().flat_map(|run| &run.places).filter(|place| cache.has(**place)).count();
+            let runs = runs.iter().flatten().chain(merge.iter().map(|merge| &merge.made));
+            let lists = runs.flat_map(|run| &run.places).filter(|place| cache.has(**place)).count();
             let held = lists + rows.held(cache);
-            assert_eq!(cache.counts(), (held, pinned.len()));
+            assert_eq!(cache.held(), held);
             assert!(held * memory_of(rows.chunk_words()) <= self.budget, "bytes of the budget");
         }
 
@@ -543,12 +518,11 @@ mod tests {
             let Range { start: first, end: after } = self.tables.numbers();
             let rows: Vec<_> = self.words.iter().flat_map(|word| Self::row(*word)).collect();
             let tail = rows[after as usize / ROWS * ROWS * ROW_WORDS..].to_vec();
-            let named: Vec<_> =
-                self.tables.runs.iter().flatten().filter(|run| run.is_stored).map(|run| run.id).collect();
+            let named: Vec<_> = self.tables.runs.iter().flatten().map(|run| run.id).collect();
             (self.tables, self.budget) = (Self::tables(budget, FOLD, (first, after), tail), budget);
             self.tables.drop_before(first);
             for id in named {
-                self.tables.open_run(id as u32, &self.directories[&(id as u32)]).expect("a directory");
+                self.tables.open_run(id, &self.directories[&id]).expect("a directory");
             }
             let begin = (0..BLOCKS.len()).map(|table| self.tables.end_of(table)).min().expect("two tables").max(first);
             self.tables.append_missing(begin, &rows[begin as usize * ROW_WORDS..], ROW_WORDS);
@@ -558,7 +532,7 @@ mod tests {
     }
 
     fn named_has(tables: &Tables, id: u32) -> bool {
-        tables.runs.iter().flatten().any(|run| run.id == u64::from(id))
+        tables.runs.iter().flatten().any(|run| run.id == id)
     }
 
     #[test]
@@ -574,9 +548,8 @@ mod tests {
                 let words: Vec<_> = (0..=turn % 60).map(|_| word()).collect();
                 let (asked, later) = (word(), [0; 31].map(|_| word()));
                 owner.append(&words);
-                let runs = owner.tables.runs.iter().flatten();
-                let families: Vec<_> = runs.filter(|run| run.is_stored).map(|run| run.id % 16).collect();
-                let is_shared = |family: &u64| families.iter().filter(|other| *other == family).count() > 1;
+                let families: Vec<_> = owner.tables.runs.iter().flatten().map(|run| run.id % 16).collect();
+                let is_shared = |family: &u32| families.iter().filter(|other| *other == family).count() > 1;
                 assert!(families.len() > 16 || !families.iter().any(is_shared), "{families:?}");
                 let limit = if turn % 3 == 0 { 9 } else { usize::MAX };
                 if turn % 10 == 9 {

@@ -9,11 +9,13 @@ use pyo3::types::PyBytes;
 use super::pairs::PyLimits;
 use super::values::{Array, bytes_of, whole};
 use super::{broken, caught, work};
-use crate::postings::chunk::{Blocks, Chunk, Entry, Key, MOST_ENTRIES, Shape, from_bytes, words_of};
+use crate::postings::chunk::{Blocks, Entry, Key, MOST_ENTRIES, Shape, from_bytes, words_of};
 use crate::postings::near::{Article, Limits, WORDS};
 use crate::postings::rows::{ROW_WORDS, Rows};
+use crate::postings::run::Run;
 use crate::postings::search::{Search, Terms};
 use crate::postings::tables::{MOST_TABLES, Tables};
+use crate::postings::unfolded::Unfolded;
 
 /// Keys and document numbers of entries.
 type Entries = (Vec<u8>, Vec<u8>);
@@ -23,8 +25,8 @@ pub fn decode_chunk(value: &[u8], table: u8, block_bits: u8) -> PyResult<Entries
     entries_of(&caught(|| from_bytes(value, Blocks { table, bits: block_bits }))??)
 }
 
-/// Table, number, entries, document number before which they are, and whether it is stored.
-type RunFacts = (u8, u64, u64, u64, bool);
+/// Table, number, entries, and document number before which they are.
+type RunFacts = (usize, Option<u32>, u64, u64);
 
 #[pyclass(frozen, module = "_native")]
 pub struct BlockTables {
@@ -133,22 +135,23 @@ impl BlockTables {
     #[getter]
     fn runs(&self, py: Python<'_>) -> PyResult<Vec<RunFacts>> {
         self.locked(py, |tables| {
-            let runs = tables.runs.iter().flatten();
-            runs.map(|run| (run.blocks.table, run.id, run.entries, run.before, run.is_stored)).collect()
+            let of_table = |(table, (runs, unfolded)): (usize, (&Vec<Run>, &Unfolded))| {
+                let runs = runs.iter().map(move |run| (table, Some(run.id), run.entries, run.before));
+                let left = (!unfolded.is_empty()).then(|| (table, None, unfolded.len() as u64, tables.numbers().end));
+                runs.chain(left).collect::<Vec<_>>()
+            };
+            tables.runs.iter().zip(&tables.unfolded).enumerate().flat_map(of_table).collect()
         })
     }
 
     #[getter]
     fn memory(&self, py: Python<'_>) -> PyResult<usize> {
-        self.locked(py, |tables| tables.cache.memory())
+        self.locked(py, |tables| tables.memory())
     }
 
-    fn entries(&self, run: u64) -> PyResult<Entries> {
-        let tables = self.tables.lock().map_err(|_| broken())?;
-        let run = tables.runs.iter().flatten().find(|one| one.id == run);
-        let chunks =
-            run.into_iter().flat_map(|run| (0..run.places.len()).filter_map(|at| run.chunk(at, &tables.cache)));
-        entries_of(&chunks.flat_map(Chunk::entries).collect::<Vec<_>>())
+    fn unfolded(&self, py: Python<'_>, table: usize) -> PyResult<Entries> {
+        let entries = self.locked(py, |tables| tables.unfolded.get(table).map(|one| one.all().collect::<Vec<_>>()))?;
+        entries_of(&entries.unwrap_or_default())
     }
 
     fn rows_of(&self, py: Python<'_>, numbers: Array<i64>) -> PyResult<(Vec<Vec<u8>>, Vec<u8>)> {
