@@ -247,10 +247,10 @@ class PlainLog:
         self.valid_trims: list[ValidTrim] = []
         self.low_watermark = LogOffset(0)
         """Entries at log offsets below this are trimmed."""
+        self.void_trims_before = LogOffset(0)
+        """A trim that names an X below this is void, unless X is trimmed already."""
         self.holes: dict[SourcePartition, list[SourceRange]] = {}
         """Source offsets (first, last) inside the span of the batch that logged them, but without an entry in it."""
-        self._void_trims_before = LogOffset(0)
-        """A trim that names an X below this is void, unless X is trimmed already."""
         self._complete_trim = LogOffset(-1)
         """Log offset of the newest valid trim that listed all that was forgotten there."""
         self._rules_records: set[LogOffset] = set()
@@ -434,7 +434,7 @@ class PlainLog:
         listed = trim.basis.forgotten_before
         complete = all(before <= listed.get(source, 0) for source, before in self.logged.forgotten.items())
         if self._drops_unread(trim) or not self._may_name(trim.before, complete=complete):
-            self._void_trims_before = record.offset
+            self.void_trims_before = record.offset
             return
         if complete:
             self._complete_trim = record.offset
@@ -447,7 +447,7 @@ class PlainLog:
     def _may_name(self, before: LogOffset, *, complete: bool) -> bool:
         if before < max(self.low_watermark, self.first_offset or 0):
             return True
-        if before not in self._rules_records or before < self._void_trims_before:
+        if before not in self._rules_records or before < self.void_trims_before:
             return False
         if not complete and self._complete_trim < before:
             return False

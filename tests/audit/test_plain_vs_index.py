@@ -181,7 +181,7 @@ def test_trims_that_the_index_chooses_change_no_verdict(seed: int) -> None:
     records = random_log(seed, trims=False, shrinking=True)
     trimmed, moved = with_offered_trims(records, seed)
     plain = plain_log(trimmed)
-    assert plain.trims.void_trims_before == 0
+    assert plain.void_trims_before == 0
     without = [verdict_of(judged, moved) for judged in expected(plain_log(records)).values()]
     wanted = expected(plain)
     assert without == list(wanted.values())

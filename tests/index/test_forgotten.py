@@ -121,7 +121,7 @@ def test_a_trim_of_other_rules_has_no_effect(tmp_path: Path) -> None:
     assert (index.low_watermark, index.forgotten_before(TOPICS[0], 0)) == (plain.low_watermark, 0) == (0, 0)
     check_standing(index, plain)
     check_verdicts(index, plain, covered_positions(plain))
-    assert plain.trims.void_trims_before == 0
+    assert plain.void_trims_before == 0
     index.close()
 
 
