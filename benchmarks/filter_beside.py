@@ -124,10 +124,10 @@ def _measure(starts: dict[str, Took], folder: Path, truth: Truth, turns: int) ->
             taken[name].append(timed(command, folder / "in.jsonl", marked))
             verdicts[name] = verdicts.get(name) or judged(marked, truth)
             print(f"{len(truth.families):,} texts, {name}: {taken[name][-1]}", file=sys.stderr, flush=True)
-    peer = _without(_least(taken[PEER]), starts[PEER])
+    peer = _least(taken[PEER]).without(starts[PEER])
     for name, every in taken.items():
         least = _least(every)
-        alone = _without(least, starts[name])
+        alone = least.without(starts[name])
         cells = [
             *(f"{one.wall_s:,.1f}" for one in (least, alone)),
             *(f"{one.processor_s:,.1f}" for one in (least, alone)),
@@ -149,10 +149,6 @@ def _print_head() -> None:
 
 def _least(every: list[Took]) -> Took:
     return Took(*map(min, zip(*every, strict=True)))
-
-
-def _without(took: Took, start: Took) -> Took:
-    return Took(took.wall_s - start.wall_s, took.processor_s - start.processor_s, took.memory_mib)
 
 
 def _options() -> argparse.Namespace:

@@ -1,11 +1,11 @@
-"""The figures of ``benchmarks.index``: in words, and as tables."""
+"""The figures of ``benchmarks.index`` as tables."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from benchmarks.processes import Memory
 
@@ -25,9 +25,6 @@ class Figure:
         """Where it was taken."""
         tables = "" if self.tables == 4 else f", {self.tables} tables"
         return f"{self.block_bits} bits{tables}, {self.articles:,} articles"
-
-
-FigureT = TypeVar("FigureT", bound=Figure)
 
 
 @dataclass(frozen=True)
@@ -54,15 +51,6 @@ class Filled(Figure):
     """Longest time for which a loop that does nothing stood still, right after: pauses of the machine."""
     disk_bytes: float
     list_bytes: float
-
-    def __str__(self) -> str:
-        """In words."""
-        return (
-            f"{self.name}: filled at {self.us:.1f} µs each ({self.processor_us:.1f} of processor time), longest pause "
-            f"{self.longest_ms:.0f} ms (by processor time {self.longest_processor_ms:.0f}; 99.9 %: "
-            f"{self.p999_ms:.1f}; a loop alone {self.machine_ms:.0f}), bytes on disk each: "
-            f"{self.disk_bytes:.0f}, of these {self.list_bytes:.0f} of posting lists"
-        )
 
     def cells(self) -> list[str]:
         """Cells of the table."""
@@ -97,14 +85,6 @@ class Opened(Figure):
     def bytes_each(self) -> float:
         """Bytes of memory an article."""
         return sum(self.memory) * MIB / self.articles
-
-    def __str__(self) -> str:
-        """In words."""
-        return (
-            f"{self.name}, {self.memory_mib} MiB: opened in {self.seconds:.2f} s ({self.processor_s:.2f} of processor "
-            f"time), first answer after {self.first_s:.2f} s, warm after {self.warm_s:.1f} s, "
-            f"memory {sum(self.memory):,.0f} MiB, {self.bytes_each:.0f} bytes each"
-        )
 
     def cells(self) -> list[str]:
         """Cells of the table."""
@@ -150,22 +130,8 @@ class Searched(Figure):
         """Entries compared with an article where fingerprints are random."""
         return self.lookups * self.articles / (1 << self.block_bits)
 
-    def __str__(self) -> str:
-        """In words."""
-        return (
-            f"{self.name}, {self.memory_mib} MiB, {self.search}: look-up and insert {self.median_us:.1f} µs "
-            f"(mean {self.mean_us:.1f}), slowest batch {self.slowest_ms:.0f} ms, {self.candidates:,.0f} candidates, "
-            f"memory {sum(self.memory):,.0f} MiB"
-        )
-
-    def cells(self, peers: dict[tuple[Any, ...], Peer]) -> list[str]:
-        """Cells of the table."""
-        peer = peers.get((self.block_bits, self.tables, self.articles, self.memory_mib, self.distance))
-        beside = ["not asked", ""]
-        if peer is not None:
-            beside = (
-                [peer.why_not, ""] if peer.us is None else [f"{peer.us:,.0f}", f"{peer.us / self.median_us:,.0f} x"]
-            )
+    def cells(self) -> list[str]:
+        """Cells of the table, those of the peer left out."""
         return [
             self.search,
             f"{self.memory_mib:,}: {self.held_mib:,.0f}",
@@ -175,8 +141,17 @@ class Searched(Figure):
             f"{self.expected:,.0f}",
             f"{self.candidates:,.0f}",
             f"{sum(self.memory):,.0f}",
-            *beside,
         ]
+
+    def beside(self, peers: Sequence[Peer]) -> list[str]:
+        """Cells of the peer."""
+        at = (self.block_bits, self.tables, self.articles, self.memory_mib, self.distance)
+        for peer in peers:
+            if (peer.block_bits, peer.tables, peer.articles, peer.memory_mib, peer.distance) == at:
+                return (
+                    [peer.why_not, ""] if peer.us is None else [f"{peer.us:,.0f}", f"{peer.us / self.median_us:,.0f} x"]
+                )
+        return ["not asked", ""]
 
 
 @dataclass(frozen=True)
@@ -191,26 +166,30 @@ class Peer(Figure):
     def __str__(self) -> str:
         """In words."""
         found = self.why_not if self.us is None else f"{self.us:,.0f} µs"
-        return f"{self.name}, SimhashIndex, k = {self.distance}: {found}"
+        return f"SimhashIndex, k = {self.distance}: {found}"
+
+
+FigureT = TypeVar("FigureT", Filled, Opened, Searched, Peer)
 
 
 def tell(figure: FigureT) -> FigureT:
     """Print a figure to standard error, and return it."""
-    print(figure, file=sys.stderr, flush=True)
+    said = str(figure)
+    if not isinstance(figure, Peer):
+        said = ", ".join(f"{name} {cell}" for name, cell in zip(figure.HEAD, figure.cells(), strict=False))
+    print(f"{figure.name}: {said}", file=sys.stderr, flush=True)
     return figure
 
 
 def print_tables(figures: Sequence[Figure]) -> None:
     """Print what was found as tables."""
-    peers = {
-        (one.block_bits, one.tables, one.articles, one.memory_mib, one.distance): one
-        for one in figures
-        if isinstance(one, Peer)
-    }
+    peers = [one for one in figures if isinstance(one, Peer)]
     for tables in dict.fromkeys(one.tables for one in figures):
         own = [one for one in figures if one.tables == tables]
         print(f"\n{tables} tables")
-        _print_table(Searched.HEAD, [(one, one.cells(peers)) for one in own if isinstance(one, Searched)])
+        _print_table(
+            Searched.HEAD, [(one, one.cells() + one.beside(peers)) for one in own if isinstance(one, Searched)]
+        )
         _print_table(Filled.HEAD, [(one, one.cells()) for one in own if isinstance(one, Filled)])
         _print_table(Opened.HEAD, [(one, one.cells()) for one in own if isinstance(one, Opened)])
 

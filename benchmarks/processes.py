@@ -34,7 +34,11 @@ class Took(NamedTuple):
 
     wall_s: float
     processor_s: float
-    memory_mib: float
+    memory_mib: float = 0.0
+
+    def without(self, start: Took) -> Took:
+        """What is left beside a start."""
+        return self._replace(wall_s=self.wall_s - start.wall_s, processor_s=self.processor_s - start.processor_s)
 
 
 def call(arguments: Sequence[str], **streams: Any) -> Took:  # noqa: ANN401 - as Popen's

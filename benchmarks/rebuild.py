@@ -21,7 +21,6 @@ How long it takes: for ten million, which need 4 GB of disk, some 12 minutes on 
 from __future__ import annotations
 
 import argparse
-import resource
 import subprocess
 import sys
 import tempfile
@@ -30,29 +29,17 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 from kafka import TopicPartition
 
 from benchmarks.pipeline import MadeLog
-from benchmarks.processes import in_new_process
+from benchmarks.processes import Took, call, in_new_process
 from stream_dedup.config.model import Config
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.kafka.clients import connect_log
 from stream_dedup.kafka.connection import make_consumer
 from stream_dedup.kafka.fingerprint_log import LOG_FETCH_BYTES, READ_RECORDS
 from tests.worker.pipeline import Pipeline, pipeline, toml_of
-
-
-class Took(NamedTuple):
-    """Seconds: of the clock, and of the processor."""
-
-    wall: float
-    processor: float
-
-    def without(self, start: Took) -> Took:
-        """What is left beside the start."""
-        return Took(self.wall - start.wall, self.processor - start.processor)
 
 
 def main() -> None:
@@ -67,7 +54,7 @@ def main() -> None:
         made_log.begin()
         rebuilt(made)  # loads everything once, so that the next one compiles nothing
         start = rebuilt(made)
-        print(f"a start takes {start.wall:.1f} s, {start.processor:.1f} of processor time", flush=True)
+        print(f"a start takes {start.wall_s:.1f} s, {start.processor_s:.1f} of processor time", flush=True)
         began = time.monotonic()
         made_log.append(options.articles)
         print(f"log of {options.articles:,} articles filled in {time.monotonic() - began:.0f} s", flush=True)
@@ -97,26 +84,20 @@ def _print_turns(ways: dict[str, Callable[[], Took]], options: argparse.Namespac
             taken[way].append(took)
             print(f"| {turn} {_row(way, took, options.articles)}", flush=True)
     for way, each in taken.items():
-        middle = Took(median(took.wall for took in each), median(took.processor for took in each))
+        middle = Took(median(took.wall_s for took in each), median(took.processor_s for took in each))
         print(f"| median {_row(way, middle, options.articles)}", flush=True)
 
 
 def _row(way: str, took: Took, articles: int) -> str:
-    return f"| {way} | {articles / took.wall:,.0f} | {took.processor / articles * 1e6:.1f} |"
+    return f"| {way} | {articles / took.wall_s:,.0f} | {took.processor_s / articles * 1e6:.1f} |"
 
 
 def rebuilt(made: Pipeline) -> Took:
-    """Rebuild the index of a pipeline by the command.
-
-    Raises:
-        CalledProcessError: the command failed; it has said why.
-    """
+    """Rebuild the index of a pipeline by the command."""
     path = made.folder / "rebuild.toml"
     path.write_text(toml_of(made.values("main")), "utf-8")
     command = [sys.executable, "-m", "stream_dedup", "index", "rebuild", "--config", str(path)]
-    before, began = _used_by_children(), time.monotonic()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return Took(time.monotonic() - began, _used_by_children() - before)
+    return call(command, stdout=subprocess.DEVNULL)
 
 
 def _read(config: Config) -> Took:
@@ -141,11 +122,6 @@ def _decoded(config: Config) -> Took:
         for _ in log.read(first, end):
             continue
         return Took(time.monotonic() - began, time.process_time() - before)
-
-
-def _used_by_children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

@@ -247,10 +247,10 @@ class PlainLog:
         self.valid_trims: list[ValidTrim] = []
         self.low_watermark = LogOffset(0)
         """Entries at log offsets below this are trimmed."""
-        self.holes: dict[SourcePartition, list[SourceRange]] = {}
-        """Source offsets (first, last) inside the span of the batch that logged them, but without an entry in it."""
         self.void_trims_before = LogOffset(0)
         """A trim that names an X below this is void, unless X is trimmed already."""
+        self.holes: dict[SourcePartition, list[SourceRange]] = {}
+        """Source offsets (first, last) inside the span of the batch that logged them, but without an entry in it."""
         self._complete_trim = LogOffset(-1)
         """Log offset of the newest valid trim that listed all that was forgotten there."""
         self._rules_records: set[LogOffset] = set()

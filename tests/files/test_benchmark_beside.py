@@ -88,4 +88,4 @@ def test_start_up_is_taken_off() -> None:
     """Of both times, not of the memory."""
     least = filter_beside._least([Took(3, 2, 10), Took(2, 3, 20)])
     assert least == Took(2, 2, 10)
-    assert filter_beside._without(least, Took(1, 0.5, 5)) == Took(1, 1.5, 10)
+    assert least.without(Took(1, 0.5, 5)) == Took(1, 1.5, 10)
