@@ -93,9 +93,10 @@ def _kind(report: CalibrationReport, figures: Figures) -> Iterator[str]:
     yield _histogram(figures)
     if figures.equal_values:
         yield _equal_values(figures)
-    yield _found(report, figures)
+    yield _curves(figures, "Duplicates by limit and look-ups", "duplicates", figures.curves)
     if figures.scores is not None:
-        yield _quality(report, figures)
+        shares = [[one.f1 or 0.0 for one in line] for line in figures.scores]
+        yield _curves(figures, "F1 by the labels", "F1", shares, 1.0)
     yield "<h3>What each setting would have decided</h3>"
     yield _table(report, figures)
     for title, shown in report.edge_lists(figures.kind):
@@ -187,18 +188,10 @@ def _series(figures: Figures, values: Sequence[Sequence[float]]) -> list[Series]
     return [*drawn, Series(f"{figures.lookups} look-ups (present)", "own", values[own])]
 
 
-def _found(report: CalibrationReport, figures: Figures) -> str:
-    across = "limit, bits" if report.probes else "distance k, bits"
-    last = len(figures.curves[0]) - 1
-    chart = Chart("Duplicates by limit and look-ups", across, "duplicates", last, _lines(figures, between=False))
-    return f"<h3>{chart.title}</h3>{curves(chart, _series(figures, figures.curves))}"
-
-
-def _quality(report: CalibrationReport, figures: Figures) -> str:
-    across = "limit, bits" if report.probes else "distance k, bits"
-    values = [[one.f1 or 0.0 for one in line] for line in figures.scores or ()]
-    chart = Chart("F1 by the labels", across, "F1", len(values[0]) - 1, _lines(figures, between=False))
-    return f"<h3>{chart.title}</h3>{curves(chart, _series(figures, values), 1.0)}"
+def _curves(figures: Figures, title: str, up: str, values: Sequence[Sequence[float]], most: float | None = None) -> str:
+    across = "distance k, bits" if figures.exact else "limit, bits"
+    chart = Chart(title, across, up, len(values[0]) - 1, _lines(figures, between=False))
+    return f"<h3>{title}</h3>{curves(chart, _series(figures, values), most)}"
 
 
 def _table(report: CalibrationReport, figures: Figures) -> str:

@@ -136,7 +136,6 @@ class _Part(NamedTuple):
 
 
 def _part(batch: LineBatch, columns: Columns, original: FieldPath | None) -> _Part:
-    columns = columns.rejected(batch.rejected) if batch.rejected else columns
     rows = np.flatnonzero(signed(columns.statuses))
     where = np.stack((np.full(len(rows), batch.source), np.asarray(batch.block.numbers, np.int64)[rows]), axis=1)
     originals = [] if original is None else [_original(batch.block.lines[row], original) for row in rows.tolist()]

@@ -17,7 +17,7 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from stream_dedup.errors import UserError
 
@@ -31,25 +31,6 @@ The dictionary of xz, at most 1.5 GiB by its own tools, has the same limit."""
 _GZIP_HEADER = 16 + zlib.MAX_WBITS
 """Makes zlib expect the header and the checksum of gzip."""
 _DAMAGED = (zlib.error, lzma.LZMAError, OSError)
-
-
-class _Member(Protocol):
-    """Unpacks one member: a decompressor of ``lzma`` or ``bz2``, or what behaves like one."""
-
-    @property
-    def eof(self) -> bool:
-        """Whether the member has ended."""
-
-    @property
-    def needs_input(self) -> bool:
-        """Whether nothing more can be unpacked of what it was given."""
-
-    @property
-    def unused_data(self) -> bytes:
-        """What follows the member."""
-
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes:
-        """Return what is unpacked, at most so many bytes; one of ``_DAMAGED`` where the data are damaged."""
 
 
 def unpacked(chunks: Iterator[bytes | None], name: str) -> Iterator[bytes | None]:
@@ -100,7 +81,7 @@ def _unpack(codec: Codec, chunks: Iterable[bytes | None], name: str) -> Iterator
 
 
 class _Gzip:
-    """A member of gzip."""
+    """A member of gzip, with the interface of the decompressors of ``lzma`` and ``bz2``."""
 
     def __init__(self) -> None:
         self._zlib = zlib.decompressobj(_GZIP_HEADER)
@@ -122,7 +103,7 @@ class _Gzip:
 
 
 class _Zstd:
-    """A frame of zstd, ``FEED_BYTES`` of which are unpacked at a time."""
+    """A frame of zstd in the same way, of which ``FEED_BYTES`` are unpacked at a time."""
 
     def __init__(self) -> None:
         from zstandard import ZstdDecompressor, ZstdError  # noqa: PLC0415 - loaded for such an input only
@@ -152,6 +133,10 @@ class _Zstd:
             return self._frame.decompress(part)
         except self._error as error:
             raise OSError(str(error)) from error
+
+
+_Member = lzma.LZMADecompressor | bz2.BZ2Decompressor | _Gzip | _Zstd
+"""Unpacks one member of an input. ``needs_input``: nothing more can be unpacked of what it was given."""
 
 
 class Codec(NamedTuple):

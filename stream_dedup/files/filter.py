@@ -349,14 +349,12 @@ class _Call:
         return said, whole
 
     def _times(self, lines: LineBatch, columns: Columns) -> tuple[int | I64, dict[int, str]]:
-        """Log times, and the rows to reject with their reasons: lines without a valid time, and unread ones."""
-        now, unreadable = self._log.clock(), lines.rejected
+        """Log times, and the rows to reject with their reasons: lines without a valid time."""
+        now, unreadable = self._log.clock(), dict[int, str]()
         if self._time_field is None:
             return now, unreadable
         times = np.full(len(lines), now, np.int64)
         for row in np.flatnonzero(columns.statuses != Status.REJECTED).tolist():
-            if row in unreadable:
-                continue
             time = time_at(lines.block.lines[row], self._time_field)
             if isinstance(time, str):
                 unreadable[row] = time

@@ -211,7 +211,7 @@ def read_batches(
     for source, name in enumerate(names):
         with _opened(name, form) as opened:
             if copies is not None and (opened.waits or name == STDIN):
-                opened.copy_to(copies, source)
+                opened.copies = copies, source
             yield from _batches(opened, progress, source)
 
 
@@ -244,8 +244,9 @@ def fingerprinted(
         if lines is not None:
             submitted.append((lines, fingerprinter.submit(lines.records)))
         while submitted and (lines is None or len(submitted) > limit or submitted[0][1].done()):
-            done, columns = submitted.popleft()
-            yield done, columns.result()
+            done, future = submitted.popleft()
+            columns = future.result()
+            yield done, columns.rejected(done.rejected) if done.rejected else columns
         if lines is None and failure is None:
             yield None
     if not isinstance(failure, StopIteration):
@@ -330,17 +331,14 @@ class _Input:
         self.waits = not stat.S_ISREG(os.fstat(descriptor).st_mode)
         self.unit = "line"
         """What the numbers of the records count, once the first one is read."""
-        self._copies: tuple[Copies, int] | None = None
-
-    def copy_to(self, copies: Copies, source: int) -> None:
-        """Copy the bytes while they are read."""
-        self._copies = copies, source
+        self.copies: tuple[Copies, int] | None = None
+        """Where its bytes are copied to while they are read, and its number there."""
 
     def content(self, progress: Progress) -> Iterator[bytes | None]:
         """Yield the content: unpacked, screened, and in UTF-8 unless it is Parquet."""
         chunks = _chunks(self._descriptor, progress, waits=self.waits)
-        if self._copies is not None:
-            chunks = _copied(chunks, *self._copies)
+        if self.copies is not None:
+            chunks = _copied(chunks, *self.copies)
         chunks = screened(unpacked(chunks, self.name), self.name, self._form)
         encoding = self._form.encoding
         return chunks if encoding is None else _transcoded(chunks, encoding)

@@ -89,25 +89,6 @@ class SeedBatch:
         return made
 
 
-class Identity(NamedTuple):
-    """What an archive is known by, and what to do where the log has it with other articles."""
-
-    topic_id: bytes
-    remedy: str
-
-
-def _identity_of(beginning: bytes, name: str | None) -> Identity:
-    """Return the identity of an archive with this beginning, or with the name that the user gave it."""
-    changed = "either the file was changed, and an archive may only grow at its end; or "
-    if name is None:
-        other = "it is another archive that begins alike: give it an identity with --name"
-        return Identity(xxhash.xxh3_128_digest(b"seed\n" + beginning), changed + other)
-    # A first line has no line feed: no name is taken for one.
-    given = b"name\n" + name.encode("utf-8", "backslashreplace")
-    other = f"{name} is the name of another archive: give this one another --name"
-    return Identity(xxhash.xxh3_128_digest(b"seed\n" + given), changed + other)
-
-
 @dataclass(frozen=True, slots=True)
 class FileArchive:
     """One file, named pipe, or standard input."""
@@ -133,6 +114,21 @@ class FileArchive:
         return f"input {self.source.topic}, {self.unit} {offset + 1}"
 
 
+def _archive(
+    beginning: bytes, name: str | None, file: str, unit: str, read: Callable[[SeedSource], Iterator[SeedBatch | None]]
+) -> FileArchive:
+    """Return the archive with this beginning, or with the identity of the name that the user gave it."""
+    remedy = "either the file was changed, and an archive may only grow at its end; or "
+    if name is None:
+        known = beginning
+        remedy += "it is another archive that begins alike: give it an identity with --name"
+    else:
+        # A first line has no line feed: no name is taken for one.
+        known = b"name\n" + name.encode("utf-8", "backslashreplace")
+        remedy += f"{name} is the name of another archive: give this one another --name"
+    return FileArchive(SeedSource(xxhash.xxh3_128_digest(b"seed\n" + known), 0, name or file), remedy, unit, read)
+
+
 def _replaced(archive: str) -> UserError:
     """Return the error for a file that is another one than when the command began."""
     return UserError(f"input {archive}: the file was replaced while the command ran; start it again")
@@ -154,11 +150,9 @@ def lines_archive(path: str, name: str | None, progress: Progress, form: InputFo
     if is_row and len(ENTRY_COLUMNS.intersection(orjson.loads(beginning))) > 1:
         msg = f"input {printable(path)}: this is Parquet with entries; name a file of it that is not compressed"
         raise UserError(msg)
-    identity = _identity_of(beginning, name)
-    called = name or (STDIN_NAME if path == STDIN else printable(Path(path).name))
     again = read_batches([path], progress, form=form) if regular else chain([first], lines)
-    source = SeedSource(identity.topic_id, 0, called)
-    return FileArchive(source, identity.remedy, first.unit, partial(_line_batches, again, beginning))
+    file = STDIN_NAME if path == STDIN else printable(Path(path).name)
+    return _archive(beginning, name, file, first.unit, partial(_line_batches, again, beginning))
 
 
 def _line_batches(
@@ -217,9 +211,8 @@ def parquet_archive(path: Path, name: str | None, scheme: Scheme, progress: Prog
     beginning = _beginning(file, path)
     if beginning is None:
         return None
-    identity = _identity_of(beginning, name)
-    source = SeedSource(identity.topic_id, 0, name or printable(path.name))
-    return FileArchive(source, identity.remedy, "row", partial(_entry_batches, path, beginning, scheme, progress))
+    read = partial(_entry_batches, path, beginning, scheme, progress)
+    return _archive(beginning, name, printable(path.name), "row", read)
 
 
 def _entry_batches(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from stream_dedup.config.effective import fingerprint_settings_of, input_format_
 from stream_dedup.config.model import Config
 from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.core.model import ReportStage
-from stream_dedup.errors import RefusedError, UserError
+from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import AS_RECOGNISED, Progress, check_inputs, printable, refuse_framed, total_bytes
 from stream_dedup.files.recognition import InputForm
 from stream_dedup.kafka.admin import KafkaOffsets, topic_ids
@@ -32,13 +31,11 @@ from stream_dedup.seed.archives import (
     lines_archive,
     parquet_archive,
 )
-from stream_dedup.seed.seeding import ReadLog, Seeding, SeedTally, begin, read_log
+from stream_dedup.seed.seeding import ReadLog, SameLog, Seeding, SeedTally, begin, read_log
 from stream_dedup.threads import FingerprintThreads, thread_count
 
 SUBMITTED_PER_THREAD = 2
 """Batches submitted for each thread: one that is fingerprinted, one that waits."""
-LOG_ID_CHECK_S = 1.0
-"""Seconds between two requests for the id of the log's topic: a request takes some milliseconds."""
 MAX_NAME_BYTES = 249
 """Bytes of the name of an archive: as many as Kafka allows the name of a topic. Headers contain either."""
 
@@ -119,35 +116,6 @@ def seed_topic(config: Config, topic: str, report: Report, stage: ReportStage) -
     return so_far.tally
 
 
-class SameLogTopic:
-    """Implements ``SameLog``: a recreated topic has another id."""
-
-    def __init__(self, config: Config, read_id: Callable[[], bytes | None]) -> None:
-        """Read the id; ``read_id`` returns None where there is no such topic."""
-        self._config = config
-        self._read_id = read_id
-        self._id = self._present_id()
-        self._read_at = time.monotonic()
-
-    def check(self) -> None:
-        """Compare the id, at most once in ``LOG_ID_CHECK_S``."""
-        if time.monotonic() - self._read_at >= LOG_ID_CHECK_S:
-            self.check_now()
-
-    def check_now(self) -> None:
-        """Compare the id."""
-        if self._present_id() != self._id:
-            msg = (
-                f"the log {self._config.log_topic} was deleted or recreated while articles were entered; some may be "
-                "in the new one before its rules: delete it again, then start the command again"
-            )
-            raise RefusedError(msg)
-        self._read_at = time.monotonic()
-
-    def _present_id(self) -> bytes | None:
-        return patiently(self._config.kafka, self._config.log_topic, self._read_id)
-
-
 def _seed(
     config: Config,
     archives: Sequence[Archive],
@@ -177,8 +145,11 @@ def _seed(
         maker = EntryMaker(fingerprint_settings_of(config), records.format)
         maker.fingerprinter.warm()
 
-        def read_it() -> tuple[SameLogTopic, ReadLog]:
-            same_log = SameLogTopic(config, lambda: topic_ids(admin, [topic]).get(topic))
+        def log_id() -> bytes | None:
+            return patiently(config.kafka, topic, lambda: topic_ids(admin, [topic]).get(topic))
+
+        def read_it() -> tuple[SameLog, ReadLog]:
+            same_log = SameLog(topic, log_id)
             log = stack.enter_context(closing(connect_log(config)))
             return same_log, read_log(config, log, sources, stage)
 

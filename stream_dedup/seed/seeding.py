@@ -23,11 +23,12 @@ another checksum.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,19 +168,39 @@ class ReadLog:
     history: RulesHistory
 
 
-class SameLog(Protocol):
-    """Whether the log is still the one that was read."""
+LOG_ID_CHECK_S = 1.0
+"""Seconds between two requests for the id of the log's topic: a request takes some milliseconds."""
+
+
+class SameLog:
+    """Whether the log is still the one that was read: a recreated topic has another id."""
+
+    def __init__(self, topic: str, read_id: Callable[[], bytes | None]) -> None:
+        """Read the id; ``read_id`` returns None where there is no such topic."""
+        self._topic = topic
+        self._read_id = read_id
+        self._id = read_id()
+        self._read_at = time.monotonic()
 
     def check(self) -> None:
-        """Ask, unless it was asked a moment ago.
+        """Compare the id, at most once in ``LOG_ID_CHECK_S``; raises as ``check_now``."""
+        if time.monotonic() - self._read_at >= LOG_ID_CHECK_S:
+            self.check_now()
+
+    def check_now(self) -> None:
+        """Compare the id.
 
         Raises:
             RefusedError: it is another one, or gone.
             UnavailableError: the broker did not answer in time.
         """
-
-    def check_now(self) -> None:
-        """Ask; raises as ``check``."""
+        if self._read_id() != self._id:
+            msg = (
+                f"the log {self._topic} was deleted or recreated while articles were entered; some may be in the new "
+                "one before its rules: delete it again, then start the command again"
+            )
+            raise RefusedError(msg)
+        self._read_at = time.monotonic()
 
 
 def read_log(config: Config, log: WaitingLog, wanted: Collection[tuple[bytes, int]], progress: ReportStage) -> ReadLog:

@@ -62,7 +62,7 @@ def fingerprint(
     check_articles(articles.schema, keep)
     settings = fingerprint_settings_of(config)
     fmt = input_format_of(config, deletes=True)
-    work = EntriesOfBatches(Fingerprinting(settings, fmt, scheme_of(settings).id), tuple(keep))
+    work = EntriesOfBatches(settings, fmt, scheme_of(settings).id, tuple(keep))
     fields = [*from_arrow_schema(ROWS_SCHEMA).fields, *(articles.schema[name] for name in keep)]
     return articles.mapInArrow(work.entries, StructType(fields))
 
@@ -78,18 +78,12 @@ def config_of(config: Config | Path | str | None) -> Config:
     return load_config(None if config is None else Path(config))
 
 
-class Fingerprinting(NamedTuple):
-    """What a Python process of Spark needs to make entries: sent with each task, and equal in all of them."""
+class EntriesOfBatches(NamedTuple):
+    """Makes the entries of Arrow batches of articles; sent with each task, and called once for each partition."""
 
     settings: FingerprintSettings
     fmt: InputFormat
     scheme_id: str
-
-
-class EntriesOfBatches(NamedTuple):
-    """Makes the entries of Arrow batches of articles; Spark calls it once for each partition."""
-
-    fingerprinting: Fingerprinting
     keep: tuple[str, ...]
 
     def entries(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -99,7 +93,7 @@ class EntriesOfBatches(NamedTuple):
                 yield self._made(batch.slice(start, PART_ROWS))
 
     def _made(self, articles: pa.RecordBatch) -> pa.RecordBatch:
-        columns: Columns = _maker(self.fingerprinting)(_records(articles))
+        columns: Columns = _maker(self.settings, self.fmt, self.scheme_id)(_records(articles))
         deletes = np.flatnonzero(columns.statuses == Status.DELETE)
         if len(deletes):
             msg = (
@@ -107,14 +101,14 @@ class EntriesOfBatches(NamedTuple):
                 "articles: leave deletes out, or enter their topic with stream-dedup seed --topic"
             )
             raise UserError(msg)
-        entries = batch_of(columns, self.fingerprinting.scheme_id)
+        entries = batch_of(columns, self.scheme_id)
         for name in self.keep:
             entries = entries.append_column(name, articles.column(name))
         return entries
 
 
 @cache
-def _maker(work: Fingerprinting) -> EntryMaker:
+def _maker(settings: FingerprintSettings, fmt: InputFormat, scheme_id: str) -> EntryMaker:
     """Return what makes entries in this process, made once: Spark uses a Python process for many tasks.
 
     It works in the thread of the task, for Spark shares out the work.
@@ -122,14 +116,14 @@ def _maker(work: Fingerprinting) -> EntryMaker:
     Raises:
         UserError: this machine's dictionaries are not those of the driver, or are missing.
     """
-    own = scheme_of(work.settings).id
-    if own != work.scheme_id:
+    own = scheme_of(settings).id
+    if own != scheme_id:
         msg = (
-            f"this executor makes entries of the scheme {own}, the driver of {work.scheme_id}: "
+            f"this executor makes entries of the scheme {own}, the driver of {scheme_id}: "
             "install the same versions of stream_dedup and its packages on both"
         )
         raise UserError(msg)
-    maker = EntryMaker(work.settings, work.fmt)
+    maker = EntryMaker(settings, fmt)
     maker.fingerprinter.warm()
     return maker
 

@@ -20,7 +20,7 @@ from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES
 from stream_dedup.ports import Append, FingerprintLog
 from stream_dedup.seed.archives import Archive, TopicArchive
 from stream_dedup.seed.run import archives_in
-from stream_dedup.seed.seeding import Seeding, SeedTally, begin, read_log
+from stream_dedup.seed.seeding import SameLog, Seeding, SeedTally, begin, read_log
 from stream_dedup.threads import FingerprintThreads
 from tests.memory.world import MemoryWorld
 
@@ -38,7 +38,7 @@ def write_lines(path: Path, lines: Sequence[str]) -> Path:
     return path
 
 
-class SameLogAsLong:
+class SameLogAsLong(SameLog):
     """A log that is the same for so many looks, by default always."""
 
     def __init__(self, looks: int | None = None) -> None:

@@ -33,7 +33,7 @@ from stream_dedup.core.rules import DUPLICATE, REJECTED, UPDATE, Rules
 from stream_dedup.errors import UserError
 from stream_dedup.seed.entry_rows import batch_of, columns_of
 from stream_dedup.spark import fingerprint, near_duplicates
-from stream_dedup.spark.fingerprinting import EntriesOfBatches, Fingerprinting, check_articles
+from stream_dedup.spark.fingerprinting import EntriesOfBatches, check_articles
 from stream_dedup.spark.near import PairsOfBatches, check_entries, judged, lists_of
 from tests.logs import TOPIC, directed_rules, entries_batch, record, rules, scheme_of
 from tests.random_logs import RandomEntries
@@ -181,9 +181,9 @@ def _found(identity: str, judgement: Judgement) -> Found:
 def test_an_id_is_made_where_an_article_has_none() -> None:
     """Without an id, a key and a source, the checksum of the value is the id: the same on every machine."""
     config = Config()
-    work = Fingerprinting(fingerprint_settings_of(config), input_format_of(config), rules_of(config).scheme.id)
+    parts = fingerprint_settings_of(config), input_format_of(config), rules_of(config).scheme.id
     batch = pa.record_batch({"value": ['{"text": "The ferry left."}', None], "place": [7, 8]})
-    made = pa.Table.from_batches(EntriesOfBatches(work, ("place",)).entries(iter([batch])))
+    made = pa.Table.from_batches(EntriesOfBatches(*parts, ("place",)).entries(iter([batch])))
     checksums = [f"{checksum & (1 << 64) - 1:016x}" for checksum in made["checksum"].to_pylist()]
     assert (made["id"].to_pylist(), made["place"].to_pylist()) == (checksums, [7, 8])
 
@@ -209,10 +209,10 @@ def test_a_delete_ends_the_job(deletes: str, gone: tuple[bytes | None, str | Non
 def test_an_executor_with_other_dictionaries_is_refused() -> None:
     """A process that would make entries of another scheme than the driver stops the job and names both schemes."""
     config = Config()
-    work = Fingerprinting(fingerprint_settings_of(config), input_format_of(config), "article/1-00000000")
+    work = EntriesOfBatches(fingerprint_settings_of(config), input_format_of(config), "article/1-00000000", ())
     batch = pa.record_batch({"value": ['{"text": "The ferry left."}']})
     with pytest.raises(UserError, match="the driver of article/1-00000000"):
-        list(EntriesOfBatches(work, ()).entries(iter([batch])))
+        list(work.entries(iter([batch])))
 
 
 def test_unsigned_entries_are_in_no_list() -> None:

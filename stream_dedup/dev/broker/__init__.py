@@ -12,7 +12,7 @@ It must never be used for data that matters: one machine, no security. One node 
 """
 
 from stream_dedup.dev.broker.base import BROKERS_VARIABLE, IMAGE_VARIABLE, KAFKA_VERSION, BrokerSettings, DevBroker
-from stream_dedup.dev.broker.cluster import DevCluster
+from stream_dedup.dev.broker.jvm import DevCluster
 from stream_dedup.dev.broker.ways import NoMachineryError, can_run_broker, find_broker, prepare_broker
 
 __all__ = [

@@ -192,11 +192,11 @@ class ContainerBroker(DevBroker):
             labels={TOKEN_LABEL: self._keeper.token, OWNER_LABEL: self._keeper.owner},
             stop_signal="SIGTERM",
             detach=True,
-            **_run_as_caller(self._data, self._keeper.folder / "config"),
+            **_run_as_caller(self._client, self._data, self._keeper.folder / "config"),
         )
 
 
-def _run_as_caller(data: Path | None, config: Path) -> dict[str, Any]:
+def _run_as_caller(client: Any, data: Path | None, config: Path) -> dict[str, Any]:  # noqa: ANN401  (docker has no types)
     """Return what the engine is asked for beside, where the data lies in a folder of the caller's."""
     if data is None:
         return {}
@@ -204,16 +204,10 @@ def _run_as_caller(data: Path | None, config: Path) -> dict[str, Any]:
 
     config.mkdir(exist_ok=True)
     mounts = {DATA_FOLDER: data, CONFIG_FOLDER: config}
-    return {"user": _caller(), "mounts": [Mount(inside, str(folder), type="bind") for inside, folder in mounts.items()]}
-
-
-def _caller() -> str:
-    """Return the caller as the engine knows them: root, where the engine itself runs as the caller ("rootless")."""
-    import docker  # noqa: PLC0415
-
-    with contextlib.closing(docker.from_env(timeout=ENGINE_LIMIT_S)) as client:
-        rootless = any("name=rootless" in option for option in client.info().get("SecurityOptions") or ())
-    return "0:0" if rootless else f"{os.geteuid()}:{os.getegid()}"
+    # To an engine that itself runs as the caller ("rootless") the caller is root.
+    rootless = any("name=rootless" in option for option in client.info().get("SecurityOptions") or ())
+    user = "0:0" if rootless else f"{os.geteuid()}:{os.getegid()}"
+    return {"user": user, "mounts": [Mount(inside, str(folder), type="bind") for inside, folder in mounts.items()]}
 
 
 def _cluster_id(data: Path | None) -> str:

@@ -19,9 +19,8 @@ from stream_dedup.dev.broker.base import (
     DevBroker,
     ExternalBroker,
 )
-from stream_dedup.dev.broker.cluster import DevCluster
 from stream_dedup.dev.broker.container import ContainerBroker, engine_answers, has_client, missing_image
-from stream_dedup.dev.broker.jvm import JAVA_REMEDY, JvmBroker, find_java, install_jars
+from stream_dedup.dev.broker.jvm import JAVA_REMEDY, DevCluster, JvmBroker, find_java, install_jars
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.extras import pip_command
 
