@@ -7,7 +7,9 @@ import socket
 import stat
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import docker
 import pytest
 
 from stream_dedup.dev.broker import BrokerSettings, base, container
@@ -94,13 +96,19 @@ def test_what_is_no_folder_is_refused_before_anything_is_made(tmp_path: Path) ->
     ("options", "expected"),
     [(["name=seccomp,profile=builtin", "name=rootless"], "0:0"), ([], f"{os.geteuid()}:{os.getegid()}"), (None, None)],
 )
-def test_the_broker_runs_as_the_caller(options: list[str] | None, expected: str | None, tmp_path: Path) -> None:
+def test_the_broker_runs_as_the_caller(
+    options: list[str] | None, expected: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As the caller's user and group; as root for an engine that itself runs as the caller."""
-    client = SimpleNamespace(info=lambda: {"SecurityOptions": options})
-    asked = container._run_as_caller(client, tmp_path, tmp_path / "config")
+
+    def client(**_: object) -> Any:  # noqa: ANN401 - as docker's
+        return SimpleNamespace(info=lambda: {"SecurityOptions": options}, close=lambda: None)
+
+    monkeypatch.setattr(docker, "from_env", client)
+    asked = container._run_as_caller(tmp_path, tmp_path / "config")
     assert asked["user"] == (expected or f"{os.geteuid()}:{os.getegid()}")
     assert [(mount["Type"], mount["Source"], mount["Target"]) for mount in asked["mounts"]] == [
         ("bind", str(tmp_path), container.DATA_FOLDER),
         ("bind", str(tmp_path / "config"), container.CONFIG_FOLDER),
     ]
-    assert container._run_as_caller(client, None, tmp_path) == {}
+    assert container._run_as_caller(None, tmp_path) == {}

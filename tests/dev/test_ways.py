@@ -71,7 +71,7 @@ def test_the_image_is_a_setting(machine: Machine, monkeypatch: pytest.MonkeyPatc
     [
         pytest.param({"engine": False}, id="no engine"),
         pytest.param({"engine": True, "image": False}, id="no image"),
-        pytest.param({"engine": True, "image": True, "client": False}, id="no client"),
+        pytest.param({"engine": True, "image": True, "client": False}, id="no testcontainers"),
     ],
 )
 def test_java_where_no_container_can_be(machine: Machine, lacking: dict[str, bool]) -> None:

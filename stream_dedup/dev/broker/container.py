@@ -1,4 +1,4 @@
-"""The development broker in a container, by Docker's client for Python.
+"""The development broker in a container, by testcontainers.
 
 The image follows Apache Kafka's own convention: it starts its broker from environment variables,
 ``KAFKA_`` and the property's name in capitals with ``_`` for each dot, and ``CLUSTER_ID``; it formats
@@ -9,7 +9,8 @@ data is the caller's own, and no mode has to be changed. What else the image wri
 elsewhere then: its configuration in the keeper's folder, the logs of Java in the container's ``/tmp``.
 
 The container is its own broker from ``start`` to ``close``: stopped, killed and started again, never made anew,
-so its data stays in it. Docker's client is imported when it is needed: it belongs to the extra ``[broker]``.
+so its data stays in it. testcontainers and the Docker client are imported when they are needed: they belong to
+the extra ``[broker]``.
 """
 
 import contextlib
@@ -43,8 +44,8 @@ CONFIG_FOLDER = "/opt/kafka/config"
 
 
 def has_client() -> bool:
-    """Tell whether Docker's client is installed."""
-    return importlib.util.find_spec("docker") is not None
+    """Tell whether testcontainers, and with it Docker's client, is installed."""
+    return importlib.util.find_spec("testcontainers") is not None
 
 
 @functools.cache
@@ -118,22 +119,15 @@ class ContainerBroker(DevBroker):
         self._environment["CLUSTER_ID"] = _cluster_id(self._data)
         if self._data is not None:
             self._environment["LOG_DIR"] = "/tmp"  # noqa: S108  (inside the container: any user can write there)
-        self._client: Any = None
+        self._maker: Any = None
         self._container: Any = None
 
     def launch(self) -> None:
         """Make the container the first time; start the same one again later."""
-        import docker  # noqa: PLC0415
-
-        try:
-            if self._container is None:
-                self._client = docker.from_env()
-                self._container = self._create()
+        if self._container is None:
+            self._make()
+        else:
             self._container.start()
-        except Exception as error:
-            # The client raises errors of three libraries here; for us they mean one thing.
-            msg = f"the development broker could not start from {self.description}: {error}"
-            raise UnavailableError(msg) from error
 
     def running(self) -> bool:
         """Tell whether the container runs or is paused."""
@@ -166,10 +160,8 @@ class ContainerBroker(DevBroker):
             if self._data is not None:
                 self.stop()
             remove_container(self._container)
+            self._maker.get_docker_client().client.close()
             self._container = None
-        if self._client is not None:
-            self._client.close()
-            self._client = None
         self._keeper.close()
 
     def log_tail(self) -> str:
@@ -184,19 +176,36 @@ class ContainerBroker(DevBroker):
         self._container.reload()
         return str(self._container.status)
 
-    def _create(self) -> Any:  # noqa: ANN401  (docker has no types)
-        return self._client.containers.create(
-            self._image,
-            environment=self._environment,
-            ports={f"{self._port}/tcp": ("127.0.0.1", self._port)},  # loopback alone, the same number
-            labels={TOKEN_LABEL: self._keeper.token, OWNER_LABEL: self._keeper.owner},
-            stop_signal="SIGTERM",
-            detach=True,
-            **_run_as_caller(self._client, self._data, self._keeper.folder / "config"),
+    def _make(self) -> None:
+        docker_container = _testcontainers()
+        self._maker = docker_container(self._image).with_envs(**self._environment)
+        self._maker.ports[f"{self._port}/tcp"] = ("127.0.0.1", self._port)  # loopback alone, the same number
+        labels = {TOKEN_LABEL: self._keeper.token, OWNER_LABEL: self._keeper.owner}
+        self._maker.with_kwargs(
+            labels=labels, stop_signal="SIGTERM", **_run_as_caller(self._data, self._keeper.folder / "config")
         )
+        try:
+            self._maker.start()
+        except Exception as error:
+            # The client raises errors of three libraries here; for us they mean one thing.
+            msg = f"the development broker could not start from {self.description}: {error}"
+            raise UnavailableError(msg) from error
+        finally:
+            self._container = self._maker.get_wrapped_container()
 
 
-def _run_as_caller(client: Any, data: Path | None, config: Path) -> dict[str, Any]:  # noqa: ANN401  (docker has no types)
+def _testcontainers() -> Any:  # noqa: ANN401  (a class of an optional dependency)
+    """Return testcontainers' class, without Ryuk: the keeper does its work, and its image may not be here."""
+    with warnings.catch_warnings():
+        # Old names inside testcontainers are its own affair, not an error of our tests.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from testcontainers.core.config import testcontainers_config  # noqa: PLC0415
+        from testcontainers.core.container import DockerContainer  # noqa: PLC0415
+    testcontainers_config.ryuk_disabled = True
+    return DockerContainer
+
+
+def _run_as_caller(data: Path | None, config: Path) -> dict[str, Any]:
     """Return what the engine is asked for beside, where the data lies in a folder of the caller's."""
     if data is None:
         return {}
@@ -204,10 +213,16 @@ def _run_as_caller(client: Any, data: Path | None, config: Path) -> dict[str, An
 
     config.mkdir(exist_ok=True)
     mounts = {DATA_FOLDER: data, CONFIG_FOLDER: config}
-    # To an engine that itself runs as the caller ("rootless") the caller is root.
-    rootless = any("name=rootless" in option for option in client.info().get("SecurityOptions") or ())
-    user = "0:0" if rootless else f"{os.geteuid()}:{os.getegid()}"
-    return {"user": user, "mounts": [Mount(inside, str(folder), type="bind") for inside, folder in mounts.items()]}
+    return {"user": _caller(), "mounts": [Mount(inside, str(folder), type="bind") for inside, folder in mounts.items()]}
+
+
+def _caller() -> str:
+    """Return the caller as the engine knows them: root, where the engine itself runs as the caller ("rootless")."""
+    import docker  # noqa: PLC0415
+
+    with contextlib.closing(docker.from_env(timeout=ENGINE_LIMIT_S)) as client:
+        rootless = any("name=rootless" in option for option in client.info().get("SecurityOptions") or ())
+    return "0:0" if rootless else f"{os.geteuid()}:{os.getegid()}"
 
 
 def _cluster_id(data: Path | None) -> str:

@@ -84,7 +84,7 @@ def image_name() -> str:
 
 def _why_no_container() -> str | None:
     if not has_client():
-        return f"the Python package docker is not installed ({pip_command('broker')})"
+        return f"the Python package testcontainers is not installed ({pip_command('broker')})"
     if not engine_answers():
         return "no Docker engine answers"
     return missing_image(image_name())
