@@ -30,7 +30,6 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError
 
@@ -328,9 +327,7 @@ class TemporaryFolder:
     def __enter__(self) -> Path:
         return self.path
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.remove()
 
     def remove(self) -> None:

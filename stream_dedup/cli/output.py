@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass
-from types import TracebackType
 from typing import Any, Self
 
 import click
@@ -116,7 +115,7 @@ class ProgressLine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -145,7 +144,7 @@ class Screen:
             self._write("\x1b[?1049h\x1b[?25l")
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._shown:
             self._write("\x1b[?25h\x1b[?1049l" + "".join(f"{visible(line)}\n" for line in self._lines))
 
