@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import xxhash
 
@@ -50,7 +51,8 @@ class Scheme:
     @property
     def block_bits(self) -> BlockBits:
         """Bits of a block, and so of the keys of a table."""
-        return _block_bits(self.parameters)
+        bits: BlockBits = _read(self.parameters)["block_bits"]
+        return bits
 
     @property
     def sketch_bytes(self) -> int:
@@ -60,12 +62,12 @@ class Scheme:
     @property
     def form_bytes(self) -> int:
         """Bytes of the form at the end of a sketch: ``FORM_BYTES``, or 0 of a scheme without forms."""
-        return FORM_BYTES if "form" in json.loads(self.parameters) else 0
+        return FORM_BYTES if "form" in _read(self.parameters) else 0
 
     @property
     def deletes(self) -> bool:
         """Whether its entries may be deletes, so that an index knows its entries by their ids."""
-        return _has_deletes(self.parameters)
+        return DELETES in _read(self.parameters)
 
     @property
     def sketch_values(self) -> int:
@@ -75,11 +77,12 @@ class Scheme:
     @property
     def widths(self) -> Widths:
         """Widths of the columns of its entries."""
-        return _widths(self.parameters)
+        given = _read(self.parameters)
+        return Widths(given["tables"], given.get("sketch", _NO_SKETCH)[1])
 
     def flat(self) -> dict[str, object]:
         """Return the parameters under dotted names (``fields.title``), in their order."""
-        return dict(_flattened("", json.loads(self.parameters)))
+        return dict(_flattened("", _read(self.parameters)))
 
     @property
     def id(self) -> str:
@@ -136,20 +139,9 @@ def value_text(value: object) -> str:
 
 
 @cache
-def _widths(parameters: str) -> Widths:
-    given = json.loads(parameters)
-    return Widths(given["tables"], given.get("sketch", _NO_SKETCH)[1])
-
-
-@cache
-def _has_deletes(parameters: str) -> bool:
-    return DELETES in json.loads(parameters)
-
-
-@cache
-def _block_bits(parameters: str) -> BlockBits:
-    bits: BlockBits = json.loads(parameters)["block_bits"]
-    return bits
+def _read(parameters: str) -> dict[str, Any]:
+    given: dict[str, Any] = json.loads(parameters)
+    return given
 
 
 def _flattened(name: str, value: object) -> list[tuple[str, object]]:

@@ -93,7 +93,7 @@ pub struct Limits {
 }
 
 /// What an entry must have to be near an article of this kind of text.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Demand {
     /// Greatest distance.
     pub reach: i32,

@@ -470,7 +470,7 @@ mod tests {
             words: [0; 4],
             sketch: [0; 4],
             sieves: [Sieve { sure: [u64::MAX, 0], most: 1 }; 4],
-            demand: Demand { reach: 0, least_equal: 0, far_equal: 0, dominated: 0 },
+            demand: Demand::default(),
             scope_hash: 0,
             oldest: 0,
             own_id: None,
