@@ -7,9 +7,9 @@ use super::chunk::{Blocks, Chunk, Entry, LANES};
 use super::run::Filter;
 
 /// Entries of a bucket, about, where there are as many as become a run.
-const BUCKET_ENTRIES: u64 = 16;
-/// Most buckets are two to the power of this: half a megabyte of a table.
-const MOST_BUCKET_BITS: u32 = 13;
+const BUCKET_ENTRIES: u64 = 8;
+/// Most buckets are two to the power of this: not a megabyte of a table.
+const MOST_BUCKET_BITS: u32 = 14;
 
 /// Entries in no run. Their document numbers rise as they are added.
 pub struct Unfolded {
