@@ -21,7 +21,7 @@ from stream_dedup import sizing
 from stream_dedup.audit.report import COUNTS, FAULTS
 from stream_dedup.cli import cli
 from stream_dedup.cli.options import ALL_FLAGS
-from stream_dedup.clusters.follow import CLUSTER_DECLARATIONS
+from stream_dedup.clusters.follow import ClusterMetrics
 from stream_dedup.config.keys import accepted_values, all_keys, default_value
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import ProfileFile, shown_values
@@ -29,8 +29,8 @@ from stream_dedup.core import columns, entry, headers, reasons, rules
 from stream_dedup.core.model import MAX_ROWS
 from stream_dedup.core.profiles import PROFILES
 from stream_dedup.exit_codes import MEANINGS
-from stream_dedup.metrics.metrics import DECLARATIONS
-from stream_dedup.serve.serve_metrics import SERVE_DECLARATIONS
+from stream_dedup.metrics.metrics import Metrics
+from stream_dedup.serve.serve_metrics import ServeMetrics
 from tests.code_reference import http_part, python_part
 from tests.kafka.rights import acls_part
 from tests.markdown import table
@@ -124,17 +124,17 @@ def profiles_part() -> str:
 
 def metrics_part() -> str:
     """Returns the table of the metrics of a worker."""
-    return _metrics(DECLARATIONS)
+    return _metrics(Metrics.declarations())
 
 
 def serve_metrics_part() -> str:
     """Returns the table of the metrics of the service."""
-    return _metrics(SERVE_DECLARATIONS)
+    return _metrics(ServeMetrics.declarations())
 
 
 def cluster_metrics_part() -> str:
     """Returns the table of the metrics of what follows the outputs into clusters."""
-    return _metrics(CLUSTER_DECLARATIONS)
+    return _metrics(ClusterMetrics.declarations())
 
 
 def _metrics(declarations: Iterable[Any]) -> str:

@@ -9,14 +9,14 @@ import pytest
 from pydantic.fields import FieldInfo
 
 from stream_dedup.cli import COMMANDS, EXIT_CODES
-from stream_dedup.clusters.follow import CLUSTER_DECLARATIONS
+from stream_dedup.clusters.follow import ClusterMetrics
 from stream_dedup.config.keys import accepted_values, all_keys
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import ProfileFile
 from stream_dedup.core import headers
 from stream_dedup.exit_codes import MEANINGS
-from stream_dedup.metrics.metrics import DECLARATIONS
-from stream_dedup.serve.serve_metrics import SERVE_DECLARATIONS
+from stream_dedup.metrics.metrics import Metrics
+from stream_dedup.serve.serve_metrics import ServeMetrics
 from tests.make_readme import EVERYWHERE, KEYED, OF_FILES, PARTS, README, all_commands, flags_of, written
 
 ALL = dict(all_commands())
@@ -69,9 +69,9 @@ def test_the_reference_has_every_key_metric_header_and_exit_code() -> None:
     """A row for each, and none for one that does not exist."""
     assert first_cells("keys") == [name for name, _ in all_keys(Config)]
     assert first_cells("profiles") == [name for name, _ in all_keys(ProfileFile)]
-    assert first_cells("metrics") == [declared.full_name for declared in DECLARATIONS]
-    assert first_cells("serve metrics") == [declared.full_name for declared in SERVE_DECLARATIONS]
-    assert first_cells("cluster metrics") == [declared.full_name for declared in CLUSTER_DECLARATIONS]
+    assert first_cells("metrics") == [declared.full_name for declared in Metrics.declarations()]
+    assert first_cells("serve metrics") == [declared.full_name for declared in ServeMetrics.declarations()]
+    assert first_cells("cluster metrics") == [declared.full_name for declared in ClusterMetrics.declarations()]
     assert set(first_cells("headers")) == {value for name, value in vars(headers).items() if _is_header(name, value)}
     assert first_cells("exit codes") == [str(code) for code in MEANINGS]
     assert set(EXIT_CODES.values()) <= set(MEANINGS)

@@ -22,7 +22,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import Counter, Gauge
 
 from stream_dedup.clusters.model import JudgedOutput, MissingOutputs, OutputReading
 from stream_dedup.clusters.publish import PUBLISHED_AT_ONCE, ClusterPublisher
@@ -31,7 +31,7 @@ from stream_dedup.config.effective import clusters_keep_ms, input_format_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import RefusedError, StreamDedupError, UnavailableError, UserError
-from stream_dedup.metrics.declaration import Declaration
+from stream_dedup.metrics.declaration import Declaration, DeclaredMetrics
 from stream_dedup.ports import (
     CommittedOffset,
     FencedError,
@@ -346,7 +346,7 @@ class ClusterFollower:
             self._metrics.clusters_following.set(1)
 
 
-class ClusterMetrics:
+class ClusterMetrics(DeclaredMetrics):
     """The metrics of one follower of outputs, in the given registry. A follower that replaces it counts on."""
 
     clusters = Declaration(
@@ -391,15 +391,3 @@ class ClusterMetrics:
         "failed steps of the follower; all but the one that ends it are tried again",
         "A few while a broker is away. Rising steadily: read the log of the service.",
     )
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        """Create every declared metric."""
-        self.registry = registry
-        for declaration in CLUSTER_DECLARATIONS:
-            self.__dict__[declaration.name] = declaration.make(registry)
-
-
-CLUSTER_DECLARATIONS: tuple[Declaration[Counter] | Declaration[Gauge], ...] = tuple(
-    declared for declared in vars(ClusterMetrics).values() if isinstance(declared, Declaration)
-)
-"""Every metric of a follower, in the order of declaration."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
-from typing import Any, Generic, Protocol, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -64,12 +64,6 @@ METRIC_PREFIX = "stream_dedup_"
 _KIND_NAMES = {Counter: "counter", Gauge: "gauge", Histogram: "histogram", BatchHistogram: "histogram"}
 
 
-class WithMetrics(Protocol):
-    """An object that has the declared metrics."""
-
-    registry: CollectorRegistry
-
-
 class Declaration(Generic[_M]):
     """One metric: a class attribute that declares it, and the metric itself on an instance.
 
@@ -110,9 +104,9 @@ class Declaration(Generic[_M]):
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
 
     @overload
-    def __get__(self, instance: WithMetrics, owner: type[object]) -> _M: ...
+    def __get__(self, instance: DeclaredMetrics, owner: type[object]) -> _M: ...
 
-    def __get__(self, instance: WithMetrics | None, owner: type[object]) -> Self | _M:
+    def __get__(self, instance: DeclaredMetrics | None, owner: type[object]) -> Self | _M:
         if instance is None:
             return self
         metric: _M = instance.__dict__[self.name]  # the instance puts it there: Python then finds it without this call
@@ -138,3 +132,18 @@ class Declaration(Generic[_M]):
             for value in values:
                 metric.labels(value)
         return metric
+
+
+class DeclaredMetrics:
+    """Has the metrics that its class declares, in the given registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Create every declared metric."""
+        self.registry = registry
+        for declaration in self.declarations():
+            self.__dict__[declaration.name] = declaration.make(registry)
+
+    @classmethod
+    def declarations(cls) -> tuple[Declaration[Any], ...]:
+        """Return the metrics in the order in which they are declared."""
+        return tuple(declared for declared in vars(cls).values() if isinstance(declared, Declaration))

@@ -29,7 +29,7 @@ from stream_dedup.core.model import OUTPUT_VERDICTS, Judgement, Status, Verdict
 from stream_dedup.core.reasons import CODES, code_of
 from stream_dedup.core.rules import Rules
 from stream_dedup.index import IndexStats
-from stream_dedup.metrics.declaration import BatchHistogram, Declaration
+from stream_dedup.metrics.declaration import BatchHistogram, Declaration, DeclaredMetrics
 
 STAGE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Seconds. One stage takes some ms; the target latency is between 0.05 and 0.25; 60 is the watchdog's limit."""
@@ -85,7 +85,7 @@ PROCESS_METRICS = (
 starts again and again."""
 
 
-class Metrics:
+class Metrics(DeclaredMetrics):
     """The metrics of one worker, in the given registry."""
 
     articles = Declaration(
@@ -306,10 +306,8 @@ class Metrics:
     )
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """Create every declared metric."""
-        self.registry = registry
-        for declaration in DECLARATIONS:
-            self.__dict__[declaration.name] = declaration.make(registry)
+        """Create every metric."""
+        super().__init__(registry)
         self._of_stage = {stage: self.stage_seconds.labels(stage) for stage in STAGES}
 
     def stage(self, name: Stage) -> AbstractContextManager[None]:
@@ -388,12 +386,6 @@ def disk_sizes(folder: Path) -> tuple[float, float]:
     except OSError:
         return math.nan, math.nan
     return usage.total, usage.free
-
-
-DECLARATIONS: tuple[
-    Declaration[Counter] | Declaration[Gauge] | Declaration[Histogram] | Declaration[BatchHistogram], ...
-] = tuple(declared for declared in vars(Metrics).values() if isinstance(declared, Declaration))
-"""Every metric, in the order of declaration: the table of the reference is generated from it."""
 
 
 class Timing:

@@ -68,18 +68,13 @@ class ProblemError(Exception):
         return problem_response(self.status, self.name, self.detail, self.headers, self.errors)
 
 
-def problem_body(status: int, name: str, detail: str, errors: Sequence[Fault] = ()) -> bytes:
-    """Return a problem as JSON; ``errors`` are the parts of it, if it has any."""
-    title = HTTPStatus(status).phrase
-    members = {"type": f"{PROBLEM_TYPE}{name}", "title": title, "status": int(status), "detail": detail}
-    return orjson.dumps(members | ({"errors": list(errors)} if errors else {}))
-
-
 def problem_response(
     status: int, name: str, detail: str, headers: Mapping[str, str] | None = None, errors: Sequence[Fault] = ()
 ) -> Response:
-    """Return the answer that says a problem."""
-    body = problem_body(status, name, detail, errors)
+    """Return the answer that says a problem; ``errors`` are the parts of it, if it has any."""
+    title = HTTPStatus(status).phrase
+    members = {"type": f"{PROBLEM_TYPE}{name}", "title": title, "status": int(status), "detail": detail}
+    body = orjson.dumps(members | ({"errors": list(errors)} if errors else {}))
     return Response(body, int(status), dict(headers or {}), media_type=PROBLEM_JSON)
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 from stream_dedup.index import IndexStats
-from stream_dedup.metrics.declaration import Declaration
+from stream_dedup.metrics.declaration import Declaration, DeclaredMetrics
 from stream_dedup.metrics.metrics import VERDICTS, disk_sizes
 
 REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Seconds. A check takes some ms; 30 is its limit."""
 
 
-class ServeMetrics:
+class ServeMetrics(DeclaredMetrics):
     """The metrics of one service, in the given registry."""
 
     serve_requests = Declaration(
@@ -103,9 +103,7 @@ class ServeMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Create every declared metric, and those of the process."""
-        self.registry = registry
-        for declaration in SERVE_DECLARATIONS:
-            self.__dict__[declaration.name] = declaration.make(registry)
+        super().__init__(registry)
         ProcessCollector(registry=registry)
 
     def count_request(self, route: str, status: int, seconds: float) -> None:
@@ -126,9 +124,3 @@ class ServeMetrics:
     def watch_connections(self, connections: Callable[[], int]) -> None:
         """Show the open connections as they are at each scrape."""
         self.serve_connections.set_function(connections)
-
-
-SERVE_DECLARATIONS: tuple[Declaration[Counter] | Declaration[Gauge] | Declaration[Histogram], ...] = tuple(
-    declared for declared in vars(ServeMetrics).values() if isinstance(declared, Declaration)
-)
-"""Every metric of the service, in the order of declaration."""

@@ -185,6 +185,8 @@ class Gate:
         try:
             await self._answered(scope, receive, guarded, answer)
         finally:
+            if answer.status == HTTPStatus.SERVICE_UNAVAILABLE and scope["path"] not in OPEN_PAGES:
+                self._metrics.serve_refused.inc()
             self._metrics.count_request(route_of(scope), answer.status, time.perf_counter() - begun)
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send, answer: _Answer) -> None:
@@ -197,8 +199,6 @@ class Gate:
             finally:
                 self._buffered -= len(body)
         except ProblemError as problem:
-            if problem.status is HTTPStatus.SERVICE_UNAVAILABLE:
-                self._metrics.serve_refused.inc()
             if "expect" in Headers(scope=scope) and not answer.reads_body:
                 problem.headers["Connection"] = "close"  # else the next request would be read as the body of this one
             await problem.response()(scope, receive, send)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from stream_dedup.clusters.follow import CLUSTER_DECLARATIONS
-from stream_dedup.metrics.metrics import DECLARATIONS, PROCESS_METRICS
-from stream_dedup.serve.serve_metrics import SERVE_DECLARATIONS
+from stream_dedup.clusters.follow import ClusterMetrics
+from stream_dedup.metrics.metrics import PROCESS_METRICS, Metrics
+from stream_dedup.serve.serve_metrics import ServeMetrics
 
-_DECLARED: tuple[Any, ...] = (*DECLARATIONS, *SERVE_DECLARATIONS, *CLUSTER_DECLARATIONS)
+_DECLARED: tuple[Any, ...] = (*Metrics.declarations(), *ServeMetrics.declarations(), *ClusterMetrics.declarations())
 _LABEL = re.compile(r'\b(\w+)(?:=~|!~|!=|=)"')
 _SELECTOR = re.compile(r"\b((?:stream_dedup|process)_\w+)\{([^}]*)\}")
 _SCRAPED = {"instance", "job"}

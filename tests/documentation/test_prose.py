@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from stream_dedup.clusters.follow import CLUSTER_DECLARATIONS
+from stream_dedup.clusters.follow import ClusterMetrics
 from stream_dedup.config.keys import all_keys
 from stream_dedup.config.model import Config
 from stream_dedup.config.profile_file import ProfileFile
 from stream_dedup.core.headers import OUTPUT_HEADERS
-from stream_dedup.metrics.metrics import DECLARATIONS
-from stream_dedup.serve.serve_metrics import SERVE_DECLARATIONS
+from stream_dedup.metrics.metrics import Metrics
+from stream_dedup.serve.serve_metrics import ServeMetrics
 from tests.documentation.pages import WRITTEN_BY_BENCHMARKS, all_pages
 from tests.documentation.shell import check_commands
 from tests.make_readme import README, ROOT, all_commands, flags_of
@@ -38,7 +38,7 @@ _FOLDERS = "benchmarks|boards|deploy|docs|docs_site|stream_dedup|tests"
 
 KEYS = {name for model in (Config, ProfileFile) for name, _ in all_keys(model)}
 SECTIONS = {name.partition(".")[0] for name in KEYS if "." in name}
-METRICS = {declared.full_name for declared in (*DECLARATIONS, *SERVE_DECLARATIONS, *CLUSTER_DECLARATIONS)}
+METRICS = {one.full_name for metrics in (Metrics, ServeMetrics, ClusterMetrics) for one in metrics.declarations()}
 NAMES = {header.name for header in OUTPUT_HEADERS}
 ALERTS = set(re.findall(r"- alert: (\w+)$", (ROOT / "deploy/alerts.yml").read_text("utf-8"), re.MULTILINE))
 FLAGS = {flag for _, command in all_commands() for flag in flags_of(command)}

@@ -22,7 +22,7 @@ from stream_dedup.core.reasons import CODES
 from stream_dedup.errors import UserError
 from stream_dedup.metrics import metrics as metrics_module
 from stream_dedup.metrics.declaration import BatchHistogram
-from stream_dedup.metrics.metrics import DECLARATIONS, DELAY_BUCKETS, PROCESS_METRICS, STAGES, Metrics
+from stream_dedup.metrics.metrics import DELAY_BUCKETS, PROCESS_METRICS, STAGES, Metrics
 from stream_dedup.metrics.server import MetricsServer
 
 
@@ -67,7 +67,7 @@ def test_every_declared_metric_is_served(server: MetricsServer) -> None:
     """/metrics has each declaration under its name."""
     status, page = get(server, "/metrics")
     assert status == 200
-    assert {declared.full_name.removesuffix("_total") for declared in DECLARATIONS} <= names_in(page)
+    assert {declared.full_name.removesuffix("_total") for declared in Metrics.declarations()} <= names_in(page)
 
 
 def test_what_was_counted_is_served(server: MetricsServer, metrics: Metrics) -> None:
@@ -247,8 +247,8 @@ def test_identity_has_one_value(metrics: Metrics) -> None:
 
 def test_declarations_say_what_to_do() -> None:
     """Each has unit, meaning and what to do; histograms have rising buckets; names are unlike."""
-    assert len({declared.name for declared in DECLARATIONS}) == len(DECLARATIONS)
-    for declared in DECLARATIONS:
+    assert len({declared.name for declared in Metrics.declarations()}) == len(Metrics.declarations())
+    for declared in Metrics.declarations():
         assert declared.unit
         assert declared.meaning
         assert declared.when_it_moves.endswith(".")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
+from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.model import Coordinates, LogOffset
 from stream_dedup.serve.checking import GivenArticle
 from stream_dedup.serve.follower import FOLLOWING, Position
@@ -19,7 +20,6 @@ from stream_dedup.serve.pages import routes
 from stream_dedup.serve.pages.backend import (
     ArticleText,
     ClustersState,
-    FormFields,
     PageBackend,
     ShownSource,
     StatusView,
@@ -31,7 +31,7 @@ from tests.serve.clients import Answer
 
 READY = Position(ready=True, up_to_date=True, activity=FOLLOWING, offset=LogOffset(7), end=LogOffset(7))
 TOPIC_ID = uuid.UUID(int=7)
-ONE_TEXT = FormFields(("text",), several=False, has_scope=False)
+ONE_TEXT = InputFormat()
 NO_CLUSTERS, NO_STATUS = ClustersState(None), StatusView(None)
 
 
@@ -63,7 +63,7 @@ class ChosenBackend(PageBackend):
     """Everything is as a test chooses it."""
 
     at: Position = READY
-    fields: FormFields = ONE_TEXT
+    format: InputFormat = ONE_TEXT
     state: ClustersState = NO_CLUSTERS
     view: StatusView = NO_STATUS
     answer: dict[str, Any] | ProblemError = field(default_factory=check_answer)

@@ -132,6 +132,7 @@ def test_a_full_queue_refuses_at_once(service: MemoryService) -> None:
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
         assert answer.json["type"] == "urn:stream-dedup:problem:busy"
         assert service.call("GET", "/healthz").status == 200
+        assert "stream_dedup_serve_refused_total 1.0" in service.call("GET", "/metrics").body.decode()
     finally:
         held.set()
         large.join()

@@ -17,6 +17,7 @@ import pytest
 from stream_dedup.clusters import ClusteredArticle, MissingOutputs, VerdictCounts, cluster_id_of
 from stream_dedup.clusters.follow import FollowerState
 from stream_dedup.config.load import load_config
+from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Verdict
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
 from stream_dedup.ports import Partition
@@ -26,7 +27,6 @@ from stream_dedup.serve.pages.backend import (
     ArticleText,
     ClustersState,
     ErrorKind,
-    FormFields,
     PageBackend,
     ShownError,
     StatusView,
@@ -273,7 +273,7 @@ def test_a_text_that_does_not_come_in_time() -> None:
 
 def test_fields_and_scope() -> None:
     """Records of several fields have an input for each; scope and id are given only where they are filled in."""
-    backend = ChosenBackend(fields=FormFields(("title", "body"), several=True, has_scope=True))
+    backend = ChosenBackend(format=InputFormat(fields=("title", "body"), scope_field="scope"))
     html = text_of(PageApp(backend).get("/check"))
     assert re.findall(r'name="(field\.[a-z]+|id|scope)"', html) == ["field.title", "field.body", "id", "scope"]
     checked(backend, b"field.title=A&field.body=B%0D%0AC&scope=news&id=")
@@ -288,7 +288,7 @@ def test_fields_of_the_form_may_be_paths() -> None:
     """Each text is given where its path leads, beside the others; too long ones are not explained."""
     paths = ("page.title", "turns[].text", "turns[].by")
     form = CheckForm(dict.fromkeys(paths, "x") | {"page.title": "T"})
-    article = form.article(FormFields(paths, several=True, has_scope=False))
+    article = form.article(InputFormat(fields=paths))
     assert article.fields == {"page": {"title": "T"}, "turns": [{"text": "x", "by": "x"}]}
     assert characters_of(article) == 3
 
@@ -300,9 +300,9 @@ def test_an_article_of_the_stream_is_checked_as_it_was_logged() -> None:
     store.article = lambda _: ClusteredArticle(  # the one question that is asked
         at, "articles", "a", Verdict.UNIQUE, None, None, None, None, 0, 0, Partition("unique", 0), 0
     )
-    fields = FormFields(("title", "lead", "body"), several=True, has_scope=True)
+    fmt = InputFormat(fields=("title", "lead", "body"), scope_field="scope")
     known = {at: ArticleText("A\n\nB", None, ("A", "", "B"), "news")}
-    backend = ChosenBackend(fields=fields, state=ClustersState(store), known=known)
+    backend = ChosenBackend(format=fmt, state=ClustersState(store), known=known)
     PageApp(backend).get(f"/check?article={cluster_id_of(at)}")
     (given,) = backend.checked
     assert given.model_dump(exclude_unset=True) == {"fields": {"title": "A", "body": "B"}, "scope": "news"}

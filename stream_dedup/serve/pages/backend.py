@@ -76,7 +76,7 @@ class ArticleText:
     text: str | None
     absence: TextAbsence | None = None
     fields: tuple[str, ...] = ()
-    """The text of each text field, in the order of ``FormFields.texts``."""
+    """The text of each text field, in the order of ``InputFormat.text_fields``."""
     scope: str | None = None
     readable: str | None = None
     """The text without its markup; None: it has none."""
@@ -118,17 +118,6 @@ class StatusView:
         return self.values is not None and self.error is not None
 
 
-@dataclass(frozen=True, slots=True)
-class FormFields:
-    """The fields in which an article is given on the page."""
-
-    texts: tuple[str, ...]
-    """Names of the fields that make the text."""
-    several: bool
-    """Whether these are ``input.fields``; otherwise there is one, the text."""
-    has_scope: bool
-
-
 STATUS_WITHIN_S = 1.5
 """Longest time that a page waits for the state of the group; what comes later is shown by the next page."""
 RECENT_S = 10.0
@@ -143,8 +132,7 @@ class PageBackend:
         self._service = service
         self._status: asyncio.Task[StatusView] | None = None
         self._last, self._last_at_s = StatusView(None), 0.0
-        fmt = input_format_of(service.config)
-        self.fields = FormFields(fmt.text_fields, bool(fmt.fields), fmt.scope_field is not None)
+        self.format = input_format_of(service.config)
 
     def position(self) -> Position:
         """Return how far the log is read."""

@@ -12,12 +12,13 @@ from uuid import UUID
 import numpy as np
 
 from stream_dedup.clusters import ClusteredArticle, parse_cluster_id
+from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, Coordinates, SourceOffset, Status, Verdict
 from stream_dedup.core.near import Account, Forms, PairCheck
 from stream_dedup.core.probes import pack_margins
 from stream_dedup.core.rules import Rules
 from stream_dedup.serve.checking import GivenArticle, fields_of
-from stream_dedup.serve.pages.backend import ArticleText, FormFields, PageBackend, ShownSource
+from stream_dedup.serve.pages.backend import ArticleText, PageBackend, ShownSource
 from stream_dedup.serve.pages.charts import BitDrawing, bit_drawing
 from stream_dedup.serve.pages.clusters_page import stored_clusters
 from stream_dedup.serve.pages.shown_text import ComparedTexts, Piece, ShownArticle, compared, pieces, shown_fields
@@ -37,20 +38,20 @@ class CheckForm:
     """What the form holds."""
 
     texts: Mapping[str, str] = field(default_factory=dict)
-    """The text of each field of ``FormFields.texts``."""
+    """The text of each field of ``InputFormat.text_fields``."""
     id: str = ""
     scope: str = ""
     beside: int = 0
     """Which of the nearest is shown beside the text."""
 
     @classmethod
-    def of(cls, values: Mapping[str, str], fields: FormFields) -> CheckForm:
+    def of(cls, values: Mapping[str, str], fmt: InputFormat) -> CheckForm:
         """Return what was sent."""
         beside = values.get("beside", "0")
         return cls(
-            {name: _lines(values.get(FIELD_PREFIX + name, "")) for name in fields.texts},
+            {name: _lines(values.get(FIELD_PREFIX + name, "")) for name in fmt.text_fields},
             values.get("id", "").strip(),
-            values.get("scope", "").strip() if fields.has_scope else "",
+            values.get("scope", "").strip() if fmt.scope_field is not None else "",
             int(beside) if beside in set(map(str, range(SHOWN_NEAREST))) else 0,
         )
 
@@ -59,13 +60,13 @@ class CheckForm:
         """The texts of all fields, as they are shown and compared."""
         return shown_fields(tuple(self.texts.values()))
 
-    def article(self, fields: FormFields) -> GivenArticle:
+    def article(self, fmt: InputFormat) -> GivenArticle:
         """Return the article to check; what was left empty is not given."""
         values: dict[str, Any] = {}
-        if fields.several:
+        if fmt.fields:
             values["fields"] = fields_of({name: text for name, text in self.texts.items() if text})
         else:
-            values["text"] = self.texts[fields.texts[0]]
+            values["text"] = self.texts[fmt.text_field]
         if self.id:
             values["id"] = self.id
         if self.scope:
@@ -137,9 +138,8 @@ class CheckView:
 
 async def checked(backend: PageBackend, form: CheckForm) -> CheckView:
     """Return the page for a text."""
-    fields = backend.fields
     try:
-        article = form.article(fields)
+        article = form.article(backend.format)
         answer = await backend.check(article, SHOWN_NEAREST)
         result = answer["results"][0]
         rows = [_near_row(one) for one in result["nearest"]]
@@ -158,12 +158,12 @@ async def prefilled(backend: PageBackend, article: str) -> CheckView:
     at = parse_cluster_id(article)
     known = None if at is None else await asyncio.to_thread(_known, backend, at)
     if at is None or known is None:
-        return CheckView(CheckForm(dict.fromkeys(backend.fields.texts, "")))
+        return CheckView(CheckForm(dict.fromkeys(backend.format.text_fields, "")))
     source = ShownSource(known.topic, at)
     found = (await backend.texts([source], TEXT_WITHIN_S)).get(at, _LATE)
     if found.text is None:
-        return CheckView(CheckForm(dict.fromkeys(backend.fields.texts, "")), absence=found.absence)
-    texts = dict(zip(backend.fields.texts, found.fields, strict=True))
+        return CheckView(CheckForm(dict.fromkeys(backend.format.text_fields, "")), absence=found.absence)
+    texts = dict(zip(backend.format.text_fields, found.fields, strict=True))
     return await checked(backend, CheckForm(texts, scope=found.scope or ""))
 
 

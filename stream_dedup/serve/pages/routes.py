@@ -85,7 +85,7 @@ class _PageRoutes:
         """Show the empty form; with ``article`` the text of an article of the stream, with ``sample`` our own."""
         if article:
             return await self._check_page(request, await prefilled(self._backend, article))
-        fields = self._backend.fields.texts
+        fields = self._backend.format.text_fields
         form = CheckForm(dict.fromkeys(fields, ""))
         if not sample:
             return await self._check_page(request, CheckView(form))
@@ -95,12 +95,12 @@ class _PageRoutes:
 
     async def check(self, request: Request) -> Response:
         """Check what the form holds."""
-        form = CheckForm.of(await _form(request), self._backend.fields)
+        form = CheckForm.of(await _form(request), self._backend.format)
         return await self._check_page(request, await checked(self._backend, form))
 
     async def _check_page(self, request: Request, view: CheckView) -> Response:
         example = await asyncio.to_thread(_last_duplicate, self._backend)
-        return self._page(request, "check.html", view.status, view=view, fields=self._backend.fields, example=example)
+        return self._page(request, "check.html", view.status, view=view, format=self._backend.format, example=example)
 
     # Clusters
 
