@@ -30,7 +30,7 @@ from stream_dedup.core.model import OUTPUT_VERDICTS, Verdict
 from stream_dedup.dev.broker import NoMachineryError, find_broker
 from stream_dedup.dev.showing import (
     PROGRAM,
-    STARTING,
+    STARTING_KAFKA,
     CommittedOutput,
     DevProcess,
     Showing,
@@ -83,7 +83,7 @@ def main() -> int:
 
 def _show_the_stream() -> int:
     settings = (f"    {line}" for line in SETTINGS.splitlines())
-    write_lines("The profile is article; beside it is set:", "", *settings, "", STARTING)
+    write_lines("The profile is article; beside it is set:", "", *settings, "", STARTING_KAFKA)
     with temporary_folder() as folder:
         try:
             broker = find_broker()

@@ -22,7 +22,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.model import ServeConfig
 from stream_dedup.dev.broker import NoMachineryError, find_broker
 from stream_dedup.dev.broker.base import is_free
-from stream_dedup.dev.showing import STARTING, DevProcess, Showing, ended, temporary_folder, write_settings
+from stream_dedup.dev.showing import STARTING_KAFKA, DevProcess, Showing, ended, temporary_folder, write_settings
 from stream_dedup.dev.stream import SampleStream
 from stream_dedup.errors import UnavailableError
 from stream_dedup.extras import SERVE_PACKAGES, need_packages
@@ -48,7 +48,7 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
 
 def _run() -> NoReturn:
     need_packages("the service", "serve", *SERVE_PACKAGES)
-    write_lines(STARTING)
+    write_lines(STARTING_KAFKA)
     try:
         broker = find_broker()
     except NoMachineryError as error:

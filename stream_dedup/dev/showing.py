@@ -36,7 +36,7 @@ from stream_dedup.kafka.admin import partition_counts
 from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, make_admin, make_consumer, make_producer
 from stream_dedup.kafka.topics import ensure_topics
 
-STARTING = "Starting Kafka (the first time its image or its jars are fetched) …"
+STARTING_KAFKA = "Starting Kafka (the first time its image or its jars are fetched) …"
 SHOWING_POLL_MS = 100
 """One wait for outputs, milliseconds; a person does not see a shorter delay."""
 TOMBSTONE_LINE = b"null"

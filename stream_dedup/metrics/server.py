@@ -38,11 +38,11 @@ CONNECTIONS = 64
 """Prometheus and a probe need two. Each uses a file descriptor, which the worker needs too."""
 IDLE_S = 10
 """Prometheus waits as long for an answer; milliseconds are usual."""
-LOOK_S = 2
+CLEANUP_S = 2
 """Seconds between two looks for idle connections."""
 MAX_HEAD_BYTES = 65_536
 """Request line and headers. Prometheus sends 300."""
-MAX_BODY_BYTES = 1_024
+MAX_REQUEST_BODY_BYTES = 1_024
 THREADS = 4
 ENDED_WITHIN_S = 1.0
 """Longest wait for the threads when the server is closed; a page that still runs does not keep the process."""
@@ -51,10 +51,6 @@ _OWN_SOCKETS = 2
 
 Check = Callable[[], tuple[bool, str]]
 """Returns whether the check passes, and the reason."""
-
-# Faults of clients are none of an operator's; paths of clients belong in no log; a queue of requests harms nothing.
-logging.getLogger("waitress").setLevel(logging.WARNING)
-logging.getLogger("waitress.queue").setLevel(logging.ERROR)
 
 
 class MetricsServer:
@@ -66,6 +62,9 @@ class MetricsServer:
         Raises:
             UserError: the address cannot be bound.
         """
+        # Faults of clients are none of an operator's, and their paths belong in no log; a queue of requests is no harm.
+        logging.getLogger("waitress").setLevel(logging.WARNING)
+        logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         remedy = "set another address with --metrics or metrics.address (port 0: any free port; off: no server)"
         bound = bound_socket("metrics", address, IDLE_S, remedy)
         host, port = bound.getsockname()[:2]
@@ -76,9 +75,9 @@ class MetricsServer:
             sockets=[bound],
             connection_limit=CONNECTIONS + _OWN_SOCKETS,
             channel_timeout=IDLE_S,
-            cleanup_interval=LOOK_S,
+            cleanup_interval=CLEANUP_S,
             max_request_header_size=MAX_HEAD_BYTES,
-            max_request_body_size=MAX_BODY_BYTES,
+            max_request_body_size=MAX_REQUEST_BODY_BYTES,
             threads=THREADS,
             ident="",
             log_socket_errors=False,

@@ -35,6 +35,17 @@ def wait_for_members(
     return [membership for source in sources if (membership := source.membership()) is not None]
 
 
+def wait_for_generation(world: World, source: ArticleSource, generation: int) -> None:
+    """Poll a source until it is a member under this generation or a later one."""
+
+    def is_member() -> bool:
+        source.poll(POLL_S)
+        membership = source.membership()
+        return membership is not None and membership.generation >= generation
+
+    world.wait_until(is_member, f"a member of generation {generation}")
+
+
 def join(world: World, source: ArticleSource, partitions: Sequence[Partition]) -> Membership:
     """Become the one member of the group."""
     source.join(sorted({partition.topic for partition in partitions}))

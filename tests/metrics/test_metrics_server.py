@@ -34,7 +34,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     """Return a function that starts a server with few and short connections, and these collectors beside a counter."""
     monkeypatch.setattr(server_module, "CONNECTIONS", 3)
     monkeypatch.setattr(server_module, "IDLE_S", 1)
-    monkeypatch.setattr(server_module, "LOOK_S", 1)
+    monkeypatch.setattr(server_module, "CLEANUP_S", 1)
     with ExitStack() as stack:
 
         def start(*more: Collector, ready: Callable[[], bool] = lambda: True) -> MetricsServer:
