@@ -1,8 +1,8 @@
 //! All tables and rows of an index: where their entries are, and what is in memory.
 //!
 //! New entries are [`super::unfolded`]. As soon as there are enough of them they are **folded**: they become a run, which
-//! is stored. Runs of about one size are merged, so a table has a few runs, each several times as large as the next one, and an
-//! entry is copied a logarithm of times.
+//! is stored. Runs of about one size are merged, so a table has a few runs, each several times as large as the next one,
+//! and an entry is copied a logarithm of times.
 //!
 //! The owner stores. It gets the chunks, directories and names of runs as [`Work`], and keeps this order:
 //!
@@ -282,9 +282,10 @@ impl Tables {
         self.changes += 1;
     }
 
-    /// Make a run of the unfolded entries of a table, if they are enough.
+    /// Make a run of the unfolded entries of a table, if they are enough, or crowded.
     fn fold(&mut self, table: usize, least: u64) {
-        if (self.unfolded[table].len() as u64) < least.max(1) {
+        let unfolded = &self.unfolded[table];
+        if (unfolded.len() as u64) < least.max(1) && !unfolded.is_crowded() {
             return;
         }
         let entries: Vec<_> = self.unfolded[table].all().collect();

@@ -1,7 +1,8 @@
 //! The entries of a table that are in no run yet, in the order of a run: by block, then document number.
 //!
-//! They lie in **buckets** by the highest bits of their blocks. A bucket has few entries, unless one block has many, so
-//! an entry is added by moving a few others, and a block's entries are found without a search.
+//! They lie in **buckets** by the highest bits of their blocks. A bucket has few entries, unless many articles are alike,
+//! so an entry is added by moving a few others, and a block's entries are found without a search. Where a bucket has as
+//! many as a chunk of a run, the table is **crowded**, and is folded: a flood of one text costs no more than others.
 
 use super::chunk::{Blocks, Chunk, Entry, LANES};
 use super::run::Filter;
@@ -11,14 +12,20 @@ const BUCKET_ENTRIES: u64 = 8;
 /// Most buckets are two to the power of this: not a megabyte of a table.
 const MOST_BUCKET_BITS: u32 = 14;
 
+/// Entries of a bucket from which on the table is crowded.
+const CROWD: usize = 1024;
+
 /// Entries in no run. Their document numbers rise as they are added.
 pub struct Unfolded {
     blocks: Blocks,
     /// Bits of a block below those that number its bucket.
     shift: u32,
+    /// None before the first entry.
     buckets: Vec<Bucket>,
+    bucket_bits: u32,
     filter: Filter,
     entries: usize,
+    is_crowded: bool,
 }
 
 /// Keys, then [`LANES`] words that mean nothing, so that the last keys are compared as the others are; and the document
@@ -29,13 +36,20 @@ struct Bucket {
     numbers: Vec<u32>,
 }
 
+impl Bucket {
+    fn memory(&self) -> usize {
+        size_of::<Self>() + self.keys.capacity() * size_of::<u64>() + self.numbers.capacity() * size_of::<u32>()
+    }
+}
+
 impl Unfolded {
     /// No entries; so many become a run.
     #[must_use]
     pub fn new(blocks: Blocks, fold: u64) -> Self {
         let bits = (fold / BUCKET_ENTRIES).max(1).ilog2().min(MOST_BUCKET_BITS);
-        let (shift, buckets) = (u32::from(blocks.bits) - bits, vec![Bucket::default(); 1 << bits]);
-        Self { blocks, shift, buckets, filter: Filter::new(fold, blocks), entries: 0 }
+        let shift = u32::from(blocks.bits) - bits;
+        let filter = Filter::new(fold, blocks);
+        Self { blocks, shift, buckets: Vec::new(), bucket_bits: bits, filter, entries: 0, is_crowded: false }
     }
 
     /// The number of entries.
@@ -50,14 +64,23 @@ impl Unfolded {
         self.entries == 0
     }
 
+    /// Whether a bucket has as many entries as a chunk, or more.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.is_crowded
+    }
+
     /// Bytes of the entries and their buckets.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.buckets.len() * size_of::<Bucket>() + self.entries * (size_of::<u64>() + size_of::<u32>())
+        self.buckets.iter().map(Bucket::memory).sum()
     }
 
     /// Add an entry.
     pub fn add(&mut self, entry: Entry) {
+        if self.buckets.is_empty() {
+            self.buckets.resize(1 << self.bucket_bits, Bucket::default());
+        }
         let block = self.blocks.of(entry.key);
         let bucket = &mut self.buckets[(block >> self.shift) as usize];
         let keys = &bucket.keys[..bucket.numbers.len()];
@@ -67,6 +90,7 @@ impl Unfolded {
         }
         bucket.keys.insert(at, entry.key);
         bucket.numbers.insert(at, entry.number);
+        self.is_crowded |= bucket.numbers.len() >= CROWD;
         self.filter.add(block);
         self.entries += 1;
     }
@@ -77,7 +101,7 @@ impl Unfolded {
         &self.filter
     }
 
-    /// What may have the entries of a block.
+    /// What may have the entries of a block, of a table that has entries.
     #[must_use]
     pub fn chunk(&self, block: u32) -> Chunk<'_> {
         let Bucket { keys, numbers } = &self.buckets[(block >> self.shift) as usize];
@@ -92,9 +116,9 @@ impl Unfolded {
 
     /// Remove all entries.
     pub fn clear(&mut self) {
-        self.buckets.fill(Bucket::default());
+        self.buckets.clear();
         self.filter.clear();
-        self.entries = 0;
+        (self.entries, self.is_crowded) = (0, false);
     }
 }
 
