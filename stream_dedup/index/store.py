@@ -57,7 +57,7 @@ from stream_dedup.folders import TemporaryFolder, is_file
 from stream_dedup.index.layout import DEFAULT_FAMILY, FAMILIES, ORDERED_FAMILIES, REBUILD, families_of, family_of
 
 FOLD_ENTRIES = 131_072
-"""Entries of a table that are in memory before they are stored as a run: some 30 bytes each. They are read from the rows
+"""Entries of a table that are in memory before they are stored as a run, some 30 bytes each. They are read from rows
 again when the index opens."""
 
 MEMORY_MIB = 4096

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import logging
 import re
+import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Self, cast
+from weakref import WeakKeyDictionary, WeakSet
 
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import (
@@ -33,6 +35,7 @@ from kafka.errors import (
 )
 from kafka.net.compat import KafkaNetClient
 from kafka.net.connection import KafkaConnection
+from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
@@ -131,6 +134,66 @@ def refusal_in(error: BaseException) -> Exception | None:
         if isinstance(one, ssl.SSLError) and not isinstance(one, ssl.SSLEOFError | ssl.SSLZeroReturnError):
             return one
     return None
+
+
+@cache
+def close_abandoned_sockets() -> None:
+    """Close the sockets that the client leaves to the garbage collector; done once for the process.
+
+    The client abandons the socket of a connection that fails while it is made (connecting is refused or given up, the
+    TLS handshake fails), and of a connection that is closed with unsent data. Its classes are changed, because a
+    constructor connects before there is an object to change.
+    """
+    _close_refused_sockets()
+    _close_sockets_without_handshake()
+    _close_sockets_with_unsent_data()
+
+
+def _close_refused_sockets() -> None:
+    connect = private(KafkaNetSocket, "sock_connect")
+
+    async def closing_connect(self: KafkaNetSocket, net: Any, sock: socket.socket, *args: Any, **named: Any) -> Any:  # noqa: ANN401
+        try:
+            return await connect(self, net, sock, *args, **named)
+        except BaseException:
+            sock.close()
+            raise
+
+    KafkaNetSocket.sock_connect = closing_connect
+
+
+def _close_sockets_without_handshake() -> None:
+    handshake = private(KafkaSSLTransport, "handshake")
+    close = private(KafkaSSLTransport, "_close")
+
+    async def closing_handshake(self: KafkaSSLTransport) -> None:
+        try:
+            await handshake(self)
+        except BaseException:
+            close(self)
+            raise
+
+    KafkaSSLTransport.handshake = closing_handshake
+
+
+def _close_sockets_with_unsent_data() -> None:
+    """Close, with the event loop of a client, every connection that was made on it."""
+    transports: WeakKeyDictionary[NetworkSelector, WeakSet[KafkaTCPTransport]] = WeakKeyDictionary()
+    make = private(KafkaTCPTransport, "__init__")
+    close_transport = private(KafkaTCPTransport, "_close")
+    close_loop = private(NetworkSelector, "close")
+
+    def noting_make(self: KafkaTCPTransport, net: NetworkSelector, *args: Any, **named: Any) -> None:  # noqa: ANN401
+        make(self, net, *args, **named)
+        transports.setdefault(net, WeakSet()).add(self)
+
+    def closing_close(self: NetworkSelector) -> None:
+        for transport in list(transports.pop(self, ())):
+            close_transport(transport)
+        close_loop(self)
+
+    KafkaTCPTransport.__init__ = noting_make
+    NetworkSelector.close = closing_close
 
 
 @cache

@@ -25,6 +25,7 @@ from stream_dedup.config.model import MAX_RECORD_BYTES
 from stream_dedup.errors import UnavailableError, UserError, reason_of
 from stream_dedup.kafka.client_workarounds import (
     NetClients,
+    close_abandoned_sockets,
     deliver_last_response,
     end_sender,
     forget_after_errors,
@@ -223,6 +224,7 @@ def _made(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) 
 
 def _constructed(kind: Callable[..., T], settings: dict[str, Any], net_clients: NetClients) -> T:
     check_codecs()
+    close_abandoned_sockets()
     deliver_last_response()
     take_finished_joins()
     read_any_header_name()

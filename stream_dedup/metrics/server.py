@@ -7,7 +7,8 @@ HEAD, and another one is answered 405.
 A client must not be able to harm the process. waitress has these limits, and answers malformed requests itself:
 
 * At most ``CONNECTIONS`` are open. A further client waits in the kernel until one of them is closed.
-* A connection on which nothing has come for ``IDLE_S`` is closed, also one whose client does not read its answer.
+* A connection on which nothing has come for ``IDLE_S`` is closed, also one whose client does not read its answer. One
+  on which a request comes byte by byte stays: none but Prometheus and probes should reach this server.
 * A request has at most ``MAX_HEAD_BYTES``, and no body to speak of.
 * ``THREADS`` answer; requests wait for them in a queue. Without these threads a connection costs a file descriptor.
 """
@@ -17,16 +18,18 @@ from __future__ import annotations
 import errno
 import logging
 import socket
+import time
 from collections.abc import Callable
 from http import HTTPStatus
 from threading import Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from waitress.server import create_server
+from waitress.wasyncore import dispatcher
 
 from stream_dedup.config.keys import split_address
 from stream_dedup.errors import UserError
@@ -44,6 +47,8 @@ MAX_HEAD_BYTES = 65_536
 """Request line and headers. Prometheus sends 300."""
 MAX_REQUEST_BODY_BYTES = 1_024
 THREADS = 4
+ACCEPT_PAUSE_S = 0.5
+"""Seconds after a failed accept."""
 ENDED_WITHIN_S = 1.0
 """Longest wait for the threads when the server is closed; a page that still runs does not keep the process."""
 _OWN_SOCKETS = 2
@@ -66,7 +71,7 @@ class MetricsServer:
         logging.getLogger("waitress").setLevel(logging.WARNING)
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         remedy = "set another address with --metrics or metrics.address (port 0: any free port; off: no server)"
-        bound = bound_socket("metrics", address, IDLE_S, remedy)
+        bound = bound_socket("metrics", address, IDLE_S, remedy, _PatientSocket)
         host, port = bound.getsockname()[:2]
         self.port = int(port)
         self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
@@ -91,18 +96,38 @@ class MetricsServer:
         self._server.trigger.pull_trigger(self._hang_up)
         self._thread.join()
         self._server.task_dispatcher.shutdown(timeout=ENDED_WITHIN_S)
+        # Last: the threads that answer write to its pipe.
+        self._server.trigger.close()
 
     def _hang_up(self) -> None:
-        """Close every socket, on the server's thread, which ends without any."""
+        """Close every connection, on the server's thread, which ends when it has no socket left to look at."""
         for connection in list(self._server.active_channels.values()):
             connection.handle_close()
-        self._server.close()
+        dispatcher.close(self._server)
+        self._server.trigger.del_channel()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+class _PatientSocket(socket.socket):
+    """A listening socket. Where the process has no file descriptor left, it waits before it fails.
+
+    The connection still waits, and the server would try again in a busy loop.
+    """
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection."""
+        try:
+            return super().accept()
+        except BlockingIOError:
+            raise
+        except OSError:
+            time.sleep(ACCEPT_PAUSE_S)
+            raise
 
 
 class MetricsPages:
@@ -143,11 +168,13 @@ def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
         return choose_encoder("")
 
 
-def bound_socket(server: str, address: str, unread_s: float, remedy: str) -> socket.socket:
+def bound_socket(
+    server: str, address: str, unread_s: float, remedy: str, kind: type[socket.socket] = socket.socket
+) -> socket.socket:
     """Return a socket that is bound to an address ``host:port``; an empty host is every address.
 
     Linux ends its connections whose client does not take what was sent to it for ``unread_s``: a server that waits
-    until it can write notices no time passing.
+    until it can write notices no time passing. A client that has vanished is noticed, too.
 
     Raises:
         UserError: it cannot be bound; the message names ``server``, the reason and ``remedy``.
@@ -155,12 +182,12 @@ def bound_socket(server: str, address: str, unread_s: float, remedy: str) -> soc
     try:
         host, port = split_address(address)
         flags = socket.AI_PASSIVE
-        family, kind, protocol, _, target = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=flags
-        )[0]
-        bound = socket.socket(family, kind, protocol)
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=flags)
+        family, stream, protocol, _, target = found[0]
+        bound = kind(family, stream, protocol)
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * unread_s))
             bound.bind(target)
             bound.listen()  # else a second server on the port would be refused only later

@@ -25,11 +25,13 @@ import base64
 import binascii
 import hmac
 import logging
+import math
 import ssl
 import stat
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -162,6 +164,9 @@ class _Answer:
     """0 before it begins."""
     reads_body: bool = False
     """Whether the client was told to send the body, where it asked (``Expect: 100-continue``)."""
+    has_read_body: bool = False
+    is_late: bool = False
+    """Whether the body did not arrive in its time."""
 
 
 class Gate:
@@ -199,8 +204,11 @@ class Gate:
             finally:
                 self._buffered -= len(body)
         except ProblemError as problem:
-            if "expect" in Headers(scope=scope) and not answer.reads_body:
-                problem.headers["Connection"] = "close"  # else the next request would be read as the body of this one
+            if _has_body(headers := Headers(scope=scope)) and not answer.has_read_body:
+                problem.headers["Connection"] = "close"  # else the rest of the body would be read, however long
+                # A client that has asked whether to send it (``Expect``) sends nothing.
+                if not answer.is_late and (answer.reads_body or "expect" not in headers):
+                    send = self._reading_on(receive, send)
             await problem.response()(scope, receive, send)
         except _ClientGoneError:
             answer.status = answer.status or 499
@@ -231,7 +239,7 @@ class Gate:
         declared = headers.get("content-length", "0")
         if not declared.isdecimal() or int(declared) > self._serve.max_body_bytes:
             raise self._too_large()
-        if declared != "0" or "transfer-encoding" in headers:
+        if _has_body(headers):
             _check_coding(headers)
         body = bytearray()
         answer.reads_body = True
@@ -240,12 +248,34 @@ class Gate:
                 await self._receive(receive, body)
         except TimeoutError:
             self._buffered -= len(body)
+            answer.is_late = True
             detail = f"the request was not complete within {self._serve.client_s:g} s"
-            raise ProblemError(HTTPStatus.REQUEST_TIMEOUT, "timeout", detail, {"Connection": "close"}) from None
+            raise ProblemError(HTTPStatus.REQUEST_TIMEOUT, "timeout", detail) from None
         except BaseException:
             self._buffered -= len(body)
             raise
+        answer.has_read_body = True
         return bytes(body)
+
+    def _reading_on(self, receive: Receive, send: Send) -> Send:
+        """Return a ``send`` that reads on between the answer and its end: who is still sending would not get it else.
+
+        Not for longer than a body that is taken may last, nor more of it.
+        """
+
+        async def sending(message: Message) -> None:
+            if message["type"] != "http.response.body":
+                await send(message)
+                return
+            await send({**message, "more_body": True})
+            left = self._serve.max_body_bytes
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._serve.client_s):
+                    while left > 0 and (part := await receive()).get("more_body", False):
+                        left -= len(part["body"])
+            await send({"type": "http.response.body"})
+
+        return sending
 
     async def _receive(self, receive: Receive, body: bytearray) -> None:
         """Append the body as it arrives."""
@@ -258,15 +288,15 @@ class Gate:
             body += part
             self._buffered += len(part)
             if len(body) > self._serve.max_body_bytes:
-                raise self._too_large({"Connection": "close"})  # a body in chunks may have no end
+                raise self._too_large()
             if self._buffered > BODIES * self._serve.max_body_bytes:
                 msg = "too many large requests are under way"
                 raise busy(msg)
             more = message.get("more_body", False)
 
-    def _too_large(self, headers: Mapping[str, str] | None = None) -> ProblemError:
+    def _too_large(self) -> ProblemError:
         detail = f"a request may have {self._serve.max_body_bytes} bytes (serve.max_body_bytes)"
-        return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail, headers)
+        return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
 
     # 3
 
@@ -320,6 +350,10 @@ def _check_head(scope: Scope) -> None:
         raise ProblemError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", detail)
 
 
+def _has_body(headers: Headers) -> bool:
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
 def _check_coding(headers: Headers) -> None:
     codings = {one.strip().lower() for line in headers.getlist("content-encoding") for one in line.split(",")}
     if codings - {"", "identity"}:
@@ -344,6 +378,10 @@ BACKLOG = 256
 """Connections that the kernel keeps until they are accepted."""
 DRAIN_S = 5
 """Seconds that requests under way have when the service ends."""
+ACCEPT_FAILED = "socket.accept() out of system resource"
+"""What asyncio says of each connection that it cannot accept; it tries again after a second."""
+ACCEPT_QUIET_S = 60
+"""Seconds between two log lines about that."""
 
 
 class HttpServer:
@@ -378,6 +416,7 @@ class HttpServer:
             ssl_context_factory=None if context is None else lambda *_: context,
         )
         self._server = uvicorn.Server(config)
+        self._failed_accept_s = -math.inf
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         self.failure: BaseException | None = None
         self._thread.start()
@@ -400,11 +439,15 @@ class HttpServer:
             self.failure = error
 
     async def _serve(self) -> None:
-        asyncio.get_running_loop().set_exception_handler(_on_loop_error)
+        asyncio.get_running_loop().set_exception_handler(self._on_loop_error)
         await self._server.serve([self._socket])
 
-
-def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log an error that nobody awaits, unless a client caused it: faulty bytes in a request that is being answered."""
-    if not isinstance(context.get("exception"), h11.ProtocolError):
-        loop.default_exception_handler(context)
+    def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log an error that nobody awaits, unless a client caused it: faulty bytes in a request that is answered."""
+        error = context.get("exception")
+        if context["message"] == ACCEPT_FAILED:
+            if loop.time() - self._failed_accept_s >= ACCEPT_QUIET_S:
+                self._failed_accept_s = loop.time()
+                log.error("connections cannot be accepted: %s; see ulimit -n", error)
+        elif not isinstance(error, h11.ProtocolError):
+            loop.default_exception_handler(context)

@@ -5,7 +5,7 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``forget_after_errors``: test_coordinator.py, and the tests below of an admin client
 * ``describe_group``: test_group_state.py::test_an_error_is_not_a_group_without_members
 * ``alter_offsets``: test_offsets_that_are_not_set_for_the_moment below
-* ``NetClients``: the tests below that look at threads, and at refusals
+* ``NetClients`` and ``close_abandoned_sockets``: the tests below that look at open sockets, and at refusals
 * ``deliver_last_response``: test_what_a_broker_sends_before_it_closes_is_delivered below
 * ``read_any_header_name``: test_a_header_name_that_is_not_utf_8_is_kept below
 * ``keep_transaction_requests``: test_client.py::test_commit_that_begins_while_the_broker_is_away
@@ -37,6 +37,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.metadata import version
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -57,6 +58,7 @@ from kafka.errors import (
 )
 from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
+from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.admin import CreateTopicsRequest
 from kafka.protocol.metadata import CoordinatorType
@@ -232,6 +234,15 @@ def test_a_refused_connection_is_not_yet_a_connection() -> None:
     assert client.await_ready(1, timeout_ms=5) is False
 
 
+def open_sockets() -> set[str]:
+    """Return the sockets that this process holds open."""
+    found = set()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the one of this loop
+            found.add(str(descriptor.readlink()))
+    return {name for name in found if name.startswith("socket:")}
+
+
 @contextmanager
 def stranger() -> Iterator[str]:
     """Yield the address of a server that speaks neither Kafka nor TLS."""
@@ -271,15 +282,17 @@ def test_a_client_that_is_not_made_leaves_nothing(
     protocol: str,
     reason: str,
 ) -> None:
-    """No thread runs on after a constructor that reached no broker; the error says why."""
+    """No socket stays open and no thread runs on after a constructor that reached no broker; the error says why."""
     monkeypatch.setattr(client_module, "BOOTSTRAP_TIMEOUT_MS", 200)
-    threads = set(threading.enumerate())
+    sockets, threads = open_sockets(), set(threading.enumerate())
     with server() as address, pytest.raises(UnavailableError, match=reason) as refused:
         make(KafkaConfig.model_validate({"brokers": address, "security_protocol": protocol}))
     assert refused.value.__cause__ is not None  # holds the frames of the client, and with them its objects
 
-    # Those of other tests may still come and go.
-    wait_until(lambda: set(threading.enumerate()) <= threads, LIMIT_S, "no thread is left")
+    def nothing_is_left() -> bool:  # those of other tests may still come and go
+        return open_sockets() <= sockets and set(threading.enumerate()) <= threads
+
+    wait_until(nothing_is_left, LIMIT_S, "no socket and no thread is left")
 
 
 def tls_failed(reason: ssl.SSLError) -> KafkaConnectionError:
@@ -335,6 +348,20 @@ def test_an_interrupted_constructor_does_not_wait_for_its_thread() -> None:
         finally:
             answered.set()
     made[0].close()
+
+
+def test_a_connection_with_unsent_data_is_closed_with_its_client() -> None:
+    """The client leaves the socket open when the connection is closed, and the workaround closes it with the loop."""
+    client_workarounds.close_abandoned_sockets()
+    ours, theirs = socket.socketpair()
+    with theirs:
+        loop = NetworkSelector()
+        connection = KafkaTCPTransport(loop, ours)
+        connection._write_buffer.append(b"unsent")
+        connection.close()
+        assert ours.fileno() != -1, "the client closes it now: the workaround can go"
+        loop.close()
+        assert ours.fileno() == -1
 
 
 @pytest.mark.parametrize("transport", [KafkaTCPTransport, KafkaSSLTransport])

@@ -128,6 +128,11 @@ class MemorySink:
         self._is_open = False
         self._session = None
 
+    def discard(self) -> None:
+        """Give the producer up; what is open stays open at the broker."""
+        self._is_open = False
+        self._session = None
+
     def end_request(self, *, committed: bool) -> Callable[[], None]:
         """Return what carries out the end of the open transaction, for a request that arrives late."""
         session = self._open_session()
@@ -221,9 +226,16 @@ class AlternatingMemorySink:
         self.now.abort()
 
     def renew(self) -> None:
-        """Start again under both ids."""
-        for sink in self._sinks:
-            sink.renew()
+        """Start again under both ids; under neither where one cannot."""
+        try:
+            for sink in self._sinks:
+                sink.discard()
+            for sink in self._sinks:
+                sink.renew()
+        except PortError:
+            for sink in self._sinks:
+                sink.discard()
+            raise
         self._number = 1
 
     def abort_hanging(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
 import socket
@@ -211,6 +212,39 @@ def test_a_closed_server_hangs_up() -> None:
         wait_until(lambda: bool(server._server.active_channels), WAIT_S, "the connection is taken")
         server.close()
         assert idle.recv(1) == b""
+
+
+def test_a_server_is_closed_while_a_page_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that has answered wakes the server between the two steps of waking it for its end."""
+    server = MetricsServer("127.0.0.1:0", CollectorRegistry(), lambda: (True, ""), lambda: (True, ""))
+    pull, thread = server._server.trigger._physical_pull, server._thread
+
+    def after_another() -> None:
+        monkeypatch.setattr(server._server.trigger, "_physical_pull", pull)
+        server._server.pull_trigger()
+        thread.join(1.0)
+        pull()
+
+    monkeypatch.setattr(server._server.trigger, "_physical_pull", after_another)
+    server.close()
+    assert not thread.is_alive()
+
+
+def test_a_connection_that_cannot_be_taken_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a file descriptor left the server waits; while there is no connection it does not."""
+    failures = iter([OSError(errno.EMFILE, "too many open files"), BlockingIOError()])
+
+    def accept(_socket: socket.socket) -> None:
+        raise next(failures)
+
+    paused: list[float] = []
+    monkeypatch.setattr(socket.socket, "accept", accept)
+    monkeypatch.setattr("time.sleep", paused.append)
+    with server_module._PatientSocket() as listening:
+        for expected in (OSError, BlockingIOError):
+            with pytest.raises(expected):
+                listening.accept()
+    assert paused == [server_module.ACCEPT_PAUSE_S]
 
 
 @pytest.mark.expect_log("1 thread.s. still running")

@@ -279,6 +279,20 @@ def test_an_endless_body_is_refused_at_the_limit(service: MemoryService) -> None
             connection.sendall(chunk)
 
 
+@pytest.mark.parametrize(
+    ("host", "status"), [(HOST, b"413"), (b"Host: evil\r\n", b"421")], ids=["too long", "another host"]
+)
+def test_a_refused_body_is_not_read_for_ever(service: MemoryService, host: bytes, status: bytes) -> None:
+    """The answer comes at once; what the client sends on is read for as long as a body that is taken, at most."""
+    connection = service.connect()
+    connection.sendall(b"POST /v1/check HTTP/1.1\r\n" + host + b"Content-Length: %d\r\n\r\n" % 10**12)
+    assert connection.recv(1000).startswith(b"HTTP/1.1 " + status)
+    began = time.monotonic()
+    with closing(connection), pytest.raises(ConnectionError):  # noqa: PT012 - until the server closes
+        while time.monotonic() - began < CUT_S:
+            connection.sendall(b"x" * 4096)
+
+
 def test_deep_nesting_is_refused(service: MemoryService) -> None:
     """Nobody's stack is used up."""
     answer = service.call("POST", "/v1/check", b'{"articles":' * 5000 + b"1" + b"}" * 5000)

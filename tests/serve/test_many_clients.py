@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator, Sequence
@@ -10,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from stream_dedup.config.model import ServeConfig
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.fingerprinter import EntryMaker
+from stream_dedup.serve.server import ACCEPT_FAILED, HttpServer
 from tests.serve.served import CUT_S, HOST, MARKUP, THREADS, MemoryService, assert_answers, limited_service
 from tests.waiting import wait_until
 
@@ -175,3 +178,17 @@ def test_clients_that_are_judged_together_get_their_own_answers(service: MemoryS
     for number, said in answers.items():
         assert said == ["unique 0"] * (number % 3) + [f"duplicate {number % 2}"] + ["unique 0"] * (number % 4)
     assert len(answers) == 12
+
+
+@pytest.mark.expect_log("connections cannot be accepted")
+def test_connections_that_cannot_be_accepted_are_one_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    """Asyncio reports each of a backlog of hundreds, every second, while no file descriptor is left."""
+
+    async def app(_scope: object, _receive: object, _send: object) -> None:
+        raise AssertionError
+
+    server, error = HttpServer(app, ServeConfig(address="127.0.0.1:0"), None), OSError(24, "Too many open files")
+    with closing(server), closing(asyncio.new_event_loop()) as loop:
+        for _ in range(300):
+            server._on_loop_error(loop, {"message": ACCEPT_FAILED, "exception": error})
+    assert [one.getMessage() for one in caplog.records] == [f"connections cannot be accepted: {error}; see ulimit -n"]

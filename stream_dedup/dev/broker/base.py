@@ -39,7 +39,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.kafka.client_workarounds import NetClients
+from stream_dedup.kafka.client_workarounds import NetClients, close_abandoned_sockets
 
 KAFKA_VERSION = "4.3.1"
 DEFAULT_IMAGE = f"apache/kafka:{KAFKA_VERSION}"
@@ -354,6 +354,7 @@ def _answers_admin(bootstrap: str, nodes: int) -> bool:
 @contextlib.contextmanager
 def admin_of(bootstrap: str) -> Iterator[KafkaAdminClient]:
     """Yield an admin client for the block; nothing of it is left, not even if a node is away."""
+    close_abandoned_sockets()
     with NetClients() as net_clients:
         admin = KafkaAdminClient(
             bootstrap_servers=bootstrap.split(","),
