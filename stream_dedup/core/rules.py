@@ -222,8 +222,11 @@ class Rules(SearchRules):
         scheme = self.scheme.problems()
         if scheme:
             return scheme
-        kinds = {EXACT: self._exact_problems, DIRECTED: self._directed_problems}
-        search = kinds.get(self.search, list)()
+        search: list[str] = []
+        if self.search == EXACT:
+            search = self._exact_problems()
+        elif self.search == DIRECTED:
+            search = self._directed_problems()
         return [problem for problem in (*self._common_problems(), *search) if problem]
 
     def to_json(self) -> bytes:
@@ -241,7 +244,7 @@ class Rules(SearchRules):
 
     @classmethod
     def from_json(cls, raw: bytes) -> Rules:
-        """Read canonical JSON; a field that is None by default may be missing, for an older release did not have it.
+        """Read canonical JSON; a field that is None by default may be missing: an older log has none.
 
         Raises:
             CorruptError: the bytes are not JSON, fields are unknown or missing, or the rules are invalid.

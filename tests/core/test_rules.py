@@ -191,6 +191,7 @@ def test_the_widths_of_a_scheme() -> None:
         ),
         (EXACT_RULES, {"scheme": {"name": "x"}}, r"scheme in a rules record with fields \['name'\]: expected"),
         (EXACT_RULES, {"scheme": None}, "cannot be read"),
+        (EXACT_RULES, {"search": []}, r"search \[\]: must be exact or directed"),
         (EXACT_RULES, {"more": 1}, "rules record with fields .*'more'"),
     ],
 )
