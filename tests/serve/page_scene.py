@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,8 @@ class PageScene(MemoryService):
         self._index = LogIndex.open(folder / "judge", scheme=None)
         self._index.begin("scene")
         self._written = 0
+        self.verdicts: Counter[str] = Counter()
+        """Outputs that were written, by verdict."""
         self._readable: int | None = None
         self.polls = 0
         topics = self.config.topics
@@ -66,6 +69,7 @@ class PageScene(MemoryService):
             partition = self.cluster.partition(Partition(topic, 0))
             self.cluster.append(partition, Message(None, value, given, written))
             self._written += 1
+            self.verdicts[str(judgement.verdict)] += 1
 
     def judge_texts(self, *texts: str, name: str = "article") -> None:
         """Log and judge texts, each with an id."""

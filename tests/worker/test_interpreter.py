@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Iterator
 
 import pytest
 
 from stream_dedup.config.load import load_config
 from stream_dedup.threads import YOUNG_OBJECTS, short_pauses
 from stream_dedup.worker import app
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_frozen() -> Iterator[None]:
+    """A test run leaves what it has loaded out of collections."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 def test_a_worker_runs_with_short_pauses_and_leaves_none_behind(monkeypatch: pytest.MonkeyPatch) -> None:
