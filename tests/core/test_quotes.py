@@ -105,6 +105,12 @@ def test_with_next_to_no_words_of_its_own_a_text_is_taken_whole(own: str, quoted
     assert dropped(text) == normalise(text)
 
 
+def test_a_tag_within_a_tag_is_a_part_of_it() -> None:
+    """A name may look like the end of the passage, which has none then."""
+    text = f"{OWN} [quote=[/quote] {MAIL}"
+    assert dropped(text) == normalise(text)
+
+
 def test_least_words_of_its_own() -> None:
     """From so many letters on a text stands alone; an ideograph counts three."""
     for size in (reference.LEAST - 1, reference.LEAST):

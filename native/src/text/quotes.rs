@@ -326,14 +326,18 @@ struct Passages {
 impl Passages {
     fn of(text: &[u8]) -> Self {
         let mut found = Self::default();
-        // Of each kind: how many are open, and where the first of these begins.
-        let mut open = [(0_usize, 0); 2];
+        // Of each kind: how many are open, where the first of these begins, and where the last tag ends.
+        let mut open = [(0_usize, 0, 0); 2];
         for at in memchr2_iter(b'[', b'<', text) {
             let is_block = text[at] == b'<';
+            let (depth, start, last) = &mut open[usize::from(is_block)];
+            if at < *last {
+                continue;
+            }
             let tag = if is_block { block_tag(text, at) } else { source_tag(text, at) };
             let Some((is_end, end)) = tag else { continue };
+            *last = end;
             found.tags.extend(is_block.then_some(at..end));
-            let (depth, start) = &mut open[usize::from(is_block)];
             if !is_end {
                 *start = if *depth == 0 { at } else { *start };
                 *depth += 1;
