@@ -283,30 +283,26 @@ def test_a_call_that_fails_lets_go_of_its_client_at_once(after_s: float, error: 
         gc.enable()
 
 
+def no_new_thread(_thread: threading.Thread) -> None:
+    """What a system does where no thread can be started."""
+    msg = "can't start new thread"
+    raise RuntimeError(msg)
+
+
 def test_offsets_that_no_thread_can_send(monkeypatch: pytest.MonkeyPatch) -> None:
     """The transaction fails with an error that passes."""
-
-    def refuse(_thread: threading.Thread) -> None:
-        msg = "can't start new thread"
-        raise RuntimeError(msg)
-
     with closing(ConfluentSink(config_of(), "id")) as sink, monkeypatch.context() as full:
         sink._producers = [sink._connect("id")]
-        full.setattr(threading.Thread, "start", refuse)
+        full.setattr(threading.Thread, "start", no_new_thread)
         with pytest.raises(PassingError):
             sink.send_offsets({}, Membership(frozenset(), 1, None))
 
 
 def test_a_failure_is_told_where_no_thread_asks_for_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error of the call itself, not that of the thread."""
-
-    def refuse(_thread: threading.Thread) -> None:
-        msg = "can't start new thread"
-        raise RuntimeError(msg)
-
     with closing(ConfluentSink(config_of(), "id")) as sink, monkeypatch.context() as full:
         sink._producers = [sink._connect("id")]
-        full.setattr(threading.Thread, "start", refuse)
+        full.setattr(threading.Thread, "start", no_new_thread)
         with pytest.raises(PortError, match="_STATE"):
             sink.begin()
 

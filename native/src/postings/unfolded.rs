@@ -22,7 +22,6 @@ pub struct Unfolded {
     shift: u32,
     /// None before the first entry.
     buckets: Vec<Bucket>,
-    bucket_bits: u32,
     filter: Filter,
     entries: usize,
     is_crowded: bool,
@@ -49,7 +48,7 @@ impl Unfolded {
         let bits = (fold / BUCKET_ENTRIES).max(1).ilog2().min(MOST_BUCKET_BITS);
         let shift = u32::from(blocks.bits) - bits;
         let filter = Filter::new(fold, blocks);
-        Self { blocks, shift, buckets: Vec::new(), bucket_bits: bits, filter, entries: 0, is_crowded: false }
+        Self { blocks, shift, buckets: Vec::new(), filter, entries: 0, is_crowded: false }
     }
 
     /// The number of entries.
@@ -79,7 +78,7 @@ impl Unfolded {
     /// Add an entry.
     pub fn add(&mut self, entry: Entry) {
         if self.buckets.is_empty() {
-            self.buckets.resize(1 << self.bucket_bits, Bucket::default());
+            self.buckets.resize(1 << (u32::from(self.blocks.bits) - self.shift), Bucket::default());
         }
         let block = self.blocks.of(entry.key);
         let bucket = &mut self.buckets[(block >> self.shift) as usize];
