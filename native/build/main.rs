@@ -38,6 +38,7 @@ fn main() {
     let dictionary = jieba::Dictionary::of(&package);
     let trie = trie::Trie::of(&dictionary);
     keep("nodes.bin", &trie.node_bytes());
+    keep("logs.bin", &trie.log_bytes());
     keep("idf.bin", &trie.idf_bytes());
     keep("codes.bin", &dictionary.code_bytes());
     keep("emissions.bin", &jieba::emission_bytes(&package, &dictionary));

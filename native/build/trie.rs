@@ -1,14 +1,19 @@
 //! Makes a double array of all words: a child is at the base of its parent plus the code of its character.
 //!
-//! Nodes of frequent words are placed first, so what most texts need is close together.
+//! Nodes of frequent words are placed first, so what most texts need is close together. No two nodes have the same base, so
+//! that a node belongs to the one that leads to it by its own character.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::jieba::Dictionary;
 use crate::ranges::HAN_COUNT;
 
-const FREE: u32 = u32::MAX;
+/// The code of no character: a free place.
+const FREE: u16 = 0;
+/// Bits of a base, and of a code.
+const BASE_BITS: u32 = 20;
+const CODE_BITS: u32 = 15;
 /// The next search for as many places begins where this one did, plus the way that it took divided by this: the greater
 /// it is, the fewer places stay free, and the longer the build takes.
 const PATIENCE: usize = 32;
@@ -27,15 +32,16 @@ struct Branch {
 
 #[derive(Clone, Copy)]
 struct Node {
-    /// Logarithm of the frequency of the word; minus infinity of what is no word.
-    log: f64,
+    frequency: u64,
     base: u32,
-    parent: u32,
+    code: u16,
 }
 
 pub struct Trie {
     nodes: Vec<Node>,
     idf: Vec<u16>,
+    /// All frequencies; the first is 0, that of what is no word.
+    frequencies: Vec<u64>,
 }
 
 impl Trie {
@@ -53,14 +59,18 @@ impl Trie {
         Placer::new().place(&branches.all)
     }
 
+    /// Of each node from the low bit on: its base, its code, and the number of its frequency.
     pub fn node_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(16 * self.nodes.len());
-        for node in &self.nodes {
-            bytes.extend_from_slice(&node.log.to_le_bytes());
-            bytes.extend_from_slice(&node.base.to_le_bytes());
-            bytes.extend_from_slice(&node.parent.to_le_bytes());
-        }
-        bytes
+        let number = |frequency| self.frequencies.binary_search(&frequency).expect("one of them") as u64;
+        let pack = |node: &Node| {
+            u64::from(node.base) | u64::from(node.code) << BASE_BITS | number(node.frequency) << (BASE_BITS + CODE_BITS)
+        };
+        self.nodes.iter().flat_map(|node| pack(node).to_le_bytes()).collect()
+    }
+
+    /// The logarithm of each frequency.
+    pub fn log_bytes(&self) -> Vec<u8> {
+        self.frequencies.iter().flat_map(|frequency| (*frequency as f64).ln().to_le_bytes()).collect()
     }
 
     pub fn idf_bytes(&self) -> Vec<u8> {
@@ -111,13 +121,14 @@ impl Branches {
 
 struct Placer {
     nodes: Vec<Node>,
+    bases: HashSet<u32>,
     /// Where the search for so many free places begins.
     from: [usize; 33],
 }
 
 impl Placer {
     fn new() -> Self {
-        Self { nodes: Vec::new(), from: [1; 33] }
+        Self { nodes: Vec::new(), bases: HashSet::from([0]), from: [1; 33] }
     }
 
     fn place(mut self, branches: &[Branch]) -> Trie {
@@ -126,10 +137,9 @@ impl Placer {
         order.sort_by_key(|&at| Reverse(branches[at].weight));
         // The root's base is 0.
         self.grow(HAN_COUNT + 1);
-        self.nodes[0].parent = 0;
         for &child in &branches[0].children {
             places[child] = usize::from(branches[child].code);
-            self.nodes[places[child]].parent = 0;
+            self.nodes[places[child]].code = branches[child].code;
         }
         for at in order.into_iter().filter(|&at| !branches[at].children.is_empty()) {
             let codes: Vec<usize> =
@@ -137,21 +147,27 @@ impl Placer {
             let base = self.base_for(&codes);
             self.nodes[places[at]].base = base;
             for (&child, &code) in branches[at].children.iter().zip(&codes) {
-                places[child] = base.wrapping_add(code as u32) as usize;
-                self.nodes[places[child]].parent = places[at] as u32;
+                places[child] = (base as usize + code) % (1 << BASE_BITS);
+                self.nodes[places[child]].code = code as u16;
             }
         }
+        // The last place stays free: it is where all lead that have no children.
+        let last = self.nodes.len();
+        self.grow(last + 1);
+        assert!(last + HAN_COUNT < 1 << BASE_BITS, "{last} nodes");
         let mut idf = vec![0; self.nodes.len()];
         for (branch, &place) in branches.iter().zip(&places).skip(1) {
-            if branch.frequency > 0 {
-                self.nodes[place].log = (branch.frequency as f64).ln();
-            }
+            self.nodes[place].frequency = branch.frequency;
             idf[place] = branch.idf;
+            if branch.children.is_empty() {
+                self.nodes[place].base = last as u32;
+            }
         }
-        Trie { nodes: self.nodes, idf }
+        let frequencies: BTreeSet<u64> = self.nodes.iter().map(|node| node.frequency).chain([0]).collect();
+        Trie { nodes: self.nodes, idf, frequencies: frequencies.into_iter().collect() }
     }
 
-    /// The first base by which all places of these codes, in order, are free.
+    /// The first base that no other node has, and by which all places of these codes, in order, are free.
     fn base_for(&mut self, codes: &[usize]) -> u32 {
         let class = codes.len().min(self.from.len() - 1);
         let span = codes[codes.len() - 1] - codes[0];
@@ -159,9 +175,11 @@ impl Placer {
         let mut first = begin;
         loop {
             self.grow(first + span + 1);
-            if codes.iter().all(|code| self.nodes[first + code - codes[0]].parent == FREE) {
+            let base = (first as u32).wrapping_sub(codes[0] as u32) % (1 << BASE_BITS);
+            let is_free = codes.iter().all(|code| self.nodes[first + code - codes[0]].code == FREE);
+            if is_free && self.bases.insert(base) {
                 self.from[class] = begin + (first - begin) / PATIENCE;
-                return (first as u32).wrapping_sub(codes[0] as u32);
+                return base;
             }
             first += 1;
         }
@@ -169,7 +187,7 @@ impl Placer {
 
     fn grow(&mut self, size: usize) {
         if self.nodes.len() < size {
-            self.nodes.resize(size, Node { log: f64::NEG_INFINITY, base: 0, parent: FREE });
+            self.nodes.resize(size, Node { frequency: 0, base: 0, code: FREE });
         }
     }
 }

@@ -41,6 +41,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use json::{Container, NotJson, Reader, Token};
+use memchr::memchr2_iter;
 use paths::{Path, Value};
 use simdutf8::compat::from_utf8;
 
@@ -455,7 +456,7 @@ fn utf8(value: &[u8]) -> Result<&str, Reason> {
 /// Whether brackets outside of strings are nested deeper than so many levels. A string that is not closed reaches to
 /// the end of the value.
 fn is_deeper(value: &[u8], levels: usize) -> bool {
-    if value.iter().filter(|byte| matches!(byte, b'[' | b'{')).count() <= levels {
+    if memchr2_iter(b'[', b'{', value).nth(levels).is_none() {
         return false;
     }
     let (mut depth, mut deepest) = (0_isize, 0);

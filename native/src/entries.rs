@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::decode::{Format, Reason, html};
-use crate::panics::{self, Panic, Readers};
-use crate::reader::{Reading, Status};
+use crate::panics::{self, Panic};
+use crate::reader::{Reading, Scheme, Status};
 use crate::text::halves::{self, Text};
 
 /// A record as it was received.
@@ -44,7 +44,7 @@ pub struct Maker<'m> {
     /// How values are read.
     pub format: &'m Format,
     /// How texts are.
-    pub readers: &'m Readers,
+    pub scheme: &'m Scheme,
     /// Whether each text field is HTML.
     pub html: &'m [bool],
 }
@@ -61,8 +61,8 @@ impl Maker<'_> {
                 let scope_hash = scope_hash(reading.status, article.scope.as_deref());
                 (reading, scope_hash, reason)
             }
-            Err(Reason::Delete) => (self.readers.scheme().blank(Status::Delete), 0, None),
-            Err(reason) => (self.readers.scheme().rejected(), 0, Some(reason)),
+            Err(Reason::Delete) => (self.scheme.blank(Status::Delete), 0, None),
+            Err(reason) => (self.scheme.rejected(), 0, Some(reason)),
         };
         Entry {
             id: escaped(record.id.unwrap_or(Cow::Borrowed(raw.fallback))),
@@ -75,18 +75,18 @@ impl Maker<'_> {
 
     fn read(&self, texts: &[Cow<[u8]>]) -> Reading {
         if !self.html.contains(&true) {
-            return self.readers.read(&texts.iter().map(|text| Text::of(text)).collect::<Vec<_>>());
+            return panics::read(self.scheme, &texts.iter().map(|text| Text::of(text)).collect::<Vec<_>>());
         }
         let fields = texts.iter().zip(self.html);
-        let marks_quotes = self.readers.scheme().drops_quotes();
+        let marks_quotes = self.scheme.drops_quotes();
         let without = fields.map(
             |(text, &is_html)| {
                 if is_html { html::text_of(text, marks_quotes) } else { Cow::Borrowed(&**text) }
             },
         );
         match panics::caught(|| without.collect::<Vec<_>>()) {
-            Ok(texts) => self.readers.read(&texts.iter().map(|text| Text::of(text)).collect::<Vec<_>>()),
-            Err(Panic(_)) => self.readers.scheme().rejected(),
+            Ok(texts) => panics::read(self.scheme, &texts.iter().map(|text| Text::of(text)).collect::<Vec<_>>()),
+            Err(Panic(_)) => self.scheme.rejected(),
         }
     }
 }

@@ -3,9 +3,8 @@
 //! A panic is a defect. It is caught, the record is rejected, and scratch memory that was in use is thrown away: what
 //! the panic left in it would change what is read after it.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, TryLockError};
-use std::thread::yield_now;
 
 use crate::decode::{Format, Reason, Record};
 use crate::reader::{Fields, Reader, Reading, Scheme};
@@ -34,68 +33,26 @@ pub fn decode<'a>(format: &Format, key: Option<&'a [u8]>, value: Option<&'a [u8]
     })
 }
 
-/// How often the lock of the readers is tried: it is held for the time of a push or a pop.
-const TRIES: usize = 100;
-
-/// The readers of one scheme, as many as threads have read at one time.
-///
-/// Nobody waits for the lock without end: in a process that was forked while a thread of its parent had it, it is never
-/// given back. A text is then read by a reader of its own.
-pub struct Readers {
-    scheme: Scheme,
-    /// Those that no thread uses; none of them has seen a panic.
-    idle: Mutex<Vec<Reader>>,
+thread_local! {
+    /// The reader of this thread; none after a panic, and while it reads.
+    static READER: Cell<Option<Reader>> = const { Cell::new(None) };
 }
 
-impl Readers {
-    /// Of this scheme.
-    #[must_use]
-    pub fn new(scheme: Scheme) -> Self {
-        Self { scheme, idle: Mutex::new(Vec::new()) }
-    }
+/// Calls with the reader of this thread, which is thrown away after a panic.
+///
+/// # Errors
+/// There was a panic.
+pub fn with_reader<T>(call: impl FnOnce(&mut Reader) -> T) -> Result<T, Panic> {
+    let mut reader = READER.take().unwrap_or_default();
+    let made = caught(|| call(&mut reader))?;
+    READER.set(Some(reader));
+    Ok(made)
+}
 
-    /// What they read by.
-    #[must_use]
-    pub fn scheme(&self) -> &Scheme {
-        &self.scheme
-    }
-
-    /// Calls with a reader, which is thrown away after a panic.
-    ///
-    /// # Errors
-    /// There was a panic.
-    pub fn with<T>(&self, call: impl FnOnce(&mut Reader, &Scheme) -> T) -> Result<T, Panic> {
-        let mut idle = self.idle();
-        let waiting = idle.as_mut().and_then(|idle| idle.pop());
-        // What was made because the lock was not free is not kept: there would be more readers than threads.
-        let is_kept = idle.is_some();
-        drop(idle);
-        let mut reader = waiting.map_or_else(|| caught(|| Reader::new(&self.scheme)), Ok)?;
-        let made = caught(|| call(&mut reader, &self.scheme))?;
-        if let Some(mut idle) = self.idle().filter(|_| is_kept) {
-            idle.push(reader);
-        }
-        Ok(made)
-    }
-
-    /// The readers that no thread uses; none if the lock does not become free.
-    fn idle(&self) -> Option<MutexGuard<'_, Vec<Reader>>> {
-        (0..TRIES).find_map(|_| match self.idle.try_lock() {
-            Ok(idle) => Some(idle),
-            Err(TryLockError::Poisoned(idle)) => Some(idle.into_inner()),
-            Err(TryLockError::WouldBlock) => {
-                yield_now();
-                None
-            }
-        })
-    }
-
-    /// Reads one text; it is rejected if that panics.
-    #[must_use]
-    pub fn read(&self, fields: Fields) -> Reading {
-        let made = self.with(|reader, scheme| reader.read(scheme, fields));
-        made.unwrap_or_else(|Panic(_)| self.scheme.rejected())
-    }
+/// Reads one text; it is rejected if that panics.
+#[must_use]
+pub fn read(scheme: &Scheme, fields: Fields) -> Reading {
+    with_reader(|reader| reader.read(scheme, fields)).unwrap_or_else(|Panic(_)| scheme.rejected())
 }
 
 /// Panics that tests plant: a text asks for one by what it says. No other build has them.
@@ -119,10 +76,6 @@ pub mod planted {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, mpsc};
-    use std::thread;
-    use std::time::Duration;
-
     use super::*;
     use crate::decode::html;
     use crate::decode::paths::{Path, Step};
@@ -148,7 +101,7 @@ mod tests {
         "船上有九位旅客 nine passengers",
     ];
 
-    fn readers(article_size: Option<usize>) -> Readers {
+    fn scheme(article_size: Option<usize>) -> Scheme {
         let treatment = |are_grams| Treatment {
             normalisation: Normalisation { entities: true, tags: true, simplify: true, ..Normalisation::default() },
             features: Features {
@@ -175,24 +128,7 @@ mod tests {
             seed: 7,
             margin_bits: 64,
         };
-        Readers::new(Scheme::new(settings, &OwnWords::default()))
-    }
-
-    #[test]
-    fn a_lock_that_nobody_gives_back_holds_up_no_text() {
-        let readers = Arc::new(readers(Some(20)));
-        let expected = readers.read(&[Text::Whole(TEXTS[0])]);
-        let held = readers.idle.lock().expect("no panic");
-        let (made, (tell, told)) = (Arc::clone(&readers), mpsc::channel());
-        thread::spawn(move || {
-            for _ in 0..3 {
-                tell.send(made.read(&[Text::Whole(TEXTS[0])])).expect("the test waits");
-            }
-        });
-        for _ in 0..3 {
-            assert_eq!(told.recv_timeout(Duration::from_secs(20)).as_ref(), Ok(&expected));
-        }
-        assert_eq!(held.len(), 1);
+        Scheme::new(settings, &OwnWords::default())
     }
 
     fn format() -> Format {
@@ -214,9 +150,9 @@ mod tests {
     }
 
     /// What records become, one after the other: id, why there is no article, scope hash, and what is read of it.
-    fn entries(readers: &Readers, values: &[String]) -> Vec<(Vec<u8>, Option<Reason>, u64, Reading)> {
+    fn entries(scheme: &Scheme, values: &[String]) -> Vec<(Vec<u8>, Option<Reason>, u64, Reading)> {
         let format = format();
-        let maker = Maker { format: &format, readers, html: &[true] };
+        let maker = Maker { format: &format, scheme, html: &[true] };
         let made = |value: &String| {
             let made = maker.entry(Raw { key: Some(b"key"), value: Some(value.as_bytes()), fallback: b"none" });
             (made.id.into_owned(), made.reason, made.scope_hash, made.reading)
@@ -228,13 +164,13 @@ mod tests {
         format!(r#"{{"id": "a{id}", "text": "{text}"}}"#)
     }
 
-    /// Beside it in a batch nothing is another, however often the same readers panicked before.
+    /// Beside it in a batch nothing is another, however often the reader of the thread panicked before.
     #[test]
     fn a_panic_rejects_its_record_alone() {
         let sound: Vec<_> = TEXTS.iter().enumerate().map(|(id, text)| value(id, text)).collect();
         let sizes = [Some(20), None];
-        let expected = sizes.map(|size| entries(&readers(size), &sound));
-        let used = sizes.map(readers);
+        let expected = sizes.map(|size| entries(&scheme(size), &sound));
+        let used = sizes.map(scheme);
         for (stage, size) in STAGES {
             let kind = usize::from(size.is_none());
             for at in 0..=sound.len() {
@@ -245,7 +181,7 @@ mod tests {
                 let read = stage != "decoding";
                 assert_eq!(id, if read { b"a9".as_slice() } else { b"key" }, "{stage}");
                 assert_eq!((reason, scope_hash), (Some(Reason::Defect), 0), "{stage}");
-                assert_eq!(reading, used[kind].scheme().rejected(), "{stage}");
+                assert_eq!(reading, used[kind].rejected(), "{stage}");
                 assert_eq!(reading.status, Status::Rejected);
                 assert!(made == expected[kind], "{stage}, before {at}");
             }
@@ -255,15 +191,20 @@ mod tests {
     /// What a panic left in it would be read with the next text.
     #[test]
     fn a_reader_that_panicked_is_thrown_away() {
-        let readers = readers(Some(20));
-        let idle = || readers.idle.lock().expect("no panic while it is held").len();
-        _ = readers.read(&[Text::Whole(TEXTS[0])]);
-        assert_eq!(idle(), 1);
+        let scheme = scheme(Some(20));
+        let is_kept = || {
+            let reader = READER.take();
+            let is_kept = reader.is_some();
+            READER.set(reader);
+            is_kept
+        };
+        _ = read(&scheme, &[Text::Whole(TEXTS[0])]);
+        assert!(is_kept());
         let text = format!("{} {}", TEXTS[0], planted::plant("weighing"));
-        assert_eq!(readers.read(&[Text::Whole(&text)]).status, Status::Rejected);
-        assert_eq!(idle(), 0);
-        assert_eq!(readers.with(|_, _| ()).map_err(|Panic(said)| said), Ok(()));
-        assert_eq!(idle(), 1);
+        assert_eq!(read(&scheme, &[Text::Whole(&text)]).status, Status::Rejected);
+        assert!(!is_kept());
+        assert_eq!(with_reader(|_| ()).map_err(|Panic(said)| said), Ok(()));
+        assert!(is_kept());
     }
 
     #[test]

@@ -265,9 +265,8 @@ impl Scheme {
 /// The fields of a text, without markup.
 pub type Fields<'t> = &'t [Text<'t>];
 
-/// Reads texts of one scheme: the scratch memory of one thread.
-///
-/// Every call takes the scheme that the reader was made for: the counts have room for its dictionaries.
+/// Reads texts of any scheme: the scratch memory of one thread.
+#[derive(Default)]
 pub struct Reader {
     room: Room,
     words: Vec<Words>,
@@ -296,19 +295,6 @@ struct Short {
 }
 
 impl Reader {
-    /// Reads texts of this scheme.
-    #[must_use]
-    pub fn new(scheme: &Scheme) -> Self {
-        Self {
-            room: Room::default(),
-            words: Vec::new(),
-            segmenter: Segmenter::default(),
-            counts: Counts::new(scheme.long.dictionary.size().max(scheme.short.dictionary.size())),
-            grams: Grams::default(),
-            weighed: Weighed::default(),
-        }
-    }
-
     /// Reads one text.
     pub fn read(&mut self, scheme: &Scheme, fields: Fields) -> Reading {
         let made = self.read_with(scheme, fields, None);

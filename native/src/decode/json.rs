@@ -10,6 +10,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use multiversion::multiversion;
+
 const FIRST_HALVES: Range<u32> = 0xd800..0xdc00;
 const SECOND_HALVES: Range<u32> = 0xdc00..0xe000;
 
@@ -375,16 +377,26 @@ const fn digits() -> [u8; 256] {
 /// The number of bytes before the first one that ends a run of plain ones in a string: a quote, a backslash or a control
 /// character.
 fn plain_bytes(bytes: &[u8]) -> usize {
-    // So many are looked at together, by one instruction each.
-    const LANES: usize = 32;
-    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
     // Where escapes follow each other.
     if bytes.first() == Some(&b'\\') {
         return 0;
     }
-    let are_plain = |lanes: &&[u8]| lanes.iter().fold(true, |all, &byte| all & is_plain(byte));
-    let plain = LANES * bytes.chunks_exact(LANES).take_while(are_plain).count();
+    let plain = LANES * plain_lanes(bytes);
     plain + bytes[plain..].iter().take_while(|&&byte| is_plain(byte)).count()
+}
+
+/// Bytes that are looked at together.
+const LANES: usize = 64;
+
+/// How many times so many bytes are plain.
+#[multiversion(targets("x86_64+avx2", "aarch64+neon"))]
+fn plain_lanes(bytes: &[u8]) -> usize {
+    let are_plain = |lanes: &&[u8]| lanes.iter().fold(true, |all, &byte| all & is_plain(byte));
+    bytes.chunks_exact(LANES).take_while(are_plain).count()
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte >= b' ' && byte != b'"' && byte != b'\\'
 }
 
 /// The number of bytes of the escape that these begin with; none if it is not valid.

@@ -1,6 +1,6 @@
 //! How often each word occurs in a text: in its fields and key sentences, each with a weight.
 //!
-//! Words that have nodes in the dictionary are counted by node, others by name.
+//! Words that have nodes in the dictionary are known by these, others by their names.
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
@@ -14,88 +14,66 @@ use super::weights::Weigher;
 use super::words::{Words, bytes_of};
 use super::{Feature, Weighed};
 use crate::segment::Segmenter;
-use crate::segment::dictionary::Dictionary;
+use crate::segment::dictionary::{Dictionary, NONE};
 use crate::signature::sums::feature_hash;
 
 /// A word that was counted.
 struct Counted {
+    /// Its node; [`NONE`] of a word that has none.
+    node: u32,
     /// Where its name is in the names.
     name: Range<u32>,
-    count: Count,
-}
-
-enum Count {
-    /// That of a node.
-    OfNode(u32),
-    /// So many times.
-    Times(u64),
+    count: u64,
 }
 
 /// The counts of one text.
 pub struct Counts {
-    /// By node; all 0 between two texts.
-    of_nodes: Vec<u32>,
     names: String,
     words: Vec<Counted>,
-    /// The places of words without nodes.
+    /// The places of words, by their nodes or else by their names.
     known: HashTable<u32>,
     /// Of the hashes of the table, not the seed of the scheme: random, so that no text is made for which the table is
     /// slow.
     seed: u64,
 }
 
-impl Counts {
-    /// Counts words of dictionaries of so many nodes.
-    #[must_use]
-    pub fn new(nodes: usize) -> Self {
-        Self {
-            of_nodes: vec![0; nodes],
-            names: String::new(),
-            words: Vec::new(),
-            known: HashTable::new(),
-            seed: RandomState::new().hash_one(0),
-        }
+impl Default for Counts {
+    fn default() -> Self {
+        let seed = RandomState::new().hash_one(0);
+        Self { names: String::new(), words: Vec::new(), known: HashTable::new(), seed }
     }
+}
 
+impl Counts {
     /// Counts the words of a part of a text, each so many times.
     pub fn add(&mut self, words: &Words, times: u64, segmenter: &mut Segmenter, dictionary: &Dictionary) {
         for (run, offset) in words.han_runs() {
             segmenter.cut(dictionary, run, |word, node| {
                 let name = &words.source()[bytes_of(offset, &word)];
-                match node {
-                    Some(node) => self.add_node(node, name, times),
-                    None => self.add_name(name, times),
-                }
+                self.add_word(node.unwrap_or(NONE), name, times);
             });
         }
         for word in words.others() {
-            self.add_name(word, times);
+            self.add_word(NONE, word, times);
         }
     }
 
-    fn add_node(&mut self, node: u32, name: &str, times: u64) {
-        let count = &mut self.of_nodes[node as usize];
-        if *count == 0 {
-            let name = keep(&mut self.names, name);
-            self.words.push(Counted { name, count: Count::OfNode(node) });
-        }
-        *count = count.saturating_add(u32::try_from(times).unwrap_or(u32::MAX));
-    }
-
-    fn add_name(&mut self, name: &str, times: u64) {
-        let Self { names, words, known, seed, .. } = self;
-        let hash = |name: &str| xxh3_64_with_seed(name.as_bytes(), *seed);
-        let name_of = |at: u32, words: &[Counted], names: &str| hash(name_in(names, &words[at as usize].name));
-        let found = known.find(hash(name), |&at| name_in(names, &words[at as usize].name) == name);
-        if let Some(&at) = found {
-            if let Count::Times(count) = &mut words[at as usize].count {
-                *count = count.saturating_add(times);
-            }
+    fn add_word(&mut self, node: u32, name: &str, times: u64) {
+        let Self { names, words, known, seed } = self;
+        let hash = |node: u32, name: &str| match node {
+            NONE => xxh3_64_with_seed(name.as_bytes(), *seed),
+            node => xxh3_64_with_seed(&node.to_le_bytes(), *seed),
+        };
+        let is_same = |one: &Counted| one.node == node && (node != NONE || name_in(names, &one.name) == name);
+        if let Some(&at) = known.find(hash(node, name), |&at| is_same(&words[at as usize])) {
+            let count = &mut words[at as usize].count;
+            *count = count.saturating_add(times);
             return;
         }
         let at = words.len() as u32;
-        words.push(Counted { name: keep(names, name), count: Count::Times(times) });
-        known.insert_unique(hash(name), at, |&at| name_of(at, words, names));
+        words.push(Counted { node, name: keep(names, name), count: times });
+        let hash_at = |at: u32| hash(words[at as usize].node, name_in(names, &words[at as usize].name));
+        known.insert_unique(hash_at(at), at, |&at| hash_at(at));
     }
 
     /// Weighs the words but stop words, and forgets them. `features` gets them by name, where they are asked for.
@@ -109,15 +87,9 @@ impl Counts {
         mut features: Option<&mut Vec<Feature>>,
     ) {
         into.clear();
-        for Counted { name, count } in self.words.drain(..) {
+        for Counted { node, name, count } in self.words.drain(..) {
             let name = name_in(&self.names, &name);
-            let (idf, count) = match count {
-                Count::OfNode(node) => {
-                    let count = std::mem::take(&mut self.of_nodes[node as usize]);
-                    (weigher.idf_of_node(dictionary, node, name), u64::from(count))
-                }
-                Count::Times(count) => (weigher.idf(name), count),
-            };
+            let idf = if node == NONE { weigher.idf(name) } else { weigher.idf_of_node(dictionary, node, name) };
             if !stop_words.is_empty() && stop_words.contains(name) {
                 continue;
             }

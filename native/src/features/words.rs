@@ -118,25 +118,18 @@ impl Words {
         let (mut begin, mut is_plain) = (0, true);
         let mut at = 0;
         while let Some(first) = text[at..].chars().next() {
-            let class = Class::of(first);
-            if class.is_han() {
-                if !self.end_word(&text[begin..at], is_plain, rule) {
-                    return false;
-                }
-                let run = han_run(&text[at..]);
-                self.add_han(at, run, dictionary);
-                at += run.len();
-                (begin, is_plain) = (at, true);
-            } else if class.separates() {
-                if !self.end_word(&text[begin..at], is_plain, rule) {
-                    return false;
-                }
+            let run = han_run(&text[at..]);
+            if run.is_empty() && !Class::of(first).separates() {
+                is_plain &= Class::of(first).plain().is_some();
                 at += first.len_utf8();
-                (begin, is_plain) = (at, true);
-            } else {
-                is_plain &= class.plain().is_some();
-                at += first.len_utf8();
+                continue;
             }
+            if !self.end_word(&text[begin..at], is_plain, rule) {
+                return false;
+            }
+            self.add_han(at, run, dictionary);
+            at += run.len().max(first.len_utf8());
+            (begin, is_plain) = (at, true);
         }
         self.end_word(&text[begin..], is_plain, rule)
     }

@@ -10,7 +10,7 @@ use super::values::{Given, bytes_of};
 use super::work;
 use crate::entries::{Entry, Maker, Raw};
 use crate::features::Feature;
-use crate::panics::Readers;
+use crate::panics;
 use crate::reader::{Explained, Fields, OwnWords, Reader, Reading, Scheme, Status};
 use crate::settings::{
     Compared, Features, MOST_FIELD_WEIGHT, MOST_GRAM_WEIGHT, Normalisation, Settings, Treat, Treatment, Weights,
@@ -27,7 +27,7 @@ type Named = (String, u64, u64, Hash);
 type Told = ((u8, String, Vec<Named>, Vec<i64>), (Hash, Vec<u8>, Vec<u8>), (String, String));
 
 #[pyclass(frozen, module = "_native")]
-pub struct TextReader(Readers);
+pub struct TextReader(Scheme);
 
 #[pymethods]
 impl TextReader {
@@ -39,11 +39,11 @@ impl TextReader {
         stop_words: Vec<String>,
     ) -> PyResult<Self> {
         let (settings, own) = (settings_of(settings)?, OwnWords { words, stop_words });
-        Ok(Self(work(py, || Readers::new(Scheme::new(settings, &own)))?))
+        Ok(Self(work(py, || Scheme::new(settings, &own))?))
     }
 
     fn read(&self, py: Python<'_>, texts: Vec<Vec<Given>>) -> Readings {
-        py.detach(|| readings(&texts.iter().map(|fields| self.0.read(&texts_of(fields))).collect::<Vec<_>>()))
+        py.detach(|| readings(&texts.iter().map(|fields| panics::read(&self.0, &texts_of(fields))).collect::<Vec<_>>()))
     }
 
     fn entries<'py>(
@@ -87,7 +87,7 @@ impl TextReader {
     fn weigh(&self, py: Python<'_>, counts: Vec<(Given, u64)>, is_long: bool) -> PyResult<Told> {
         let counts: Vec<_> = counts.iter().map(|(name, count)| (name.text().joined().into_owned(), *count)).collect();
         let status = if is_long { Status::Long } else { Status::Short };
-        work(py, || self.0.scheme().weigh(&counts, status)).map(told)
+        work(py, || self.0.weigh(&counts, status)).map(told)
     }
 
     fn words(&self, py: Python<'_>, fields: Vec<Given>) -> PyResult<Vec<String>> {
@@ -104,7 +104,7 @@ impl TextReader {
         html: &[bool],
         raws: Vec<Raw<'_>>,
     ) -> PyResult<Entries<'py>> {
-        let maker = Maker { format: &fmt.0, readers: &self.0, html };
+        let maker = Maker { format: &fmt.0, scheme: &self.0, html };
         let made: Vec<Entry> = py.detach(|| raws.into_iter().map(|raw| maker.entry(raw)).collect());
         let (statuses, signatures, margins, sketches) = readings(made.iter().map(|one| &one.reading));
         let reasons = made.iter().enumerate().filter_map(|(row, one)| one.reason.map(|reason| (row, reason)));
@@ -120,14 +120,14 @@ impl TextReader {
         ))
     }
 
-    /// Call with the reader, the scheme and the fields.
+    /// Calls with the reader of the thread, the scheme and the fields.
     fn with_reader<T>(
         &self,
         fields: &[Given],
         call: impl for<'t> FnOnce(&mut Reader, &Scheme, Fields<'t>) -> T,
     ) -> PyResult<T> {
         let fields = texts_of(fields);
-        Ok(self.0.with(|reader, scheme| call(reader, scheme, &fields))?)
+        Ok(panics::with_reader(|reader| call(reader, &self.0, &fields))?)
     }
 }
 

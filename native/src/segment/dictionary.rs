@@ -1,7 +1,7 @@
 //! jieba's dictionary and hidden Markov model, and the IDF of words, as a double array of all words.
 //!
-//! A node is a beginning of words. Its child is at its base plus the code of the next character, if that node names it as
-//! its parent. The node of a single ideograph has the number of its code.
+//! A node is a beginning of words. Its child is at its base plus the code of the next character, if the node there has that
+//! code: no two nodes have the same base. The node of a single ideograph has the number of its code.
 //!
 //! A user's words are added to a copy, one after the other as rjieba adds them: the more often a word is said to occur,
 //! the more probable it is. A word without a frequency gets the least by which it is not cut. Nodes that these need lie
@@ -24,13 +24,37 @@ pub mod jieba {
     include!(concat!(env!("OUT_DIR"), "/jieba.rs"));
 }
 
+/// The number of no node.
+pub const NONE: u32 = u32::MAX;
+
+/// From the low bit on: the base; the code of the last character, 0 where no base leads to the node; the number of the
+/// word's logarithm. Eight bytes, because texts read all over the table, and each read waits for memory.
 #[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Node {
-    /// Logarithm of the frequency of the word; minus infinity of what is no word.
-    log: f64,
-    base: u32,
-    parent: u32,
+#[repr(transparent)]
+struct Node(u64);
+
+const BASE_BITS: u32 = 20;
+const CODE_BITS: u32 = 15;
+
+impl Node {
+    /// One that no base leads to, and that leads nowhere.
+    const APART: Self = Self((1 << BASE_BITS) - 1);
+
+    fn leads_to(self, code: u16) -> usize {
+        (self.0 as usize + usize::from(code)) % (1 << BASE_BITS)
+    }
+
+    fn has_code(self, code: u16) -> bool {
+        self.0 >> BASE_BITS & ((1 << CODE_BITS) - 1) == u64::from(code)
+    }
+
+    fn log(self) -> usize {
+        (self.0 >> (BASE_BITS + CODE_BITS)) as usize
+    }
+
+    fn with_log(self, number: usize) -> Self {
+        Self(self.0 & ((1 << (BASE_BITS + CODE_BITS)) - 1) | (number as u64) << (BASE_BITS + CODE_BITS))
+    }
 }
 
 /// Logarithms by state: begin, end, middle of a word, and a word of one character.
@@ -40,6 +64,8 @@ pub(super) type ByState = [f64; 4];
 #[derive(Clone)]
 pub struct Dictionary {
     nodes: Cow<'static, [Node]>,
+    /// Of frequencies; the first is minus infinity, of what is no word.
+    logs: Cow<'static, [f64]>,
     idf: &'static [u16],
     codes: &'static [u16],
     emissions: &'static [ByState],
@@ -58,6 +84,7 @@ pub struct Dictionary {
 /// The package's own.
 pub static DICTIONARY: LazyLock<Dictionary> = LazyLock::new(|| Dictionary {
     nodes: Cow::Borrowed(table!("nodes.bin")),
+    logs: Cow::Borrowed(table!("logs.bin")),
     idf: table!("idf.bin"),
     codes: table!("codes.bin"),
     emissions: table!("emissions.bin"),
@@ -70,12 +97,6 @@ pub static DICTIONARY: LazyLock<Dictionary> = LazyLock::new(|| Dictionary {
 });
 
 impl Dictionary {
-    /// Nodes are numbered up to here.
-    #[must_use]
-    pub fn size(&self) -> usize {
-        self.nodes.len()
-    }
-
     /// Logarithm of the sum of all frequencies.
     #[must_use]
     pub fn log_total(&self) -> f64 {
@@ -93,24 +114,32 @@ impl Dictionary {
     #[must_use]
     #[inline]
     pub fn log(&self, node: u32) -> f64 {
-        self.nodes[node as usize].log - self.log_total
+        self.raw_log(node) - self.log_total
     }
 
-    /// The node with one character more.
+    /// Logarithm of the frequency of a word.
+    #[inline]
+    fn raw_log(&self, node: u32) -> f64 {
+        self.logs[self.nodes[node as usize].log()]
+    }
+
+    /// The node with one character more, or [`NONE`].
     #[must_use]
     #[inline]
-    pub fn child(&self, node: u32, code: u16) -> Option<u32> {
-        let child = self.nodes[node as usize].base.wrapping_add(u32::from(code));
-        if self.nodes.get(child as usize).is_some_and(|one| one.parent == node) {
-            return Some(child);
+    pub fn child(&self, node: u32, code: u16) -> u32 {
+        // No branch: which characters make words is no pattern that a processor could learn.
+        let child = self.nodes[node as usize].leads_to(code).min(self.nodes.len() - 1);
+        let child = if self.nodes[child].has_code(code) { child as u32 } else { NONE };
+        if child == NONE && !self.more.is_empty() {
+            return self.more.get(&(node, code)).copied().unwrap_or(NONE);
         }
-        if self.more.is_empty() { None } else { self.more.get(&(node, code)).copied() }
+        child
     }
 
     /// The node of a run of ideographs, if words begin so.
     #[must_use]
     pub fn find(&self, codes: &[u16]) -> Option<u32> {
-        codes[1..].iter().try_fold(u32::from(codes[0]), |at, &code| self.child(at, code))
+        codes[1..].iter().try_fold(u32::from(codes[0]), |at, &code| Some(self.child(at, code)).filter(|at| *at != NONE))
     }
 
     /// The codes of a text of nothing but ideographs.
@@ -122,7 +151,7 @@ impl Dictionary {
     /// Whether a run of ideographs is a word.
     #[must_use]
     pub fn is_word(&self, codes: &[u16]) -> bool {
-        self.find(codes).is_some_and(|node| self.nodes[node as usize].log > f64::NEG_INFINITY)
+        self.find(codes).is_some_and(|node| self.nodes[node as usize].log() > 0)
     }
 
     /// The IDF of what a node stands for, in units of 1/1024; none where jieba's table does not have it.
@@ -167,7 +196,7 @@ impl Dictionary {
         let frequency_of = |node: u32| match self.frequencies.get(&node) {
             Some(frequency) => *frequency,
             // A whole number far below 2^50, which the logarithm gives back.
-            None => self.nodes[node as usize].log.exp().round() as u64,
+            None => self.raw_log(node).exp().round() as u64,
         };
         self.find(word).map_or(0, frequency_of).max(1)
     }
@@ -176,17 +205,22 @@ impl Dictionary {
         let known = if self.is_word(word) { self.frequency(word) } else { 0 };
         let mut node = u32::from(word[0]);
         for &code in &word[1..] {
-            node = self.child(node, code).unwrap_or_else(|| {
-                let made = u32::try_from(self.nodes.len()).expect("fewer than 4 billion beginnings of words");
-                // No node names it as its parent: its children are in the other table.
-                self.nodes.to_mut().push(Node { log: f64::NEG_INFINITY, base: 0, parent: made });
-                self.more.insert((node, code), made);
-                made
-            });
+            let child = self.child(node, code);
+            node = if child == NONE { self.add_node(node, code) } else { child };
         }
-        self.nodes.to_mut()[node as usize].log = (frequency as f64).ln();
+        let log = self.logs.len();
+        self.logs.to_mut().push((frequency as f64).ln());
+        let place = &mut self.nodes.to_mut()[node as usize];
+        *place = place.with_log(log);
         self.frequencies.insert(node, frequency);
         self.total = self.total + frequency - known;
         self.log_total = (self.total as f64).ln();
+    }
+
+    fn add_node(&mut self, parent: u32, code: u16) -> u32 {
+        let made = u32::try_from(self.nodes.len()).expect("fewer than 4 billion beginnings of words");
+        self.nodes.to_mut().push(Node::APART);
+        self.more.insert((parent, code), made);
+        made
     }
 }

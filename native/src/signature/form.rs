@@ -92,7 +92,7 @@ impl Form {
         for run in normalised.split_inclusive(|one| !is_word(one)) {
             // Letters, and the other character that ends them.
             let word = run.trim_end_matches(|one| !is_word(one));
-            if WORDS.contains(word) {
+            if !word.is_empty() && WORDS.contains(word) {
                 add(word);
             }
             let last = &run[word.len()..];

@@ -62,7 +62,7 @@ pub fn before_nfkc<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room
         undo_entities(&mut draft);
     }
     // It holds until characters are folded: the steps before drop characters, or put ASCII or tokens in their place.
-    let mut has = Traits::of(draft.text());
+    let mut has = Traits::of(draft.now());
     if steps.invisible && has.has(INVISIBLES | PICTURES) {
         draft.take(spacing::drop_invisible);
     }
@@ -78,7 +78,7 @@ pub fn before_nfkc<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room
         draft.take(|edit| spacing::replace_pictures(edit, &token));
     }
     if steps.fold && fold(&mut draft, has) {
-        has = has.or(Traits::of(draft.text()));
+        has = has.or(Traits::of(draft.now()));
     }
     if steps.join_numbers {
         spacing::join_numbers(&mut draft);

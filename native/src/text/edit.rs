@@ -48,8 +48,8 @@ impl<'a> Draft<'a> {
 
     /// What it is now.
     #[must_use]
-    pub fn text(&self) -> &[u8] {
-        if self.is_changed { self.room.now.made_of(self.given).bytes() } else { self.given.bytes() }
+    pub fn now(&self) -> Text<'_> {
+        if self.is_changed { self.room.now.made_of(self.given) } else { self.given }
     }
 
     /// What it is in the end.
@@ -144,7 +144,7 @@ mod tests {
                 assert_eq!(edit.end(), 3);
                 edit.replace(2..4, "-");
             }));
-            assert_eq!(draft.text(), "a中-ef".as_bytes());
+            assert_eq!(draft.now().bytes(), "a中-ef".as_bytes());
             assert!(draft.take(|edit| edit.replace_by(0..1, '\u{1f600}')));
             assert!(!draft.take(|_| ()));
             assert_eq!(draft.done().joined(), "\u{1f600}中-ef");

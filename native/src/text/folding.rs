@@ -159,7 +159,7 @@ mod tests {
     fn folded(text: &str) -> String {
         let mut room = Room::default();
         let mut draft = Draft::of(Text::Whole(text), &mut room);
-        fold(&mut draft, Traits::of(text.as_bytes()));
+        fold(&mut draft, Traits::of(Text::Whole(text)));
         draft.done().joined().into_owned()
     }
 

@@ -7,6 +7,9 @@ use super::edit::{Draft, Edit};
 use super::points;
 use super::traits::{is_ideograph, is_invisible, is_picture, is_skin_tone};
 
+const NO_BREAK: &[u8] = "\u{a0}".as_bytes();
+const WIDE: &[u8] = "\u{3000}".as_bytes();
+
 /// Drops zero-width characters, control characters other than white space, and skin tones of pictures.
 pub fn drop_invisible(edit: &mut Edit) {
     for (at, point) in points::each(edit.text) {
@@ -53,9 +56,14 @@ pub fn rejoin(draft: &mut Draft) {
             }
         }
     });
-    for begin in ["\r", "\u{3000}", "\u{a0}"] {
-        draft.take(|edit| memmem::find_iter(edit.text, begin).for_each(|at| join_ideographs(edit, at)));
-    }
+    draft.take(|edit| {
+        for at in memchr2_iter(b'\r', NO_BREAK[0], edit.text) {
+            if edit.text[at] == b'\r' || edit.text[at..].starts_with(NO_BREAK) {
+                join_ideographs(edit, at);
+            }
+        }
+    });
+    draft.take(|edit| memmem::find_iter(edit.text, WIDE).for_each(|at| join_ideographs(edit, at)));
 }
 
 /// Drops the white space that begins here if it is between two ideographs.

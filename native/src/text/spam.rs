@@ -197,10 +197,10 @@ fn has_thrice<const BYTES: usize>(text: &[u8]) -> bool {
 /// 4. One or two digits or signs between two Latin letters become the letters that they look like (fr3e, c@sh, l00k), and
 ///    so do 0 (t0) and 1 (channe1) at the end of a word. 1 becomes i between two consonants, l elsewhere.
 pub fn undo_lookalikes(draft: &mut Draft) {
-    let mut kinds = kinds_of(draft.text());
+    let mut kinds = kinds_of(draft.now().bytes());
     for (kind, step) in [(ENCLOSED, undo_enclosed as fn(&mut Edit)), (FOREIGN_LETTER, undo_foreign)] {
         if kinds & kind != 0 && draft.take(step) {
-            kinds = kinds_of(draft.text());
+            kinds = kinds_of(draft.now().bytes());
         }
     }
     let has = |kind| kinds & kind != 0;

@@ -4,6 +4,7 @@
 //! the traits of all characters that begin with the same unit. This is part of the definition: a text is simplified if
 //! it may have what has a simplified form.
 
+use super::halves::Text;
 use super::points;
 use super::ranges::{INVISIBLE, PICTURE, Ranges};
 use std::ops::RangeInclusive;
@@ -37,14 +38,12 @@ pub struct Traits(u8);
 impl Traits {
     /// Those of a text.
     #[must_use]
-    pub fn of(text: &[u8]) -> Self {
-        let mut seen = 0;
-        let mut index = 0;
-        while let Some((point, bytes)) = points::at(text, index) {
-            seen |= Self::of_point(point).0;
-            index += bytes;
+    pub fn of(text: Text) -> Self {
+        let add = |seen: Self, point: u32| seen.or(Self::of_point(point));
+        match text {
+            Text::Whole(text) => text.chars().map(u32::from).fold(Self(0), add),
+            Text::Halves(text) => points::each(text).map(|(_, point)| point).fold(Self(0), add),
         }
-        Self(seen)
     }
 
     /// Those of a character.
