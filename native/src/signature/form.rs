@@ -80,27 +80,21 @@ impl Form {
         if letters > MOST_LETTERS || numbers.is_empty() {
             return Self::default();
         }
-        let (mut frame, mut count) = (String::new(), 0);
-        let mut add = |word: &str| {
-            if count > 0 {
-                frame.push(' ');
+        let (mut words, mut begin) = (Vec::new(), 0);
+        let word = |begin, end| Some(&normalised[begin..end]).filter(|word| !word.is_empty() && WORDS.contains(word));
+        for (at, one) in normalised.char_indices() {
+            let class = Class::of(one);
+            if class.is_letter() && !class.is_decimal() {
+                continue;
             }
-            frame.push_str(word);
-            count += 1;
-        };
-        let is_word = |one: char| Class::of(one).is_letter() && !Class::of(one).is_decimal();
-        for run in normalised.split_inclusive(|one| !is_word(one)) {
-            // Letters, and the other character that ends them.
-            let word = run.trim_end_matches(|one| !is_word(one));
-            if !word.is_empty() && WORDS.contains(word) {
-                add(word);
-            }
-            let last = &run[word.len()..];
-            if last.chars().next().and_then(han_number).is_some_and(|number| IS_GRAMMAR[number]) {
-                add(last);
+            words.extend(word(begin, at));
+            begin = at + one.len_utf8();
+            if han_number(one).is_some_and(|number| IS_GRAMMAR[number]) {
+                words.push(&normalised[at..begin]);
             }
         }
-        if count < LEAST_FRAME { Self::default() } else { Self { frame, numbers } }
+        words.extend(word(begin, normalised.len()));
+        if words.len() < LEAST_FRAME { Self::default() } else { Self { frame: words.join(" "), numbers } }
     }
 
     /// Appends the hash of the frame, then that of the numbers.
