@@ -46,6 +46,7 @@ import orjson
 from stream_dedup.clusters.model import ArticleCluster, parse_cluster_id
 from stream_dedup.clusters.schema import store_errors, transaction
 from stream_dedup.clusters.store import ClusterStore
+from stream_dedup.clusters.union import NOTE_CHANGED
 from stream_dedup.core.headers import source_text
 from stream_dedup.core.model import Coordinates
 from stream_dedup.ports import FollowPorts, MarkedSink, Output, PublishedMark, TopicReader
@@ -169,10 +170,7 @@ class ClusterPublisher:
                 write.executemany("INSERT OR REPLACE INTO changed (topic_id, partition, offset) VALUES (?, ?, ?)", keys)
         # c
         with transaction(write):
-            write.execute(
-                "INSERT OR REPLACE INTO changed (topic_id, partition, offset) SELECT s.topic_id, g.partition, g.offset "
-                "FROM cluster g JOIN source_topic s ON s.number = g.topic"
-            )
+            write.execute(NOTE_CHANGED)
             write.execute("UPDATE state SET published_on = ?", (topic_id,))
 
     def _drop_published(self, sequence: int) -> None:

@@ -31,12 +31,15 @@ from stream_dedup.clusters.model import (
     parse_cluster_id,
 )
 from stream_dedup.clusters.schema import open_reader, store_errors, transaction
-from stream_dedup.clusters.union import REJECTED_KIND, UPDATE_KIND
 from stream_dedup.core.headers import StampedMatch
 from stream_dedup.core.model import Coordinates, SourceOffset, Verdict
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.ports import CommittedOffset, Partition
 
+REJECTED_KIND = "rejected:"
+"""Begins the kind of a rejected record in the totals; the reason code follows."""
+UPDATE_KIND = "update"
+"""The kind of an update in the totals; the other kinds are verdicts."""
 IDLE_READERS = 4
 """Reading connections that are kept open."""
 
