@@ -17,7 +17,6 @@ from stream_dedup.dev.broker.base import (
     IMAGE_VARIABLE,
     BrokerSettings,
     DevBroker,
-    ExternalBroker,
 )
 from stream_dedup.dev.broker.container import ContainerBroker, engine_answers, has_client, missing_image
 from stream_dedup.dev.broker.jvm import JAVA_REMEDY, DevCluster, JvmBroker, find_java, install_jars
@@ -45,7 +44,7 @@ def find_broker(settings: BrokerSettings | None = None, *, own: bool = False) ->
     """
     external = os.environ.get(BROKERS_VARIABLE)
     if external and not own:
-        return ExternalBroker(external)
+        return DevBroker(external)
     chosen = settings or BrokerSettings()
     return _prepare_cluster()(chosen) if chosen.nodes > 1 else prepare_broker()(chosen)
 
