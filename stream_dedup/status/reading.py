@@ -176,7 +176,7 @@ class _LogFollower:
         if self._damage is None:
             self._follow(history, max(first, history.end), end, progress)
         state = LogState(
-            topic, exists=True, first=first, end=end, size_bytes=size, last_ms=self._last_ms, damage=self._damage
+            topic, exists=True, first=first, end=end, size_bytes=size, last_record_ms=self._last_ms, damage=self._damage
         )
         if not self._with_rules:
             return state
