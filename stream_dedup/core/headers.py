@@ -211,8 +211,11 @@ def parse_headers(headers: Iterable[tuple[str, bytes | None]]) -> Stamp:
         CorruptError: a header is missing, unknown, malformed, occurs twice, or contradicts the verdict.
     """
     texts = _texts(headers)
+    omitted = None
     try:
         topic, coordinates = _source(texts[SOURCE], texts[SOURCE_TOPIC_ID])
+        if texts.keys() & _OF_OMITTED:
+            omitted = OmittedValue(_whole(texts[VALUE_LENGTH], _OFFSETS), _hex(texts[VALUE_XXH3]))
         stamp = Stamp(
             verdict=_verdict(texts[VERDICT]),
             scheme=texts[SCHEME],
@@ -221,10 +224,10 @@ def parse_headers(headers: Iterable[tuple[str, bytes | None]]) -> Stamp:
             coordinates=coordinates,
             timestamp=_whole(texts[SOURCE_TIMESTAMP], _TIMES),
             match=_parse_match(texts) if texts.keys() & _OF_MATCH else None,
-            copies=_parse_copies(texts[COPIES]) if COPIES in texts else None,
+            copies=_whole(texts[COPIES], range(1, COPIES_LIMIT + 1)) if COPIES in texts else None,
             reason=texts.get(REASON),
             reason_code=texts.get(REASON_CODE),
-            omitted=_parse_omitted(texts) if texts.keys() & _OF_OMITTED else None,
+            omitted=omitted,
         )
     except KeyError as error:
         msg = f"output record without the header {error.args[0]}"
@@ -338,14 +341,6 @@ def _parse_match(texts: dict[str, str]) -> StampedMatch:
         coordinates=coordinates,
         time=_whole(texts[MATCH_TIME], _TIMES),
     )
-
-
-def _parse_copies(text: str) -> int:
-    return _whole(text, range(1, COPIES_LIMIT + 1))
-
-
-def _parse_omitted(texts: dict[str, str]) -> OmittedValue:
-    return OmittedValue(_whole(texts[VALUE_LENGTH], _OFFSETS), _hex(texts[VALUE_XXH3]))
 
 
 def _whole(text: str, allowed: range) -> int:

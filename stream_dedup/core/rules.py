@@ -270,8 +270,10 @@ class Rules(SearchRules):
         Schemes are compared first: rules of two schemes have nothing in common (``scheme_mismatch``).
         """
         names = [field.name for field in fields(self) if field.name not in {"scheme", "revision"}]
-        pairs = {name: (getattr(self, name), getattr(other, name)) for name in names}
-        return _differing(pairs)
+        pairs = ((name, getattr(self, name), getattr(other, name)) for name in names)
+        return [
+            f"{name}: {_word(mine)} here, {_word(theirs)} in the log" for name, mine, theirs in pairs if mine != theirs
+        ]
 
     def takes_force_after(self, current: Rules | None) -> bool:
         """Whether this record changes the rules where ``current`` is in force."""
@@ -403,11 +405,6 @@ def _beside(near: NearEntries, rules: Rules) -> Judgement:
     if near.copies < rules.copies:
         return Judgement(Verdict.UNIQUE, copies=near.copies)
     return Judgement(Verdict.DUPLICATE, match=near.match, copies=near.copies)
-
-
-def _differing(pairs: dict[str, tuple[object, object]]) -> list[str]:
-    different = [(name, *pair) for name, pair in pairs.items() if pair[0] != pair[1]]
-    return [f"{name}: {_word(mine)} here, {_word(theirs)} in the log" for name, mine, theirs in different]
 
 
 def _word(value: object) -> str:

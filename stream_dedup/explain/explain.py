@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from stream_dedup.core import probes
-from stream_dedup.core.arrays import I64, U8, U32
+from stream_dedup.core.arrays import U8, U32
 from stream_dedup.core.fingerprinter import Feature
 from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, Status, Verdict, signed, similarity
 from stream_dedup.core.near import NO_PLACE, Account, PairCheck
@@ -90,7 +90,11 @@ def _blocks_of(a: Side, b: Side, rules: Rules) -> tuple[Block, ...]:
         one, other = cut[0][table], cut[1][table]
         word, place = table // BLOCKS_PER_WORD, int(met.places[0, table])
         rank = NO_LOOKUP if place == NO_PLACE else place + 1
-        cost = _cost(one ^ other, costs[table]) if rank != NO_LOOKUP and rules.directed else NO_LOOKUP
+        cost = NO_LOOKUP
+        if rank != NO_LOOKUP and rules.directed:
+            cost = sum(
+                bit_cost for bit, bit_cost in enumerate(reversed(costs[table].tolist())) if (one ^ other) >> bit & 1
+            )
         passed = Sieve.PASSED if met.passed[0, word] else Sieve.HELD
         sieve, counted = passed if rules.directed else Sieve.NONE, int(met.counts[0, word])
         blocks.append(Block(table, block_bits, one, other, one ^ other, far[word], counted, sieve, rank, cost))
@@ -102,10 +106,6 @@ def _plan(rules: Rules, margins: U8) -> U32:
     if rules.directed:
         rules = replace(rules, probes=most_probes(rules.scheme.tables, rules.scheme.block_bits))
     return probes.plan_of(rules, margins)
-
-
-def _cost(mask: int, costs: I64) -> int:
-    return sum(int(cost) for bit, cost in enumerate(reversed(costs.tolist())) if mask >> bit & 1)
 
 
 def _bits(count: int) -> str:
