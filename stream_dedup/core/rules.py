@@ -95,7 +95,8 @@ def exact_radii(k: int, block_bits: int) -> tuple[int, ...]:
 @cache
 def greatest_distance(block_bits: int) -> int:
     """Return the largest k of exact search in bits: a larger one takes more than ``MAX_EXACT_LOOKUPS`` look-ups."""
-    return next(k for k in count() if _exact_lookups(k + 1, block_bits) > MAX_EXACT_LOOKUPS)
+    lookups = (sum(masks_within(most, block_bits) for most in exact_radii(k, block_bits)) for k in count(1))
+    return next(k for k, most in enumerate(lookups) if most > MAX_EXACT_LOOKUPS)
 
 
 @cache
@@ -103,10 +104,6 @@ def exact_steps(block_bits: int) -> tuple[int, ...]:
     """Return, of each plan that exact search has at this width, the greatest k that it serves, rising."""
     every = range(greatest_distance(block_bits) + 1)
     return tuple(k for k in every if exact_radii(k, block_bits) != exact_radii(k + 1, block_bits))
-
-
-def _exact_lookups(k: int, block_bits: int) -> int:
-    return sum(masks_within(most, block_bits) for most in exact_radii(k, block_bits))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
