@@ -6,7 +6,7 @@ Memory is bounded by one batch and the page caches, whatever the number of artic
 Old articles: with ``keep_ms`` an article is forgotten when its output is older than that by this machine's clock. The
 first article of a cluster stays as long as the cluster has a younger one, since it names the cluster. Without
 ``keep_ms`` every article is kept, as the log without a window keeps every entry. Buckets go when no window shows them
-any more. It takes several short transactions (``_Forgetting``).
+any more. It takes several short transactions.
 """
 
 from __future__ import annotations
@@ -22,6 +22,14 @@ from stream_dedup.clusters.schema import make_folder, open_writer, store_errors,
 from stream_dedup.clusters.union import NOTE_CHANGED, OutputUnion
 from stream_dedup.folders import Owner
 from stream_dedup.ports import CommittedOffset, Partition
+
+FORGOTTEN_AT_ONCE = 5_000
+"""Articles that one transaction looks at: the outputs wait for it."""
+
+_SHOWN = {
+    width: max(window.buckets or 0 for window in Window if window.width is width) * width for width in BucketWidth
+}
+"""Time that the windows of each width show, ms; 0: everything."""
 
 
 class ClusterStore(ClusterQueries):
@@ -102,7 +110,18 @@ class ClusterStore(ClusterQueries):
         Several transactions; a kill between two leaves the rest for the next call.
         """
         with store_errors(self.path):
-            return _Forgetting(self._connection, notes_changes=self._publishes).run(now_ms, keep_ms)
+            count_windows(self._connection, now_ms)
+            self._forget_buckets(now_ms, keep_ms)
+            if keep_ms is None:
+                return 0
+            forgotten, after = 0, (-(1 << 62), 0)
+            while True:
+                with transaction(self._connection):
+                    old = self._old(now_ms - keep_ms, after)
+                    forgotten += self._forget(old, now_ms - keep_ms)
+                if len(old) < FORGOTTEN_AT_ONCE:
+                    return forgotten
+                after = (old[-1][1], old[-1][0])
 
     def count_windows(self, now_ms: int) -> None:
         """Take from the counts of each window what has left it, so that ``largest`` is answered fast."""
@@ -114,38 +133,7 @@ class ClusterStore(ClusterQueries):
         """The connection of the one thread that writes, for publishing."""
         return self._connection
 
-
-FORGOTTEN_AT_ONCE = 5_000
-"""Articles that one transaction looks at: the outputs wait for it."""
-
-_SHOWN = {
-    width: max(window.buckets or 0 for window in Window if window.width is width) * width for width in BucketWidth
-}
-"""Time that the windows of each width show, ms; 0: everything."""
-
-
-class _Forgetting:
-    """One run; on the thread that writes."""
-
-    def __init__(self, connection: sqlite3.Connection, *, notes_changes: bool) -> None:
-        """Use a connection that is in no transaction. ``notes_changes``: clusters that change are to be published."""
-        self._connection = connection
-        self._notes_changes = notes_changes
-
-    def run(self, now_ms: int, keep_ms: int | None) -> int:
-        """Forget what is too old; return the number of articles."""
-        count_windows(self._connection, now_ms)
-        self._forget_buckets(now_ms, keep_ms)
-        if keep_ms is None:
-            return 0
-        forgotten, after = 0, (-(1 << 62), 0)
-        while True:
-            with transaction(self._connection):
-                old = self._old(now_ms - keep_ms, after)
-                forgotten += self._forget(old, now_ms - keep_ms)
-            if len(old) < FORGOTTEN_AT_ONCE:
-                return forgotten
-            after = (old[-1][1], old[-1][0])
+    # Forgetting.
 
     def _forget_buckets(self, now_ms: int, keep_ms: int | None) -> None:
         for width in BucketWidth:
@@ -211,5 +199,5 @@ class _Forgetting:
         return count
 
     def _note_change(self, cluster: int) -> None:
-        if self._notes_changes:
+        if self._publishes:
             self._connection.execute(f"{NOTE_CHANGED} WHERE g.number = ?", (cluster,))
