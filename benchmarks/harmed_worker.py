@@ -57,7 +57,7 @@ def _panicking_maker() -> Callable[[EntryMaker, Sequence[RawRecord]], Columns]:
             return make(maker, records)
         hostile = copy(maker)
         hostile.fingerprinter = Fingerprinter(maker.fingerprinter.settings)
-        hostile.fingerprinter.reader._native = panicking_reader(maker.fingerprinter.settings)  # noqa: SLF001 - planted
+        hostile.fingerprinter._native = panicking_reader(maker.fingerprinter.settings)  # noqa: SLF001 - planted
         return Columns.concat(
             [make(hostile if PANICKING.encode() in (one.value or b"") else maker, [one]) for one in records]
         )

@@ -25,7 +25,7 @@ def visible(text: str) -> str:
     format character, so that two ids that differ in it look different. A backslash is not escaped: the result is for
     people and cannot be decoded.
     """
-    return replace_hidden(text, _escape)
+    return replace_hidden(text, lambda character: character.encode("unicode_escape").decode())
 
 
 def visible_json(text: str) -> str:
@@ -86,11 +86,6 @@ def table(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
         ).rstrip()
         for row in rows
     ]
-
-
-def _escape(character: str) -> str:
-    """Return the escape of Python."""
-    return character.encode("unicode_escape").decode()
 
 
 def _width(character: str) -> int:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
+from typing import NamedTuple
 
 from stream_dedup.calibrate.figures import Cell, Figures, short_share
 from stream_dedup.calibrate.report import CalibrationReport, ShownPair
@@ -27,8 +27,7 @@ NOTE_WIDTH = 120
 TICKS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(NamedTuple):
     """Values over x = 0, 1, 2, ..., with a name and a class of style."""
 
     name: str
@@ -36,25 +35,12 @@ class Series:
     values: Sequence[float]
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A vertical line: its x, its name, and its class of style."""
 
     at: float
     name: str
     style: str
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """The title, the axes and the vertical lines of a chart."""
-
-    title: str
-    across: str
-    up: str
-    last: int
-    """Greatest x shown."""
-    lines: Sequence[Line] = ()
 
 
 def page(report: CalibrationReport) -> str:
@@ -131,17 +117,12 @@ def _histogram(figures: Figures) -> str:
     missed = [counts[bits] - reached[bits] if bits <= limit else 0 for bits in range(len(counts))]
     beyond = [count if bits > limit else 0 for bits, count in enumerate(counts)]
     last = max([limit + 4, *(bits for bits, count in enumerate(counts) if count)])
-    chart = Chart(
-        f"Distance of the nearest earlier article ({figures.kind} text)",
-        f"bits of {figures.width} in which the two differ",
-        "articles",
-        min(last, figures.width),
-        _lines(figures, between=True),
-    )
     series = [Series("within the limit, found", "near", within), Series("beyond the limit", "far", beyond)]
     if any(missed):
         series.insert(1, Series(f"within the limit, not reached by {figures.lookups} look-ups", "missed", missed))
-    return f"<h3>{escape(chart.title)}</h3>{bars(chart, series)}"
+    title = f"Distance of the nearest earlier article ({figures.kind} text)"
+    chart = Chart(title, f"bits of {figures.width} in which the two differ", "articles", min(last, figures.width))
+    return chart.bars(series, _lines(figures, between=True))
 
 
 def _equal_values(figures: Figures) -> str:
@@ -149,20 +130,15 @@ def _equal_values(figures: Figures) -> str:
     drawn = [Line(least - 0.5, f"at least {least}", "limit")] if least else []
     if far > least:
         drawn.append(Line(far - 0.5, f"beyond search.far bits at least {far}", "limit"))
-    chart = Chart(
-        f"Equal values in the sketches of articles within the limit ({figures.kind} text)",
-        f"values of {len(counts) - 1} that are equal",
-        "articles",
-        len(counts) - 1,
-        drawn,
-    )
     enough = [count if equal >= far else 0 for equal, count in enumerate(counts)]
     between = [count if least <= equal < far else 0 for equal, count in enumerate(counts)]
     few = [count if equal < least else 0 for equal, count in enumerate(counts)]
     series = [Series("enough", "near", enough), Series("too few beyond search.certain bits", "far", few)]
     if far > least:
         series.insert(1, Series("too few beyond search.far bits", "missed", between))
-    return f"<h3>{escape(chart.title)}</h3>{bars(chart, series)}"
+    title = f"Equal values in the sketches of articles within the limit ({figures.kind} text)"
+    most = len(counts) - 1
+    return Chart(title, f"values of {most} that are equal", "articles", most).bars(series, drawn)
 
 
 def _chosen(figures: Figures) -> list[int]:
@@ -189,21 +165,16 @@ def _series(figures: Figures, values: Sequence[Sequence[float]]) -> list[Series]
 
 
 def _curves(figures: Figures, title: str, up: str, values: Sequence[Sequence[float]], most: float | None = None) -> str:
-    across = "distance k, bits" if figures.exact else "limit, bits"
-    chart = Chart(title, across, up, len(values[0]) - 1, _lines(figures, between=False))
-    return f"<h3>{title}</h3>{curves(chart, _series(figures, values), most)}"
+    chart = Chart(title, "distance k, bits" if figures.exact else "limit, bits", up, len(values[0]) - 1)
+    return chart.curves(_series(figures, values), _lines(figures, between=False), most)
 
 
 def _table(report: CalibrationReport, figures: Figures) -> str:
     rows = _exact_rows(report, figures) if report.probes is None else _directed_rows(report, figures)
-    return f'<div class="wide"><table>{"".join(rows)}</table></div>{_legend(report)}'
-
-
-def _legend(report: CalibrationReport) -> str:
     said = "Marked: the present setting. Compared: entries that an article's look-ups meet."
     if report.labelled and report.probes is not None:
         said += " Below each count: F1; precision and recall where the pointer rests."
-    return f'<p class="soft">{said}</p>'
+    return f'<div class="wide"><table>{"".join(rows)}</table></div><p class="soft">{said}</p>'
 
 
 def _directed_rows(report: CalibrationReport, figures: Figures) -> Iterator[str]:
@@ -269,88 +240,84 @@ def _foreign(text: str) -> str:
     return f"<bdi>{escape(visible(text))}</bdi>"
 
 
-# Charts.
+class Chart:
+    """A chart under its title; it has its axes from what is drawn."""
 
-
-def bars(chart: Chart, series: Sequence[Series]) -> str:
-    """Draw stacked bars: later series are on top of earlier ones."""
-    heights = [sum(column) for column in zip(*(one.values for one in series), strict=True)]
-    axes = _Axes(chart, max(heights[: chart.last + 1], default=0), half=0.5)
-    drawn = []
-    base = [0.0] * len(heights)
-    for one in series:
-        for x, value in enumerate(one.values[: chart.last + 1]):
-            if value:
-                left, right = axes.x(x - 0.45), axes.x(x + 0.45)
-                top, bottom = axes.y(base[x] + value), axes.y(base[x])
-                tip = f"{x}: {value:,.0f} {one.name}"
-                drawn.append(
-                    f'<rect class="{one.style}" x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" '
-                    f'height="{bottom - top:.1f}"><title>{escape(tip)}</title></rect>'
-                )
-                base[x] += value
-    return axes.svg(drawn, [(one.name, one.style) for one in series])
-
-
-def curves(chart: Chart, series: Sequence[Series], most: float | None = None) -> str:
-    """Draw a line for each series."""
-    axes = _Axes(chart, most or max((max(one.values[: chart.last + 1], default=0) for one in series), default=0))
-    drawn = []
-    for one in series:
-        points = " ".join(f"{axes.x(x):.1f},{axes.y(y):.1f}" for x, y in enumerate(one.values[: chart.last + 1]))
-        tip = f"<title>{escape(one.name)}</title>"
-        drawn.append(f'<polyline class="curve {one.style}" points="{points}">{tip}</polyline>')
-    return axes.svg(drawn, [(one.name, one.style) for one in series])
-
-
-class _Axes:
-    """Maps values to the drawing, and draws the axes and everything else around them."""
-
-    def __init__(self, chart: Chart, most: float, half: float = 0.0) -> None:
-        self._chart = chart
-        self._half = half
-        self._ticks = _ticks(most or 1)
-        self._top = self._ticks[-1]
+    def __init__(self, title: str, across: str, up: str, last: int) -> None:
+        """``across`` and ``up`` are the names of the axes; ``last`` is the greatest x shown."""
+        self._title, self._across, self._up = title, across, up
+        self._last, self._half = last, 0.0
+        self._ticks: list[float] = []
         self._plot = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM)
 
-    def x(self, value: float) -> float:
+    def bars(self, series: Sequence[Series], lines: Sequence[Line]) -> str:
+        """Draw stacked bars: later series are on top of earlier ones."""
+        heights = [sum(column) for column in zip(*(one.values for one in series), strict=True)]
+        self._half, self._ticks = 0.5, _ticks(max(heights[: self._last + 1], default=0) or 1)
+        drawn = []
+        base = [0.0] * len(heights)
+        for one in series:
+            for x, value in enumerate(one.values[: self._last + 1]):
+                if value:
+                    left, right = self._x(x - 0.45), self._x(x + 0.45)
+                    top, bottom = self._y(base[x] + value), self._y(base[x])
+                    tip = f"{x}: {value:,.0f} {one.name}"
+                    drawn.append(
+                        f'<rect class="{one.style}" x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" '
+                        f'height="{bottom - top:.1f}"><title>{escape(tip)}</title></rect>'
+                    )
+                    base[x] += value
+        return self._svg(drawn, series, lines)
+
+    def curves(self, series: Sequence[Series], lines: Sequence[Line], most: float | None = None) -> str:
+        """Draw a line for each series."""
+        highest = max((max(one.values[: self._last + 1], default=0) for one in series), default=0)
+        self._ticks = _ticks(most or highest or 1)
+        drawn = []
+        for one in series:
+            points = " ".join(f"{self._x(x):.1f},{self._y(y):.1f}" for x, y in enumerate(one.values[: self._last + 1]))
+            tip = f"<title>{escape(one.name)}</title>"
+            drawn.append(f'<polyline class="curve {one.style}" points="{points}">{tip}</polyline>')
+        return self._svg(drawn, series, lines)
+
+    def _x(self, value: float) -> float:
         """Return the distance from the left edge."""
-        whole = self._chart.last + 2 * self._half
+        whole = self._last + 2 * self._half
         return LEFT + (value + self._half) / max(whole, 1) * self._plot[0]
 
-    def y(self, value: float) -> float:
+    def _y(self, value: float) -> float:
         """Return the distance from the upper edge."""
-        return TOP + (1 - value / self._top) * self._plot[1]
+        return TOP + (1 - value / self._ticks[-1]) * self._plot[1]
 
-    def svg(self, drawn: Sequence[str], legend: Sequence[tuple[str, str]]) -> str:
-        """Return the whole chart."""
-        title = escape(self._chart.title)
-        parts = [*self._grid(), *drawn, *self._verticals(), *self._names(), *_key(legend)]
+    def _svg(self, drawn: Sequence[str], series: Sequence[Series], lines: Sequence[Line]) -> str:
+        """Return the title and the whole chart."""
+        title = escape(self._title)
+        parts = [*self._grid(), *drawn, *self._verticals(lines), *self._names(), *_key(series)]
         return (
-            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}"><title>{title}</title>'
-            f"{''.join(parts)}</svg>"
+            f'<h3>{title}</h3><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}">'
+            f"<title>{title}</title>{''.join(parts)}</svg>"
         )
 
     def _grid(self) -> list[str]:
-        bottom = self.y(0)
+        bottom = self._y(0)
         drawn = [f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{bottom:.1f}" y2="{bottom:.1f}"/>']
         for value in self._ticks:
-            at = self.y(value)
+            at = self._y(value)
             if value:
                 drawn.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
             drawn.append(f'<text class="tick" x="{LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">{value:,g}</text>')
-        for value in _ticks(self._chart.last, 12):
-            if value <= self._chart.last:
-                x, low = f"{self.x(value):.1f}", f"{bottom + 5:.1f}"
+        for value in _ticks(self._last, 12):
+            if value <= self._last:
+                x, low = f"{self._x(value):.1f}", f"{bottom + 5:.1f}"
                 drawn.append(f'<line class="axis" x1="{x}" x2="{x}" y1="{bottom:.1f}" y2="{low}"/>')
                 drawn.append(f'<text class="tick" x="{x}" y="{bottom + 19:.1f}" text-anchor="middle">{value:g}</text>')
         return drawn
 
-    def _verticals(self) -> list[str]:
+    def _verticals(self, lines: Sequence[Line]) -> list[str]:
         drawn = []
-        ordered = sorted(self._chart.lines, key=lambda line: line.at)
+        ordered = sorted(lines, key=lambda line: line.at)
         for number, one in enumerate(ordered):
-            at = self.x(one.at)
+            at = self._x(one.at)
             # Of two lines the left one has its name to the left, where there is room.
             flips = at > LEFT + 0.75 * self._plot[0] or (one is not ordered[-1] and at > LEFT + NOTE_WIDTH)
             drawn.append(
@@ -361,18 +328,18 @@ class _Axes:
         return drawn
 
     def _names(self) -> list[str]:
-        middle, name = LEFT + self._plot[0] / 2, escape(self._chart.across)
+        middle, name = LEFT + self._plot[0] / 2, escape(self._across)
         across = f'<text class="name" x="{middle:.1f}" y="{HEIGHT - 8}" text-anchor="middle">{name}</text>'
         up = (
             f'<text class="name" transform="translate(14 {TOP + self._plot[1] / 2:.1f}) rotate(-90)" '
-            f'text-anchor="middle">{escape(self._chart.up)}</text>'
+            f'text-anchor="middle">{escape(self._up)}</text>'
         )
         return [across, up]
 
 
-def _key(entries: Sequence[tuple[str, str]]) -> list[str]:
+def _key(series: Sequence[Series]) -> list[str]:
     drawn, at = [], float(LEFT)
-    for name, style in entries:
+    for name, style, _ in series:
         drawn.append(f'<rect class="{style} key" x="{at:.1f}" y="8" width="12" height="12" rx="2"/>')
         drawn.append(f'<text class="legend" x="{at + 17:.1f}" y="18">{escape(name)}</text>')
         at += 17 + 7.2 * len(name) + 20

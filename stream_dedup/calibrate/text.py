@@ -32,16 +32,13 @@ def lines(report: CalibrationReport, width: int) -> Iterator[str]:
 
 
 def _head(report: CalibrationReport) -> Iterator[str]:
-    yield f"{', '.join(report.files)}: {report.lines:,} lines, {report.articles:,} articles ({_left_out(report)})"
+    left_out = f"{report.rejected:,} unreadable, {report.featureless:,} without words"
+    yield f"{', '.join(report.files)}: {report.lines:,} lines, {report.articles:,} articles ({left_out})"
     yield f"scheme {report.scheme}, {report.search} search: {_rules(report)}"
     yield f"{report.asked:,} compared with all before them ({report.comparisons:,} pairs) in {report.seconds} s"
     if report.exact:
         yield f"{report.exact:,} so short that only an equal text is near: {report.exact_duplicates:,} duplicates"
     yield from report.notes
-
-
-def _left_out(report: CalibrationReport) -> str:
-    return f"{report.rejected:,} unreadable, {report.featureless:,} without words"
 
 
 def _rules(report: CalibrationReport) -> str:

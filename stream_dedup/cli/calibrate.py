@@ -20,7 +20,6 @@ from stream_dedup.errors import UserError
 from stream_dedup.files.output_file import STDOUT, is_standard_output, refuse_inputs_as_outputs, whole_output
 
 if TYPE_CHECKING:
-    from stream_dedup.calibrate.report import CalibrationReport
     from stream_dedup.files.inputs import Progress
     from stream_dedup.files.recognition import InputForm
 
@@ -103,13 +102,17 @@ def command(  # noqa: PLR0917 - one argument for each flag
 
         report = calibrate(config, Options(files, original, pairs, form=form), reading, comparing)
         if write_page is not None:
-            write_page(_page(report))
+            from stream_dedup.calibrate.page import page  # noqa: PLC0415 - only where it is asked for
+
+            write_page(page(report).encode("utf-8", "backslashreplace"))
         if write_toml is not None:
             write_toml(f"# Suggested by stream-dedup calibrate.\n{report.profile}".encode())
     if as_json:
         write_json(report, indented=True)
     elif str(html) != STDOUT:
-        _write_text(report)
+        from stream_dedup.calibrate.text import lines  # noqa: PLC0415 - only where text is asked for
+
+        write_lines(*lines(report, report_columns(120)))
     if html is not None and str(html) != STDOUT:
         write_lines(f"charts: {html}", err=True)
     if write_profile is not None:
@@ -149,16 +152,3 @@ def _check_paths(settings: FingerprintSettings, write_profile: Path) -> None:
         except UserError as error:
             msg = f"--write-profile {write_profile}: {error}"
             raise UserError(msg) from error
-
-
-def _page(report: CalibrationReport) -> bytes:
-    from stream_dedup.calibrate.page import page  # noqa: PLC0415 - only where it is asked for
-
-    return page(report).encode("utf-8", "backslashreplace")
-
-
-def _write_text(report: CalibrationReport) -> None:
-    from stream_dedup.calibrate.text import lines  # noqa: PLC0415 - only where text is asked for
-
-    for line in lines(report, report_columns(120)):
-        write_lines(line)

@@ -100,7 +100,11 @@ def command(  # noqa: PLR0917 - one argument for each flag
     )
     with terminable() as hold, ProgressLine(hidden=sys.stdout.isatty()) as line:
         tally = filter_files(
-            config, options, _now_ms, lambda so_far: line.show(lambda elapsed: _progress(so_far, elapsed)), hold
+            config,
+            options,
+            lambda: time.time_ns() // 1_000_000,
+            lambda so_far: line.show(lambda elapsed: _progress(so_far, elapsed)),
+            hold,
         )
     if tally.not_utf8 and form.encoding is None:
         say(f"{tally.not_utf8:,} lines are not UTF-8; if they have another encoding, name it: --encoding gb18030")
@@ -108,10 +112,6 @@ def command(  # noqa: PLR0917 - one argument for each flag
     if plain and lost and rejected is None and not config.match.observe:
         say(f"{lost:,} rejected lines were written nowhere; name a file for them with --rejected")
     return EXIT_FOUND if lost else EXIT_OK
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _progress(tally: Tally, elapsed: float) -> str:

@@ -92,9 +92,8 @@ def _write_history(config: Config, history: RulesHistory) -> None:
     write_lines(*_lines(history.in_force))
     write_lines("", "history:")
     for record in history.records:
-        write_lines(
-            f"  offset {record.offset}  {_time(record.time)}  revision {record.rules.revision}  {record.effect}"
-        )
+        at = datetime.fromtimestamp(record.time / 1000, UTC).isoformat(timespec="milliseconds")
+        write_lines(f"  offset {record.offset}  {at}  revision {record.rules.revision}  {record.effect}")
 
 
 def _lines(rules: Rules) -> list[str]:
@@ -133,10 +132,6 @@ def _limit(bits: int | None) -> str:
     from stream_dedup.core.model import similarity  # noqa: PLC0415 - loads numpy
 
     return f"bits of the signature's {SIGNATURE_BITS}: similarity {similarity(bits or 0):.3f}"
-
-
-def _time(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def _history_values(history: RulesHistory) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
     model      clusters, their articles, windows, the ids of clusters, and output records
     schema     the stored format of a store, opened and checked
-    union      the clusters of one batch of outputs, in memory
+    union      adds the outputs of one batch, and unites the clusters that they join
     store      applies batches, forgets old articles; answers from any thread by ``queries``
     follow     reads the output topics on into the store
     publish    writes the clusters that changed to ``topics.clusters``, exactly once

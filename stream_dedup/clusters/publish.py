@@ -46,6 +46,7 @@ import orjson
 from stream_dedup.clusters.model import ArticleCluster, parse_cluster_id
 from stream_dedup.clusters.schema import store_errors, transaction
 from stream_dedup.clusters.store import ClusterStore
+from stream_dedup.clusters.union import NOTE_CHANGED
 from stream_dedup.core.headers import source_text
 from stream_dedup.core.model import Coordinates
 from stream_dedup.ports import FollowPorts, MarkedSink, Output, PublishedMark, TopicReader
@@ -58,9 +59,14 @@ KEYS_AT_ONCE = 5_000
 """Keys of the topic that are noted in one transaction of the store."""
 
 
-class _Changed(NamedTuple):
-    sequence: int
-    first: Coordinates
+class _State(NamedTuple):
+    """What the store says of itself."""
+
+    log_id: bytes
+    store_id: bytes
+    published_on: bytes | None
+    """The id of the topic."""
+    last_sequence: int
 
 
 class ClusterPublisher:
@@ -111,7 +117,7 @@ class ClusterPublisher:
     def note_topic(self, topic_id: bytes | None) -> None:
         """Take note of the id that the topic has now: another topic has to be settled first."""
         with store_errors(self._path):
-            if topic_id != self._published_on():
+            if topic_id != self._state().published_on:
                 self._is_settled = False
 
     def publish(self) -> int:
@@ -127,13 +133,14 @@ class ClusterPublisher:
             return 0
         with store_errors(self._path):
             # 2
-            changed = self._next_changed()
-            outputs = list(self._outputs(changed))
+            sql = "SELECT sequence, topic_id, partition, offset FROM changed ORDER BY sequence LIMIT ?"
+            changed = self._connection.execute(sql, (PUBLISHED_AT_ONCE,)).fetchall()
+            outputs = list(self._outputs([Coordinates(*row[1:]) for row in changed]))
         if not changed:
             return 0
         # 3
         self._is_settled = False
-        mark = PublishedMark(self._store_id(), changed[-1].sequence)
+        mark = PublishedMark(self._state().store_id, changed[-1][0])
         self._sink.publish(outputs, mark)
         # 4
         with store_errors(self._path):
@@ -149,9 +156,9 @@ class ClusterPublisher:
     # The mark and the store.
 
     def _fits(self, mark: PublishedMark | None, topic_id: bytes) -> bool:
-        if self._published_on() != topic_id:
-            return False
-        return mark is None or (mark.store_id == self._store_id() and mark.sequence <= self._last_sequence())
+        state = self._state()
+        continues = mark is None or (mark.store_id == state.store_id and mark.sequence <= state.last_sequence)
+        return continues and state.published_on == topic_id
 
     def _begin_anew(self, topic_id: bytes, sequence: int) -> None:
         """Note every cluster of the store, and every key of this log on the topic, as changed."""
@@ -164,15 +171,12 @@ class ClusterPublisher:
             write.execute("UPDATE sqlite_sequence SET seq = MAX(seq, ?) WHERE name = 'changed'", (sequence,))
             write.execute("UPDATE cluster SET published = 0")
         # b
-        for keys in _chunks(_keys(self._ports.reader, self._topic, str(uuid.UUID(bytes=self._log_id())))):
+        for keys in _chunks(_keys(self._ports.reader, self._topic, str(uuid.UUID(bytes=self._state().log_id)))):
             with transaction(write):
                 write.executemany("INSERT OR REPLACE INTO changed (topic_id, partition, offset) VALUES (?, ?, ?)", keys)
         # c
         with transaction(write):
-            write.execute(
-                "INSERT OR REPLACE INTO changed (topic_id, partition, offset) SELECT s.topic_id, g.partition, g.offset "
-                "FROM cluster g JOIN source_topic s ON s.number = g.topic"
-            )
+            write.execute(NOTE_CHANGED)
             write.execute("UPDATE state SET published_on = ?", (topic_id,))
 
     def _drop_published(self, sequence: int) -> None:
@@ -183,37 +187,17 @@ class ClusterPublisher:
 
     # Records.
 
-    def _next_changed(self) -> list[_Changed]:
-        rows = self._connection.execute(
-            "SELECT sequence, topic_id, partition, offset FROM changed ORDER BY sequence LIMIT ?", (PUBLISHED_AT_ONCE,)
-        )
-        return [_Changed(row[0], Coordinates(*row[1:])) for row in rows]
-
-    def _outputs(self, changed: list[_Changed]) -> Iterator[Output]:
+    def _outputs(self, changed: list[Coordinates]) -> Iterator[Output]:
         now_ms = self._ports.clock.time_ms()
-        log_id = str(uuid.UUID(bytes=self._log_id()))
-        for _, first in changed:
+        log_id = str(uuid.UUID(bytes=self._state().log_id))
+        for first in changed:
             cluster = self._store.cluster_of_first(first, now_ms)
             value = None if cluster is None else orjson.dumps(cluster_value(cluster, log_id))
             yield Output(self._topic, str(first).encode(), value, [], now_ms)
 
-    # State.
-
-    def _log_id(self) -> bytes:
-        return bytes(self._state("log_id"))
-
-    def _store_id(self) -> bytes:
-        return bytes(self._state("store_id"))
-
-    def _published_on(self) -> bytes | None:
-        found = self._state("published_on")
-        return None if found is None else bytes(found)
-
-    def _state(self, column: str) -> Any:  # noqa: ANN401 - SQLite's values
-        return self._connection.execute(f"SELECT {column} FROM state").fetchone()[0]  # noqa: S608 - our own names
-
-    def _last_sequence(self) -> int:
-        return int(self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'changed'").fetchone()[0])
+    def _state(self) -> _State:
+        sql = "SELECT log_id, store_id, published_on, seq FROM state, sqlite_sequence WHERE name = 'changed'"
+        return _State(*self._connection.execute(sql).fetchone())
 
 
 _NOTE_PUBLISHED = """

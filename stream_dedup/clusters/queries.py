@@ -31,12 +31,15 @@ from stream_dedup.clusters.model import (
     parse_cluster_id,
 )
 from stream_dedup.clusters.schema import open_reader, store_errors, transaction
-from stream_dedup.clusters.union import REJECTED_KIND, UPDATE_KIND
 from stream_dedup.core.headers import StampedMatch
 from stream_dedup.core.model import Coordinates, SourceOffset, Verdict
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.ports import CommittedOffset, Partition
 
+REJECTED_KIND = "rejected:"
+"""Begins the kind of a rejected record in the totals; the reason code follows."""
+UPDATE_KIND = "update"
+"""The kind of an update in the totals; the other kinds are verdicts."""
 IDLE_READERS = 4
 """Reading connections that are kept open."""
 
@@ -323,20 +326,22 @@ def counted_begins(connection: sqlite3.Connection) -> dict[Window, int]:
 
 
 def count_windows(connection: sqlite3.Connection, now_ms: int) -> None:
-    """Count each window from one bucket before its present beginning on, a bucket in each transaction.
+    """Count each window from one bucket before its present beginning on, in one transaction.
 
     One bucket more than is shown now: who asks may have an earlier time. Where the clock was set back, buckets that had
     left the window are added again.
     """
-    for window, begin in counted_begins(connection).items():
-        wanted = window.begin(now_ms) - window.width
-        starts = _starts(connection, window, min(begin, wanted), max(begin, wanted))
-        for start in starts if begin < wanted else reversed(starts):
-            with transaction(connection):
-                _add(connection, window, start, -1 if begin < wanted else 1)
-                _note(connection, window, start + window.width if begin < wanted else start)
-        with transaction(connection):
-            _note(connection, window, wanted)
+    with transaction(connection):
+        for window, begin in counted_begins(connection).items():
+            wanted = window.begin(now_ms) - window.width
+            moved = (int(window.width), min(begin, wanted), max(begin, wanted), 1 if wanted < begin else -1)
+            connection.execute(
+                f"UPDATE cluster SET {window} = {window} + ?4 * "  # noqa: S608 - our own names
+                "(SELECT SUM(count) FROM bucket WHERE width = ?1 AND cluster = number AND start >= ?2 AND start < ?3) "
+                "WHERE number IN (SELECT cluster FROM bucket WHERE width = ?1 AND start >= ?2 AND start < ?3)",
+                moved,
+            )
+            connection.execute("UPDATE counted SET begin = ? WHERE time_window = ?", (wanted, str(window)))
 
 
 def largest(connection: sqlite3.Connection, window: Window, limit: int, now_ms: int) -> list[int]:
@@ -355,29 +360,3 @@ def largest(connection: sqlite3.Connection, window: Window, limit: int, now_ms: 
         if counted is not None:
             (heapq.heappush if len(found) < limit else heapq.heappushpop)(found, (counted, -number))
     return [-number for _, number in sorted(found, reverse=True)]
-
-
-def _starts(connection: sqlite3.Connection, window: Window, begin: int, end: int) -> list[int]:
-    """Return the buckets between two times that have articles of a cluster."""
-    found: list[int] = []
-    sql = "SELECT MIN(start) FROM bucket WHERE width = ? AND start >= ?"
-    while True:
-        start = connection.execute(sql, (int(window.width), begin)).fetchone()[0]
-        if start is None or start >= end:
-            return found
-        found.append(int(start))
-        begin = start + 1
-
-
-def _add(connection: sqlite3.Connection, window: Window, start: int, sign: int) -> None:
-    """Add a bucket of every cluster to its count, or take it away."""
-    connection.execute(
-        f"UPDATE cluster SET {window} = {window} + ?1 * "  # noqa: S608 - our own names
-        "(SELECT count FROM bucket WHERE width = ?2 AND cluster = cluster.number AND start = ?3) "
-        "WHERE number IN (SELECT cluster FROM bucket WHERE width = ?2 AND start = ?3)",
-        (sign, int(window.width), start),
-    )
-
-
-def _note(connection: sqlite3.Connection, window: Window, begin: int) -> None:
-    connection.execute("UPDATE counted SET begin = ? WHERE time_window = ?", (begin, str(window)))

@@ -165,10 +165,11 @@ def make_folder(path: Path) -> None:
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
-        others = sorted(one.name for one in path.iterdir() if not _is_ours(one.name))
+        names = sorted(one.name for one in path.iterdir())
     except OSError as error:
         msg = f"cluster store {path} cannot be made or read: {reason_of(error)}; name another folder"
         raise UserError(msg) from error
+    others = [name for name in names if name not in {"owner", "lost+found"} and not name.startswith(CLUSTERS_FILE)]
     if others:
         msg = f"{path} is not a cluster store: unexpected file {others[0]}; name an empty folder"
         raise UserError(msg)
@@ -298,7 +299,3 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 def _has_tables(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is not None
-
-
-def _is_ours(name: str) -> bool:
-    return name in {"owner", "lost+found"} or name.startswith(CLUSTERS_FILE)

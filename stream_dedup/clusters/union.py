@@ -1,35 +1,69 @@
-"""The clusters of one batch of outputs, in memory: what the store writes in one transaction.
+"""Adds outputs to the tables of a store, and unites the clusters that they join; one transaction has all of it.
 
 Clusters are disjoint sets of articles, united where an article and its match meet. An article carries the number of its
 cluster. Where two clusters become one, the articles of the lighter one get the number of the heavier: each article
-changes its number at most log2(n) times, however the outputs arrive, and the cluster of an article is one look-up. In a
-batch, the number that a cluster has lost points to the one that it got (``_merged``).
+changes its number at most log2(n) times, however the outputs arrive, and the cluster of an article is one look-up.
 
 A match may arrive after its article: until then it is a placeholder, the first article of its cluster. Each article has
 one match, so a cluster is a tree, and its first article is its root: uniting the cluster that begins with a placeholder
 with that of the placeholder's match keeps the first article of the latter.
+
+``size``, ``lone_ms``, the buckets and the counts of windows are written at the end of a batch (``finish``): many
+articles of one cluster then take one row. Until then ``lone_ms`` may be that of an article among others.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+import sqlite3
+from collections import Counter, defaultdict
 from typing import NamedTuple
 
-from stream_dedup.clusters.model import COUNTED_WINDOWS, BucketWidth, JudgedOutput
+from stream_dedup.clusters.model import BucketWidth, JudgedOutput
+from stream_dedup.clusters.queries import REJECTED_KIND, UPDATE_KIND, counted_begins
 from stream_dedup.core.columns import as_stored
-from stream_dedup.core.headers import StampedMatch
-from stream_dedup.core.model import Verdict
+from stream_dedup.core.model import Coordinates, Verdict
 
 log = logging.getLogger(__name__)
 
-REJECTED_KIND = "rejected:"
-"""Begins the kind of a rejected record in the totals; the reason code follows."""
-UPDATE_KIND = "update"
-"""The kind of an update in the totals; the other kinds are verdicts."""
+NOTE_CHANGED = """
+INSERT OR REPLACE INTO changed (topic_id, partition, offset)
+SELECT s.topic_id, g.partition, g.offset FROM cluster g JOIN source_topic s ON s.number = g.topic
+"""
+"""Notes clusters that are to be published; all of them where no ``WHERE`` follows."""
 _AUDIT = "the outputs contradict the log; run stream-dedup audit"
+_NEW_ARTICLE = """
+INSERT INTO article (
+    id, verdict, written_ms, source_ms, output, output_partition, output_offset, match_topic, match_partition,
+    match_offset, match_id, match_distance, match_similarity, match_ms, copies, reason_code,
+    number, topic, partition, offset, cluster
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_FILL_ARTICLE = """
+UPDATE article SET
+    id = ?, verdict = ?, written_ms = ?, source_ms = ?, output = ?, output_partition = ?, output_offset = ?,
+    match_topic = ?, match_partition = ?, match_offset = ?, match_id = ?, match_distance = ?, match_similarity = ?,
+    match_ms = ?, copies = ?, reason_code = ?
+WHERE number = ?
+"""
+_ADD_BUCKET = """
+INSERT INTO bucket VALUES (?, ?, ?, ?)
+ON CONFLICT (width, cluster, start) DO UPDATE SET count = count + excluded.count
+"""
+_ADD_TOTAL = """
+INSERT INTO total VALUES (?, ?, ?, ?)
+ON CONFLICT (width, start, kind) DO UPDATE SET count = count + excluded.count
+"""
+_MOVE_BUCKETS = """
+INSERT INTO bucket SELECT width, ?1, start, count FROM bucket WHERE width = ?2 AND cluster = ?3
+ON CONFLICT (width, cluster, start) DO UPDATE SET count = count + excluded.count
+"""
+_TAKE_IN = """
+UPDATE cluster SET
+    topic = ?, partition = ?, offset = ?, published = ?, size = size + ?, weight = weight + ?,
+    hour = hour + ?, day = day + ?, week = week + ?
+WHERE number = ?
+"""
 
 
 class StoredAt(NamedTuple):
@@ -40,129 +74,101 @@ class StoredAt(NamedTuple):
     offset: int
 
 
-@dataclass(slots=True, eq=False)
-class Row:
-    """A row of ``article`` in this batch."""
+class _Row(NamedTuple):
+    """What is stored of an article."""
 
     number: int
     cluster: int | None
-    """Its cluster, or one that was merged into it; None of a rejected record."""
+    """None of a rejected record."""
     arrived: bool
     """Whether its output has been read; False of a placeholder."""
 
 
-@dataclass(slots=True, eq=False)
-class BatchCluster:
-    """A row of ``cluster`` in this batch."""
+class _Cluster(NamedTuple):
+    """A row of ``cluster``, without the articles that the batch has added to it."""
 
-    number: int
     first: StoredAt
-    size: int = 0
-    weight: int = 0
-    published: bool = False
-    is_stored: bool = False
-    """Whether the store has it from before this batch."""
-    has_buckets: bool = False
-    """Whether it had buckets before this batch."""
-    times: list[int] = field(default_factory=list)
-    """Times of articles that are in no bucket."""
-    counted: list[int] = field(default_factory=lambda: [0] * len(COUNTED_WINDOWS))
-    """Articles in buckets, for each of ``COUNTED_WINDOWS``, as the store counts them."""
+    size: int
+    weight: int
+    lone_ms: int | None
+    published: int
+    counted: tuple[int, ...]
+    """Articles in the buckets of each of ``COUNTED_WINDOWS``."""
 
 
-class NewRow(NamedTuple):
-    """An article for the store, in the order of the columns of ``article``."""
+class OutputUnion:
+    """The outputs of one batch, in an open transaction; ``finish`` comes after the last ``add``."""
 
-    number: int
-    at: StoredAt
-    cluster: int | None
-    article_id: str
-    output: JudgedOutput | None
-    """None of a placeholder."""
-    match_at: StoredAt | None
+    def __init__(self, connection: sqlite3.Connection, *, notes_changes: bool) -> None:
+        """``notes_changes``: clusters that change are to be published."""
+        self._connection = connection
+        self._notes_changes = notes_changes
+        self._topics = dict(connection.execute("SELECT topic_id, number FROM source_topic").fetchall())
+        self._next_number = int(connection.execute("SELECT next_number FROM state").fetchone()[0])
+        self._times: defaultdict[int, list[int]] = defaultdict(list)
+        """Times of articles that are in no bucket, by the clusters that have got them."""
+        self._totals: Counter[tuple[BucketWidth, int, str]] = Counter()
 
-
-@dataclass(frozen=True, slots=True)
-class StoredRows:
-    """Reads rows of the store, by coordinates and by number."""
-
-    article: Callable[[StoredAt], Row | None]
-    cluster_row: Callable[[int], BatchCluster]
-    topic: Callable[[bytes, str], int]
-    """Returns the small number of a topic id, and gives one to a new topic."""
-
-
-class UnionBatch:
-    """Unites the articles of one batch with what is stored. Nothing is stored here."""
-
-    def __init__(self, stored: StoredRows, next_number: int) -> None:
-        """``next_number`` is the number of the next article."""
-        self._stored = stored
-        self._rows: dict[StoredAt, Row] = {}
-        self._clusters: dict[int, BatchCluster] = {}
-        self._merged: dict[int, int] = {}
-        self.next_number = next_number
-        self.new_rows: list[NewRow] = []
-        self.filled: list[NewRow] = []
-        """Placeholders whose output has arrived."""
-        self.totals: Counter[tuple[BucketWidth, int, str]] = Counter()
-        self.lost_ids: list[StoredAt] = []
-        """First articles of published clusters that are now part of other clusters."""
-
-    def add(self, outputs: Iterable[JudgedOutput]) -> None:
-        """Add outputs. One of an article that has arrived before changes nothing."""
-        for output in outputs:
-            self._add(output)
-
-    def clusters(self) -> list[BatchCluster]:
-        """Return the clusters that the batch has changed."""
-        return [cluster for number, cluster in self._clusters.items() if number not in self._merged]
-
-    def merged(self) -> list[tuple[BatchCluster, int]]:
-        """Return the stored clusters that became part of others, each with the number of the other."""
-        return [
-            (cluster, self.cluster_number(number))
-            for number, cluster in self._clusters.items()
-            if number in self._merged
-        ]
-
-    def cluster_number(self, number: int) -> int:
-        """Return the number that a cluster has now: at most log2(n) steps, since the heavier cluster keeps its own."""
-        while (further := self._merged.get(number)) is not None:
-            number = further
-        return number
-
-    def _add(self, output: JudgedOutput) -> None:
+    def add(self, output: JudgedOutput) -> None:
+        """Add an output; one of an article that has arrived before changes nothing."""
         stamp = output.stamp
-        at = self._at(stamp.coordinates.topic_id, stamp.topic, stamp.coordinates.partition, stamp.coordinates.offset)
+        at = self._at(stamp.topic, stamp.coordinates)
         row = self._row(at)
         if row is not None and row.arrived:
             return
         self._count(output)
-        match_at = None if stamp.match is None else self._match_at(stamp.match)
-        if row is None:
-            row = self._new_row(at, output, match_at)
-        else:
-            row.arrived = True
-            self.filled.append(NewRow(row.number, at, None, as_stored(output.article_id), output, match_at))
-            parent = self._cluster_of_match(output, at, match_at)
-            if parent is not None and row.cluster is not None:
-                self._unite(row.cluster, parent, output)
-        if row.cluster is not None:
-            cluster = self._cluster(row.cluster)
-            cluster.size += 1
-            cluster.times.append(output.written_ms)
+        match_at = None if stamp.match is None else self._at(stamp.match.topic, stamp.match.coordinates)
+        cluster = self._new(output, at, match_at) if row is None else self._arrived(row, output, at, match_at)
+        if cluster is not None:
+            self._times[cluster].append(output.written_ms)
 
-    def _new_row(self, at: StoredAt, output: JudgedOutput, match_at: StoredAt | None) -> Row:
-        """Make the row of an article that nothing has named before."""
-        if output.stamp.verdict is Verdict.REJECTED:
-            cluster = None
-        else:
+    def finish(self) -> None:
+        """Write what was gathered."""
+        write, begins = self._connection, counted_begins(self._connection)
+        buckets: Counter[tuple[BucketWidth, int, int]] = Counter()
+        for number, new in self._times.items():
+            size, lone_ms = write.execute("SELECT size, lone_ms FROM cluster WHERE number = ?", (number,)).fetchone()
+            if size + len(new) == 1:
+                write.execute("UPDATE cluster SET size = 1, lone_ms = ? WHERE number = ?", (*new, number))
+                continue
+            times = new if lone_ms is None else [*new, lone_ms]
+            counted = [sum(window.width.start(at) >= begin for at in times) for window, begin in begins.items()]
+            write.execute(
+                "UPDATE cluster SET size = ?, lone_ms = NULL, hour = hour + ?, day = day + ?, week = week + ? "
+                "WHERE number = ?",
+                (size + len(new), *counted, number),
+            )
+            buckets.update((width, number, width.start(at)) for at in times for width in BucketWidth)
+        write.executemany(_ADD_BUCKET, [(int(width), *rest, count) for (width, *rest), count in buckets.items()])
+        write.executemany(_ADD_TOTAL, [(int(width), *rest, count) for (width, *rest), count in self._totals.items()])
+        write.execute("UPDATE state SET next_number = ?", (self._next_number,))
+        if self._notes_changes:
+            write.executemany(f"{NOTE_CHANGED} WHERE g.number = ?", [(number,) for number in self._times])
+
+    def _new(self, output: JudgedOutput, at: StoredAt, match_at: StoredAt | None) -> int | None:
+        """Store an article that nothing has named before, and return its cluster."""
+        cluster = None
+        if output.stamp.verdict is not Verdict.REJECTED:
             cluster = self._cluster_of_match(output, at, match_at) or self._begin_cluster(at)
-        return self._append(at, cluster, output.article_id, output, match_at)
+        self._insert(at, cluster, _columns(output, match_at))
+        return cluster
 
-    def _cluster_of_match(self, output: JudgedOutput, at: StoredAt, match_at: StoredAt | None) -> BatchCluster | None:
-        """Return the cluster of the match, if there is one; a match that has not arrived becomes a placeholder."""
+    def _arrived(self, row: _Row, output: JudgedOutput, at: StoredAt, match_at: StoredAt | None) -> int | None:
+        """Store the output of a placeholder, and return its cluster, united with that of its match."""
+        self._connection.execute(_FILL_ARTICLE, (*_columns(output, match_at), row.number))
+        parent = self._cluster_of_match(output, at, match_at, begun=row.cluster)
+        if row.cluster is None or parent is None or parent == row.cluster:
+            return row.cluster
+        return self._unite(row.cluster, parent)
+
+    def _cluster_of_match(
+        self, output: JudgedOutput, at: StoredAt, match_at: StoredAt | None, begun: int | None = None
+    ) -> int | None:
+        """Return the cluster of the match; None of none, and where an article cannot have this match.
+
+        A match that has not arrived becomes a placeholder, the first article of its cluster: of the one that the
+        article has ``begun``, else of a new one.
+        """
         match = output.stamp.match
         if match is None or match_at is None:
             return None
@@ -172,66 +178,75 @@ class UnionBatch:
                 "article %s has an impossible match, %s: %s", output.stamp.coordinates, match.coordinates, _AUDIT
             )
             return None
-        if row is None:
-            row = self._append(match_at, self._begin_cluster(match_at), match.id, None, None)
-        return None if row.cluster is None else self._cluster(row.cluster)
-
-    def _unite(self, number: int, parent: BatchCluster, output: JudgedOutput) -> None:
-        """Unite the cluster that begins with a placeholder, now arrived, with the cluster of its match."""
-        begun = self._cluster(number)
-        if begun is parent:
-            log.warning("article %s follows from itself: %s", output.stamp.coordinates, _AUDIT)
-            return
-        if begun.published:
-            self.lost_ids.append(begun.first)
-        kept, lost = (parent, begun) if parent.weight >= begun.weight else (begun, parent)
-        kept.first, kept.published = parent.first, parent.published
-        kept.size += lost.size
-        kept.weight += lost.weight
-        kept.times += lost.times
-        kept.counted = [own + other for own, other in zip(kept.counted, lost.counted, strict=True)]
-        self._merged[lost.number] = kept.number
-
-    def _begin_cluster(self, first: StoredAt) -> BatchCluster:
-        """Begin a cluster; its number is that of the article that is appended next."""
-        cluster = self._clusters[self.next_number] = BatchCluster(self.next_number, first)
+        if row is not None:
+            if row.cluster == begun:
+                log.warning("article %s follows from itself: %s", output.stamp.coordinates, _AUDIT)
+            return row.cluster
+        if begun is None:
+            cluster = self._begin_cluster(match_at)
+        else:
+            cluster = begun
+            self._note_lost_id(cluster)
+            self._take_in(cluster, match_at, published=0)
+        self._insert(match_at, cluster, (as_stored(match.id), *(None,) * 15))
         return cluster
 
-    def _append(
-        self,
-        at: StoredAt,
-        cluster: BatchCluster | None,
-        article_id: str,
-        output: JudgedOutput | None,
-        match_at: StoredAt | None,
-    ) -> Row:
-        number = None if cluster is None else cluster.number
-        row = self._rows[at] = Row(self.next_number, number, arrived=output is not None)
-        self.new_rows.append(NewRow(row.number, at, number, as_stored(article_id), output, match_at))
+    def _unite(self, begun: int, parent: int) -> int:
+        """Unite the cluster that began with a placeholder with the one of its match, and return what it is now."""
+        self._note_lost_id(begun)
+        own, other = self._cluster(begun), self._cluster(parent)
+        number, lost, lost_number = (parent, own, begun) if other.weight >= own.weight else (begun, other, parent)
+        in_buckets = lost.size - (lost.lone_ms is not None)
+        self._times[number] += self._times.pop(lost_number, [])
+        self._times[number] += [] if lost.lone_ms is None else [lost.lone_ms]
+        write = self._connection
+        write.execute("UPDATE article SET cluster = ? WHERE cluster = ?", (number, lost_number))
+        for width in BucketWidth if in_buckets else ():
+            write.execute(_MOVE_BUCKETS, (number, int(width), lost_number))
+            write.execute("DELETE FROM bucket WHERE width = ? AND cluster = ?", (int(width), lost_number))
+        write.execute("DELETE FROM cluster WHERE number = ?", (lost_number,))
+        self._take_in(number, other.first, other.published, (in_buckets, lost.weight, *lost.counted))
+        return number
+
+    def _take_in(self, cluster: int, first: StoredAt, published: int, more: tuple[int, ...] = (0, 0, 0, 0, 0)) -> None:
+        """Give a cluster another first article, and what is counted in ``more``: size, weight, windows."""
+        self._connection.execute(_TAKE_IN, (*first, published, *more, cluster))
+
+    def _begin_cluster(self, first: StoredAt) -> int:
+        """Begin a cluster; its number is that of the article that is inserted next."""
+        self._connection.execute(
+            "INSERT INTO cluster VALUES (?, ?, ?, ?, 0, 0, NULL, 0, 0, 0, 0)", (self._next_number, *first)
+        )
+        return self._next_number
+
+    def _insert(self, at: StoredAt, cluster: int | None, columns: tuple[object, ...]) -> None:
+        self._connection.execute(_NEW_ARTICLE, (*columns, self._next_number, *at, cluster))
+        self._next_number += 1
         if cluster is not None:
-            cluster.weight += 1
-        self.next_number += 1
-        return row
+            self._connection.execute("UPDATE cluster SET weight = weight + 1 WHERE number = ?", (cluster,))
 
-    def _row(self, at: StoredAt) -> Row | None:
-        row = self._rows.get(at)
-        if row is None and (row := self._stored.article(at)) is not None:
-            self._rows[at] = row
-        return row
+    def _row(self, at: StoredAt) -> _Row | None:
+        found = self._connection.execute(
+            "SELECT number, cluster, written_ms IS NOT NULL FROM article "
+            "WHERE topic = ? AND partition = ? AND offset = ?",
+            at,
+        ).fetchone()
+        return None if found is None else _Row(*found)
 
-    def _cluster(self, number: int) -> BatchCluster:
-        number = self.cluster_number(number)
-        cluster = self._clusters.get(number)
-        if cluster is None:
-            cluster = self._clusters[number] = self._stored.cluster_row(number)
-        return cluster
+    def _cluster(self, number: int) -> _Cluster:
+        topic, partition, offset, size, weight, lone_ms, published, *counted = self._connection.execute(
+            "SELECT topic, partition, offset, size, weight, lone_ms, published, hour, day, week FROM cluster "
+            "WHERE number = ?",
+            (number,),
+        ).fetchone()
+        return _Cluster(StoredAt(topic, partition, offset), size, weight, lone_ms, published, tuple(counted))
 
-    def _match_at(self, match: StampedMatch) -> StoredAt:
-        coordinates = match.coordinates
-        return self._at(coordinates.topic_id, match.topic, coordinates.partition, coordinates.offset)
-
-    def _at(self, topic_id: bytes, topic: str, partition: int, offset: int) -> StoredAt:
-        return StoredAt(self._stored.topic(topic_id, topic), partition, offset)
+    def _at(self, topic: str, coordinates: Coordinates) -> StoredAt:
+        number = self._topics.get(coordinates.topic_id)
+        if number is None:
+            number = self._topics[coordinates.topic_id] = len(self._topics) + 1
+            self._connection.execute("INSERT INTO source_topic VALUES (?, ?, ?)", (number, coordinates.topic_id, topic))
+        return StoredAt(number, coordinates.partition, coordinates.offset)
 
     def _count(self, output: JudgedOutput) -> None:
         stamp = output.stamp
@@ -240,4 +255,26 @@ class UnionBatch:
         else:
             kind = UPDATE_KIND if stamp.update else str(stamp.verdict)
         for width in BucketWidth:
-            self.totals[width, width.start(output.written_ms), kind] += 1
+            self._totals[width, width.start(output.written_ms), kind] += 1
+
+    def _note_lost_id(self, cluster: int) -> None:
+        """Note a cluster that is about to get another first article: if it is published, then under its old id."""
+        if self._notes_changes:
+            self._connection.execute(f"{NOTE_CHANGED} WHERE g.number = ? AND g.published", (cluster,))
+
+
+def _columns(output: JudgedOutput, match_at: StoredAt | None) -> tuple[object, ...]:
+    """Return the columns of an article that its output sets."""
+    stamp, match = output.stamp, output.stamp.match
+    return (
+        as_stored(output.article_id),
+        str(stamp.verdict),
+        output.written_ms,
+        stamp.timestamp,
+        *output.partition,
+        output.offset,
+        *(match_at or (None, None, None)),
+        *((None,) * 4 if match is None else (match.id, match.distance, match.similarity, match.time)),
+        stamp.copies,
+        stamp.reason_code,
+    )

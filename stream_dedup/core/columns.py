@@ -155,6 +155,10 @@ class Texts:
         start, end = self._start(first), int(self.ends[after - 1])
         return Texts(self.ends[first:after] - np.uint32(start), self.joined[start:end])
 
+    def copy(self) -> Texts:
+        """Return the same texts in memory of their own."""
+        return Texts(self.ends.copy(), self.joined)
+
     def changed(self, texts: Mapping[int, str]) -> Texts:
         """Return these texts with other texts in some rows."""
         return Texts.of([texts.get(row, text) for row, text in enumerate(self)])
@@ -271,7 +275,7 @@ class Columns:
 
     def copied(self) -> Self:
         """Return the same entries in memory of their own."""
-        return replace(self, **{name: _copy_of(getattr(self, name)) for name in names_of(type(self))})
+        return replace(self, **{name: getattr(self, name).copy() for name in names_of(type(self))})
 
     def rejected(self, reasons: Mapping[int, str]) -> Self:
         """Return these entries with some rows rejected: their checksums and ids stay, all else is blank."""
@@ -401,10 +405,6 @@ of decoding a record of few entries."""
 
 def _joined(columns: Sequence[Any]) -> Any:  # noqa: ANN401 - arrays or texts
     return Texts.concat(columns) if isinstance(columns[0], Texts) else np.concatenate(columns)
-
-
-def _copy_of(column: Any) -> Any:  # noqa: ANN401 - an array or texts
-    return Texts(column.ends.copy(), column.joined) if isinstance(column, Texts) else column.copy()
 
 
 def _rows_of(column: Any, rows: slice | I64) -> Any:  # noqa: ANN401 - an array or texts

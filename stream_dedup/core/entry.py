@@ -245,7 +245,8 @@ def encode(payload: Payload) -> bytes:
     if isinstance(payload, Rules):
         return _head(_KIND_RULES) + payload.to_json()
     if isinstance(payload, Withdrawal):
-        return _head(_KIND_WITHDRAWAL) + _encode_withdrawal(payload)
+        positions = np.array(payload.positions, "<i8")
+        return _head(_KIND_WITHDRAWAL) + _WITHDRAWN.pack(len(positions)) + positions.tobytes()
     if isinstance(payload, Batch):
         return _head(_KIND_SEEDED if payload.seeded else _KIND_BATCH) + _encode_batch(payload)
     return _head(_KIND_TRIM) + _encode_trim(payload)
@@ -370,10 +371,6 @@ def _decode_seeded(reader: ByteReader) -> Batch:
     return batch
 
 
-def _decode_rules(reader: ByteReader) -> Rules:
-    return Rules.from_json(reader.rest())
-
-
 def _encode_trim(trim: Trim) -> bytes:
     basis = trim.basis
     head = _TRIM.pack(trim.before, trim.horizon, basis.revision, basis.read_to, len(basis.forgotten))
@@ -390,11 +387,6 @@ def _decode_trim(reader: ByteReader) -> Trim:
         msg = "log trim whose source partitions do not rise, or with one of which nothing is forgotten"
         raise CorruptError(msg)
     return Trim(before, horizon, Basis(revision, _read_to(read_to), forgotten))
-
-
-def _encode_withdrawal(withdrawal: Withdrawal) -> bytes:
-    positions = np.array(withdrawal.positions, "<i8")
-    return _WITHDRAWN.pack(len(positions)) + positions.tobytes()
 
 
 def _decode_withdrawal(reader: ByteReader) -> Withdrawal:
@@ -452,7 +444,7 @@ def _topic(name: bytes) -> str:
 
 _DECODERS: dict[int, Callable[[ByteReader], Payload]] = {
     _KIND_BATCH: _decode_batch,
-    _KIND_RULES: _decode_rules,
+    _KIND_RULES: lambda reader: Rules.from_json(reader.rest()),
     _KIND_TRIM: _decode_trim,
     _KIND_WITHDRAWAL: _decode_withdrawal,
     _KIND_SEEDED: _decode_seeded,

@@ -75,26 +75,8 @@ class Explained(NamedTuple):
     """Digits of the text's form."""
 
 
-class Fingerprinter:
-    """Computes statuses, signatures and margins of texts under one scheme."""
-
-    def __init__(self, settings: FingerprintSettings | None = None) -> None:
-        """Load nothing yet: a user's words are loaded by ``warm`` or with the first text."""
-        self.reader = SchemeReader(settings or FingerprintSettings())
-        """What the native core reads by."""
-
-    @property
-    def settings(self) -> FingerprintSettings:
-        """The settings that the entries depend on."""
-        return self.reader.settings
-
-    def warm(self) -> None:
-        """Load a user's words now, not with the first text.
-
-        Raises:
-            UserError: a file of words cannot be read.
-        """
-        self.reader.native  # noqa: B018 - loaded when it is asked for
+class Fingerprinter(SchemeReader):
+    """Computes statuses, signatures and margins of texts under one scheme, as arrays."""
 
     def fingerprint(self, texts: Sequence[Text]) -> Fingerprints:
         """Return signatures, margins and statuses; those of a text depend on this text alone.
@@ -104,7 +86,7 @@ class Fingerprinter:
             ValueError: a text has not as many fields as the settings.
             PanicError: the native core panicked at a text, which it names.
         """
-        return Fingerprints.of(self.reader.read(texts), self.settings.widths)
+        return Fingerprints.of(self.read(texts), self.settings.widths)
 
     def features(self, text: Text) -> Explained:
         """Return one text with every value that its entry is made from.
@@ -113,7 +95,7 @@ class Fingerprinter:
             UserError: as ``warm``.
             ValueError: as ``fingerprint``.
         """
-        return _explained(self.reader.native.explain(self.reader.fields(text)))
+        return _explained(self.native.explain(self.fields(text)))
 
     def features_of(self, counts: Mapping[str, int], status: Status = Status.LONG) -> Explained:
         """Return the same for a text whose features the caller counted.
@@ -121,7 +103,7 @@ class Fingerprinter:
         Raises:
             UserError: as ``warm``.
         """
-        made = _explained(self.reader.native.weigh(list(counts.items()), status is Status.LONG))
+        made = _explained(self.native.weigh(list(counts.items()), status is Status.LONG))
         return made._replace(text=" ".join(counts))
 
 
@@ -155,9 +137,8 @@ class EntryMaker:
     @property
     def _reader(self) -> _native.TextReader:
         """The native core's reader; ValueError where articles have not as many fields as the settings."""
-        reader = self.fingerprinter.reader
-        reader.check_fields(1 if self._format.kind == "text" else len(self._format.text_fields))
-        return reader.native
+        self.fingerprinter.check_fields(1 if self._format.kind == "text" else len(self._format.text_fields))
+        return self.fingerprinter.native
 
     def _columns(self, made: _native.Entries) -> Columns:
         checksums, statuses, scope_hashes, columns, id_sizes, ids, rejected = made

@@ -36,26 +36,7 @@ from stream_dedup.core.rules import COPIES_LIMIT
 from stream_dedup.errors import CorruptError
 
 PREFIX = "dedup."
-VERDICT = "dedup.verdict"
-SCHEME = "dedup.scheme"
-FINGERPRINT = "dedup.fingerprint"
-SOURCE = "dedup.source"
-SOURCE_TOPIC_ID = "dedup.source.topic_id"
-SOURCE_TIMESTAMP = "dedup.source.timestamp"
-MATCH_ID = "dedup.match.id"
-MATCH_DISTANCE = "dedup.match.distance"
-MATCH_SIMILARITY = "dedup.match.similarity"
-MATCH_SOURCE = "dedup.match.source"
-MATCH_TOPIC_ID = "dedup.match.topic_id"
-MATCH_TIME = "dedup.match.time"
-COPIES = "dedup.copies"
-REASON = "dedup.reason"
-REASON_CODE = "dedup.reason.code"
-VALUE_LENGTH = "dedup.value.length"
-VALUE_XXH3 = "dedup.value.xxh3"
 
-_OF_MATCH = {MATCH_ID, MATCH_DISTANCE, MATCH_SIMILARITY, MATCH_SOURCE, MATCH_TOPIC_ID, MATCH_TIME}
-_OF_OMITTED = {VALUE_LENGTH, VALUE_XXH3}
 _ALL = "all records"
 _JUDGED = "unique, duplicate"
 _MATCHED = "duplicate, update"
@@ -72,31 +53,41 @@ class DeclaredHeader(NamedTuple):
     value: str
 
 
-OUTPUT_HEADERS = (
-    DeclaredHeader(VERDICT, _ALL, "`unique`, `duplicate` or `rejected`"),
-    DeclaredHeader(SCHEME, _ALL, "id of the scheme of the log"),
-    DeclaredHeader(FINGERPRINT, _JUDGED, "16 hex digits; 16 zeros for text without words"),
-    DeclaredHeader(SOURCE, _ALL, "the source record: topic-partition-offset"),
-    DeclaredHeader(SOURCE_TOPIC_ID, _ALL, "id of its topic, a UUID"),
-    DeclaredHeader(SOURCE_TIMESTAMP, _ALL, "its timestamp, ms since 1970"),
-    DeclaredHeader(MATCH_ID, _MATCHED, "article id of the match; of an update, of the earlier version"),
-    DeclaredHeader(
-        MATCH_DISTANCE, _MATCHED, "differing bits: of the signature's 256; in exact search, of the fingerprint's 64"
-    ),
-    DeclaredHeader(MATCH_SIMILARITY, _MATCHED, "estimated cosine, 4 decimals"),
-    DeclaredHeader(MATCH_SOURCE, _MATCHED, "the source record of the match: topic-partition-offset"),
-    DeclaredHeader(MATCH_TOPIC_ID, _MATCHED, "id of its topic, a UUID"),
-    DeclaredHeader(MATCH_TIME, _MATCHED, "log time of the match, ms since 1970"),
-    DeclaredHeader(
-        COPIES, _JUDGED, f"how many earlier articles are near, up to {COPIES_LIMIT}; absent where there is none"
-    ),
-    DeclaredHeader(REASON, _REJECTED, "the reason, for people"),
-    DeclaredHeader(REASON_CODE, _REJECTED, "the kind of the reason, for counting"),
-    DeclaredHeader(VALUE_LENGTH, _OMITTED, "length of the value, bytes"),
-    DeclaredHeader(VALUE_XXH3, _OMITTED, "xxh3-64 of the value, 16 hex digits"),
+_declarations: list[DeclaredHeader] = []
+
+
+def _declared(name: str, on: str, value: str) -> str:
+    """Declare a header, and return its name."""
+    _declarations.append(DeclaredHeader(name, on, value))
+    return name
+
+
+VERDICT = _declared("dedup.verdict", _ALL, "`unique`, `duplicate` or `rejected`")
+SCHEME = _declared("dedup.scheme", _ALL, "id of the scheme of the log")
+FINGERPRINT = _declared("dedup.fingerprint", _JUDGED, "16 hex digits; 16 zeros for text without words")
+SOURCE = _declared("dedup.source", _ALL, "the source record: topic-partition-offset")
+SOURCE_TOPIC_ID = _declared("dedup.source.topic_id", _ALL, "id of its topic, a UUID")
+SOURCE_TIMESTAMP = _declared("dedup.source.timestamp", _ALL, "its timestamp, ms since 1970")
+MATCH_ID = _declared("dedup.match.id", _MATCHED, "article id of the match; of an update, of the earlier version")
+MATCH_DISTANCE = _declared(
+    "dedup.match.distance", _MATCHED, "differing bits: of the signature's 256; in exact search, of the fingerprint's 64"
 )
+MATCH_SIMILARITY = _declared("dedup.match.similarity", _MATCHED, "estimated cosine, 4 decimals")
+MATCH_SOURCE = _declared("dedup.match.source", _MATCHED, "the source record of the match: topic-partition-offset")
+MATCH_TOPIC_ID = _declared("dedup.match.topic_id", _MATCHED, "id of its topic, a UUID")
+MATCH_TIME = _declared("dedup.match.time", _MATCHED, "log time of the match, ms since 1970")
+COPIES = _declared(
+    "dedup.copies", _JUDGED, f"how many earlier articles are near, up to {COPIES_LIMIT}; absent where there is none"
+)
+REASON = _declared("dedup.reason", _REJECTED, "the reason, for people")
+REASON_CODE = _declared("dedup.reason.code", _REJECTED, "the kind of the reason, for counting")
+VALUE_LENGTH = _declared("dedup.value.length", _OMITTED, "length of the value, bytes")
+VALUE_XXH3 = _declared("dedup.value.xxh3", _OMITTED, "xxh3-64 of the value, 16 hex digits")
+OUTPUT_HEADERS = tuple(_declarations)
 """Every header."""
 
+_OF_MATCH = {MATCH_ID, MATCH_DISTANCE, MATCH_SIMILARITY, MATCH_SOURCE, MATCH_TOPIC_ID, MATCH_TIME}
+_OF_OMITTED = {VALUE_LENGTH, VALUE_XXH3}
 _NAMES = frozenset(header.name for header in OUTPUT_HEADERS)
 _TOPIC_ID = "topic_id="
 _METADATA = f"format=1;{_TOPIC_ID}"
@@ -211,8 +202,11 @@ def parse_headers(headers: Iterable[tuple[str, bytes | None]]) -> Stamp:
         CorruptError: a header is missing, unknown, malformed, occurs twice, or contradicts the verdict.
     """
     texts = _texts(headers)
+    omitted = None
     try:
         topic, coordinates = _source(texts[SOURCE], texts[SOURCE_TOPIC_ID])
+        if texts.keys() & _OF_OMITTED:
+            omitted = OmittedValue(_whole(texts[VALUE_LENGTH], _OFFSETS), _hex(texts[VALUE_XXH3]))
         stamp = Stamp(
             verdict=_verdict(texts[VERDICT]),
             scheme=texts[SCHEME],
@@ -221,10 +215,10 @@ def parse_headers(headers: Iterable[tuple[str, bytes | None]]) -> Stamp:
             coordinates=coordinates,
             timestamp=_whole(texts[SOURCE_TIMESTAMP], _TIMES),
             match=_parse_match(texts) if texts.keys() & _OF_MATCH else None,
-            copies=_parse_copies(texts[COPIES]) if COPIES in texts else None,
+            copies=_whole(texts[COPIES], range(1, COPIES_LIMIT + 1)) if COPIES in texts else None,
             reason=texts.get(REASON),
             reason_code=texts.get(REASON_CODE),
-            omitted=_parse_omitted(texts) if texts.keys() & _OF_OMITTED else None,
+            omitted=omitted,
         )
     except KeyError as error:
         msg = f"output record without the header {error.args[0]}"
@@ -338,14 +332,6 @@ def _parse_match(texts: dict[str, str]) -> StampedMatch:
         coordinates=coordinates,
         time=_whole(texts[MATCH_TIME], _TIMES),
     )
-
-
-def _parse_copies(text: str) -> int:
-    return _whole(text, range(1, COPIES_LIMIT + 1))
-
-
-def _parse_omitted(texts: dict[str, str]) -> OmittedValue:
-    return OmittedValue(_whole(texts[VALUE_LENGTH], _OFFSETS), _hex(texts[VALUE_XXH3]))
 
 
 def _whole(text: str, allowed: range) -> int:

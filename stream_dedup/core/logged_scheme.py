@@ -103,9 +103,9 @@ class Scheme:
         if not isinstance(parameters, dict):
             return [f"scheme.parameters {self.parameters!r}: must be a JSON object, as text"]
         tables, block_bits = parameters.get("tables"), parameters.get("block_bits")
-        if not is_whole(tables) or tables not in TABLE_COUNTS:
+        if not _is_one_of(tables, TABLE_COUNTS):
             return [f"scheme.parameters: tables {tables!r}: must be one of {', '.join(map(str, TABLE_COUNTS))}"]
-        if not is_whole(block_bits) or block_bits not in BLOCK_WIDTHS:
+        if not _is_one_of(block_bits, BLOCK_WIDTHS):
             return [f"scheme.parameters: block_bits {block_bits!r}: must be one of {', '.join(map(str, BLOCK_WIDTHS))}"]
         return _sketch_problems(parameters.get("sketch", _NO_SKETCH), "form" in parameters)
 
@@ -151,21 +151,21 @@ def _flattened(name: str, value: object) -> list[tuple[str, object]]:
     return [pair for path, below in inner for pair in _flattened(path, below)]
 
 
+def _text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_one_of(value: object, allowed: tuple[int, ...]) -> bool:
+    return is_whole(value) and value in allowed
+
+
 def _sketch_problems(sketch: object, has_form: bool) -> list[str]:  # noqa: FBT001 - read from the parameters
-    if not isinstance(sketch, list) or len(sketch) < len(_NO_SKETCH) or not _is_size(sketch[1]):
+    if not isinstance(sketch, list) or len(sketch) < len(_NO_SKETCH) or not _is_one_of(sketch[1], SKETCH_SIZES):
         sizes = ", ".join(map(str, SKETCH_SIZES))
         return [f"scheme.parameters: sketch {sketch!r}: must be a list whose second item is its bytes, one of {sizes}"]
     if has_form and sketch[1] <= FORM_BYTES:
         return [f"scheme.parameters: sketch {sketch!r}: must have more than the {FORM_BYTES} bytes of a form"]
     return []
-
-
-def _is_size(value: object) -> bool:
-    return is_whole(value) and value in SKETCH_SIZES
-
-
-def _text(value: object) -> bool:
-    return isinstance(value, str) and value != ""
 
 
 def _parameters(values: dict[str, object], names: list[str]) -> str:

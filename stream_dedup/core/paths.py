@@ -11,12 +11,15 @@ What can be read in two ways is an error, which says both: ``a.0`` (an element, 
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import NamedTuple
 
 MAX_STEPS = 64
 """Of a path: records have a few levels."""
-_MAX_INDEX_DIGITS = 9
+_MEMBER = re.compile(r"(?:\\[^A-Za-z]|[^.\[\]\\])*", re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_INDEX = re.compile("0|[1-9][0-9]{0,8}")
 
 PathStep = str | int | None
 """The name of a member, the index of an element, None: all elements."""
@@ -62,13 +65,20 @@ def parse_path(name: str, *, one: bool = False) -> FieldPath:
     Raises:
         PathError: it is malformed, or can be read in two ways.
     """
-    reader = _PathReader(name)
-    steps: list[PathStep] = [reader.member(is_first=True)]
-    while (sign := reader.peek()) is not None:
-        begin = reader.at
-        steps.append(reader.element() if sign == "[" else reader.next_member())
-        if one and steps[-1] is None:
+    member, at = _member(name, 0, is_first=True)
+    steps: list[PathStep] = [member]
+    step: PathStep
+    while at < len(name):
+        begin = at
+        if name[at] == "[":
+            step, at = _element(name, at)
+        elif name[at] == ".":
+            step, at = _member(name, at + 1, is_first=False)
+        else:
+            raise PathError(at, "a name follows a bracket", "write a dot before the name")
+        if one and step is None:
             raise PathError(begin, "all elements are several values, and one is needed", "write [0] for the first one")
+        steps.append(step)
     if len(steps) > MAX_STEPS:
         raise PathError(0, f"a path of {len(steps)} steps", f"name a field at most {MAX_STEPS} steps deep")
     if len(steps) > 1 and name[:2] in {"$.", "$["}:
@@ -116,73 +126,43 @@ def with_value(held: object, steps: tuple[PathStep, ...], value: object) -> obje
     return elements
 
 
-class _PathReader:
-    """Reads a path sign by sign."""
+def _member(path: str, begin: int, *, is_first: bool) -> tuple[str, int]:
+    """Read the name of a member, up to a dot, a bracket or the end; return it, and where it ends."""
+    written = _MEMBER.match(path, begin)[0]  # type: ignore[index] # it matches nothing, too
+    end = begin + len(written)
+    stop, after = path[end : end + 1], path[end + 1 : end + 2]
+    if stop == "]":
+        raise PathError(end, "a ] without a [", r"write \] for a bracket in a name")
+    if stop == "\\":
+        raise PathError(end, f"\\{after} stands for nothing", r"write \\ for a backslash in a name")
+    if not written:
+        raise _no_name(begin, path, is_first=is_first)
+    if not is_first:
+        _refuse_other_readings(written, begin)
+    return _ESCAPE.sub(r"\1", written), end
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self.at = 0
 
-    def peek(self) -> str | None:
-        """Return the next sign; None at the end."""
-        return self._text[self.at] if self.at < len(self._text) else None
+def _element(path: str, begin: int) -> tuple[int | None, int]:
+    """Read an index in brackets, or the brackets alone; return it, and where it ends."""
+    end = path.find("]", begin)
+    if end < 0:
+        raise PathError(begin, "a [ without a ]", r"write [0], [], or \[ for a bracket in a name")
+    index = path[begin + 1 : end]
+    if index == "*":
+        raise PathError(begin, "[*] is no index", "write [] for all elements")
+    if index and not _INDEX.fullmatch(index):
+        remedy = r"write [0] for an element, [] for all, a dot before the name of a member, or \[ for a bracket"
+        raise PathError(begin, f"[{index}] is no index", remedy)
+    return int(index) if index else None, end + 1
 
-    def next_member(self) -> str:
-        """Read a dot and the name of a member."""
-        if self.peek() != ".":
-            raise PathError(self.at, "a name follows a bracket", "write a dot before the name")
-        self.at += 1
-        return self.member(is_first=False)
 
-    def member(self, *, is_first: bool) -> str:
-        """Read the name of a member, up to a dot, a bracket or the end."""
-        begin, signs = self.at, []
-        while (sign := self.peek()) is not None and sign not in ".[":
-            if sign == "]":
-                raise PathError(self.at, "a ] without a [", r"write \] for a bracket in a name")
-            signs.append(self._escaped() if sign == "\\" else sign)
-            self.at += 1
-        if not signs:
-            raise _no_name(begin, self._text, is_first=is_first)
-        if not is_first:
-            self._refuse_other_readings(begin)
-        return "".join(signs)
-
-    def element(self) -> int | None:
-        """Read an index in brackets, or the brackets alone."""
-        begin, end = self.at, self._text.find("]", self.at)
-        if end < 0:
-            raise PathError(begin, "a [ without a ]", r"write [0], [], or \[ for a bracket in a name")
-        index = self._text[begin + 1 : end]
-        self.at = end + 1
-        if not index:
-            return None
-        if index == "*":
-            raise PathError(begin, "[*] is no index", "write [] for all elements")
-        is_number = index.isascii() and index.isdigit() and len(index) <= _MAX_INDEX_DIGITS
-        if not is_number or (index[0] == "0" and index != "0"):
-            remedy = r"write [0] for an element, [] for all, a dot before the name of a member, or \[ for a bracket"
-            raise PathError(begin, f"[{index}] is no index", remedy)
-        return int(index)
-
-    def _escaped(self) -> str:
-        """Go to the sign after a backslash and return it."""
-        begin = self.at
-        self.at += 1
-        sign = self.peek()
-        if sign is None or (sign.isascii() and sign.isalpha()):
-            remedy = r"write \\ for a backslash in a name"
-            raise PathError(begin, f"\\{sign or ''} stands for nothing", remedy)
-        return sign
-
-    def _refuse_other_readings(self, begin: int) -> None:
-        written = self._text[begin : self.at]
-        if written.isascii() and written.isdigit():
-            remedy = rf"write [{int(written)}] for the element, or \{written} for the member"
-            raise PathError(begin, f"{written} can be an element or a member", remedy)
-        if written == "*":
-            remedy = r"write [] for all elements, or \* for the member"
-            raise PathError(begin, "* can be all elements or a member", remedy)
+def _refuse_other_readings(written: str, begin: int) -> None:
+    if written.isascii() and written.isdigit():
+        remedy = rf"write [{int(written)}] for the element, or \{written} for the member"
+        raise PathError(begin, f"{written} can be an element or a member", remedy)
+    if written == "*":
+        remedy = r"write [] for all elements, or \* for the member"
+        raise PathError(begin, "* can be all elements or a member", remedy)
 
 
 def _no_name(at: int, text: str, *, is_first: bool) -> PathError:

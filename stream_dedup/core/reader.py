@@ -55,11 +55,11 @@ class Readings(NamedTuple):
 class SchemeReader:
     """Reads texts under one scheme."""
 
-    def __init__(self, settings: FingerprintSettings) -> None:
-        """Load nothing yet: a user's words are loaded by ``native``, so with the first text."""
-        self.settings = settings
+    def __init__(self, settings: FingerprintSettings | None = None) -> None:
+        """Load nothing yet: a user's words are loaded by ``warm``, or with the first text."""
+        self.settings = settings or FingerprintSettings()
         """What the entries depend on."""
-        self._any_html = any(settings.html)
+        self._any_html = any(self.settings.html)
         self._native: _native.TextReader | None = None
 
     @property
@@ -77,6 +77,10 @@ class SchemeReader:
             stop_words = [] if stop is None else list(read_lines(stop).values())
             made = self._native = _native.TextReader(self.settings, words, stop_words)
         return made
+
+    def warm(self) -> None:
+        """Load a user's words now, not with the first text; raises as ``native``."""
+        self.native  # noqa: B018 - loaded when it is asked for
 
     def read(self, texts: Sequence[Text]) -> Readings:
         """Return what entries have of texts; what that of a text has depends on this text alone.

@@ -95,7 +95,8 @@ def exact_radii(k: int, block_bits: int) -> tuple[int, ...]:
 @cache
 def greatest_distance(block_bits: int) -> int:
     """Return the largest k of exact search in bits: a larger one takes more than ``MAX_EXACT_LOOKUPS`` look-ups."""
-    return next(k for k in count() if _exact_lookups(k + 1, block_bits) > MAX_EXACT_LOOKUPS)
+    lookups = (sum(masks_within(most, block_bits) for most in exact_radii(k, block_bits)) for k in count(1))
+    return next(k for k, most in enumerate(lookups) if most > MAX_EXACT_LOOKUPS)
 
 
 @cache
@@ -103,10 +104,6 @@ def exact_steps(block_bits: int) -> tuple[int, ...]:
     """Return, of each plan that exact search has at this width, the greatest k that it serves, rising."""
     every = range(greatest_distance(block_bits) + 1)
     return tuple(k for k in every if exact_radii(k, block_bits) != exact_radii(k + 1, block_bits))
-
-
-def _exact_lookups(k: int, block_bits: int) -> int:
-    return sum(masks_within(most, block_bits) for most in exact_radii(k, block_bits))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,8 +267,10 @@ class Rules(SearchRules):
         Schemes are compared first: rules of two schemes have nothing in common (``scheme_mismatch``).
         """
         names = [field.name for field in fields(self) if field.name not in {"scheme", "revision"}]
-        pairs = {name: (getattr(self, name), getattr(other, name)) for name in names}
-        return _differing(pairs)
+        pairs = ((name, getattr(self, name), getattr(other, name)) for name in names)
+        return [
+            f"{name}: {_word(mine)} here, {_word(theirs)} in the log" for name, mine, theirs in pairs if mine != theirs
+        ]
 
     def takes_force_after(self, current: Rules | None) -> bool:
         """Whether this record changes the rules where ``current`` is in force."""
@@ -403,11 +402,6 @@ def _beside(near: NearEntries, rules: Rules) -> Judgement:
     if near.copies < rules.copies:
         return Judgement(Verdict.UNIQUE, copies=near.copies)
     return Judgement(Verdict.DUPLICATE, match=near.match, copies=near.copies)
-
-
-def _differing(pairs: dict[str, tuple[object, object]]) -> list[str]:
-    different = [(name, *pair) for name, pair in pairs.items() if pair[0] != pair[1]]
-    return [f"{name}: {_word(mine)} here, {_word(theirs)} in the log" for name, mine, theirs in different]
 
 
 def _word(value: object) -> str:

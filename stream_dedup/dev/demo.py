@@ -35,10 +35,10 @@ from stream_dedup.dev.showing import (
     DevProcess,
     Showing,
     ended,
-    temporary_folder,
     write_settings,
 )
 from stream_dedup.exit_codes import EXIT_OK, EXIT_UNAVAILABLE
+from stream_dedup.folders import TemporaryFolder
 from stream_dedup.terminal import shorten, visible
 
 SAMPLE = Path(__file__).with_name("samples") / "articles.jsonl"
@@ -84,7 +84,7 @@ def main() -> int:
 def _show_the_stream() -> int:
     settings = (f"    {line}" for line in SETTINGS.splitlines())
     write_lines("The profile is article; beside it is set:", "", *settings, "", STARTING_KAFKA)
-    with temporary_folder() as folder:
+    with TemporaryFolder() as folder:
         try:
             broker = find_broker()
         except NoMachineryError as error:

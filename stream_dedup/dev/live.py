@@ -22,10 +22,11 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.model import ServeConfig
 from stream_dedup.dev.broker import NoMachineryError, find_broker
 from stream_dedup.dev.broker.base import is_free
-from stream_dedup.dev.showing import STARTING_KAFKA, DevProcess, Showing, ended, temporary_folder, write_settings
+from stream_dedup.dev.showing import STARTING_KAFKA, DevProcess, Showing, ended, write_settings
 from stream_dedup.dev.stream import SampleStream
 from stream_dedup.errors import UnavailableError
 from stream_dedup.extras import SERVE_PACKAGES, need_packages
+from stream_dedup.folders import TemporaryFolder
 
 DEMO_PAUSE_S = 0.15
 """Between two records, seconds: some six a second, of which a person can read the verdicts."""
@@ -55,7 +56,7 @@ def _run() -> NoReturn:
         msg = f"{error}; make run shows the program without a broker"
         raise UnavailableError(msg) from error
     with broker, ExitStack() as stack:
-        folder = stack.enter_context(temporary_folder())
+        folder = stack.enter_context(TemporaryFolder())
         serve = f'[serve]\naddress = "{_free_address()}"\ndata_dir = "{folder / "serve"}"\n'
         settings = write_settings(folder, "demo", broker.bootstrap, '[match]\nrecrawl = "update"\n' + serve)
         showing = stack.enter_context(closing(Showing(load_config(settings))))

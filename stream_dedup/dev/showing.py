@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
@@ -53,13 +52,6 @@ def ended(name: str, show: Callable[[], int], interrupted: str) -> int:
     except KeyboardInterrupt:
         write_lines("", interrupted, err=True)
         return EXIT_OK
-
-
-@contextmanager
-def temporary_folder() -> Iterator[Path]:
-    """Yield a folder that goes with the block."""
-    with tempfile.TemporaryDirectory(prefix="stream-dedup-demo-") as folder:
-        yield Path(folder)
 
 
 def write_settings(folder: Path, name: str, brokers: str, more: str) -> Path:

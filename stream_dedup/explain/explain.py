@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -23,15 +23,13 @@ from typing import Any
 import numpy as np
 
 from stream_dedup.core import probes
-from stream_dedup.core.arrays import I64, U8, U32
+from stream_dedup.core.arrays import U8, U32
 from stream_dedup.core.fingerprinter import Feature
 from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, Status, Verdict, signed, similarity
 from stream_dedup.core.near import NO_PLACE, Account, PairCheck
 from stream_dedup.core.probes import COSTS
 from stream_dedup.core.rules import SEARCH_RULES, Rules, mask_bits, most_probes
 from stream_dedup.explain.side import Side, kind
-
-NO_LOOKUP = -1
 
 
 class Sieve(StrEnum):
@@ -45,33 +43,24 @@ class Sieve(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The blocks of A and B in one table, of so many ``bits``, and the look-up of B that reaches A there.
-
-    ``mask`` has the differing bits. ``rank`` is the position of that look-up in B's plan, from 1, whatever the plan's
-    length, and ``cost`` its cost; both are ``NO_LOOKUP`` if no look-up flips these bits. ``word`` is the distance of
-    the 64 bits around the block, ``counted`` what the sieve counts of it: the same, or the differing bits among B's
-    surest.
-    """
+    """The blocks of A and B in one table, in hexadecimal digits, and the look-up of B that reaches A there."""
 
     table: int
-    bits: int
-    a: int
-    b: int
-    mask: int
-    word: int
-    counted: int
+    a: str
+    b: str
+    mask: str
+    """The differing bits."""
+    differing: int
+    """How many differ."""
+    word_distance: int
+    """Distance of the 64 bits around the block."""
+    sieve_count: int
+    """What the sieve counts of it: the same, or the differing bits among B's surest."""
     sieve: Sieve
-    rank: int
-    cost: int
-
-    def digits(self, value: int) -> str:
-        """Return a value or mask of the block in hexadecimal digits."""
-        return f"{value:0{self.bits // 4}x}"
-
-    @property
-    def differing(self) -> int:
-        """Bits in which the two blocks differ."""
-        return self.mask.bit_count()
+    lookup: int | None
+    """Position of that look-up in B's plan, from 1, whatever the plan's length; None if no look-up flips these bits."""
+    cost: int | None
+    """Cost of that look-up in directed search."""
 
 
 def _blocks_of(a: Side, b: Side, rules: Rules) -> tuple[Block, ...]:
@@ -88,12 +77,17 @@ def _blocks_of(a: Side, b: Side, rules: Rules) -> tuple[Block, ...]:
     blocks = []
     for table in range(tables):
         one, other = cut[0][table], cut[1][table]
-        word, place = table // BLOCKS_PER_WORD, int(met.places[0, table])
-        rank = NO_LOOKUP if place == NO_PLACE else place + 1
-        cost = _cost(one ^ other, costs[table]) if rank != NO_LOOKUP and rules.directed else NO_LOOKUP
+        mask, word, place = one ^ other, table // BLOCKS_PER_WORD, int(met.places[0, table])
+        lookup = None if place == NO_PLACE else place + 1
+        cost = None
+        if lookup is not None and rules.directed:
+            cost = sum(bit_cost for at, bit_cost in enumerate(reversed(costs[table].tolist())) if mask >> at & 1)
         passed = Sieve.PASSED if met.passed[0, word] else Sieve.HELD
         sieve, counted = passed if rules.directed else Sieve.NONE, int(met.counts[0, word])
-        blocks.append(Block(table, block_bits, one, other, one ^ other, far[word], counted, sieve, rank, cost))
+        shown = [f"{value:0{block_bits // 4}x}" for value in (one, other, mask)]
+        blocks.append(
+            Block(table, shown[0], shown[1], shown[2], mask.bit_count(), far[word], counted, sieve, lookup, cost)
+        )
     return tuple(blocks)
 
 
@@ -102,10 +96,6 @@ def _plan(rules: Rules, margins: U8) -> U32:
     if rules.directed:
         rules = replace(rules, probes=most_probes(rules.scheme.tables, rules.scheme.block_bits))
     return probes.plan_of(rules, margins)
-
-
-def _cost(mask: int, costs: I64) -> int:
-    return sum(int(cost) for bit, cost in enumerate(reversed(costs.tolist())) if mask >> bit & 1)
 
 
 def _bits(count: int) -> str:
@@ -155,7 +145,7 @@ class Explanation:
     @property
     def found(self) -> bool:
         """Whether one of the look-ups in the plan meets A."""
-        return self.finder is not None and self.finder.rank <= self.probes
+        return self.finder is not None and (self.finder.lookup or 0) <= self.probes
 
     @cached_property
     def _judged(self) -> tuple[Verdict, str]:
@@ -207,13 +197,13 @@ class Explanation:
             return Verdict.UNIQUE, f"{said} at most"
         if self.finder is None:
             return Verdict.UNIQUE, f"{said}, but no look-up meets {self.a.name}: {self._obstacle()}"
-        if self.finder.rank > self.probes:
-            wanted = f"that is look-up {self.finder.rank:,} of the plan, which ends at {self.probes:,}"
+        if not self.found:
+            wanted = f"that is look-up {self.finder.lookup:,} of the plan, which ends at {self.probes:,}"
             return (
                 Verdict.UNIQUE,
                 f"{said}, but no look-up meets {self.a.name}: the first that does is too late, {wanted}",
             )
-        where = f"look-up {self.finder.rank:,} of {self.probes:,} meets {self.a.name} in table {self.finder.table}"
+        where = f"look-up {self.finder.lookup:,} of {self.probes:,} meets {self.a.name} in table {self.finder.table}"
         return self._near(), self._sketches(f"{said}; {where}")
 
     def _sketches(self, said: str) -> str:
@@ -262,8 +252,8 @@ def explain(a: Side, b: Side, rules: Rules) -> Explanation:
     """Say whether B, coming after A, is a duplicate of it, and why."""
     account = PairCheck(rules).account(b.status, b.margins, (b.signature, b.sketch), (a.signature, a.sketch))
     blocks = _blocks_of(a, b, rules)
-    reached = [block for block in blocks if block.rank != NO_LOOKUP and block.sieve is not Sieve.HELD]
-    finder = min(reached, key=lambda block: block.rank, default=None)
+    reached = [block for block in blocks if block.lookup is not None and block.sieve is not Sieve.HELD]
+    finder = min(reached, key=lambda block: block.lookup or 0, default=None)
     return Explanation(rules, a, b, account, blocks, finder, _planned(rules))
 
 
@@ -304,25 +294,10 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "cosine": None if explanation.cosine is None else round(explanation.cosine, 4),
         "found": explanation.found,
         "lookups": explanation.probes,
-        "finder": None if explanation.finder is None else _block_json(explanation.finder),
-        "blocks": [_block_json(block) for block in explanation.blocks],
+        "finder": None if explanation.finder is None else asdict(explanation.finder),
+        "blocks": [asdict(block) for block in explanation.blocks],
         "a": _side_json(explanation.a),
         "b": _side_json(explanation.b),
-    }
-
-
-def _block_json(block: Block) -> dict[str, Any]:
-    return {
-        "table": block.table,
-        "a": block.digits(block.a),
-        "b": block.digits(block.b),
-        "mask": block.digits(block.mask),
-        "differing": block.differing,
-        "word_distance": block.word,
-        "sieve_count": block.counted,
-        "sieve": block.sieve.value,
-        "lookup": None if block.rank == NO_LOOKUP else block.rank,
-        "cost": None if block.cost == NO_LOOKUP else block.cost,
     }
 
 

@@ -12,7 +12,7 @@ from stream_dedup.core.fingerprinter import Feature
 from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status
 from stream_dedup.core.near import Forms
 from stream_dedup.core.probes import SURE_SIEVE_BITS, WORD_SIEVE_BITS
-from stream_dedup.explain.explain import NO_LOOKUP, Block, Explanation, Sieve, pushes
+from stream_dedup.explain.explain import Block, Explanation, Sieve, pushes
 from stream_dedup.explain.side import Side, kind
 from stream_dedup.terminal import pad, shorten, table, width_of
 
@@ -139,12 +139,16 @@ def _blocks(explanation: Explanation) -> Iterator[str]:
 
 def _block(block: Block, explanation: Explanation) -> list[str]:
     most = SURE_SIEVE_BITS if explanation.rules.sieves_sure_bits else WORD_SIEVE_BITS
-    sieve = {Sieve.PASSED: f"{block.counted} <= {most}", Sieve.HELD: f"{block.counted} > {most}", Sieve.NONE: "-"}
-    agree = "agree" if not block.mask else f"{block.differing} bits"
+    sieve = {
+        Sieve.PASSED: f"{block.sieve_count} <= {most}",
+        Sieve.HELD: f"{block.sieve_count} > {most}",
+        Sieve.NONE: "-",
+    }
+    agree = "agree" if not block.differing else f"{block.differing} bits"
     return [
         str(block.table),
-        block.digits(block.a),
-        block.digits(block.b),
+        block.a,
+        block.b,
         "1 bit" if block.differing == 1 else agree,
         sieve[block.sieve],
         _lookup(block, explanation),
@@ -152,14 +156,16 @@ def _block(block: Block, explanation: Explanation) -> list[str]:
 
 
 def _lookup(block: Block, explanation: Explanation) -> str:
-    if block.rank == NO_LOOKUP:
+    if block.lookup is None:
         return "none"
-    cost = "" if block.cost == NO_LOOKUP else f", cost {block.cost}"
+    cost = "" if block.cost is None else f", cost {block.cost}"
     said = (
-        f"{block.rank:,} of {explanation.probes:,}" if block.rank <= explanation.probes else f"{block.rank:,}: too late"
+        f"{block.lookup:,} of {explanation.probes:,}"
+        if block.lookup <= explanation.probes
+        else f"{block.lookup:,}: too late"
     )
     marks = "  <- first" if explanation.found and block is explanation.finder else ""
-    return f"{said}, mask {block.digits(block.mask)}{cost}{marks}"
+    return f"{said}, mask {block.mask}{cost}{marks}"
 
 
 def _side(side: Side, width: int, features: int) -> Iterator[str]:

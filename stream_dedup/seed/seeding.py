@@ -107,7 +107,8 @@ class LoggedArticles:
             source = (payload.topic_id, payload.partition)
             self.add(source, payload.offsets, payload.checksums)
             if payload.offsets[-1] - payload.offsets[0] >= len(payload):
-                self._gaps[source].append(_gaps_of(payload.offsets))
+                at = np.flatnonzero(np.diff(payload.offsets) > 1)
+                self._gaps[source].append(np.stack((payload.offsets[at] + 1, payload.offsets[at + 1]), axis=1))
 
     def add(self, source: _SourceId, offsets: I64, checksums: U64) -> None:
         """Take note of articles that are being appended."""
@@ -122,12 +123,6 @@ class LoggedArticles:
         gaps = np.concatenate([np.zeros((0, 2), np.int64), *self._gaps[source]])
         gaps = gaps[np.argsort(gaps[:, 0])]
         return _LoggedPartition(offsets, checksums, gaps, self._forgotten.below(*source))
-
-
-def _gaps_of(offsets: I64) -> I64:
-    """Return the gaps between these offsets."""
-    at = np.flatnonzero(np.diff(offsets) > 1)
-    return np.stack((offsets[at] + 1, offsets[at + 1]), axis=1)
 
 
 SHOWN_REJECTED = 5

@@ -227,7 +227,6 @@ def find(now: Snapshot, before: Snapshot | None, configured: Rules | None) -> li
     return [
         *_log(now),
         *_topics(now),
-        *_replicas(now),
         *_members(now, before),
         *_offsets(now),
         *_transactions(now),
@@ -253,9 +252,6 @@ def _log(now: Snapshot) -> Iterator[GroupFinding]:
 def _topics(now: Snapshot) -> Iterator[GroupFinding]:
     for one in now.topic_problems:
         yield GroupFinding(_topic_code(one.fault), {"topic": one.topic, **one.values}, one.is_warning)
-
-
-def _replicas(now: Snapshot) -> Iterator[GroupFinding]:
     for partition, (in_sync, replicas) in sorted(now.out_of_sync.items()):
         values: FindingValues = {"partition": str(partition), "in_sync": in_sync, "replicas": replicas}
         yield GroupFinding(FindingCode.OUT_OF_SYNC, values)

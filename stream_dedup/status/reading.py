@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from stream_dedup.config.model import Config
-from stream_dedup.core.entry import LogRecord, Trim
+from stream_dedup.core.entry import Trim
 from stream_dedup.core.model import LogOffset, ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError
@@ -176,7 +176,7 @@ class _LogFollower:
         if self._damage is None:
             self._follow(history, max(first, history.end), end, progress)
         state = LogState(
-            topic, exists=True, first=first, end=end, size_bytes=size, last_ms=self._last_ms, damage=self._damage
+            topic, exists=True, first=first, end=end, size_bytes=size, last_record_ms=self._last_ms, damage=self._damage
         )
         if not self._with_rules:
             return state
@@ -188,18 +188,15 @@ class _LogFollower:
         try:
             for records in self._log.read(start, end):
                 for record in records:
-                    self._note(history, record)
+                    self._last_ms = int(record.time)
+                    self._trims += isinstance(record.payload, Trim)
+                    if isinstance(record.payload, Rules):
+                        history.append(record.offset, int(record.time), record.payload)
                 if records:
                     progress(records[-1].offset + 1 - start, end - start)
         except CorruptError as error:
             self._damage = str(error)
         history.end = max(history.end, end)
-
-    def _note(self, history: RulesHistory, record: LogRecord) -> None:
-        self._last_ms = int(record.time)
-        self._trims += isinstance(record.payload, Trim)
-        if isinstance(record.payload, Rules):
-            history.append(record.offset, int(record.time), record.payload)
 
 
 def _topics(config: Config) -> list[str]:

@@ -69,7 +69,7 @@ class LogState:
     end: LogOffset = LogOffset(0)
     size_bytes: int | None = None
     """Of one replica; None if the broker does not report it."""
-    last_ms: int | None = None
+    last_record_ms: int | None = None
     """Log time of the last record."""
     trims: int | None = None
     """None if the log was not read for its rules; so are ``rules`` and ``rules_offset``."""

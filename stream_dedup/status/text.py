@@ -10,7 +10,7 @@ from typing import Any
 from stream_dedup.core.logged_scheme import NONE
 from stream_dedup.core.rules import rule_values
 from stream_dedup.status.findings import GroupFinding
-from stream_dedup.status.snapshot import LogState, Rates, Snapshot
+from stream_dedup.status.snapshot import Rates, Snapshot
 from stream_dedup.terminal import table
 
 _UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
@@ -19,9 +19,13 @@ _UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)
 def lines_of(now: Snapshot, rates: Rates | None, findings: list[GroupFinding]) -> list[str]:
     """Return the lines of a snapshot."""
     at = datetime.fromtimestamp(now.at_ms / 1000, UTC).isoformat(" ", "seconds")
+    speed = []
+    if rates is not None:
+        speed = [f"{rates.articles:,.1f} articles a second committed, {rates.log_records:,.1f} log records a second"]
+    workers = "1 worker" if len(now.members) == 1 else f"{len(now.members)} workers"
     return [
-        f"group {now.group}: {now.group_state.lower()}, {_workers(len(now.members))}, lag {now.lag:,}   {at}",
-        *_rate_lines(rates),
+        f"group {now.group}: {now.group_state.lower()}, {workers}, lag {now.lag:,}   {at}",
+        *speed,
         "",
         *_worker_lines(now),
         *_partition_lines(now),
@@ -64,7 +68,7 @@ def values_of(now: Snapshot, rates: Rates | None, findings: list[GroupFinding]) 
             }
             for each in now.partitions
         ],
-        "log": _log_values(now.log),
+        "log": asdict(now.log) | {"rules": None if now.log.rules is None else json.loads(now.log.rules.to_json())},
         "hanging_transactions": list(now.hanging),
         "silent_brokers": list(now.silent_brokers),
         "findings": [
@@ -78,12 +82,6 @@ def values_of(now: Snapshot, rates: Rates | None, findings: list[GroupFinding]) 
             for finding in findings
         ],
     }
-
-
-def _rate_lines(rates: Rates | None) -> list[str]:
-    if rates is None:
-        return []
-    return [f"{rates.articles:,.1f} articles a second committed, {rates.log_records:,.1f} log records a second"]
 
 
 def _worker_lines(now: Snapshot) -> list[str]:
@@ -112,7 +110,7 @@ def _log_lines(now: Snapshot) -> list[str]:
         return [f"log {log.topic}: none"]
     facts = [f"offsets {log.first:,} to {log.end:,}"]
     facts += [] if log.size_bytes is None else [bytes_text(log.size_bytes)]
-    facts += [] if log.last_ms is None else [f"last record {_age((now.at_ms - log.last_ms) / 1000)} ago"]
+    facts += [] if log.last_record_ms is None else [f"last record {_age((now.at_ms - log.last_record_ms) / 1000)} ago"]
     facts += [] if log.trims is None else [f"{log.trims:,} trims"]
     lines = [f"log {log.topic}: {', '.join(facts)}"]
     if log.rules is not None:
@@ -126,25 +124,6 @@ def _finding_lines(findings: list[GroupFinding]) -> list[str]:
     wrong = [f"wrong: {finding}" for finding in findings if not finding.is_note]
     notes = [f"note: {finding}" for finding in findings if finding.is_note]
     return [*(wrong or ["nothing is wrong"]), *notes]
-
-
-def _log_values(log: LogState) -> dict[str, Any]:
-    return {
-        "topic": log.topic,
-        "exists": log.exists,
-        "first": log.first,
-        "end": log.end,
-        "size_bytes": log.size_bytes,
-        "last_record_ms": log.last_ms,
-        "trims": log.trims,
-        "rules": None if log.rules is None else json.loads(log.rules.to_json()),
-        "rules_offset": log.rules_offset,
-        "damage": log.damage,
-    }
-
-
-def _workers(count: int) -> str:
-    return "1 worker" if count == 1 else f"{count} workers"
 
 
 def bytes_text(count: int) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from stream_dedup.clusters import ClusterStore, Window, cluster_id_of, queries
 from stream_dedup.clusters.model import COUNTED_WINDOWS, DAY_MS, HOUR_MS, MINUTE_MS
 from stream_dedup.core.model import Verdict
+from stream_dedup.errors import CorruptError
 from tests.clusters.checking import refuse_wrong_counts
 from tests.clusters.outputs import TIME_MS, LoggedArticle, at, clusters_in_one_pass, outputs_of, random_log
 
@@ -83,10 +82,8 @@ def test_a_clock_that_was_far_ahead_for_a_moment(store: ClusterStore) -> None:
 
 
 @pytest.mark.parametrize("forward", [True, False])
-def test_counting_that_ends_between_two_buckets_goes_on(
-    store: ClusterStore, monkeypatch: pytest.MonkeyPatch, forward: bool
-) -> None:
-    """Each bucket is one transaction: whatever was done is right, and the next call does the rest."""
+def test_counting_that_fails_is_done_by_the_next_call(store: ClusterStore, forward: bool) -> None:
+    """All windows are counted in one transaction: what fails at the last of them leaves the counts as they were."""
     times = [TIME_MS + minute * MINUTE_MS for minute in range(5) for _ in range(2)]
     log = [LoggedArticle(at(0), written_ms=times[0])]
     log += [LoggedArticle(at(n), at(0), Verdict.DUPLICATE, time) for n, time in enumerate(times) if n]
@@ -94,19 +91,16 @@ def test_counting_that_ends_between_two_buckets_goes_on(
     steps = [TIME_MS, TIME_MS + 2 * HOUR_MS]
     before, after = steps if forward else steps[::-1]
     store.count_windows(before)
-    own, left = queries._add, [2]
-
-    def ends(*given: Any) -> None:  # noqa: ANN401 - the arguments of ``_add``
-        if not left[0]:
-            raise sqlite3.OperationalError
-        left[0] -= 1
-        own(*given)
-
-    monkeypatch.setattr("stream_dedup.clusters.queries._add", ends)
-    with pytest.raises(Exception, match="cannot be read or written"):
+    begins = queries.counted_begins(store.writer)
+    store.writer.execute(
+        "CREATE TEMP TRIGGER fails BEFORE UPDATE ON counted WHEN NEW.time_window = 'week' "
+        "BEGIN SELECT RAISE(ABORT, 'it fails'); END"
+    )
+    with pytest.raises(CorruptError, match="it fails"):
         store.count_windows(after)
+    assert queries.counted_begins(store.writer) == begins
     refuse_wrong_counts(store)
-    monkeypatch.undo()
+    store.writer.execute("DROP TRIGGER fails")
     store.count_windows(after)
     refuse_wrong_counts(store)
     sizes = [cluster.counts[Window.HOUR] for cluster in store.largest(Window.HOUR, 5, after)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.dev.broker import BROKERS_VARIABLE, IMAGE_VARIABLE, NoMachineryError, find_broker, ways
-from stream_dedup.dev.broker.base import DevBroker, ExternalBroker
+from stream_dedup.dev.broker.base import DevBroker
 from stream_dedup.errors import UnavailableError, UserError
 
 Machine = Callable[..., None]
@@ -25,8 +25,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
         monkeypatch.setattr(ways, "find_java", lambda: "/bin/java" if java else None)
         monkeypatch.setattr(ways, "install_jars", lambda: Path("/jars"))
         monkeypatch.setattr("shutil.which", lambda _: None)
-        monkeypatch.setattr(ways, "ContainerBroker", lambda _, image: ExternalBroker(image))
-        monkeypatch.setattr(ways, "JvmBroker", lambda _, java, jars: ExternalBroker(f"{java} {jars}"))
+        monkeypatch.setattr(ways, "ContainerBroker", lambda _, image: DevBroker(image))
+        monkeypatch.setattr(ways, "JvmBroker", lambda _, java, jars: DevBroker(f"{java} {jars}"))
 
     return set_up
 
@@ -50,7 +50,7 @@ def test_a_named_broker_is_left_alone(action: Callable[[DevBroker], None]) -> No
     """An external broker is never stopped or killed; the error names the variable to unset."""
     name = action.__name__
     with pytest.raises(UserError, match=BROKERS_VARIABLE):
-        getattr(ExternalBroker("kafka.example:9092"), name)()
+        getattr(DevBroker("kafka.example:9092"), name)()
 
 
 def test_a_container_before_java(machine: Machine) -> None:

@@ -10,7 +10,7 @@ import pytest
 from stream_dedup.core.fingerprinter import Feature
 from stream_dedup.core.model import Status, Verdict, similarity
 from stream_dedup.core.probes import COSTS
-from stream_dedup.explain.explain import NO_LOOKUP, Sieve, as_json, explain, pushes
+from stream_dedup.explain.explain import Sieve, as_json, explain, pushes
 from stream_dedup.explain.side import Side
 from stream_dedup.explain.text import bit_row, lines
 from tests.amount import FULL
@@ -55,7 +55,7 @@ def test_a_duplicate_names_the_look_up_that_found_it(bucket: Status) -> None:
     explanation = explain(one, replace(one, name="B"), directed_rules())
     assert explanation.verdict is Verdict.DUPLICATE
     assert explanation.finder is not None
-    assert (explanation.finder.rank, explanation.finder.mask, explanation.finder.cost) == (1, 0, 0)
+    assert (explanation.finder.lookup, explanation.finder.mask, explanation.finder.cost) == (1, "0000", 0)
     assert "look-up 1 of 16 meets A in table 0" in explanation.reason
 
 
@@ -67,9 +67,10 @@ def test_a_look_up_beyond_the_plan_is_named_with_its_place() -> None:
     short = explain(a, b, directed_rules(probes=1))
     assert short.verdict is Verdict.UNIQUE
     assert short.finder is not None
-    assert f"look-up {short.finder.rank:,} of the plan, which ends at 1" in short.reason
-    assert explain(a, b, directed_rules(probes=short.finder.rank)).verdict is Verdict.DUPLICATE
-    assert explain(a, b, directed_rules(probes=short.finder.rank - 1)).verdict is Verdict.UNIQUE
+    assert short.finder.lookup is not None
+    assert f"look-up {short.finder.lookup:,} of the plan, which ends at 1" in short.reason
+    assert explain(a, b, directed_rules(probes=short.finder.lookup)).verdict is Verdict.DUPLICATE
+    assert explain(a, b, directed_rules(probes=short.finder.lookup - 1)).verdict is Verdict.UNIQUE
 
 
 @pytest.mark.parametrize("block_bits", [20, 24])
@@ -79,15 +80,14 @@ def test_wide_blocks_share_bits(block_bits: int) -> None:
     a = replace(changed(b, [0, 16]), name="A")
     explanation = explain(a, b, replace(directed_rules(), scheme=scheme_of(4, block_bits=block_bits)))
     first, shared = 1 << (block_bits - 1), 1 << (block_bits - 17)
-    assert [block.mask for block in explanation.blocks] == [first | shared, first, 0, shared]
+    assert [int(block.mask, 16) for block in explanation.blocks] == [first | shared, first, 0, shared]
     costs = COSTS[list(b.bit_margins)].tolist()
     assert [block.cost for block in explanation.blocks] == [costs[0] + costs[16], costs[16], 0, costs[0]]
     word = f"{int.from_bytes(b.signature[:8]):064b}"
     values = [int((word + word)[16 * table : 16 * table + block_bits], 2) for table in range(4)]
-    assert [block.b for block in explanation.blocks] == values
+    assert [block.b for block in explanation.blocks] == [f"{value:0{block_bits // 4}x}" for value in values]
     (shown,) = (line.split() for line in lines(explanation, 120) if line.startswith("2 "))
     assert shown[1:3] == [f"{values[2]:0{block_bits // 4}x}"] * 2
-    assert explanation.blocks[0].digits(1) == "1".zfill(block_bits // 4)
 
 
 @pytest.mark.parametrize(("block_bits", "most"), [(16, 3), (20, 4), (24, 4)])
@@ -102,7 +102,7 @@ def test_no_look_up_flips_more_bits_than_a_mask(block_bits: int, most: int) -> N
     explanation = explain(a, b, rules)
     assert f"in every table more than {most} bits of the block differ" in explanation.reason
     assert explanation.finder is None
-    assert {(block.rank, block.cost) for block in explanation.blocks} == {(NO_LOOKUP, NO_LOOKUP)}
+    assert {(block.lookup, block.cost) for block in explanation.blocks} == {(None, None)}
     assert "no look-up meets A" in explanation.reason
 
 
@@ -111,7 +111,7 @@ def test_the_sieve_holds_what_differs_around_an_equal_block() -> None:
     b = side("B", WORDS, sketch=b"")
     a = replace(changed(b, [*range(16, 22), *range(32, 38), *range(48, 53)]), name="A")
     explanation = explain(a, b, replace(directed_rules(), scheme=scheme_of(4)))
-    assert (explanation.blocks[0].mask, explanation.blocks[0].word) == (0, 17)
+    assert (explanation.blocks[0].differing, explanation.blocks[0].word_distance) == (0, 17)
     assert explanation.blocks[0].sieve is Sieve.HELD
     assert explanation.verdict is Verdict.UNIQUE
 
@@ -123,7 +123,7 @@ def test_the_sieve_counts_the_surest_bits_twice(surest: int, sieve: Sieve) -> No
     outside = sorted(range(16, 64), key=lambda bit: -b.bit_margins[bit])
     a = replace(changed(b, outside[:surest]), name="A")
     explanation = explain(a, b, directed_rules(probes=1))
-    assert (explanation.blocks[0].word, explanation.blocks[0].counted) == (surest, 2 * surest)
+    assert (explanation.blocks[0].word_distance, explanation.blocks[0].sieve_count) == (surest, 2 * surest)
     assert {block.sieve for block in explanation.blocks} == {sieve}
     held = "of the 42 surest around it more than 10, the 22 surest counted twice" in explanation.reason
     assert held == (sieve is Sieve.HELD)
@@ -354,7 +354,7 @@ def test_costs_are_those_of_the_plan() -> None:
     a = replace(changed(b, [3, 20, 21, 40]), name="A")
     blocks = explain(a, b, directed_rules()).blocks
     for block in blocks[:3]:
-        bits = [bit for bit in range(16) if block.mask >> (15 - bit) & 1]
+        bits = [bit for bit in range(16) if int(block.mask, 16) >> (15 - bit) & 1]
         assert block.cost == sum(int(COSTS[b.bit_margins[16 * block.table + bit]]) for bit in bits)
-    ranked = sorted(blocks, key=lambda block: block.rank)
-    assert [block.cost for block in ranked] == sorted(block.cost for block in blocks)
+    ranked = sorted(blocks, key=lambda block: block.lookup or 0)
+    assert [block.cost for block in ranked] == sorted(block.cost or 0 for block in blocks)

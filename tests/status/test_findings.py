@@ -22,7 +22,7 @@ RULES = Rules(SCHEME, distance=3)
 ONE, TWO = Partition("articles", 0), Partition("articles", 1)
 WORKER = Member("news-1", "10.0.0.1", (ONE, TWO))
 FIRST, SECOND = PartitionState(ONE, 0, 100, 90, owner="news-1"), PartitionState(TWO, 0, 50, 50, owner="news-1")
-LOG = LogState("news.fingerprints", exists=True, end=LogOffset(7), last_ms=0, trims=0, rules=RULES)
+LOG = LogState("news.fingerprints", exists=True, end=LogOffset(7), last_record_ms=0, trims=0, rules=RULES)
 WELL = Snapshot(0.0, 3000, "news", "Stable", (WORKER,), (FIRST, SECOND), LOG, {}, (), (), None)
 
 

@@ -29,7 +29,6 @@ import socket
 import struct
 import time
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -187,15 +186,22 @@ def usable_folder(folder: Path) -> Path:
     return folder.absolute()
 
 
-class DevBroker(ABC):
-    """A broker for development. Use it as a context manager, or call ``start`` and ``close``."""
+class DevBroker:
+    """A broker for development. Use it as a context manager, or call ``start`` and ``close``.
+
+    This one runs already, so it can be used, but not be stopped or killed; those that are started here are subclasses.
+    """
 
     bootstrap: str
     """The address for clients, ``127.0.0.1:PORT``; of a cluster those of all nodes, with commas."""
     nodes: int = 1
     """The number of nodes that must answer before it counts as started."""
-    description: str
+    description: str = f"named by {BROKERS_VARIABLE}"
     """For messages: ``Kafka 4.3.1 from Maven's jars``."""
+
+    def __init__(self, bootstrap: str) -> None:
+        """``bootstrap`` is its address; ``start`` finds out whether it answers."""
+        self.bootstrap = bootstrap
 
     def start(self) -> None:
         """Start the broker and wait until it answers.
@@ -217,37 +223,34 @@ class DevBroker(ABC):
             self.stop()
         self.start()
 
-    @abstractmethod
     def launch(self) -> None:
-        """Start the broker without waiting for an answer."""
+        """Start the broker without waiting for an answer; nothing where it runs already."""
 
-    @abstractmethod
     def running(self) -> bool:
         """Return whether the broker runs; a frozen broker runs."""
+        return True
 
-    @abstractmethod
     def stop(self) -> None:
         """Shut the broker down within ``STOP_LIMIT_S``; keep its data."""
+        self._refuse("stopped")
 
-    @abstractmethod
     def kill(self) -> None:
         """Kill the broker with SIGKILL; keep its data."""
+        self._refuse("killed")
 
-    @abstractmethod
     def freeze(self) -> None:
         """Stop the broker from answering; its connections stay open."""
+        self._refuse("frozen")
 
-    @abstractmethod
     def thaw(self) -> None:
         """Undo ``freeze``; does nothing to a broker that is not frozen."""
 
-    @abstractmethod
     def close(self) -> None:
         """End the broker and remove everything that it made, except a data folder of the caller."""
 
-    @abstractmethod
     def log_tail(self) -> str:
         """Return the end of the broker's log."""
+        return "(its log is where it runs)"
 
     def __enter__(self) -> Self:
         """Start the broker; remove everything that a failed start made."""
@@ -260,47 +263,6 @@ class DevBroker(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class ExternalBroker(DevBroker):
-    """A broker that runs already; it can be used, but not started or stopped."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
-        self.description = f"named by {BROKERS_VARIABLE}"
-
-    def launch(self) -> None:
-        """Do nothing: the broker runs already."""
-
-    def running(self) -> bool:
-        """Return true; ``start`` finds out whether the broker answers."""
-        return True
-
-    def stop(self) -> None:
-        """Refuse."""
-        self._refuse("stopped")
-
-    def kill(self) -> None:
-        """Refuse."""
-        self._refuse("killed")
-
-    def freeze(self) -> None:
-        """Refuse."""
-        self._refuse("frozen")
-
-    def thaw(self) -> None:
-        """Do nothing: this class never freezes it."""
-
-    def restart(self) -> None:
-        """Refuse."""
-        self._refuse("restarted")
-
-    def close(self) -> None:
-        """Do nothing: the broker belongs to somebody else."""
-
-    def log_tail(self) -> str:
-        """Return a note: the log is on the broker's machine."""
-        return "(its log is where it runs)"
 
     def _refuse(self, what: str) -> None:
         msg = f"the broker at {self.bootstrap} is {self.description} and cannot be {what} from here: unset it"

@@ -203,17 +203,13 @@ def _start_time(pid: int) -> str:
     return " ".join(_read(f"/proc/{pid}/stat").rpartition(")")[2].split()[19:20])
 
 
-def _wait_for_owner(parent: int) -> None:
-    while os.getppid() == parent:
-        if select.select([sys.stdin], [], [], WATCH_S)[0]:
-            return  # nothing is ever written: readable means closed
-
-
 def main() -> None:
     """Wait for the owner's end, then clean up."""
     parent = os.getppid()
     folder, containers = Path(sys.argv[1]), sys.argv[2] == "1"
-    _wait_for_owner(parent)
+    while os.getppid() == parent:
+        if select.select([sys.stdin], [], [], WATCH_S)[0]:
+            break  # nothing is ever written: readable means closed
     clean(folder, containers=containers)
 
 

@@ -17,7 +17,6 @@ from stream_dedup.dev.broker.base import (
     IMAGE_VARIABLE,
     BrokerSettings,
     DevBroker,
-    ExternalBroker,
 )
 from stream_dedup.dev.broker.container import ContainerBroker, engine_answers, has_client, missing_image
 from stream_dedup.dev.broker.jvm import JAVA_REMEDY, DevCluster, JvmBroker, find_java, install_jars
@@ -45,9 +44,14 @@ def find_broker(settings: BrokerSettings | None = None, *, own: bool = False) ->
     """
     external = os.environ.get(BROKERS_VARIABLE)
     if external and not own:
-        return ExternalBroker(external)
+        return DevBroker(external)
     chosen = settings or BrokerSettings()
-    return _prepare_cluster()(chosen) if chosen.nodes > 1 else prepare_broker()(chosen)
+    if chosen.nodes == 1:
+        return prepare_broker()(chosen)
+    if java := find_java():
+        return DevCluster(chosen, java, install_jars())
+    msg = f"several nodes of Kafka run on Java 17, which is not on this machine: {JAVA_REMEDY}"
+    raise NoMachineryError(msg)
 
 
 def prepare_broker() -> Callable[[BrokerSettings], DevBroker]:
@@ -67,13 +71,6 @@ def prepare_broker() -> Callable[[BrokerSettings], DevBroker]:
         msg = f"no broker can be started: {no_container}, and there is no Java 17: {JAVA_REMEDY}"
         raise UnavailableError(msg)
     msg = f"neither Docker nor Java 17 is on this machine, so no Kafka broker can run: {JAVA_REMEDY}"
-    raise NoMachineryError(msg)
-
-
-def _prepare_cluster() -> Callable[[BrokerSettings], DevBroker]:
-    if java := find_java():
-        return partial(DevCluster, java=java, jars=install_jars())
-    msg = f"several nodes of Kafka run on Java 17, which is not on this machine: {JAVA_REMEDY}"
     raise NoMachineryError(msg)
 
 
