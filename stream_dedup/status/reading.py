@@ -90,7 +90,7 @@ class StatusReader:
             log=log,
             out_of_sync=self._ask("replicas", lambda: out_of_sync(admin, _topics(config))),
             topic_problems=tuple(check_topics(admin, config)),
-            hanging=tuple(sorted(hanging_of(config.kafka.group, opened, {member.client_id for member in members}))),
+            hanging=tuple(sorted(hanging_of(config.kafka.group, opened.ongoing, {one.client_id for one in members}))),
             lost=offsets_without_log(config, found),
             brokers=config.kafka.brokers,
             silent_brokers=tuple(sorted({*opened.down, *opened.silent})),

@@ -28,12 +28,12 @@ from stream_dedup.worker.worker import Worker
 from tests.memory.broker import Cluster
 from tests.memory.log_topic import MemoryLogTopic
 from tests.memory.offsets import MemoryOffsets
-from tests.memory.sink import end_request, memory_sink
+from tests.memory.sink import memory_sink
 from tests.memory.source import MemberSettings, MemorySource
 from tests.simulation.fake_threads import FakeThreads, columns_of
 from tests.simulation.link import Link
 from tests.simulation.memory_store import MemoryStore
-from tests.simulation.plan import SESSION_S, TRANSACTION_S, Plan
+from tests.simulation.plan import SESSION_S, Plan
 from tests.simulation.registry import ProcessSchemas, Registry
 from tests.simulation.scheduler import Actor, Process, Scheduler, VirtualClock
 
@@ -147,8 +147,8 @@ class WorkerProcess:
 
     def _ports(self, member: str, log: FingerprintLog) -> WorkerPorts:
         cluster, connection, group = self._cluster, self.link.connection, self.config.kafka.group
-        sink = memory_sink(cluster, connection, group, member, TRANSACTION_S)
-        self.link.end_late = lambda: end_request(sink)
+        sink = memory_sink(cluster, connection, self.config, member)
+        self.link.end_late = sink.commit_request
         return WorkerPorts(
             source=MemorySource(cluster, connection, MemberSettings(group, member, SESSION_S)),
             log=log,
