@@ -6,9 +6,10 @@ Functions raise what the client raises; ``KafkaOffsets`` is a port.
 from __future__ import annotations
 
 import logging
-import threading
 import uuid
 from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import kafka.errors as kafka_errors
@@ -199,12 +200,13 @@ def _bytes_on(broker: Mapping[str, Any], topic: str) -> int:
 
 
 class AdminConnection:
-    """An admin client that connects at its first use, and again after ``close``."""
+    """An admin client that connects at its first use, and again after ``close``. Any thread."""
 
     def __init__(self, kafka: KafkaConfig) -> None:
         """Connect later."""
         self._kafka = kafka
         self._admin: KafkaAdminClient | None = None
+        self._connecting = Lock()
 
     def client(self) -> KafkaAdminClient:
         """Return the client, connected.
@@ -212,40 +214,32 @@ class AdminConnection:
         Raises:
             UnavailableError: the broker cannot be reached, or refuses this client.
         """
-        if self._admin is None:
-            self._admin = make_admin(self._kafka)
-        return self._admin
+        with self._connecting:
+            if self._admin is None:
+                self._admin = make_admin(self._kafka)
+            return self._admin
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; a request that is under way fails."""
         admin, self._admin = self._admin, None
         if admin is not None:
             admin.close()
 
 
-class KafkaOffsets:
+class KafkaOffsets(AdminConnection):
     """Implements ``ports.GroupOffsets``."""
-
-    def __init__(self, kafka: KafkaConfig) -> None:
-        """Connect at the first request."""
-        self._kafka = kafka
-        self._connection = AdminConnection(kafka)
 
     def topic_ids(self, names: Iterable[str] | None) -> dict[str, bytes]:
         """Return the present id of each of these topics that exists; None: of every topic."""
         with port_errors():
-            return topic_ids(self._connection.client(), names)
+            return topic_ids(self.client(), names)
 
     def committed(self) -> dict[Partition, CommittedOffset]:
         """Return every committed offset of the group."""
         group = self._kafka.group
         with port_errors():
-            found = self._connection.client().list_group_offsets({group: None})[group]
+            found = self.client().list_group_offsets({group: None})[group]
         return {Partition(*at): committed_offset(at, offset) for at, offset in found.items() if offset.offset >= 0}
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._connection.close()
 
 
 def committed_offset(partition: tuple[str, int], found: OffsetAndMetadata) -> CommittedOffset:
@@ -272,62 +266,41 @@ def epoch_of(committed: CommittedOffset) -> int:
 
 
 class AskedEnds:
-    """The ends of partitions as the brokers answered last; one thread asks, so that no caller waits for a broker.
+    """The ends of partitions as the brokers answered last, asked for on a thread: no caller waits for a broker.
 
     A consumer learns where a partition ends from its fetches, and fetches nothing of a paused one. The brokers are
     asked for all of these at once, one request for each leader; a request that is late holds up the next one alone.
     """
 
-    def __init__(self, kafka: KafkaConfig) -> None:
-        """Connect, and start the thread, with the first question."""
-        self._admin = AdminConnection(kafka)
-        self._lock = threading.Lock()
-        self._wanted: frozenset[Partition] = frozenset()
+    def __init__(self, admin: AdminConnection) -> None:
+        """Ask nothing yet."""
+        self._admin = admin
         self._ends: dict[Partition, int] = {}
-        self._requested = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._is_closed = False
+        self._asked: frozenset[Partition] = frozenset()
+        """Those of the last question that every call since wanted."""
+        self._answer: Future[dict[Partition, int]] = Future()
+        self._answer.set_result({})
 
     def known(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
         """Return the last known ends of these partitions, where they are known, and ask for the present ones.
 
         What is not asked for any more is forgotten.
         """
-        with self._lock:
-            self._wanted = frozenset(partitions)
-            self._ends = {at: end for at, end in self._ends.items() if at in self._wanted}
-            if self._wanted and not self._is_closed:
-                self._requested.set()
-                if self._thread is None:
-                    self._thread = threading.Thread(target=self._run, name="source-ends", daemon=True)
-                    self._thread.start()
-            return self._ends
+        wanted = frozenset(partitions)
+        self._asked &= wanted
+        if wanted and self._answer.done():
+            self._ends |= {at: end for at, end in self._answer.result().items() if at in self._asked}
+            self._asked, self._answer = wanted, Future()
+            Thread(target=self._ask, args=(wanted, self._answer), name="source-ends", daemon=True).start()
+        self._ends = {at: end for at, end in self._ends.items() if at in wanted}
+        return self._ends
 
-    def close(self) -> None:
-        """Let the thread end, with its connections, when the brokers have answered it; does not wait."""
-        with self._lock:
-            self._is_closed = True
-            self._requested.set()
-
-    def _run(self) -> None:
-        while True:
-            self._requested.wait()
-            self._requested.clear()
-            with self._lock:
-                wanted = self._wanted
-                if self._is_closed:
-                    break
-            self._ask(wanted)
-        self._admin.close()
-
-    def _ask(self, wanted: frozenset[Partition]) -> None:
-        asked = [TopicPartition(*at) for at in wanted]
+    def _ask(self, wanted: frozenset[Partition], answer: Future[dict[Partition, int]]) -> None:
+        ends: dict[TopicPartition, int] = {}
         try:
             with port_errors():
-                found = last_stable_offsets(self._admin.client(), asked)
+                ends = last_stable_offsets(self._admin.client(), [TopicPartition(*at) for at in wanted])
         except PortError as error:
             log.debug("ends of %d partitions: %r", len(wanted), error)  # what was known stays
-            return
-        with self._lock:
-            ends = {Partition(*at): end for at, end in found.items()}
-            self._ends = {at: end for at, end in ends.items() if at in self._wanted}
+        finally:
+            answer.set_result({Partition(*at): end for at, end in ends.items()})

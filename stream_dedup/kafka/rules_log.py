@@ -29,9 +29,10 @@ from stream_dedup.core.model import LogOffset, ReportProgress, SourceOffset
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UnavailableError
 from stream_dedup.kafka.admin import committed_offsets, offset_bounds, topic_ids, topic_of_id
-from stream_dedup.kafka.clients import connect_log, worker_log
+from stream_dedup.kafka.clients import connect_log
 from stream_dedup.kafka.connection import make_admin
 from stream_dedup.kafka.errors import patiently
+from stream_dedup.kafka.fingerprint_log import KafkaLog
 from stream_dedup.kafka.log import WaitingLog
 from stream_dedup.kafka.topics import DESCRIBE, ensure_topics, refuse_wrong_topics
 
@@ -363,4 +364,4 @@ class KafkaLogTopic:
 
     def connect(self) -> FingerprintLog:
         """Return the log."""
-        return worker_log(self._config)
+        return KafkaLog(self._config.kafka, self._config.log_topic)

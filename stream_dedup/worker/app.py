@@ -144,7 +144,6 @@ def _open(config: Config, stack: ExitStack, *, new_log: bool) -> OpenedLog:
 def _connect(config: Config, transactional_id: str, opened: OpenedLog, stack: ExitStack) -> WorkerPorts:
     ports = worker_ports(config, transactional_id, opened.log, opened.record_bytes)
     stack.callback(ports.offsets.close)
-    stack.callback(ports.watch_offsets.close)
     return ports
 
 

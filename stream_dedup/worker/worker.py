@@ -91,7 +91,7 @@ class Worker:
             INFLIGHT_BYTES,
             held=lambda: self._engine.held,
         )
-        self._watch = TopicWatch(clock, config, ports.watch_offsets, self.opened.log_id, wake.set, ends=self._is_to_end)
+        self._watch = TopicWatch(clock, config, ports.offsets, self.opened.log_id, wake.set, ends=self._is_to_end)
         self._tail = LogTail(
             ports.log, clock, wake.set, config.log_topic, is_wanted=lambda: self._assignments.batches > 0
         )

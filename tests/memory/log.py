@@ -117,9 +117,6 @@ class MemoryLog:
             if runtime.now() >= deadline:
                 return []
 
-    def pause(self) -> None:
-        """Nothing is fetched but by a poll."""
-
     @hooked("log.position")
     def position(self) -> LogOffset:
         return LogOffset(self._position)

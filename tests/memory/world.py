@@ -121,7 +121,6 @@ class MemoryWorld:
             log=MemoryLog(cluster, connection, self.log_topic(group)),
             sink=memory_sink(cluster, connection, config, member),
             offsets=MemoryOffsets(cluster, connection, group),
-            watch_offsets=MemoryOffsets(cluster, connection, group),
             clock=VirtualClock(self._scheduler, self._processes),
         )
 

@@ -154,7 +154,6 @@ class WorkerProcess:
             log=log,
             sink=sink,
             offsets=MemoryOffsets(cluster, connection, group),
-            watch_offsets=MemoryOffsets(cluster, connection, group),
             clock=self._clock,
         )
 

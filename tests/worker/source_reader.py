@@ -48,7 +48,7 @@ class Reader:
         self.watch = TopicWatch(clock, config, offsets, log_id, lambda: None)
         stack.callback(clock.spawn("watch", self.watch.run).join)
         stack.callback(self.watch.stop)
-        self.client = KafkaSource(config, member)
+        self.client = KafkaSource(config, member, offsets)
         self.owner = Paused(self.client.membership, 100, 1 << 30)
         self.source = BatchSource(
             config.kafka,

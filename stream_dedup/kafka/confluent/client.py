@@ -28,7 +28,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from stream_dedup.errors import UserError
 from stream_dedup.kafka.connection import (
     FETCH_BYTES,
-    FETCH_WAIT_MS,
     MAX_RESPONSE_BYTES,
     METADATA_MS,
     RECONNECT_BACKOFF_MAX_MS,
@@ -96,11 +95,10 @@ def check_codecs() -> None:
 
 
 def make_member(kafka: KafkaConfig, **settings: Any) -> Consumer:  # noqa: ANN401 - the client's own settings
-    """Make a consumer of committed records; ``settings`` are the client's, with underscores for dots.
+    """Make a consumer of the group, of committed records; ``settings`` are the client's, with underscores for dots.
 
     It says when it reaches the end of a partition: with the position there, which is behind the markers of
-    transactions. It belongs to the group ``kafka.group`` if it subscribes to topics; this client wants a group in any
-    case.
+    transactions.
     """
     return Consumer(
         _common(kafka)
@@ -112,7 +110,6 @@ def make_member(kafka: KafkaConfig, **settings: Any) -> Consumer:  # noqa: ANN40
             "auto.offset.reset": "error",
             "enable.partition.eof": True,
             "check.crcs": True,
-            "fetch.wait.max.ms": FETCH_WAIT_MS,
             "max.partition.fetch.bytes": FETCH_BYTES,
             "receive.message.max.bytes": MAX_RESPONSE_BYTES,
             "queued.max.messages.kbytes": QUEUE_KIB,
@@ -143,7 +140,6 @@ def make_sender(
             "enable.idempotence": True,
             "acks": "all",
             "message.max.bytes": largest,
-            "delivery.timeout.ms": max(int(kafka.broker_wait_s * 1_000), REQUEST_TIMEOUT_MS + 1_000),
             "queue.buffering.max.kbytes": max(QUEUE_KIB, 4 * largest >> 10),
             "partitioner": "murmur2_random",
             "compression.type": kafka.compression,
