@@ -25,7 +25,6 @@ from stream_dedup.threads import FingerprintThreads, short_pauses, thread_count
 from stream_dedup.worker import Step
 from stream_dedup.worker.committer import worker_id
 from stream_dedup.worker.decoding import SourceEntryMaker
-from stream_dedup.worker.health import Watchdog
 from stream_dedup.worker.opening import OpenedLog, RebuildPlan, open_log, plan_rebuild
 from stream_dedup.worker.worker import Worker
 
@@ -124,7 +123,6 @@ def _start(
         opened=opened,
         transactional_id=transactional_id,
         fingerprinter=stack.enter_context(_fingerprinter(config, reader, maker, opened.record_bytes, metrics)),
-        watchdog=Watchdog(ports.clock),
         metrics=metrics,
         stop=stop,
         schemas=schemas,

@@ -22,7 +22,6 @@ from stream_dedup.registry.values import schema_id_of
 from stream_dedup.worker import Step
 from stream_dedup.worker.committer import worker_id
 from stream_dedup.worker.decoding import SourceEntryMaker
-from stream_dedup.worker.health import Watchdog
 from stream_dedup.worker.opening import open_log
 from stream_dedup.worker.worker import Worker
 from tests.memory.broker import Cluster
@@ -125,11 +124,11 @@ class WorkerProcess:
             opened=opened,
             transactional_id=name,
             fingerprinter=threads,
-            watchdog=Watchdog(self._clock, self._end_by_watchdog),
             metrics=metrics(),
             stop=self.stop,
             schemas=cast("Schemas | None", self._schemas),
             on_step=self._on_step,
+            end=self._end_by_watchdog,
         )
         self.worker.run()
 
