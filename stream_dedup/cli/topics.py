@@ -12,8 +12,7 @@ from stream_dedup.cli.options import GROUP_FLAGS, OFFSET_DIGITS, OneField, Whole
 from stream_dedup.cli.output import ProgressLine, write_json, write_lines
 from stream_dedup.config.model import Config
 from stream_dedup.core.paths import FieldPath
-from stream_dedup.errors import UserError
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK, UserError
 from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 from stream_dedup.files.recognition import InputForm
 from stream_dedup.terminal import table

@@ -38,7 +38,7 @@ from stream_dedup.dev.showing import (
     temporary_folder,
     write_settings,
 )
-from stream_dedup.exit_codes import EXIT_OK, EXIT_UNAVAILABLE
+from stream_dedup.errors import EXIT_OK, EXIT_UNAVAILABLE
 from stream_dedup.terminal import shorten, visible
 
 SAMPLE = Path(__file__).with_name("samples") / "articles.jsonl"

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+from stream_dedup.errors import EXIT_UNAVAILABLE
 
 if TYPE_CHECKING:
     from stream_dedup.ports import Clock

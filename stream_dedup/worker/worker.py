@@ -20,8 +20,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stream_dedup.errors import UnavailableError
-from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+from stream_dedup.errors import EXIT_UNAVAILABLE, UnavailableError
 from stream_dedup.kafka.clients import call_limit_s
 from stream_dedup.ports import PassingError, PortError
 from stream_dedup.worker import Step

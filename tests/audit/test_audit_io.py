@@ -22,7 +22,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Headers, offset_metadata
 from stream_dedup.core.model import Verdict
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_USER
 from stream_dedup.kafka.admin import topic_ids
 from stream_dedup.kafka.clients import connect_log, kafka_audit_ports
 from stream_dedup.kafka.connection import make_producer

@@ -15,7 +15,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.entry import Basis, Forgotten, Trim
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.core.model import LogOffset, SourceOffset
-from stream_dedup.exit_codes import EXIT_OK, EXIT_REFUSED, EXIT_USER
+from stream_dedup.errors import EXIT_OK, EXIT_REFUSED, EXIT_USER
 from stream_dedup.kafka.admin import committed_offsets, topic_ids
 from stream_dedup.kafka.clients import connect_log
 from stream_dedup.kafka.connection import make_consumer

@@ -13,8 +13,7 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from stream_dedup.cli import run
 from stream_dedup.config.model import Config
-from stream_dedup.errors import UserError
-from stream_dedup.exit_codes import EXIT_OK, EXIT_USER
+from stream_dedup.errors import EXIT_OK, EXIT_USER, UserError
 from stream_dedup.kafka import produce
 from stream_dedup.kafka.connection import make_consumer
 from stream_dedup.kafka.produce import produce_lines

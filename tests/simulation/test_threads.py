@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+from stream_dedup.errors import EXIT_UNAVAILABLE
 from stream_dedup.worker.assignments import JudgedBatch
 from stream_dedup.worker.committer import Committer
 from stream_dedup.worker.engine import Engine

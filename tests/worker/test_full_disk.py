@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.cli import exit_code_of
-from stream_dedup.errors import StreamDedupError
-from stream_dedup.exit_codes import EXIT_UNAVAILABLE, EXIT_USER
+from stream_dedup.errors import EXIT_UNAVAILABLE, EXIT_USER, StreamDedupError
 from stream_dedup.index import LogIndex
 from stream_dedup.worker import Step, opening
 from tests.forks import ForkedProcess

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+from stream_dedup.errors import EXIT_UNAVAILABLE
 from stream_dedup.kafka.clients import SystemClock
 from stream_dedup.worker.assignments import AssignmentOwner
 from stream_dedup.worker.health import CHECK_S, STOPPED_S, Watchdog

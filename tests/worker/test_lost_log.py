@@ -20,8 +20,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import LogOffset, SourceOffset, Verdict
-from stream_dedup.errors import RefusedError
-from stream_dedup.exit_codes import EXIT_REFUSED
+from stream_dedup.errors import EXIT_REFUSED, RefusedError
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.kafka.admin import topic_ids
 from stream_dedup.kafka.connection import make_admin
