@@ -14,20 +14,28 @@ from kafka.errors import KafkaConnectionError, KafkaError, OffsetOutOfRangeError
 from kafka.future import Future
 
 from stream_dedup.core.entry import (
+    LOG_FORMAT_VERSION,
+    Batch,
     LogRecord,
     Payload,
+    decode,
+    decode_plain,
     encode,
+    naming_panics,
 )
 from stream_dedup.core.model import LogOffset
-from stream_dedup.errors import UnavailableError
+from stream_dedup.errors import CorruptError, RefusedError, UnavailableError
 from stream_dedup.kafka.admin import AdminConnection
 from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
 from stream_dedup.kafka.errors import port_error, port_errors
-from stream_dedup.kafka.log import log_records
 from stream_dedup.kafka.record import LOG_MESSAGE_BYTES
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafka.consumer.fetcher import ConsumerRecord
+
     from stream_dedup.config.model import KafkaConfig
 
 log = logging.getLogger(__name__)
@@ -171,3 +179,47 @@ class KafkaLog:
                 log.debug("closing the producer of the log: %r", error)
                 self.renew()
         self._admin.close()
+
+
+LOG_APPEND_TIME = 1
+"""Kafka's timestamp type of a record whose time was set by the broker."""
+
+_NEWER = "use the release that wrote it, then start again"
+
+_ANOTHER_LOG = "begin a new log with another --group and other output topics"
+
+
+def log_records(topic: str, consumed: Sequence[ConsumerRecord]) -> list[LogRecord]:
+    """Decode consecutive records of the log.
+
+    Raises:
+        RefusedError: the time of one was set by a producer.
+        CorruptError: one cannot be read; the first such record is named.
+        DefectError: the native core panicked over them; the first and the last are named.
+    """
+    raws = [one.value or b"" for one in consumed]
+    with naming_panics(lambda _: f"decoding topic {topic}, offsets {consumed[0].offset} to {consumed[-1].offset}"):
+        batches = decode_plain(raws)
+    return [
+        _log_record(topic, one.offset, one.timestamp, one.timestamp_type, raw, batch)
+        for one, raw, batch in zip(consumed, raws, batches, strict=True)
+    ]
+
+
+def _log_record(
+    topic: str, offset: int, timestamp: int, timestamp_type: int, raw: bytes, batch: Batch | None
+) -> LogRecord:
+    """Return a record of the log; decodes its value where ``batch`` is None."""
+    if timestamp_type != LOG_APPEND_TIME:
+        msg = (
+            f"topic {topic}, offset {offset}: its time was not set by the broker; "
+            "the topic must have message.timestamp.type=LogAppendTime from its first record on"
+        )
+        raise RefusedError(msg)
+    try:
+        return LogRecord(LogOffset(offset), timestamp, decode(raw) if batch is None else batch, raw)
+    except CorruptError as error:
+        is_newer = raw[:1] > bytes([LOG_FORMAT_VERSION])
+        remedy = _NEWER if is_newer else _ANOTHER_LOG
+        msg = f"topic {topic}, offset {offset}: {error}; {remedy}"
+        raise CorruptError(msg) from error

@@ -409,12 +409,6 @@ def test_records_that_cannot_be_decoded_are_named(code: int, remedy: str) -> Non
         assert part in str(raised.value)
 
 
-def test_a_time_says_who_set_it() -> None:
-    """1 stands for the producer in the client, 2 for the broker."""
-    kinds = [record_of(Message("articles", 0, 1, timestamp=(kind, 5))).timestamp_type for kind in (1, 2)]
-    assert kinds == [0, 1]
-
-
 @pytest.fixture
 def worlds(broker: DevBroker) -> Iterator[dict[str, KafkaWorld]]:
     with ExitStack() as stack:

@@ -52,7 +52,7 @@ class ClientInPlace:
         """Yield what comes next, of one partition after the other."""
         for at in [at for at in self._next if at not in self._paused]:
             while most and self._next[at] < self._ends[at]:
-                yield ConsumedRecord(*at, self._next[at], 0, 0, 0, None, b"", [])
+                yield ConsumedRecord(*at, self._next[at], 0, 0, None, b"", [])
                 self._next[at] += 1
                 most -= 1
             if most and at not in self._said:

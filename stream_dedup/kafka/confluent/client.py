@@ -315,8 +315,6 @@ class ConsumedRecord(NamedTuple):
     partition: int
     offset: int
     leader_epoch: int
-    timestamp_type: int
-    """0: set by the producer, 1: by the broker at the append."""
     timestamp: int
     key: bytes | None
     value: bytes | None
@@ -373,7 +371,7 @@ def record_of(message: Message) -> ConsumedRecord:
     Raises:
         UnreadableError: the name of a header is not UTF-8. The client loses all headers of such a record.
     """
-    kind, timestamp = message.timestamp()
+    _, timestamp = message.timestamp()
     epoch = message.leader_epoch()
     try:
         headers = message.headers()
@@ -385,16 +383,11 @@ def record_of(message: Message) -> ConsumedRecord:
         -1 if (number := message.partition()) is None else number,
         -1 if (offset := message.offset()) is None else offset,
         -1 if epoch is None else epoch,
-        1 if kind == _LOG_APPEND else 0,
         timestamp,
         message.key(),
         message.value(),
         [] if headers is None else headers,  # type: ignore[arg-type] # a list of pairs, when it was received
     )
-
-
-_LOG_APPEND = 2
-"""The client's number for a time that was set by the broker at the append."""
 
 
 def _event_of(message: Message) -> ConsumerEvent | None:
