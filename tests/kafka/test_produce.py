@@ -105,13 +105,6 @@ def test_memory_is_bounded(config: Config, admin: KafkaAdminClient, monkeypatch:
     assert [value for _, value in records_of(config, name)] == [line.rstrip() for line in lines]
 
 
-def test_topic_that_is_not_there(flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No topic is made by the way."""
-    (tmp_path / "lines").write_bytes(b"x\n")
-    assert run(["produce", flags[0], "--topic=absent", str(tmp_path / "lines")]) == EXIT_USER
-    assert "topic absent does not exist: name an input topic" in capsys.readouterr().err
-
-
 def test_too_large(
     config: Config,
     admin: KafkaAdminClient,
