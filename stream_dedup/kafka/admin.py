@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Bounds = dict[TopicPartition, tuple[int, int]]
-"""First offset and the offset after the last one."""
 UNKNOWN_EPOCH = -1
 """Kafka's value for a leader epoch that is not known."""
 
@@ -82,53 +80,49 @@ def _id_bytes(topic_id: object) -> bytes:
     return topic_id.bytes if isinstance(topic_id, uuid.UUID) else uuid.UUID(str(topic_id)).bytes
 
 
-def committed_offsets(admin: KafkaAdminClient, group: str) -> dict[TopicPartition, tuple[SourceOffset, bytes | None]]:
-    """Return the committed offsets of a group, each with the topic id in its metadata, or None.
+def committed_offsets(admin: KafkaAdminClient, group: str) -> dict[Partition, CommittedOffset]:
+    """Return the committed offsets of a group; offsets of open transactions are not among them.
 
     Raises:
         CorruptError: one has metadata of another form.
     """
-    offsets = admin.list_group_offsets({group: None})[group]
-    return {
-        partition: (SourceOffset(int(found.offset)), topic_id_of_metadata(found.metadata, partition))
-        for partition, found in offsets.items()
-        if found.offset >= 0
-    }
+    found = admin.list_group_offsets({group: None})[group]
+    return {Partition(*at): committed_offset(at, offset) for at, offset in found.items() if offset.offset >= 0}
 
 
-def offset_bounds(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> Bounds:
-    """Return the first and the end offset of each partition, open transactions included."""
+def offset_bounds(admin: KafkaAdminClient, partitions: Collection[Partition]) -> dict[Partition, tuple[int, int]]:
+    """Return the first offset and the offset after the last one of each, open transactions included."""
     begin = _offsets_at(admin, partitions, OffsetSpec.EARLIEST)
     end = _offsets_at(admin, partitions, OffsetSpec.LATEST)
-    return {partition: (begin[partition].offset, end[partition].offset) for partition in partitions}
+    return {at: (begin[at].offset, end[at].offset) for at in partitions}
 
 
-def first_times(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+def first_times(admin: KafkaAdminClient, partitions: Collection[Partition]) -> dict[Partition, int]:
     """Return the time of the first record of each partition that has one, ms since 1970; 0 where it has no time."""
     found = _offsets_at(admin, partitions, 0)  # the first record that is not before 1970
-    return {partition: max(0, found[partition].timestamp) for partition in partitions}
+    return {at: max(0, found[at].timestamp) for at in partitions}
 
 
-def last_stable_offsets(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+def last_stable_offsets(admin: KafkaAdminClient, partitions: Collection[Partition]) -> dict[Partition, int]:
     """Return the offset of each partition that readers of committed records get to, before open transactions."""
     found = _offsets_at(admin, partitions, OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED)
-    return {partition: found[partition].offset for partition in partitions}
+    return {at: found[at].offset for at in partitions}
 
 
 def _offsets_at(
     admin: KafkaAdminClient,
-    partitions: Iterable[TopicPartition],
+    partitions: Collection[Partition],
     spec: int,
     level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
 ) -> Any:  # noqa: ANN401 - the client is untyped
-    request = dict.fromkeys(partitions, spec)
+    request = {TopicPartition(*at): spec for at in partitions}  # each equals its ``Partition``
     return admin.list_partition_offsets(request, isolation_level=level) if request else {}
 
 
-def partitions_of(admin: KafkaAdminClient, names: list[str]) -> list[TopicPartition]:
+def partitions_of(admin: KafkaAdminClient, names: Iterable[str]) -> list[Partition]:
     """Return every partition of those topics that exist."""
     counts = partition_counts(admin, names)
-    return [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
+    return [Partition(name, number) for name, count in counts.items() for number in range(count)]
 
 
 class Member(NamedTuple):
@@ -236,10 +230,8 @@ class KafkaOffsets(AdminConnection):
 
     def committed(self) -> dict[Partition, CommittedOffset]:
         """Return every committed offset of the group."""
-        group = self._kafka.group
         with port_errors():
-            found = self.client().list_group_offsets({group: None})[group]
-        return {Partition(*at): committed_offset(at, offset) for at, offset in found.items() if offset.offset >= 0}
+            return committed_offsets(self.client(), self._kafka.group)
 
 
 def committed_offset(partition: tuple[str, int], found: OffsetAndMetadata) -> CommittedOffset:
@@ -296,11 +288,11 @@ class AskedEnds:
         return self._ends
 
     def _ask(self, wanted: frozenset[Partition], answer: Future[dict[Partition, int]]) -> None:
-        ends: dict[TopicPartition, int] = {}
+        ends: dict[Partition, int] = {}
         try:
             with port_errors():
-                ends = last_stable_offsets(self._admin.client(), [TopicPartition(*at) for at in wanted])
+                ends = last_stable_offsets(self._admin.client(), wanted)
         except PortError as error:
             log.debug("ends of %d partitions: %r", len(wanted), error)  # what was known stays
         finally:
-            answer.set_result({Partition(*at): end for at, end in ends.items()})
+            answer.set_result(ends)

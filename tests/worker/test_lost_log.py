@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from kafka import TopicPartition
 
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
@@ -26,7 +25,7 @@ from stream_dedup.kafka.admin import topic_ids
 from stream_dedup.kafka.connection import make_admin
 from stream_dedup.kafka.rules_log import FoundLog, PreparedLog
 from stream_dedup.kafka.topics import create_topics
-from stream_dedup.ports import FingerprintLog
+from stream_dedup.ports import CommittedOffset, FingerprintLog, Partition
 from stream_dedup.worker import Step, opening
 from stream_dedup.worker.committer import worker_id
 from tests.kafka.deleting import delete_topic
@@ -38,7 +37,7 @@ from tests.worker.pipeline import Pipeline
 
 SEED = 7
 LOG_ID, OTHER_ID = uuid.UUID(int=1), uuid.UUID(int=2)
-OFFSETS = {TopicPartition("articles", 0): SourceOffset(1234)}
+OFFSETS = {Partition("articles", 0): CommittedOffset(SourceOffset(1234), None)}
 END_LIMIT_S = 60
 
 
