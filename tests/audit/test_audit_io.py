@@ -29,7 +29,7 @@ from stream_dedup.kafka.connection import make_producer
 from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.topics import ensure_topics
 from tests.headers import output_headers
-from tests.kafka.deleting import delete_topic
+from tests.kafka.operating import delete_topic
 from tests.logs import REJECTED, batch
 
 A = 0xFFFF_0000_FFFF_0000

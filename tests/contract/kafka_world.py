@@ -27,7 +27,7 @@ from stream_dedup.kafka.kafka_python.sink import KafkaMarkedSink, KafkaSink
 from stream_dedup.kafka.readers import KafkaTopicFollower, KafkaTopicReader
 from stream_dedup.ports import Partition
 from tests.contract.world import BROKER_WAIT_S, SESSION_S, TRANSACTION_S
-from tests.kafka.deleting import delete_topic
+from tests.kafka.operating import delete_topic
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:

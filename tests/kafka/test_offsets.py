@@ -23,7 +23,7 @@ from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.produce import produce_lines
 from stream_dedup.kafka.topics import ensure_topics
 from stream_dedup.ports import CommittedOffset, Partition
-from tests.kafka.deleting import delete_topic
+from tests.kafka.operating import delete_topic
 from tests.logs import batch
 
 

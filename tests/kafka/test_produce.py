@@ -18,7 +18,7 @@ from stream_dedup.kafka import produce
 from stream_dedup.kafka.connection import make_consumer
 from stream_dedup.kafka.produce import produce_lines
 from stream_dedup.kafka.topics import create_topics
-from tests.kafka.following import follow
+from tests.kafka.operating import follow
 from tests.waiting import wait_until
 
 LIMIT_S = 60

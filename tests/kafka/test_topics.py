@@ -36,8 +36,7 @@ from stream_dedup.kafka.topics import (
     ensure_topics,
     with_matching_topics,
 )
-from tests.kafka.deleting import delete_topic
-from tests.kafka.following import follow
+from tests.kafka.operating import delete_topic, follow
 from tests.waiting import wait_until
 
 WORKERS = 4

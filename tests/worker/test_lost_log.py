@@ -28,7 +28,7 @@ from stream_dedup.kafka.topics import create_topics
 from stream_dedup.ports import CommittedOffset, FingerprintLog, Partition
 from stream_dedup.worker import Step, opening
 from stream_dedup.worker.committer import worker_id
-from tests.kafka.deleting import delete_topic
+from tests.kafka.operating import delete_topic
 from tests.logs import record, trim_record
 from tests.random_logs import RandomLog
 from tests.worker.conftest import MakePipeline

@@ -17,7 +17,7 @@ from stream_dedup.kafka.connection import make_admin
 from stream_dedup.kafka.record import record_bytes
 from stream_dedup.ports import CommittedOffset, Partition, PassingError
 from stream_dedup.worker.source import RECORD_BYTES, StartOffsets
-from tests.kafka.deleting import delete_topic
+from tests.kafka.operating import delete_topic
 from tests.waiting import wait_until
 from tests.worker.pipeline import Pipeline, pipeline
 from tests.worker.source_reader import LIMIT_S, Reader
