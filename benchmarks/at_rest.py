@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.pipeline import CLIENTS, Bench
-from benchmarks.stages import STOP_S, flags_of
+from benchmarks.stages import STOP_S
 from stream_dedup.config.load import load_config
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
@@ -76,7 +76,7 @@ def main() -> None:
     with find_broker(BrokerSettings()) as broker, tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder:
         for client in given.clients.split(","):
             bench, out = Bench(broker.bootstrap, "rest", given.profile), Path(folder) / f"{client}.json"
-            arguments = (flags_of(bench, Path(folder) / client, client, given), given.seconds, str(out))
+            arguments = (bench.worker_values(Path(folder), given.threads, client), given.seconds, str(out))
             worker = multiprocessing.get_context("spawn").Process(target=run_watched, args=arguments)
             worker.start()
             while not out.exists() and worker.is_alive():

@@ -64,8 +64,9 @@ from stream_dedup.core.model import SourceOffset
 from stream_dedup.core.profiles import DEFAULT_PROFILE
 from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.extras import need_packages
-from stream_dedup.kafka.clients import worker_log, worker_ports
+from stream_dedup.kafka.clients import worker_ports
 from stream_dedup.kafka.connection import make_admin, make_consumer, make_producer
+from stream_dedup.kafka.fingerprint_log import KafkaLog
 from stream_dedup.ports import CommittedOffset, Output, Partition
 
 PLAIN = "plain consumer"
@@ -134,7 +135,7 @@ def copy_for_ever(config: Config, partitions: int) -> None:
     (source,), target = config.topics.input, config.topics.unique
     with closing(make_admin(config.kafka)) as admin:
         admin.create_topics([NewTopic(config.log_topic, 1, 1)])  # not used: ports have a log
-    ports = worker_ports(config, f"{config.kafka.group}-{uuid.uuid4()}", worker_log(config))
+    ports = worker_ports(config, f"{config.kafka.group}-{uuid.uuid4()}", KafkaLog(config.kafka, config.log_topic))
     ports.sink.renew()
     ports.source.join([source])
     while (membership := ports.source.membership()) is None:

@@ -107,16 +107,8 @@ def run_child(config: str) -> int:
 
 def measure(bench: Bench, folder: Path, expected: int) -> Cost:
     """Run a worker through all articles."""
-    group = bench.config.kafka.group
-    config = {
-        "kafka": {"brokers": bench.config.kafka.brokers, "group": group},
-        "topics": bench.config.topics.model_dump(),
-        "match": {"profile": DEFAULT_PROFILE},
-        "index": {"path": str(folder / group)},
-        "worker": {"threads": 1},
-        "metrics": {"address": "off"},
-    }
-    command = [sys.executable, "-m", "benchmarks.metrics_cost", "--child", json.dumps(config)]
+    config = json.dumps(bench.worker_values(folder, threads=1))
+    command = [sys.executable, "-m", "benchmarks.metrics_cost", "--child", config]
     child = subprocess.Popen(command, stdout=subprocess.PIPE)
     bench.wait_for(expected)
     child.send_signal(signal.SIGTERM)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.kafka.clients import connect_log
 from stream_dedup.kafka.connection import make_admin, make_consumer
+from tests.worker.pipeline import toml_of
 
 CLIENTS = ("kafka-python", "confluent")
 PARTITIONS = multiprocessing.cpu_count()
@@ -45,20 +45,26 @@ class Bench:
         name = f"bench-{way}-{uuid.uuid4().hex[:8]}"
         self.source = f"{name}-articles"
         self.outputs = [f"{name}-unique", f"{name}-duplicate", f"{name}-rejected"]
-        self.config: Config = load_config(
-            None,
-            {
-                "kafka": {"brokers": bootstrap, "group": name},
-                "topics": dict(zip(("unique", "duplicate", "rejected"), self.outputs, strict=True))
-                | {"input": [self.source], "partitions": partitions},
-                "match": {"profile": profile},
-            },
-            {},
-        )
+        self._values: dict[str, dict[str, Any]] = {
+            "kafka": {"brokers": bootstrap, "group": name},
+            "topics": dict(zip(("unique", "duplicate", "rejected"), self.outputs, strict=True))
+            | {"input": [self.source], "partitions": partitions},
+            "match": {"profile": profile},
+        }
+        self.config: Config = load_config(None, self._values, {})
         admin = make_admin(self.config.kafka)
         admin.create_topics([NewTopic(self.source, partitions, 1, topic_configs=SOURCE_SETTINGS)])
         admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=OUTPUT_SETTINGS) for topic in self.outputs])
         admin.close()
+
+    def worker_values(self, folder: Path, threads: int, client: str = CLIENTS[0]) -> dict[str, dict[str, Any]]:
+        """Return the configuration of a worker with this Kafka client, whose index is in a folder."""
+        return self._values | {
+            "kafka": self._values["kafka"] | {"client": client},
+            "index": {"path": str(folder / self.config.kafka.group)},
+            "worker": {"threads": threads},
+            "metrics": {"address": "off"},
+        }
 
     def feed(self, values: Iterable[bytes], rate: float = 0.0) -> None:
         """Produce the values, at so many a second where a rate is given.
@@ -113,25 +119,11 @@ def rate_of(records: list[Any]) -> float:
     return float((len(times) - 1) * 1000 / max(times[-1] - times[0], 1))
 
 
-def start_worker(bench: Bench, folder: Path, threads: int, client: str = "kafka-python") -> subprocess.Popen[bytes]:
-    """Start a worker with this Kafka client."""
-    topics, kafka = bench.config.topics, bench.config.kafka
-    flags = {
-        "brokers": kafka.brokers,
-        "group": kafka.group,
-        "input": bench.source,
-        "unique": topics.unique,
-        "duplicate": topics.duplicate,
-        "rejected": topics.rejected,
-        "index": str(folder / kafka.group),
-        "profile": bench.config.match.profile.name,
-        "metrics": "off",
-        "threads": str(threads),
-        "log-level": "warning",
-    }
-    given = [part for name, value in flags.items() for part in (f"--{name}", value)]
-    command = [sys.executable, "-m", "stream_dedup", "run", *given]
-    return subprocess.Popen(command, env=os.environ | {"STREAM_DEDUP_KAFKA__CLIENT": client})
+def start_worker(bench: Bench, folder: Path, threads: int, client: str = CLIENTS[0]) -> subprocess.Popen[bytes]:
+    """Start a worker in a process of its own."""
+    path = folder / "worker.toml"
+    path.write_text(toml_of(bench.worker_values(folder, threads, client)))
+    return subprocess.Popen([sys.executable, "-m", "stream_dedup", "run", "--config", str(path), "--log-level=warning"])
 
 
 def end_worker(worker: subprocess.Popen[bytes]) -> None:

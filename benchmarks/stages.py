@@ -58,7 +58,8 @@ def take_turn(bootstrap: str, client: str, values: list[bytes], given: argparse.
         bench.feed(values)
     with tempfile.TemporaryDirectory(prefix="stream-dedup-bench-") as folder:
         out = Path(folder) / "stages.json"
-        arguments = (flags_of(bench, Path(folder), client, given), given.warm_up, len(values), str(out))
+        flags = bench.worker_values(Path(folder), given.threads, client)
+        arguments = (flags, given.warm_up, len(values), str(out))
         worker = multiprocessing.get_context("spawn").Process(target=run_timed, args=arguments)
         worker.start()
         if given.rate:
@@ -81,24 +82,6 @@ def take_turn(bootstrap: str, client: str, values: list[bytes], given: argparse.
         name.removeprefix("calls "): made / used["clock"] for name, made in used.items() if name.startswith("calls")
     }
     return Taken(count / used["clock"], threads, dict(zip(MOMENTS, found["times"], strict=True)), calls, memory)
-
-
-def flags_of(bench: Bench, folder: Path, client: str, given: argparse.Namespace) -> dict[str, Any]:
-    """Return the configuration of a worker."""
-    topics = bench.config.topics
-    return {
-        "kafka": {"brokers": bench.config.kafka.brokers, "group": bench.config.kafka.group, "client": client},
-        "topics": {
-            "input": topics.input,
-            "unique": topics.unique,
-            "duplicate": topics.duplicate,
-            "rejected": topics.rejected,
-        },
-        "match": {"profile": given.profile},
-        "index": {"path": str(folder / "index")},
-        "metrics": {"address": "off"},
-        "worker": {"threads": given.threads},
-    }
 
 
 def print_table(taken: dict[str, list[Taken]], what: str, rows: list[str]) -> None:

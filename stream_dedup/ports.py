@@ -383,7 +383,7 @@ class VerdictSink(Protocol):
 
 
 class GroupOffsets(Protocol):
-    """Requests about the group's offsets and the topics, outside any membership. One thread each."""
+    """Requests about the group's offsets and the topics, outside any membership. Any thread."""
 
     def topic_ids(self, names: Iterable[str] | None) -> dict[str, bytes]:
         """Return the present id of each of these topics that exists. May block for some seconds.
@@ -540,7 +540,7 @@ class Append(Protocol):
 class FingerprintLog(Protocol):
     """The log topic of one group: one partition, one total order, append time set by the broker.
 
-    Three threads use it: one reads (``poll``, ``pause``, ``seek``, ``bounds``, ``high_water``), one appends
+    Three threads use it: one reads (``poll``, ``seek``, ``bounds``, ``high_water``), one appends
     (``append``, ``renew``), one cuts (``cut``); they may be different ones.
     """
 
@@ -565,9 +565,6 @@ class FingerprintLog(Protocol):
             RefusedByBrokerError: this client may not read the log.
             StreamDedupError: a record cannot be decoded, or its time was not set by the broker.
         """
-
-    def pause(self) -> None:
-        """Fetch nothing until the next ``poll``, which goes on at the same position. Does not block."""
 
     def position(self) -> LogOffset:
         """Return the offset of the next record that ``poll`` looks for; it moves over gaps, too."""
@@ -605,8 +602,6 @@ class WorkerPorts:
     log: FingerprintLog
     sink: VerdictSink
     offsets: GroupOffsets
-    watch_offsets: GroupOffsets
-    """A second one, for the thread that watches topic ids."""
     clock: Clock
 
 

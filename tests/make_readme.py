@@ -28,7 +28,7 @@ from stream_dedup.config.profile_file import ProfileFile, shown_values
 from stream_dedup.core import columns, entry, headers, reasons, rules
 from stream_dedup.core.model import MAX_ROWS
 from stream_dedup.core.profiles import PROFILES
-from stream_dedup.exit_codes import MEANINGS
+from stream_dedup.errors import EXIT_MEANINGS
 from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.serve.serve_metrics import ServeMetrics
 from tests.code_reference import http_part, python_part
@@ -173,7 +173,7 @@ def audit_findings_part() -> str:
 
 def exit_codes_part() -> str:
     """Returns the table of the exit codes."""
-    return table(("code", "meaning"), ((str(int(code)), meaning) for code, meaning in MEANINGS.items()))
+    return table(("code", "meaning"), ((str(int(code)), meaning) for code, meaning in EXIT_MEANINGS.items()))
 
 
 def headers_part() -> str:

@@ -14,8 +14,7 @@ import pytest
 
 from stream_dedup.cli import run
 from stream_dedup.dev import scripts
-from stream_dedup.errors import UserError
-from stream_dedup.exit_codes import EXIT_USER
+from stream_dedup.errors import EXIT_USER, UserError
 from stream_dedup.extras import SERVE_PACKAGES, SPARK_PACKAGES, need_packages, pip_command
 from tests.make_readme import ROOT
 

@@ -23,15 +23,6 @@ from stream_dedup import __version__
 from stream_dedup.cli.output import say, write_lines
 from stream_dedup.cli.process import close_standard_streams, give_up, hold, open_standard_streams
 from stream_dedup.errors import (
-    CorruptError,
-    DefectError,
-    RefusedError,
-    StreamDedupError,
-    UnavailableError,
-    UserError,
-    reason_of,
-)
-from stream_dedup.exit_codes import (
     EXIT_CORRUPT,
     EXIT_HUNG_UP,
     EXIT_INTERRUPTED,
@@ -42,6 +33,13 @@ from stream_dedup.exit_codes import (
     EXIT_UNAVAILABLE,
     EXIT_UNEXPECTED,
     EXIT_USER,
+    CorruptError,
+    DefectError,
+    RefusedError,
+    StreamDedupError,
+    UnavailableError,
+    UserError,
+    reason_of,
 )
 
 _ENDED_BY_SIGNAL = frozenset((EXIT_HUNG_UP, EXIT_INTERRUPTED, EXIT_TERMINATED))

@@ -16,7 +16,7 @@ from stream_dedup.cli.output import ProgressLine, write_json, write_lines
 from stream_dedup.config.keys import parse_duration_ms
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import LogOffset
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK
 from stream_dedup.terminal import table
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from stream_dedup.cli.output import ProgressLine, say
 from stream_dedup.cli.process import terminable
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import OUTPUT_VERDICTS, Verdict
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK
 
 if TYPE_CHECKING:
     from stream_dedup.core.paths import FieldPath

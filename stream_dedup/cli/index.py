@@ -11,7 +11,7 @@ import click
 from stream_dedup.cli.options import JUDGING, config_options
 from stream_dedup.cli.output import ProgressLine, write_json, write_lines
 from stream_dedup.config.model import Config
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK
 from stream_dedup.terminal import table
 
 if TYPE_CHECKING:

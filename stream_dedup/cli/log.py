@@ -16,8 +16,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.logged_scheme import NONE, value_text
 from stream_dedup.core.model import SIGNATURE_BITS
 from stream_dedup.core.rules import Rules, rule_changes, rule_values
-from stream_dedup.errors import UserError
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK, UserError
 from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 from stream_dedup.terminal import table
 

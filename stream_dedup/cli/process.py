@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
-from stream_dedup.errors import UnavailableError
-from stream_dedup.exit_codes import EXIT_HUNG_UP, EXIT_TERMINATED
+from stream_dedup.errors import EXIT_HUNG_UP, EXIT_TERMINATED, UnavailableError
 from stream_dedup.files.output_file import BUFFER_BYTES, STANDARD_OUTPUT, CompleteWriter, unwritten
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from stream_dedup.cli.options import GROUP_FLAGS, JUDGING, config_options, input
 from stream_dedup.cli.output import ProgressLine, say, write_lines
 from stream_dedup.cli.process import terminable
 from stream_dedup.config.model import Config
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK
 from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 
 if TYPE_CHECKING:

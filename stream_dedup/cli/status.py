@@ -13,8 +13,7 @@ from stream_dedup.cli.options import GROUP_FLAGS, JUDGING, Seconds, config_optio
 from stream_dedup.cli.output import ProgressLine, Screen, say, write_json, write_lines
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
-from stream_dedup.errors import RefusedError, UnavailableError
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_UNAVAILABLE
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_UNAVAILABLE, RefusedError, UnavailableError
 
 if TYPE_CHECKING:
     from stream_dedup.status.findings import GroupFinding

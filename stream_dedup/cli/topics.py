@@ -12,8 +12,7 @@ from stream_dedup.cli.options import GROUP_FLAGS, OFFSET_DIGITS, OneField, Whole
 from stream_dedup.cli.output import ProgressLine, write_json, write_lines
 from stream_dedup.config.model import Config
 from stream_dedup.core.paths import FieldPath
-from stream_dedup.errors import UserError
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK, UserError
 from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 from stream_dedup.files.recognition import InputForm
 from stream_dedup.terminal import table
@@ -145,14 +144,10 @@ def _moved(move: Move) -> str:
     """Return old and new offset, and how many offsets are read again or skipped."""
     row = move.row
     if row.committed is None or row.stale:
-        return f"{_name(row)}: {_committed(row)} -> {move.to}"
+        return f"{row.partition}: {_committed(row)} -> {move.to}"
     step = move.to - row.committed
     effect = f" ({abs(step):,} offsets {'skipped' if step > 0 else 'read again'})" if step else ""
-    return f"{_name(row)}: {row.committed} -> {move.to}{effect}"
-
-
-def _name(row: PartitionOffsets) -> str:
-    return f"{row.partition.topic}-{row.partition.partition}"
+    return f"{row.partition}: {row.committed} -> {move.to}{effect}"
 
 
 def _committed(row: PartitionOffsets) -> str:
@@ -164,13 +159,13 @@ def _cells(row: PartitionOffsets) -> tuple[str, ...]:
     logged = "nothing" if row.logged is None else f"{row.logged[0]} to {row.logged[1]}"
     if row.forgotten_before:
         logged += f" (below {row.forgotten_before}: trimmed)"
-    return _name(row), str(row.begin), str(row.end), _committed(row), logged
+    return str(row.partition), str(row.begin), str(row.end), _committed(row), logged
 
 
 def _values(row: PartitionOffsets) -> dict[str, object]:
     return {
         "topic": row.partition.topic,
-        "partition": row.partition.partition,
+        "partition": row.partition.number,
         "topic_id": str(uuid.UUID(bytes=row.topic_id)),
         "first": row.begin,
         "end": row.end,

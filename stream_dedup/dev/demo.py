@@ -37,7 +37,7 @@ from stream_dedup.dev.showing import (
     ended,
     write_settings,
 )
-from stream_dedup.exit_codes import EXIT_OK, EXIT_UNAVAILABLE
+from stream_dedup.errors import EXIT_OK, EXIT_UNAVAILABLE
 from stream_dedup.folders import TemporaryFolder
 from stream_dedup.terminal import shorten, visible
 

@@ -29,8 +29,7 @@ from stream_dedup.cli.output import write_lines
 from stream_dedup.config.model import Config
 from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.core.model import OUTPUT_VERDICTS
-from stream_dedup.errors import StreamDedupError, UnavailableError
-from stream_dedup.exit_codes import EXIT_OK
+from stream_dedup.errors import EXIT_OK, StreamDedupError, UnavailableError
 from stream_dedup.kafka.admin import partition_counts
 from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, make_admin, make_consumer, make_producer
 from stream_dedup.kafka.topics import ensure_topics

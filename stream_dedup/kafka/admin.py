@@ -6,9 +6,10 @@ Functions raise what the client raises; ``KafkaOffsets`` is a port.
 from __future__ import annotations
 
 import logging
-import threading
 import uuid
 from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import kafka.errors as kafka_errors
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Bounds = dict[TopicPartition, tuple[int, int]]
-"""First offset and the offset after the last one."""
 UNKNOWN_EPOCH = -1
 """Kafka's value for a leader epoch that is not known."""
 
@@ -81,53 +80,49 @@ def _id_bytes(topic_id: object) -> bytes:
     return topic_id.bytes if isinstance(topic_id, uuid.UUID) else uuid.UUID(str(topic_id)).bytes
 
 
-def committed_offsets(admin: KafkaAdminClient, group: str) -> dict[TopicPartition, tuple[SourceOffset, bytes | None]]:
-    """Return the committed offsets of a group, each with the topic id in its metadata, or None.
+def committed_offsets(admin: KafkaAdminClient, group: str) -> dict[Partition, CommittedOffset]:
+    """Return the committed offsets of a group; offsets of open transactions are not among them.
 
     Raises:
         CorruptError: one has metadata of another form.
     """
-    offsets = admin.list_group_offsets({group: None})[group]
-    return {
-        partition: (SourceOffset(int(found.offset)), topic_id_of_metadata(found.metadata, partition))
-        for partition, found in offsets.items()
-        if found.offset >= 0
-    }
+    found = admin.list_group_offsets({group: None})[group]
+    return {Partition(*at): committed_offset(at, offset) for at, offset in found.items() if offset.offset >= 0}
 
 
-def offset_bounds(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> Bounds:
-    """Return the first and the end offset of each partition, open transactions included."""
+def offset_bounds(admin: KafkaAdminClient, partitions: Collection[Partition]) -> dict[Partition, tuple[int, int]]:
+    """Return the first offset and the offset after the last one of each, open transactions included."""
     begin = _offsets_at(admin, partitions, OffsetSpec.EARLIEST)
     end = _offsets_at(admin, partitions, OffsetSpec.LATEST)
-    return {partition: (begin[partition].offset, end[partition].offset) for partition in partitions}
+    return {at: (begin[at].offset, end[at].offset) for at in partitions}
 
 
-def first_times(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+def first_times(admin: KafkaAdminClient, partitions: Collection[Partition]) -> dict[Partition, int]:
     """Return the time of the first record of each partition that has one, ms since 1970; 0 where it has no time."""
     found = _offsets_at(admin, partitions, 0)  # the first record that is not before 1970
-    return {partition: max(0, found[partition].timestamp) for partition in partitions}
+    return {at: max(0, found[at].timestamp) for at in partitions}
 
 
-def last_stable_offsets(admin: KafkaAdminClient, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+def last_stable_offsets(admin: KafkaAdminClient, partitions: Collection[Partition]) -> dict[Partition, int]:
     """Return the offset of each partition that readers of committed records get to, before open transactions."""
     found = _offsets_at(admin, partitions, OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED)
-    return {partition: found[partition].offset for partition in partitions}
+    return {at: found[at].offset for at in partitions}
 
 
 def _offsets_at(
     admin: KafkaAdminClient,
-    partitions: Iterable[TopicPartition],
+    partitions: Collection[Partition],
     spec: int,
     level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
 ) -> Any:  # noqa: ANN401 - the client is untyped
-    request = dict.fromkeys(partitions, spec)
+    request = {TopicPartition(*at): spec for at in partitions}  # each equals its ``Partition``
     return admin.list_partition_offsets(request, isolation_level=level) if request else {}
 
 
-def partitions_of(admin: KafkaAdminClient, names: list[str]) -> list[TopicPartition]:
+def partitions_of(admin: KafkaAdminClient, names: Iterable[str]) -> list[Partition]:
     """Return every partition of those topics that exist."""
     counts = partition_counts(admin, names)
-    return [TopicPartition(name, number) for name, count in counts.items() for number in range(count)]
+    return [Partition(name, number) for name, count in counts.items() for number in range(count)]
 
 
 class Member(NamedTuple):
@@ -199,12 +194,13 @@ def _bytes_on(broker: Mapping[str, Any], topic: str) -> int:
 
 
 class AdminConnection:
-    """An admin client that connects at its first use, and again after ``close``."""
+    """An admin client that connects at its first use, and again after ``close``. Any thread."""
 
     def __init__(self, kafka: KafkaConfig) -> None:
         """Connect later."""
         self._kafka = kafka
         self._admin: KafkaAdminClient | None = None
+        self._connecting = Lock()
 
     def client(self) -> KafkaAdminClient:
         """Return the client, connected.
@@ -212,40 +208,30 @@ class AdminConnection:
         Raises:
             UnavailableError: the broker cannot be reached, or refuses this client.
         """
-        if self._admin is None:
-            self._admin = make_admin(self._kafka)
-        return self._admin
+        with self._connecting:
+            if self._admin is None:
+                self._admin = make_admin(self._kafka)
+            return self._admin
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; a request that is under way fails."""
         admin, self._admin = self._admin, None
         if admin is not None:
             admin.close()
 
 
-class KafkaOffsets:
+class KafkaOffsets(AdminConnection):
     """Implements ``ports.GroupOffsets``."""
-
-    def __init__(self, kafka: KafkaConfig) -> None:
-        """Connect at the first request."""
-        self._kafka = kafka
-        self._connection = AdminConnection(kafka)
 
     def topic_ids(self, names: Iterable[str] | None) -> dict[str, bytes]:
         """Return the present id of each of these topics that exists; None: of every topic."""
         with port_errors():
-            return topic_ids(self._connection.client(), names)
+            return topic_ids(self.client(), names)
 
     def committed(self) -> dict[Partition, CommittedOffset]:
         """Return every committed offset of the group."""
-        group = self._kafka.group
         with port_errors():
-            found = self._connection.client().list_group_offsets({group: None})[group]
-        return {Partition(*at): committed_offset(at, offset) for at, offset in found.items() if offset.offset >= 0}
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._connection.close()
+            return committed_offsets(self.client(), self._kafka.group)
 
 
 def committed_offset(partition: tuple[str, int], found: OffsetAndMetadata) -> CommittedOffset:
@@ -272,62 +258,41 @@ def epoch_of(committed: CommittedOffset) -> int:
 
 
 class AskedEnds:
-    """The ends of partitions as the brokers answered last; one thread asks, so that no caller waits for a broker.
+    """The ends of partitions as the brokers answered last, asked for on a thread: no caller waits for a broker.
 
     A consumer learns where a partition ends from its fetches, and fetches nothing of a paused one. The brokers are
     asked for all of these at once, one request for each leader; a request that is late holds up the next one alone.
     """
 
-    def __init__(self, kafka: KafkaConfig) -> None:
-        """Connect, and start the thread, with the first question."""
-        self._admin = AdminConnection(kafka)
-        self._lock = threading.Lock()
-        self._wanted: frozenset[Partition] = frozenset()
+    def __init__(self, admin: AdminConnection) -> None:
+        """Ask nothing yet."""
+        self._admin = admin
         self._ends: dict[Partition, int] = {}
-        self._requested = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._is_closed = False
+        self._asked: frozenset[Partition] = frozenset()
+        """Those of the last question that every call since wanted."""
+        self._answer: Future[dict[Partition, int]] = Future()
+        self._answer.set_result({})
 
     def known(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
         """Return the last known ends of these partitions, where they are known, and ask for the present ones.
 
         What is not asked for any more is forgotten.
         """
-        with self._lock:
-            self._wanted = frozenset(partitions)
-            self._ends = {at: end for at, end in self._ends.items() if at in self._wanted}
-            if self._wanted and not self._is_closed:
-                self._requested.set()
-                if self._thread is None:
-                    self._thread = threading.Thread(target=self._run, name="source-ends", daemon=True)
-                    self._thread.start()
-            return self._ends
+        wanted = frozenset(partitions)
+        self._asked &= wanted
+        if wanted and self._answer.done():
+            self._ends |= {at: end for at, end in self._answer.result().items() if at in self._asked}
+            self._asked, self._answer = wanted, Future()
+            Thread(target=self._ask, args=(wanted, self._answer), name="source-ends", daemon=True).start()
+        self._ends = {at: end for at, end in self._ends.items() if at in wanted}
+        return self._ends
 
-    def close(self) -> None:
-        """Let the thread end, with its connections, when the brokers have answered it; does not wait."""
-        with self._lock:
-            self._is_closed = True
-            self._requested.set()
-
-    def _run(self) -> None:
-        while True:
-            self._requested.wait()
-            self._requested.clear()
-            with self._lock:
-                wanted = self._wanted
-                if self._is_closed:
-                    break
-            self._ask(wanted)
-        self._admin.close()
-
-    def _ask(self, wanted: frozenset[Partition]) -> None:
-        asked = [TopicPartition(*at) for at in wanted]
+    def _ask(self, wanted: frozenset[Partition], answer: Future[dict[Partition, int]]) -> None:
+        ends: dict[Partition, int] = {}
         try:
             with port_errors():
-                found = last_stable_offsets(self._admin.client(), asked)
+                ends = last_stable_offsets(self._admin.client(), wanted)
         except PortError as error:
             log.debug("ends of %d partitions: %r", len(wanted), error)  # what was known stays
-            return
-        with self._lock:
-            ends = {Partition(*at): end for at, end in found.items()}
-            self._ends = {at: end for at, end in ends.items() if at in self._wanted}
+        finally:
+            answer.set_result(ends)

@@ -1,7 +1,7 @@
 """Chooses the Kafka client of a worker: kafka-python, or confluent-kafka with ``kafka.client = "confluent"``.
 
-The choice is about the articles, the outputs, and reading the log. Commands other than those that start a worker, what
-a worker asks about topics and groups, and its appends use kafka-python. No error of a client leaves a port: ``errors``
+The choice is about the articles and the outputs. The log, what a worker asks about topics and groups, and all other
+commands use kafka-python. No error of a client leaves a port: ``errors``
 and ``confluent.client`` map it to the error of ``ports`` that names the reaction.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stream_dedup.errors import UserError
 from stream_dedup.extras import need_packages
-from stream_dedup.kafka.admin import KafkaOffsets, topic_ids
+from stream_dedup.kafka.admin import AdminConnection, KafkaOffsets, topic_ids
 from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, check_codecs, make_admin
 from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.fingerprint_log import KafkaLog
@@ -28,7 +28,7 @@ from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES
 from stream_dedup.ports import AuditPorts, FollowPorts, WorkerPorts
 
 if TYPE_CHECKING:
-    from stream_dedup.config.model import Config, KafkaConfig
+    from stream_dedup.config.model import Config
     from stream_dedup.ports import (
         ArticleSource,
         FingerprintLog,
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 class _Client(NamedTuple):
     """What a Kafka client has for a worker: makers of its ports, and the check of its codecs."""
 
-    log: Callable[[KafkaConfig, str], FingerprintLog]
-    source: Callable[[Config, str], ArticleSource]
+    source: Callable[[Config, str, AdminConnection], ArticleSource]
     sink: Callable[..., VerdictSink]
     check_codecs: Callable[[], None]
 
@@ -52,11 +51,11 @@ def _client_of(config: Config) -> _Client:
         UserError: it is not installed.
     """
     if config.kafka.client == "kafka-python":
-        return _Client(KafkaLog, KafkaSource, KafkaSink, check_codecs)
+        return _Client(KafkaSource, KafkaSink, check_codecs)
     need_packages('kafka.client = "confluent"', "confluent", "confluent_kafka")
-    from stream_dedup.kafka.confluent import client, fingerprint_log, sink, source  # noqa: PLC0415 - an extra
+    from stream_dedup.kafka.confluent import client, sink, source  # noqa: PLC0415 - an extra
 
-    return _Client(fingerprint_log.ConfluentLog, source.ConfluentSource, sink.ConfluentSink, client.check_codecs)
+    return _Client(source.ConfluentSource, sink.ConfluentSink, client.check_codecs)
 
 
 def check_client(config: Config) -> None:
@@ -66,16 +65,6 @@ def check_client(config: Config) -> None:
         UserError: names the package.
     """
     _client_of(config).check_codecs()
-
-
-def worker_log(config: Config) -> FingerprintLog:
-    """Return the log of a worker's group, with the configured client.
-
-    Raises:
-        UserError: the client is not installed.
-        UnavailableError: no broker can be reached, or it refuses this client.
-    """
-    return _client_of(config).log(config.kafka, config.log_topic)
 
 
 def worker_ports(
@@ -90,13 +79,12 @@ def worker_ports(
         UserError: the client is not installed.
         UnavailableError: no broker can be reached, or it refuses this client.
     """
-    client = _client_of(config)
+    client, offsets = _client_of(config), KafkaOffsets(config.kafka)
     return WorkerPorts(
-        source=client.source(config, member_id),
+        source=client.source(config, member_id, offsets),
         log=log,
         sink=client.sink(config, *transactional_ids(member_id), record_bytes=record_bytes),
-        offsets=KafkaOffsets(config.kafka),
-        watch_offsets=KafkaOffsets(config.kafka),
+        offsets=offsets,
         clock=SystemClock(),
     )
 

@@ -14,20 +14,28 @@ from kafka.errors import KafkaConnectionError, KafkaError, OffsetOutOfRangeError
 from kafka.future import Future
 
 from stream_dedup.core.entry import (
+    LOG_FORMAT_VERSION,
+    Batch,
     LogRecord,
     Payload,
+    decode,
+    decode_plain,
     encode,
+    naming_panics,
 )
 from stream_dedup.core.model import LogOffset
-from stream_dedup.errors import UnavailableError
+from stream_dedup.errors import CorruptError, RefusedError, UnavailableError
 from stream_dedup.kafka.admin import AdminConnection
 from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
 from stream_dedup.kafka.errors import port_error, port_errors
-from stream_dedup.kafka.log import log_records
 from stream_dedup.kafka.record import LOG_MESSAGE_BYTES
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafka.consumer.fetcher import ConsumerRecord
+
     from stream_dedup.config.model import KafkaConfig
 
 log = logging.getLogger(__name__)
@@ -82,21 +90,60 @@ class _KafkaAppend:
         return self._producer is not None and self._producer.given_up
 
 
-class AppendedLog:
-    """What a log does whatever client reads it: appends, by one thread, and cuts, by one thread."""
+class KafkaLog:
+    """Implements ``ports.FingerprintLog``."""
 
     def __init__(self, kafka: KafkaConfig, topic: str) -> None:
-        """Connect with the first append or cut."""
+        """Connect; reading begins after ``seek``, and the first append or cut connects again.
+
+        Raises:
+            UnavailableError: no broker can be reached, or it refuses this client.
+        """
         self._kafka = kafka
         self._topic = topic
-        self._partition = Partition(topic, 0)
-        self._high_water = LogOffset(0)
+        self._at = TopicPartition(topic, 0)
+        self._high_water = self._sought = LogOffset(0)
         self._producer: _Producer | None = None
         self._admin = AdminConnection(kafka)
+        self._consumer = make_consumer(kafka, max_poll_records=READ_RECORDS, max_partition_fetch_bytes=LOG_FETCH_BYTES)
+        self._consumer.assign([self._at])
+
+    def bounds(self) -> tuple[LogOffset, LogOffset]:
+        """Return the first offset, and the offset after the last record; blocks up to ``broker_wait_s`` for each."""
+        limit_ms = int(self._kafka.broker_wait_s * 1_000)
+        with port_errors():
+            begin = self._consumer.beginning_offsets([self._at], timeout_ms=limit_ms)
+            end = self._consumer.end_offsets([self._at], timeout_ms=limit_ms)
+        return LogOffset(begin[self._at]), LogOffset(end[self._at])
+
+    def seek(self, offset: LogOffset) -> None:
+        """Read from this offset on."""
+        self._consumer.seek(self._at, offset)
+        self._sought = LogOffset(offset)
+
+    def poll(self, wait_s: float) -> list[LogRecord]:
+        """Return the next records in order."""
+        try:
+            polled = self._consumer.poll(timeout_ms=int(wait_s * 1_000))
+        except OffsetOutOfRangeError as error:
+            raise OffsetGoneError([Partition(*self._at)]) from error
+        except (RetriableError, KafkaConnectionError) as error:
+            log.debug("log: %r", error)
+            return []
+        except KafkaError as error:
+            raise port_error(error) from error
+        self._high_water = LogOffset(self._consumer.highwater(self._at) or self._high_water)
+        return log_records(self._topic, polled.get(self._at, ()))
 
     def high_water(self) -> LogOffset:
         """Return the offset after the last record, as of the last fetch."""
         return self._high_water
+
+    def position(self) -> LogOffset:
+        """Return the offset of the next record that ``poll`` looks for."""
+        with port_errors():
+            known = self._consumer.position(self._at, timeout_ms=0)
+        return self._sought if known is None else LogOffset(known)
 
     def append(self, payload: Payload) -> _KafkaAppend:
         """Send one record; the first append connects."""
@@ -120,10 +167,11 @@ class AppendedLog:
     def cut(self, before: LogOffset) -> None:
         """Delete the records before an offset."""
         with port_errors():
-            self._admin.client().delete_records({TopicPartition(*self._partition): int(before)})
+            self._admin.client().delete_records({self._at: int(before)})
 
     def close(self) -> None:
         """Close the connections; appends that are not acknowledged in some seconds are given up."""
+        self._consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
         if self._producer is not None:
             try:
                 self._producer.client.close(timeout=CLOSE_TIMEOUT_S)
@@ -133,58 +181,45 @@ class AppendedLog:
         self._admin.close()
 
 
-class KafkaLog(AppendedLog):
-    """Implements ``ports.FingerprintLog``."""
+LOG_APPEND_TIME = 1
+"""Kafka's timestamp type of a record whose time was set by the broker."""
 
-    def __init__(self, kafka: KafkaConfig, topic: str) -> None:
-        """Connect; reading begins after ``seek``.
+_NEWER = "use the release that wrote it, then start again"
 
-        Raises:
-            UnavailableError: no broker can be reached, or it refuses this client.
-        """
-        super().__init__(kafka, topic)
-        self._at = TopicPartition(topic, 0)
-        self._consumer = make_consumer(kafka, max_poll_records=READ_RECORDS, max_partition_fetch_bytes=LOG_FETCH_BYTES)
-        self._consumer.assign([self._at])
-        self._sought = LogOffset(0)
+_ANOTHER_LOG = "begin a new log with another --group and other output topics"
 
-    def bounds(self) -> tuple[LogOffset, LogOffset]:
-        """Return the first offset, and the offset after the last record; blocks up to ``broker_wait_s`` for each."""
-        limit_ms = int(self._kafka.broker_wait_s * 1_000)
-        with port_errors():
-            begin = self._consumer.beginning_offsets([self._at], timeout_ms=limit_ms)
-            end = self._consumer.end_offsets([self._at], timeout_ms=limit_ms)
-        return LogOffset(begin[self._at]), LogOffset(end[self._at])
 
-    def seek(self, offset: LogOffset) -> None:
-        """Read from this offset on."""
-        self._consumer.seek(self._at, offset)
-        self._sought = LogOffset(offset)
+def log_records(topic: str, consumed: Sequence[ConsumerRecord]) -> list[LogRecord]:
+    """Decode consecutive records of the log.
 
-    def poll(self, wait_s: float) -> list[LogRecord]:
-        """Return the next records in order."""
-        try:
-            polled = self._consumer.poll(timeout_ms=int(wait_s * 1_000))
-        except OffsetOutOfRangeError as error:
-            raise OffsetGoneError([self._partition]) from error
-        except (RetriableError, KafkaConnectionError) as error:
-            log.debug("log: %r", error)
-            return []
-        except KafkaError as error:
-            raise port_error(error) from error
-        self._high_water = LogOffset(self._consumer.highwater(self._at) or self._high_water)
-        return log_records(self._topic, polled.get(self._at, ()))
+    Raises:
+        RefusedError: the time of one was set by a producer.
+        CorruptError: one cannot be read; the first such record is named.
+        DefectError: the native core panicked over them; the first and the last are named.
+    """
+    raws = [one.value or b"" for one in consumed]
+    with naming_panics(lambda _: f"decoding topic {topic}, offsets {consumed[0].offset} to {consumed[-1].offset}"):
+        batches = decode_plain(raws)
+    return [
+        _log_record(topic, one.offset, one.timestamp, one.timestamp_type, raw, batch)
+        for one, raw, batch in zip(consumed, raws, batches, strict=True)
+    ]
 
-    def pause(self) -> None:
-        """Nothing is to be done: this client fetches only while it is polled."""
 
-    def position(self) -> LogOffset:
-        """Return the offset of the next record that ``poll`` looks for."""
-        with port_errors():
-            known = self._consumer.position(self._at, timeout_ms=0)
-        return self._sought if known is None else LogOffset(known)
-
-    def close(self) -> None:
-        """Close the connections; as the base."""
-        self._consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
-        super().close()
+def _log_record(
+    topic: str, offset: int, timestamp: int, timestamp_type: int, raw: bytes, batch: Batch | None
+) -> LogRecord:
+    """Return a record of the log; decodes its value where ``batch`` is None."""
+    if timestamp_type != LOG_APPEND_TIME:
+        msg = (
+            f"topic {topic}, offset {offset}: its time was not set by the broker; "
+            "the topic must have message.timestamp.type=LogAppendTime from its first record on"
+        )
+        raise RefusedError(msg)
+    try:
+        return LogRecord(LogOffset(offset), timestamp, decode(raw) if batch is None else batch, raw)
+    except CorruptError as error:
+        is_newer = raw[:1] > bytes([LOG_FORMAT_VERSION])
+        remedy = _NEWER if is_newer else _ANOTHER_LOG
+        msg = f"topic {topic}, offset {offset}: {error}; {remedy}"
+        raise CorruptError(msg) from error

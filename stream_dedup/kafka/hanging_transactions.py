@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -83,13 +83,12 @@ def hanging_transactions(admin: KafkaAdminClient, group: str) -> set[str]:
     opened = open_transactions(admin)
     for error in opened.silent.values():
         raise error
-    return hanging_of(group, opened, {member["client_id"] for member in describe_group(admin, group)["members"]})
+    return hanging_of(group, opened.ongoing, {one["client_id"] for one in describe_group(admin, group)["members"]})
 
 
-def hanging_of(group: str, opened: OpenTransactions, members: Collection[str]) -> set[str]:
-    """Return those of a group's workers that are no members, given the client ids of its members after ``opened``."""
+def hanging_of(group: str, ongoing: Iterable[str], members: Collection[str]) -> set[str]:
+    """Return those of a group's workers that are no members, given the client ids of its members after ``ongoing``."""
     ours = re.compile(f"{re.escape(group)}-{_UUID}(?:{_SECOND})?")
-    ongoing = {one.transactional_id for one in opened.listed if one.state is TransactionState.ONGOING}
     return {own for own in ongoing if ours.fullmatch(own) and own.removesuffix(_SECOND) not in members}
 
 
@@ -102,6 +101,11 @@ class OpenTransactions:
     """Brokers that are up and did not answer, each with its last error."""
     down: tuple[int, ...]
     """Brokers that are registered and down."""
+
+    @property
+    def ongoing(self) -> list[str]:
+        """Ids of those whose end is not decided."""
+        return [one.transactional_id for one in self.listed if one.state is TransactionState.ONGOING]
 
 
 def open_transactions(admin: KafkaAdminClient) -> OpenTransactions:

@@ -1,4 +1,4 @@
-"""The log for callers that wait for it: records decoded, ranges read, records appended, errors that end a command.
+"""The log for callers that wait for it: ranges read, records appended, errors that end a command.
 
 The record of an append that failed may be in the log nevertheless, or come into it later. Where it is appended again,
 the first one counts.
@@ -10,21 +10,12 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from stream_dedup.core.entry import (
-    LOG_FORMAT_VERSION,
-    Batch,
-    LogRecord,
-    Payload,
-    Trim,
-    decode,
-    decode_plain,
-    naming_panics,
-)
+from stream_dedup.core.entry import LogRecord, Payload, Trim
 from stream_dedup.core.model import LogOffset, ReportStage, SourceOffset
 from stream_dedup.core.rules import Rules
-from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
+from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.ports import (
     Append,
     FingerprintLog,
@@ -36,8 +27,6 @@ from stream_dedup.ports import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from stream_dedup.config.model import Config
 
 READ_BACK_S = 1.0
@@ -200,67 +189,3 @@ class ForgottenOffsets:
             return
         for source, before in trim.basis.forgotten_before.items():
             self.before[source] = max(before, self.below(*source))
-
-
-LOG_APPEND_TIME = 1
-"""Kafka's timestamp type of a record whose time was set by the broker."""
-
-_NEWER = "use the release that wrote it, then start again"
-
-_ANOTHER_LOG = "begin a new log with another --group and other output topics"
-
-
-class ConsumedLogRecord(Protocol):
-    """A record of the log as a client returns it."""
-
-    @property
-    def offset(self) -> int:
-        """Log offset."""
-
-    @property
-    def timestamp(self) -> int:
-        """Log time, ms."""
-
-    @property
-    def timestamp_type(self) -> int:
-        """``LOG_APPEND_TIME`` where the broker set the time."""
-
-    @property
-    def value(self) -> bytes | None:
-        """The bytes of the record."""
-
-
-def log_records(topic: str, consumed: Sequence[ConsumedLogRecord]) -> list[LogRecord]:
-    """Decode consecutive records of the log.
-
-    Raises:
-        RefusedError: the time of one was set by a producer.
-        CorruptError: one cannot be read; the first such record is named.
-        DefectError: the native core panicked over them; the first and the last are named.
-    """
-    raws = [one.value or b"" for one in consumed]
-    with naming_panics(lambda _: f"decoding topic {topic}, offsets {consumed[0].offset} to {consumed[-1].offset}"):
-        batches = decode_plain(raws)
-    return [
-        _log_record(topic, one.offset, one.timestamp, one.timestamp_type, raw, batch)
-        for one, raw, batch in zip(consumed, raws, batches, strict=True)
-    ]
-
-
-def _log_record(
-    topic: str, offset: int, timestamp: int, timestamp_type: int, raw: bytes, batch: Batch | None
-) -> LogRecord:
-    """Return a record of the log; decodes its value where ``batch`` is None."""
-    if timestamp_type != LOG_APPEND_TIME:
-        msg = (
-            f"topic {topic}, offset {offset}: its time was not set by the broker; "
-            "the topic must have message.timestamp.type=LogAppendTime from its first record on"
-        )
-        raise RefusedError(msg)
-    try:
-        return LogRecord(LogOffset(offset), timestamp, decode(raw) if batch is None else batch, raw)
-    except CorruptError as error:
-        is_newer = raw[:1] > bytes([LOG_FORMAT_VERSION])
-        remedy = _NEWER if is_newer else _ANOTHER_LOG
-        msg = f"topic {topic}, offset {offset}: {error}; {remedy}"
-        raise CorruptError(msg) from error

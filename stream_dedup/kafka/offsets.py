@@ -12,20 +12,20 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from kafka import OffsetAndMetadata, TopicPartition
+from kafka import TopicPartition
 from kafka.errors import NoError
 
 from stream_dedup.core.entry import Batch
-from stream_dedup.core.headers import offset_metadata
 from stream_dedup.core.model import ReportStage, SourceOffset, SourceRange
 from stream_dedup.errors import RefusedError, UserError
-from stream_dedup.kafka.admin import committed_offsets, offset_bounds, partitions_of, topic_ids
+from stream_dedup.kafka.admin import committed_offsets, offset_and_metadata, offset_bounds, partitions_of, topic_ids
 from stream_dedup.kafka.client_workarounds import alter_offsets
 from stream_dedup.kafka.clients import connect_log
 from stream_dedup.kafka.connection import make_admin
 from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.log import ForgottenOffsets
 from stream_dedup.kafka.topics import with_matching_topics
+from stream_dedup.ports import CommittedOffset, Partition
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
@@ -39,7 +39,7 @@ Target = Literal["beginning", "end", "logged"] | int
 class PartitionOffsets:
     """The offsets of one partition of an input topic."""
 
-    partition: TopicPartition
+    partition: Partition
     topic_id: bytes
     begin: SourceOffset
     end: SourceOffset
@@ -100,7 +100,10 @@ def set_offsets(config: Config, moves: Sequence[Move]) -> None:
         RefusedError: workers of the group are running.
         UnavailableError: the broker did not answer.
     """
-    request = {move.row.partition: OffsetAndMetadata(move.to, offset_metadata(move.row.topic_id), -1) for move in moves}
+    request = {
+        TopicPartition(*move.row.partition): offset_and_metadata(CommittedOffset(move.to, move.row.topic_id))
+        for move in moves
+    }
     group = config.kafka.group
     with closing(make_admin(config.kafka)) as admin:
         answer = patiently(config.kafka, "offsets", lambda: alter_offsets(admin, group, request), "Read of the group")
@@ -127,9 +130,9 @@ def _read(admin: KafkaAdminClient, config: Config, progress: ReportStage) -> lis
     logged = _read_logged(config, progress) if has_log else _Logged()
     rows = []
     for at in partitions:
-        offset, named = committed.get(at, (None, None))
-        belongs_to = None if offset is None else named or ids[at.topic]
-        source = (ids[at.topic], at.partition)
+        known = committed.get(at)
+        offset, belongs_to = (None, None) if known is None else (known.offset, known.topic_id or ids[at.topic])
+        source = (ids[at.topic], at.number)
         spans, forgotten = logged.spans.get(source), logged.forgotten.below(*source)
         begin, end = map(SourceOffset, edges[at])
         rows.append(PartitionOffsets(at, ids[at.topic], begin, end, offset, belongs_to, spans, forgotten))
@@ -163,23 +166,22 @@ def _read_logged(config: Config, progress: ReportStage) -> _Logged:
 
 
 def _chosen(row: PartitionOffsets, topic: str | None, partition: int | None) -> bool:
-    return topic in (None, row.partition.topic) and partition in (None, row.partition.partition)
+    return topic in (None, row.partition.topic) and partition in (None, row.partition.number)
 
 
 def _target(row: PartitionOffsets, to: Target) -> SourceOffset:
-    name = f"{row.partition.topic}-{row.partition.partition}"
     if to == "logged":
         logged = row.begin if row.logged is None else SourceOffset(row.logged[1] + 1)
         return max(row.begin, logged, row.forgotten_before)
     offset = {"beginning": row.begin, "end": row.end}[to] if isinstance(to, str) else SourceOffset(to)
     if not row.begin <= offset <= row.end:
-        msg = f"offset {offset} lies outside of {name}, which has {row.begin} to {row.end}"
+        msg = f"offset {offset} lies outside of {row.partition}, which has {row.begin} to {row.end}"
         raise UserError(msg)
     if offset < row.forgotten_before:
         msg = (
-            f"offset {offset} of {name}: every article below {row.forgotten_before} was logged, judged and trimmed: "
-            "its verdict cannot be given again. Nothing was set. Use --to logged (go on behind what is logged), or an "
-            f"offset from {row.forgotten_before} on with --topic and --partition"
+            f"offset {offset} of {row.partition}: every article below {row.forgotten_before} was logged, judged and "
+            "trimmed: its verdict cannot be given again. Nothing was set. Use --to logged (go on behind what is "
+            f"logged), or an offset from {row.forgotten_before} on with --topic and --partition"
         )
         raise UserError(msg)
     return offset

@@ -109,13 +109,12 @@ class KafkaTopicReader:
     def partitions(self, names: Iterable[str]) -> list[Partition]:
         """Return every partition of those topics that exist."""
         with port_errors():
-            return [Partition(*at) for at in partitions_of(self._admin.client(), list(names))]
+            return partitions_of(self._admin.client(), names)
 
     def bounds(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
         """Return the first offset and the offset after the last record of each, open transactions included."""
         with port_errors():
-            found = offset_bounds(self._admin.client(), [TopicPartition(*at) for at in partitions])
-        return {Partition(*at): bounds for at, bounds in found.items()}
+            return offset_bounds(self._admin.client(), [*partitions])
 
     def read(self, ranges: Mapping[Partition, tuple[int, int]]) -> Iterator[SourceRecord]:
         """Yield the committed records of each range; waits for transactions that are open in a range."""

@@ -20,20 +20,20 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from kafka import TopicPartition
-
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.logged_scheme import scheme_mismatch
-from stream_dedup.core.model import LogOffset, ReportProgress, SourceOffset
+from stream_dedup.core.model import LogOffset, ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError, UnavailableError
 from stream_dedup.kafka.admin import committed_offsets, offset_bounds, topic_ids, topic_of_id
-from stream_dedup.kafka.clients import connect_log, worker_log
+from stream_dedup.kafka.clients import connect_log
 from stream_dedup.kafka.connection import make_admin
 from stream_dedup.kafka.errors import patiently
+from stream_dedup.kafka.fingerprint_log import KafkaLog
 from stream_dedup.kafka.log import WaitingLog
 from stream_dedup.kafka.topics import DESCRIBE, ensure_topics, refuse_wrong_topics
+from stream_dedup.ports import CommittedOffset, Partition
 
 if TYPE_CHECKING:
     import uuid
@@ -260,7 +260,7 @@ class FoundLog:
     """None: there is no topic."""
     first: LogOffset
     end: LogOffset
-    committed: Mapping[TopicPartition, SourceOffset]
+    committed: Mapping[Partition, CommittedOffset]
     """The group's offsets; they were read before the topic."""
 
     @property
@@ -284,10 +284,10 @@ def find_log(admin: KafkaAdminClient, config: Config) -> FoundLog:
     log_id = patiently(kafka, topic, lambda: topic_ids(admin, [topic]), DESCRIBE).get(topic)
     first = end = LogOffset(0)
     if log_id is not None:
-        partition = TopicPartition(topic, 0)
+        partition = Partition(topic, 0)
         bounds = patiently(kafka, topic, lambda: offset_bounds(admin, [partition]), DESCRIBE)[partition]
         first, end = map(LogOffset, bounds)
-    return FoundLog(topic, log_id, first, end, {at: offset for at, (offset, _) in committed.items()})
+    return FoundLog(topic, log_id, first, end, committed)
 
 
 def refuse_lost_log(admin: KafkaAdminClient, config: Config) -> None:
@@ -305,7 +305,7 @@ def offsets_without_log(config: Config, found: FoundLog) -> LostLog | None:
     """Return the contradiction between the group's offsets and its log; None if there is none."""
     if found.absence is None or not found.committed:
         return None
-    offsets = [f"{at.topic}-{at.partition}: {offset}" for at, offset in sorted(found.committed.items())]
+    offsets = [f"{at}: {known.offset}" for at, known in sorted(found.committed.items())]
     shown = ", ".join(offsets[:SHOWN_OFFSETS]) + (", ..." if len(offsets) > SHOWN_OFFSETS else "")
     return LostLog(config.kafka.group, shown, found.topic, exists=found.log_id is not None)
 
@@ -363,4 +363,4 @@ class KafkaLogTopic:
 
     def connect(self) -> FingerprintLog:
         """Return the log."""
-        return worker_log(self._config)
+        return KafkaLog(self._config.kafka, self._config.log_topic)

@@ -53,11 +53,11 @@ def member_settings(config: Config, member_id: str) -> dict[str, Any]:
 class GroupSource(ABC):
     """A member of the group, whose client calls back when partitions are given to it and taken away."""
 
-    def __init__(self, config: Config) -> None:
-        """Connect with the first commit, and the first question about a paused partition."""
+    def __init__(self, config: Config, admin: AdminConnection) -> None:
+        """``admin`` commits, and asks about paused partitions; its owner closes it."""
         self._kafka = config.kafka
-        self._admin = AdminConnection(config.kafka)
-        self._ends = AskedEnds(config.kafka)
+        self._admin = admin
+        self._ends = AskedEnds(admin)
         self._membership: Membership | None = None
         self._paused: frozenset[Partition] = frozenset()
 
@@ -86,10 +86,8 @@ class GroupSource(ABC):
         return lags
 
     def close(self) -> None:
-        """End the membership in this process, and close the connections beside the client's."""
+        """End the membership in this process."""
         self._membership = None
-        self._ends.close()
-        self._admin.close()
 
     @abstractmethod
     def _as_member(self, membership: Membership) -> ConsumerGroupMetadata:

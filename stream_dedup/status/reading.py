@@ -40,7 +40,6 @@ from stream_dedup.kafka.hanging_transactions import (
 from stream_dedup.kafka.log import WaitingLog
 from stream_dedup.kafka.rules_log import FoundLog, RulesHistory, find_log, offsets_without_log
 from stream_dedup.kafka.topics import check_topics, with_matching_topics
-from stream_dedup.ports import Partition
 from stream_dedup.status.snapshot import LogState, PartitionState, Snapshot
 
 
@@ -90,7 +89,7 @@ class StatusReader:
             log=log,
             out_of_sync=self._ask("replicas", lambda: out_of_sync(admin, _topics(config))),
             topic_problems=tuple(check_topics(admin, config)),
-            hanging=tuple(sorted(hanging_of(config.kafka.group, opened, {member.client_id for member in members}))),
+            hanging=tuple(sorted(hanging_of(config.kafka.group, opened.ongoing, {one.client_id for one in members}))),
             lost=offsets_without_log(config, found),
             brokers=config.kafka.brokers,
             silent_brokers=tuple(sorted({*opened.down, *opened.silent})),
@@ -107,21 +106,20 @@ class StatusReader:
         stable = last_stable_offsets(self._admin, partitions)
         bounds = offset_bounds(self._admin, partitions)
         owners = {partition: member.client_id for member in members for partition in member.partitions}
-        unread = [at for at, (first, end) in bounds.items() if members and end > first and Partition(*at) not in owners]
+        unread = [at for at, (first, end) in bounds.items() if members and end > first and at not in owners]
         times = first_times(self._admin, unread)
         states = []
         for at, (first, end) in sorted(bounds.items()):
-            offset, topic_id = committed.get(at, (None, None))
-            is_stale = topic_id is not None and topic_id != ids[at.topic]
-            partition = Partition(*at)
+            known = committed.get(at)
+            is_stale = known is not None and known.topic_id not in (None, ids[at.topic])
             states.append(
                 PartitionState(
-                    partition,
+                    at,
                     first,
                     end,
-                    offset,
+                    None if known is None else known.offset,
                     is_stale,
-                    owner=owners.get(partition),
+                    owner=owners.get(at),
                     first_ms=times.get(at),
                     open_from=stable[at] if stable[at] < end else None,
                 )

@@ -11,7 +11,7 @@ engine       steps 4 to 6: appends to the log, applies what is read of it, judge
 log_tail     reads the log
 committer    step 7: one transaction for verdicts and source offsets
 trimmer      with a window, deletes what no later article can match
-health       sees whether there is progress, and ends calls that hang
+health       the watchdog: sees whether there is progress, and ends calls that hang
 """
 
 from enum import StrEnum

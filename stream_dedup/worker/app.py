@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
+from stream_dedup import __version__
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.kafka.clients import check_client, worker_ports
@@ -25,7 +26,6 @@ from stream_dedup.threads import FingerprintThreads, short_pauses, thread_count
 from stream_dedup.worker import Step
 from stream_dedup.worker.committer import worker_id
 from stream_dedup.worker.decoding import SourceEntryMaker
-from stream_dedup.worker.health import Watchdog
 from stream_dedup.worker.opening import OpenedLog, RebuildPlan, open_log, plan_rebuild
 from stream_dedup.worker.worker import Worker
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from stream_dedup.config.model import Config
-    from stream_dedup.ports import SourceRecord, WorkerPorts
+    from stream_dedup.ports import SourceRecord
 
 log = logging.getLogger(__name__)
 
@@ -114,17 +114,17 @@ def _start(
     # 4: log and index
     opened = _open(config, stack, new_log=new_log)
     metrics.watch_disk(config.index.path)
-    metrics.identify(_version(), opened.scheme_id)
+    metrics.identify(__version__, opened.scheme_id)
     # 5: the worker
     transactional_id = worker_id(config.index.path, config.kafka.group)
-    ports = _connect(config, transactional_id, opened, stack)
+    ports = worker_ports(config, transactional_id, opened.log, opened.record_bytes)
+    stack.callback(ports.offsets.close)
     worker = Worker(
         config=config,
         ports=ports,
         opened=opened,
         transactional_id=transactional_id,
         fingerprinter=stack.enter_context(_fingerprinter(config, reader, maker, opened.record_bytes, metrics)),
-        watchdog=Watchdog(ports.clock),
         metrics=metrics,
         stop=stop,
         schemas=schemas,
@@ -139,13 +139,6 @@ def _open(config: Config, stack: ExitStack, *, new_log: bool) -> OpenedLog:
     stack.callback(opened.log.close)
     stack.callback(opened.index.close)
     return opened
-
-
-def _connect(config: Config, transactional_id: str, opened: OpenedLog, stack: ExitStack) -> WorkerPorts:
-    ports = worker_ports(config, transactional_id, opened.log, opened.record_bytes)
-    stack.callback(ports.offsets.close)
-    stack.callback(ports.watch_offsets.close)
-    return ports
 
 
 def _serve_metrics(address: str, metrics: Metrics, workers: list[Worker], stack: ExitStack) -> None:
@@ -178,12 +171,6 @@ def _readiness(workers: list[Worker]) -> tuple[bool, str]:
     if (problem := workers[0].waits_for) is not None:
         return False, problem
     return (True, "in the group") if workers[0].ready else (False, "not in the group, or no broker answers")
-
-
-def _version() -> str:
-    from stream_dedup import __version__  # noqa: PLC0415 - the package's own name
-
-    return __version__
 
 
 @contextmanager

@@ -24,9 +24,9 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+from stream_dedup.errors import EXIT_UNAVAILABLE
 
 if TYPE_CHECKING:
     from stream_dedup.ports import Clock
@@ -37,11 +37,20 @@ log = logging.getLogger(__name__)
 CHECK_S = 0.5
 """Seconds between two checks of the threads, and of the guards."""
 STOPPED_S = 5.0
-"""A check that is later by so many seconds means that the process itself did not run."""
+"""So many seconds since the last check mean that the process itself did not run."""
 
 
-class Health:
-    """``completed`` is called by the threads at the end of each round, ``run`` is a thread of its own."""
+class _Guard(NamedTuple):
+    """A call that must end."""
+
+    what: str
+    deadline: float
+    limit_s: float
+    exit_code: int
+
+
+class Watchdog:
+    """``run`` is a thread of its own; every other method may be called from any thread."""
 
     def __init__(
         self,
@@ -49,16 +58,27 @@ class Health:
         assignments: AssignmentOwner,
         limit_s: float,
         answered: Callable[[], bool],
+        end: Callable[[int], None] = os._exit,
     ) -> None:
-        """``limit_s`` is the longest time without progress; ``answered`` returns whether a broker answers."""
+        """Check nothing yet.
+
+        Args:
+            clock: of the worker.
+            assignments: counts the batches in flight.
+            limit_s: the longest time without progress.
+            answered: returns whether a broker answers.
+            end: ends the process with an exit code.
+        """
         self._clock = clock
         self._assignments = assignments
         self._limit_s = limit_s
         self._answered = answered
+        self._end = end
+        self._lock = threading.Lock()
+        self._guards: dict[int, _Guard] = {}
         self._rounds: dict[str, float] = {}
         self._released = 0
-        self._progressed_at = clock.monotonic()
-        self._checked_at = clock.monotonic()
+        self._progressed_at = self._checked_at = clock.monotonic()
         self._done = clock.event()
         self.problem: str | None = None
         """Why the worker is not healthy, None if it is."""
@@ -67,31 +87,61 @@ class Health:
         """Note that a thread has completed a round."""
         self._rounds[thread] = self._clock.monotonic()
 
+    @contextmanager
+    def guard(self, what: str, limit_s: float, exit_code: int = EXIT_UNAVAILABLE) -> Iterator[None]:
+        """End the process if the block takes longer than ``limit_s`` seconds."""
+        with self._lock:
+            key = max(self._guards, default=0) + 1
+            self._guards[key] = _Guard(what, self._clock.monotonic() + limit_s, limit_s, exit_code)
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._guards[key]
+
     def stop(self) -> None:
         """Let ``run`` return."""
         self._done.set()
 
     def run(self) -> None:
         """Check until ``stop``."""
+        self._checked_at = self._clock.monotonic()
         while not self._done.wait(CHECK_S):
             self.check()
 
     def check(self) -> None:
         """Check once."""
         now = self._clock.monotonic()
-        since_s = now - self._checked_at
-        late_s = since_s - CHECK_S
-        self._checked_at = now
-        if late_s > STOPPED_S:
-            for thread in list(self._rounds):
-                self._rounds[thread] += late_s
-            self._progressed_at += late_s
+        since_s, self._checked_at = now - self._checked_at, now
+        if since_s > STOPPED_S:
+            self._forgive(since_s)
         elif not self._answered():
             self._progressed_at += since_s
+        self._check_guards(now)
         if self._assignments.moving <= 0 or self._assignments.released != self._released:
             self._progressed_at = now
         self._released = self._assignments.released
         self.problem = self._stuck_thread(now) or self._stuck_batches(now)
+
+    def _forgive(self, seconds: float) -> None:
+        """Let time in which the process did not run count for nothing."""
+        for thread in list(self._rounds):
+            self._rounds[thread] += seconds
+        self._progressed_at += seconds
+        with self._lock:
+            self._guards = {
+                key: guard._replace(deadline=guard.deadline + seconds) for key, guard in self._guards.items()
+            }
+
+    def _check_guards(self, now: float) -> None:
+        with self._lock:
+            overdue = next((guard for guard in self._guards.values() if guard.deadline < now), None)
+        if overdue is not None:
+            what, _, limit_s, code = overdue
+            log.error(
+                "%s took more than %g s; the worker ends and can be started again, nothing is lost", what, limit_s
+            )
+            self._end(code)
 
     def _stuck_thread(self, now: float) -> str | None:
         thread, at = min(list(self._rounds.items()), key=lambda item: item[1], default=("", now))
@@ -107,54 +157,3 @@ class Health:
             f"{self._assignments.batches} batches are in flight, and none was committed for {stuck_s:.0f} s "
             f"(worker.watchdog_s {self._limit_s:g})"
         )
-
-
-class Watchdog:
-    """Guards blocking calls."""
-
-    def __init__(self, clock: Clock, end: Callable[[int], None] = os._exit) -> None:
-        """``end`` is called with the exit code."""
-        self._end = end
-        self._now = clock.monotonic
-        self._guards: dict[int, tuple[str, float, float, int]] = {}
-        self._lock = threading.Lock()
-        self._last_tick = self._now()
-        self._done = clock.event()
-
-    def stop(self) -> None:
-        """Stop checking."""
-        self._done.set()
-
-    @contextmanager
-    def guard(self, what: str, limit_s: float, exit_code: int = EXIT_UNAVAILABLE) -> Iterator[None]:
-        """End the process if the block takes longer than ``limit_s`` seconds."""
-        with self._lock:
-            key = max(self._guards, default=0) + 1
-            self._guards[key] = (what, self._now() + limit_s, limit_s, exit_code)
-        try:
-            yield
-        finally:
-            with self._lock:
-                del self._guards[key]
-
-    def tick(self) -> None:
-        """Check the guards once."""
-        now = self._now()
-        still = now - self._last_tick
-        self._last_tick = now
-        with self._lock:
-            if still > STOPPED_S:
-                self._guards = {
-                    key: (what, deadline + still, limit, code)
-                    for key, (what, deadline, limit, code) in self._guards.items()
-                }
-            overdue = [guard for guard in self._guards.values() if guard[1] < now]
-        for what, _, limit, code in overdue[:1]:
-            log.error("%s took more than %g s; the worker ends and can be started again, nothing is lost", what, limit)
-            self._end(code)
-
-    def run(self) -> None:
-        """Check the guards until ``stop``."""
-        self._last_tick = self._now()
-        while not self._done.wait(CHECK_S):
-            self.tick()

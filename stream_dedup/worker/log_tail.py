@@ -4,8 +4,8 @@ The engine therefore never waits for the broker: it is woken by new records, by 
 look-ups. The queue is bounded: while it is full, the thread waits.
 
 A worker without a batch in flight only follows the others: no verdict waits for the records that it reads. The thread
-then pauses after each poll that has read the log to its end, and the client with it, so that the next poll returns many
-records: a poll costs as much as applying some dozens of articles. A batch of this worker ends the pause at once.
+then pauses after each poll that has read the log to its end, so that the next poll returns many records: a poll costs
+as much as applying some dozens of articles. A batch of this worker ends the pause at once.
 """
 
 from __future__ import annotations
@@ -102,8 +102,6 @@ class LogTail:
 
     def _pause(self, position: int) -> None:
         if position >= self.high_water and not self.is_wanted():
-            with log_errors(self.topic):
-                self.log.pause()
             self._wanted.wait(FOLLOW_PAUSE_S)
         self._wanted.clear()
 

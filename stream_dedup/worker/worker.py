@@ -6,8 +6,7 @@
     log-tail    reads the log
     topic-watch looks up topic ids
     schemas     looks up schemas, where records are decoded by those of a registry
-    health      checks whether there is progress
-    watchdog    ends the process if a call to the broker hangs
+    watchdog    checks whether there is progress; ends the process if a call to the broker hangs
 
 A thread that fails ends the worker with its error, whatever the error is. A stop (SIGTERM, SIGINT) ends the polling,
 waits up to ``shutdown_s`` for the batches in flight, and leaves the group. Articles that are not committed by then are
@@ -17,18 +16,18 @@ polled again.
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stream_dedup.errors import UnavailableError
-from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+from stream_dedup.errors import EXIT_UNAVAILABLE, UnavailableError
 from stream_dedup.kafka.clients import call_limit_s
 from stream_dedup.ports import PassingError, PortError
 from stream_dedup.worker import Step
 from stream_dedup.worker.assignments import AssignmentOwner
 from stream_dedup.worker.committer import Committer
 from stream_dedup.worker.engine import Engine
-from stream_dedup.worker.health import Health
+from stream_dedup.worker.health import Watchdog
 from stream_dedup.worker.log_tail import LogTail
 from stream_dedup.worker.source import BatchSource, LoggedSources
 from stream_dedup.worker.trimmer import Trimmer
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from stream_dedup.ports import Event, SourceRecord, Thread, WorkerPorts
     from stream_dedup.registry.values import Schemas
     from stream_dedup.threads import FingerprintThreads
-    from stream_dedup.worker.health import Watchdog
     from stream_dedup.worker.opening import OpenedLog
 
 log = logging.getLogger(__name__)
@@ -72,12 +70,13 @@ class Worker:
     """The index and the log, read up to the log's end."""
     transactional_id: str
     fingerprinter: FingerprintThreads[SourceRecord]
-    watchdog: Watchdog
     metrics: Metrics
     stop: Event
     schemas: Schemas | None = None
     """Of the registry, where records need them."""
     on_step: Callable[[Step], None] = lambda step: None  # noqa: ARG005 - for tests
+    end: Callable[[int], None] = os._exit
+    """Ends the process with an exit code, where a call hangs."""
 
     def __post_init__(self) -> None:
         """Start the transactional producer."""
@@ -91,12 +90,14 @@ class Worker:
             INFLIGHT_BYTES,
             held=lambda: self._engine.held,
         )
-        self._watch = TopicWatch(clock, config, ports.watch_offsets, self.opened.log_id, wake.set, ends=self._is_to_end)
+        self._watch = TopicWatch(clock, config, ports.offsets, self.opened.log_id, wake.set, ends=self._is_to_end)
         self._tail = LogTail(
             ports.log, clock, wake.set, config.log_topic, is_wanted=lambda: self._assignments.batches > 0
         )
         self._schema_watch = None if self.schemas is None else SchemaWatch(clock, self.schemas, wake.set)
-        self._health = Health(clock, self._assignments, config.worker.watchdog_s, lambda: self._watch.answered)
+        self._watchdog = Watchdog(
+            clock, self._assignments, config.worker.watchdog_s, lambda: self._watch.answered, self.end
+        )
         self._source = BatchSource(
             config.kafka,
             client=ports.source,
@@ -122,7 +123,7 @@ class Worker:
             transactional_id=self.transactional_id,
             scheme_id=self.opened.scheme_id,
             record_bytes=self.opened.record_bytes,
-            watchdog=self.watchdog,
+            watchdog=self._watchdog,
             metrics=self.metrics,
             on_step=self.on_step,
         )
@@ -167,7 +168,7 @@ class Worker:
     @property
     def problem(self) -> str | None:
         """Why the worker makes no progress although there is work; None if it does."""
-        return self._health.problem
+        return self._watchdog.problem
 
     def run(self) -> None:
         """Work until ``stop`` is set.
@@ -175,12 +176,11 @@ class Worker:
         Raises:
             StreamDedupError: the error that ended the worker.
         """
-        self._start("watchdog", self.watchdog.run)
+        self._start("watchdog", self._watchdog.run)
         self._start("topic-watch", self._watch.run)
         self._start("log-tail", self._tail.run)
         if self._schema_watch is not None:
             self._start("schemas", self._schema_watch.run)
-        self._start("health", self._health.run)
         self._start("engine", lambda: self._repeat("engine", self._engine_round))
         self._start("committer", lambda: self._repeat("committer", self._committer.step))
         try:
@@ -205,10 +205,10 @@ class Worker:
             self._failures.append(error)
 
     def _repeat(self, name: str, step: Callable[[], None]) -> None:
-        self._health.completed(name)  # a first round that never ends is noticed as well
+        self._watchdog.completed(name)  # a first round that never ends is noticed as well
         while not self._ending:
             step()
-            self._health.completed(name)
+            self._watchdog.completed(name)
 
     def _engine_round(self) -> None:
         if judged := self._engine.step():
@@ -234,7 +234,7 @@ class Worker:
 
     def _guard_polling(self) -> AbstractContextManager[None]:
         limit = 2 * call_limit_s(self.config)  # start offsets need the broker and the log, one after the other
-        return self.watchdog.guard("polling the article topics", limit)
+        return self._watchdog.guard("polling the article topics", limit)
 
     def _after_rebalance(self) -> None:
         self.metrics.rebalances.inc(self._source.begun - self._begun)
@@ -275,11 +275,10 @@ class Worker:
         """End the threads and close the clients; if that hangs, the watchdog names ``what`` and ends the process."""
         limit = self.config.worker.shutdown_s + FORCED_EXTRA_S
         exit_code = 0 if self.stop.is_set() and not failed else EXIT_UNAVAILABLE
-        with self.watchdog.guard(what, limit, exit_code):
+        with self._watchdog.guard(what, limit, exit_code):
             self._ending = True
             self._tail.stop()
             self._watch.stop()
-            self._health.stop()
             if self._schema_watch is not None:
                 self._schema_watch.stop()
             self._wake.set()
@@ -293,7 +292,7 @@ class Worker:
                     part.close()
                 except PortError as error:
                     log.debug("closing: %r", error)
-        self.watchdog.stop()
+        self._watchdog.stop()
         watchdog.join()
 
     def _is_to_end(self) -> bool:

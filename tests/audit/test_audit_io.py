@@ -22,14 +22,14 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import Headers, offset_metadata
 from stream_dedup.core.model import Verdict
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_USER
 from stream_dedup.kafka.admin import topic_ids
 from stream_dedup.kafka.clients import connect_log, kafka_audit_ports
 from stream_dedup.kafka.connection import make_producer
 from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.topics import ensure_topics
 from tests.headers import output_headers
-from tests.kafka.deleting import delete_topic
+from tests.kafka.operating import delete_topic
 from tests.logs import REJECTED, batch
 
 A = 0xFFFF_0000_FFFF_0000

@@ -14,8 +14,15 @@ import pytest
 
 from stream_dedup import cli as cli_package
 from stream_dedup.cli import COMMANDS, COMPLETION_VARIABLE, SHELLS, run
-from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError, UserError
-from stream_dedup.exit_codes import EXIT_OK, EXIT_USER
+from stream_dedup.errors import (
+    EXIT_OK,
+    EXIT_USER,
+    CorruptError,
+    RefusedError,
+    StreamDedupError,
+    UnavailableError,
+    UserError,
+)
 from tests.amount import FULL
 
 ROOT = Path(__file__).resolve().parents[2]

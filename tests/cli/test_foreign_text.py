@@ -15,7 +15,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from kafka import TopicPartition
 
 from stream_dedup import cli as cli_package
 from stream_dedup.audit.report import COUNT_KINDS, FAULT_KINDS
@@ -26,6 +25,7 @@ from stream_dedup.core.model import SourceOffset, Verdict
 from stream_dedup.dev.demo import write_verdict
 from stream_dedup.errors import UserError
 from stream_dedup.kafka.offsets import PartitionOffsets
+from stream_dedup.ports import Partition
 from tests.calibrate.corpus import records, write
 
 HOSTILE = "\x1b]0;title\x07\u202egnp\x9b31m\u2028\u200f\x7f\r\nstream-dedup: forged"
@@ -183,7 +183,7 @@ def test_audit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
 def test_offsets(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Names of topics."""
     row = PartitionOffsets(
-        partition=TopicPartition(HOSTILE, 0),
+        partition=Partition(HOSTILE, 0),
         topic_id=bytes(16),
         begin=SourceOffset(0),
         end=SourceOffset(1),

@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from stream_dedup.cli import run
-from stream_dedup.exit_codes import EXIT_USER
+from stream_dedup.errors import EXIT_USER
 from tests.files.filtering import STORY, record, write
 
 LIBRARY_WORDS = (

@@ -13,7 +13,7 @@ from kafka.producer import sender
 
 from stream_dedup.cli.logs import QUIET_S, ClientThinned, set_up_logging
 from stream_dedup.dev.broker.base import free_ports
-from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+from stream_dedup.errors import EXIT_UNAVAILABLE
 
 
 def record(name: str, line: int, text: str = "broker away") -> logging.LogRecord:

@@ -10,7 +10,7 @@ import pytest
 
 from stream_dedup.cli import run
 from stream_dedup.core.model import LogOffset, log_position
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_USER
 from stream_dedup.kafka import withdrawals
 from stream_dedup.kafka.withdrawals import Wanted, WithdrawnEntry, WithdrawnId
 from stream_dedup.seed import run as seed_run

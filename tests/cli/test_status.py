@@ -14,8 +14,7 @@ import pytest
 
 from stream_dedup.cli import run
 from stream_dedup.cli.output import Screen
-from stream_dedup.errors import RefusedError
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_REFUSED
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_REFUSED, RefusedError
 from stream_dedup.status import reading
 from stream_dedup.status.snapshot import LogState, Snapshot
 

@@ -109,7 +109,6 @@ def crash_at(process: Following, calls: int) -> None:
             raise Crash
 
     sink.connection.hook = hook
-    sink._sink.connection.hook = hook
 
 
 def test_a_commit_without_an_answer(group: GroupWorld, world: World) -> None:

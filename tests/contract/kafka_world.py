@@ -18,15 +18,16 @@ from kafka.errors import InvalidReplicationFactorError, KafkaTimeoutError
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import LOG_SUFFIX, Config
 from stream_dedup.kafka.admin import KafkaOffsets, offset_and_metadata, topic_ids
-from stream_dedup.kafka.clients import worker_log, worker_ports
+from stream_dedup.kafka.clients import worker_ports
 from stream_dedup.kafka.confluent.sink import ConfluentSink
 from stream_dedup.kafka.connection import make_admin, make_consumer, make_producer
 from stream_dedup.kafka.errors import patiently
+from stream_dedup.kafka.fingerprint_log import KafkaLog
 from stream_dedup.kafka.kafka_python.sink import KafkaMarkedSink, KafkaSink
 from stream_dedup.kafka.readers import KafkaTopicFollower, KafkaTopicReader
 from stream_dedup.ports import Partition
 from tests.contract.world import BROKER_WAIT_S, SESSION_S, TRANSACTION_S
-from tests.kafka.deleting import delete_topic
+from tests.kafka.operating import delete_topic
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -180,8 +181,8 @@ class KafkaWorld:
 
     def ports(self, group: str, member: str, transaction_timeout_s: float = TRANSACTION_S) -> WorkerPorts:
         config = self._config(group, transaction_timeout_s=transaction_timeout_s, **self._members)
-        made = worker_ports(config, member, worker_log(config))
-        for port in (made.source, made.log, made.sink, made.offsets, made.watch_offsets):
+        made = worker_ports(config, member, KafkaLog(config.kafka, config.log_topic))
+        for port in (made.source, made.log, made.sink, made.offsets):
             self._stack.callback(port.close)
         return made
 

@@ -48,7 +48,7 @@ def refuse(act: Callable[[], object], partition: Partition) -> None:
 
 
 def test_records_that_are_damaged_on_a_disk(disk_broker: DevBroker, data: Path) -> None:
-    """By the sources and logs of both clients, by a reader and by a follower."""
+    """By the sources of both clients, by the log, by a reader and by a follower."""
     with ExitStack() as stack:
         worlds = [KafkaWorld(disk_broker.bootstrap, stack, client=client) for client in CLIENTS]
         at = Partition(worlds[0].name("articles"), 0)
@@ -69,9 +69,9 @@ def test_records_that_are_damaged_on_a_disk(disk_broker: DevBroker, data: Path) 
             ports.source.begin(at, start_at(0))
             with pytest.raises(UnreadableError, match=rf"topic {at.topic}, partition 0: .*offset 1 "):
                 read(world, ports.source, 3)
-            for revision in (1, 2, 3):
-                append_all(ports.log, [revision])
-            damage(data, Partition(world.log_topic(group), 0), 1)
-            ports.log.seek(LogOffset(0))
-            with pytest.raises(UnreadableError, match=rf"topic {group}\..*, partition 0: .*offset 1 "):
-                read_log(world, ports.log, 3)
+        for revision in (1, 2, 3):
+            append_all(ports.log, [revision])
+        damage(data, Partition(world.log_topic(group), 0), 1)
+        ports.log.seek(LogOffset(0))
+        with pytest.raises(UnreadableError, match=rf"topic {group}\..*, partition 0: .*offset 1 "):
+            read_log(world, ports.log, 3)

@@ -8,9 +8,11 @@ from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
 from stream_dedup.ports import FingerprintLog, OffsetGoneError, Partition
-from tests.contract.conftest import Group
+from tests.contract.conftest import ONE_CLIENT, Group
 from tests.contract.world import World
 from tests.logs import rules
+
+pytestmark = ONE_CLIENT
 
 ACKNOWLEDGED_S = 60.0
 
@@ -54,27 +56,6 @@ def test_records_of_a_producer_made_anew_follow_in_order(world: World, group: Gr
     found = read(world, log, 6)
     assert revisions(found) == [1, 2, 3, 4, 5, 6]
     assert [record.offset for record in found] == offsets == sorted(offsets)
-
-
-def test_reading_goes_on_after_a_pause_with_every_record_once(world: World, group: Group) -> None:
-    """Records appended before, during and between pauses; also before the first poll, and where it is paused twice."""
-    log = group.member().log
-    append_all(log, [1, 2])
-    log.seek(LogOffset(0))
-    log.pause()
-    found = read(world, log, 2)
-    for number in range(3, 10, 2):
-        log.pause()
-        append_all(log, [number])
-        log.pause()
-        found += log.poll(0.0) if number % 4 == 1 else []
-        log.pause()
-        append_all(log, [number + 1])
-        found += read(world, log, number + 1 - len(found))
-    assert revisions(found) == list(range(1, 11))
-    log.pause()
-    log.seek(found[5].offset)
-    assert revisions(read(world, log, 5)) == list(range(6, 11))
 
 
 def test_the_time_of_a_record_is_the_brokers_at_the_append(world: World, group: Group) -> None:

@@ -14,8 +14,7 @@ import pytest
 import zstandard
 
 from stream_dedup.cli import run
-from stream_dedup.errors import UserError
-from stream_dedup.exit_codes import EXIT_USER
+from stream_dedup.errors import EXIT_USER, UserError
 from stream_dedup.files.compressed import unpacked
 from tests.files.filtering import EDITED, OTHER, STORY, Filter, record, write
 

@@ -12,8 +12,7 @@ from random import Random
 
 import pytest
 
-from stream_dedup.errors import UserError
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_USER, UserError
 from stream_dedup.files import delimited, lines
 from stream_dedup.files.delimited import rows
 from stream_dedup.files.lines import UnreadLine

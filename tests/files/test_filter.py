@@ -17,7 +17,7 @@ import pytest
 
 from stream_dedup.config.load import load_config
 from stream_dedup.core.model import Verdict
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK
 from stream_dedup.files import lines
 from stream_dedup.files.filter import FilterOptions, filter_files
 from stream_dedup.files.inputs import LINE_BATCH_LINES

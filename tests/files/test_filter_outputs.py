@@ -17,7 +17,7 @@ from typing import IO, Any
 import pytest
 
 from stream_dedup.cli import run
-from stream_dedup.exit_codes import EXIT_USER
+from stream_dedup.errors import EXIT_USER
 from stream_dedup.index import LogIndex
 from tests.forks import ForkedProcess
 from tests.waiting import wait_until

@@ -11,8 +11,7 @@ from random import Random
 import pytest
 
 from stream_dedup.core.reasons import NOT_JSON
-from stream_dedup.errors import UserError
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_USER, UserError
 from stream_dedup.files import lines
 from stream_dedup.files.json_documents import documents
 from stream_dedup.files.lines import UnreadLine

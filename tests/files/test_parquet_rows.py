@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_USER
 from stream_dedup.files import parquet_rows
 from tests.files.filtering import EDITED, OTHER, STORY, Filter, PipedFilter, record
 from tests.profiles import write_profile

@@ -21,8 +21,7 @@ from pyarrow import feather, orc
 from zstandard import COMPRESSOBJ_FLUSH_BLOCK, ZstdCompressor
 
 from stream_dedup.cli import run
-from stream_dedup.errors import UserError
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_USER, UserError
 from stream_dedup.files import inputs
 from stream_dedup.files.compressed import FILE_CODECS
 from stream_dedup.files.inputs import Progress, read_batches, whole_lines

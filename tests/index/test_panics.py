@@ -19,7 +19,7 @@ from stream_dedup.index import LogIndex
 from stream_dedup.index.judge import Judge
 from stream_dedup.index.store import Store, WriteBatch
 from stream_dedup.index.tables import RowColumn, _Warming
-from stream_dedup.kafka.log import LOG_APPEND_TIME, log_records
+from stream_dedup.kafka.fingerprint_log import LOG_APPEND_TIME, log_records
 from tests.index.checks import build, check_verdicts, covered_positions, finish_merges
 from tests.index.panics import SAID, PanickingTables, panic, planted_panic
 from tests.index.test_check import columns_of

@@ -17,7 +17,7 @@ from kafka.admin import ACLFilter, ACLOperation, ACLPermissionType, ResourcePatt
 from kafka.admin import ACLResourcePatternType as PatternType
 
 from stream_dedup.cli import run
-from stream_dedup.exit_codes import EXIT_OK, EXIT_UNAVAILABLE, EXIT_USER
+from stream_dedup.errors import EXIT_OK, EXIT_UNAVAILABLE, EXIT_USER
 from stream_dedup.kafka.admin import topic_ids
 from stream_dedup.kafka.connection import make_admin
 from tests.kafka.rights import GROUP, INPUT, LOG, OUTPUT, RIGHTS, WORKERS, Right

@@ -11,7 +11,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.record.default_records import DefaultRecordBatch
 
 from stream_dedup.config.model import Config
-from stream_dedup.kafka.admin import described_group
+from stream_dedup.kafka.admin import AdminConnection, described_group
 from stream_dedup.kafka.connection import make_consumer
 from stream_dedup.kafka.kafka_python.source import KafkaSource
 from stream_dedup.kafka.produce import produce_lines
@@ -30,7 +30,8 @@ def changed(config: Config, section: str, **keys: object) -> Config:
 
 
 def joined(config: Config, instance: str) -> KafkaSource:
-    source = KafkaSource(changed(config, "kafka", group_instance_id=instance), f"{config.kafka.group}-{instance}")
+    kafka = changed(config, "kafka", group_instance_id=instance)
+    source = KafkaSource(kafka, f"{config.kafka.group}-{instance}", AdminConnection(config.kafka))
     source.join(config.topics.input)
     return source
 

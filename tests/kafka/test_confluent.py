@@ -24,6 +24,7 @@ from stream_dedup.config.model import MAX_RECORD_BYTES, Config, KafkaConfig
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.errors import UserError
+from stream_dedup.kafka.admin import AdminConnection
 from stream_dedup.kafka.clients import check_client
 from stream_dedup.kafka.confluent import client
 from stream_dedup.kafka.confluent.client import (
@@ -408,12 +409,6 @@ def test_records_that_cannot_be_decoded_are_named(code: int, remedy: str) -> Non
         assert part in str(raised.value)
 
 
-def test_a_time_says_who_set_it() -> None:
-    """1 stands for the producer in the client, 2 for the broker."""
-    kinds = [record_of(Message("articles", 0, 1, timestamp=(kind, 5))).timestamp_type for kind in (1, 2)]
-    assert kinds == [0, 1]
-
-
 @pytest.fixture
 def worlds(broker: DevBroker) -> Iterator[dict[str, KafkaWorld]]:
     with ExitStack() as stack:
@@ -568,9 +563,13 @@ def test_a_start_is_not_committed_under_a_later_generation(worlds: Worlds, clien
     assert source.committed(group.partition) is None
 
 
+def source_of(config: Config) -> ConfluentSource:
+    return ConfluentSource(config, "worker", AdminConnection(config.kafka))
+
+
 def test_a_leader_that_does_not_answer_is_asked_once_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     """The polling thread takes one time-out for all partitions whose positions are reported gone, each in its turn."""
-    source, asked = ConfluentSource(config_of(), "worker"), []
+    source, asked = source_of(config_of()), []
 
     def bounds(at: Partition) -> tuple[int, int]:
         asked.append(at.number)
@@ -588,7 +587,7 @@ def test_a_leader_that_does_not_answer_is_asked_once_a_poll(monkeypatch: pytest.
 
 def test_partitions_that_the_client_does_not_start_take_one_limit_together() -> None:
     """Each of them was waited for in turn: 64 partitions held up a poll for half a minute."""
-    source = ConfluentSource(config_of(), "worker")
+    source = source_of(config_of())
     failure = KafkaException(KafkaError(KafkaError._STATE))
     never = SimpleNamespace(
         seek=lambda _at: (_ for _ in ()).throw(failure), assign=lambda _at: None, resume=lambda _at: None

@@ -45,7 +45,7 @@ def test_a_group_whose_coordinator_was_killed(cluster: DevCluster, config: Confi
 
     def answers(client: KafkaAdminClient) -> object:
         offsets = asked(lambda: committed_offsets(client, group))
-        return {at: offset for at, (offset, _) in offsets.items()}, asked(lambda: described_group(client, group))
+        return {at: known.offset for at, known in offsets.items()}, asked(lambda: described_group(client, group))
 
     with ExitStack() as stack:
         known = stack.enter_context(closing(make_admin(kafka)))

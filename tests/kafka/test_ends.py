@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from threading import Semaphore
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kafka import TopicPartition
 from kafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 
-from stream_dedup.config.load import load_config
 from stream_dedup.errors import UnavailableError
-from stream_dedup.kafka import admin as module
-from stream_dedup.kafka.admin import AskedEnds
+from stream_dedup.kafka.admin import AdminConnection, AskedEnds
 from stream_dedup.ports import Partition
 from tests.waiting import wait_until
 
@@ -29,7 +27,6 @@ class Broker:
         self.ends = {ONE: 5, OTHER: 7}
         self.error: Exception | None = None
         self.asked: list[set[Partition]] = []
-        self.is_closed = False
         self.answers: Semaphore | None = None
         """So many questions are answered, None for all."""
 
@@ -45,15 +42,14 @@ class Broker:
             raise self.error
         return {at: SimpleNamespace(offset=self.ends[Partition(*at)]) for at in specs}
 
-    def close(self) -> None:
-        self.is_closed = True
-
 
 @pytest.fixture
-def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
-    made = Broker()
-    monkeypatch.setattr(module, "AdminConnection", lambda _kafka: made)
-    return made
+def broker() -> Broker:
+    return Broker()
+
+
+def ends_of(broker: Broker) -> AskedEnds:
+    return AskedEnds(cast("AdminConnection", broker))
 
 
 def ends_with(asked: AskedEnds, expected: Mapping[Partition, int]) -> None:
@@ -65,7 +61,7 @@ def ends_with(asked: AskedEnds, expected: Mapping[Partition, int]) -> None:
 )
 def test_what_was_known_stays_while_nobody_answers(broker: Broker, error: Exception) -> None:
     """All partitions are in one request; the next answer replaces the ends, and what is not asked for is forgotten."""
-    asked = AskedEnds(load_config(None, {}, {}).kafka)
+    asked = ends_of(broker)
     assert asked.known([ONE, OTHER]) == {}
     ends_with(asked, {ONE: 5, OTHER: 7})
     broker.error, broker.ends[ONE] = error, 9
@@ -77,19 +73,17 @@ def test_what_was_known_stays_while_nobody_answers(broker: Broker, error: Except
     assert all(one == {ONE, OTHER} for one in broker.asked)
     assert asked.known([]) == {}
     assert ONE not in asked.known([OTHER])
-    asked.close()
-    wait_until(lambda: broker.is_closed, LIMIT_S, "its connections are closed")
 
 
 def test_a_late_answer_about_what_was_let_go_is_dropped(broker: Broker) -> None:
     """The partition may have been recreated, or have ended elsewhere, until it is asked about the next time."""
-    asked = AskedEnds(load_config(None, {}, {}).kafka)
+    asked = ends_of(broker)
     broker.answers = Semaphore(0)
     asked.known([ONE])
     wait_until(lambda: broker.asked == [{ONE}], LIMIT_S, "it is asked")
     asked.known([OTHER])
     broker.answers.release()
-    wait_until(lambda: broker.asked[1:] == [{OTHER}], LIMIT_S, "the answer has come")
+    wait_until(asked._answer.done, LIMIT_S, "the answer has come")
     assert asked.known([ONE, OTHER]) == {}
-    asked.close()
+    assert broker.asked[1:] == [{ONE, OTHER}]
     broker.answers.release()

@@ -9,7 +9,7 @@ import pytest
 from stream_dedup.core.entry import LEAST_TOGETHER, LOG_FORMAT_VERSION, LogRecord, decode, encode
 from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import CorruptError, RefusedError
-from stream_dedup.kafka.log import LOG_APPEND_TIME, log_records
+from stream_dedup.kafka.fingerprint_log import LOG_APPEND_TIME, log_records
 from tests.logs import START_TIME, batch, rules
 
 NEW_LOG = "begin a new log with another --group and other output topics"

@@ -15,19 +15,20 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.entry import Basis, Forgotten, Trim
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.core.model import LogOffset, SourceOffset
-from stream_dedup.exit_codes import EXIT_OK, EXIT_REFUSED, EXIT_USER
+from stream_dedup.errors import EXIT_OK, EXIT_REFUSED, EXIT_USER
 from stream_dedup.kafka.admin import committed_offsets, topic_ids
 from stream_dedup.kafka.clients import connect_log
 from stream_dedup.kafka.connection import make_consumer
 from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.produce import produce_lines
 from stream_dedup.kafka.topics import ensure_topics
-from tests.kafka.deleting import delete_topic
+from stream_dedup.ports import CommittedOffset, Partition
+from tests.kafka.operating import delete_topic
 from tests.logs import batch
 
 
 @pytest.fixture
-def source(config: Config, admin: KafkaAdminClient) -> TopicPartition:
+def source(config: Config, admin: KafkaAdminClient) -> Partition:
     """Ten records, of which the log has the first four."""
     ensure_topics(admin, config)
     name = config.topics.input[0]
@@ -36,7 +37,7 @@ def source(config: Config, admin: KafkaAdminClient) -> TopicPartition:
     with closing(connect_log(config)) as log:
         log.append_now(rules_of(config))
         log.append_now(logged)
-    return TopicPartition(name, 0)
+    return Partition(name, 0)
 
 
 def where(flags: list[str]) -> list[str]:
@@ -45,12 +46,12 @@ def where(flags: list[str]) -> list[str]:
 
 @pytest.mark.parametrize(("to", "offset"), [("beginning", 0), ("end", 10), ("logged", 4)])
 def test_set(
-    config: Config, admin: KafkaAdminClient, flags: list[str], source: TopicPartition, to: str, offset: int
+    config: Config, admin: KafkaAdminClient, flags: list[str], source: Partition, to: str, offset: int
 ) -> None:
     """Offsets are set to where the word says, with the topic's id as their metadata."""
     assert run(["offsets", "set", *where(flags), f"--to={to}"]) == EXIT_OK
     topic_id = topic_ids(admin, [source.topic])[source.topic]
-    assert committed_offsets(admin, config.kafka.group) == {source: (offset, topic_id)}
+    assert committed_offsets(admin, config.kafka.group) == {source: CommittedOffset(SourceOffset(offset), topic_id)}
     raw = admin.list_group_offsets({config.kafka.group: None})[config.kafka.group]
     assert raw[source].metadata == offset_metadata(topic_id)
 
@@ -60,12 +61,12 @@ def test_an_offset_that_another_tool_set_with_metadata_of_its_own(
     config: Config,
     admin: KafkaAdminClient,
     flags: list[str],
-    source: TopicPartition,
+    source: Partition,
     to: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """It is one that was set by hand: it is shown, `status` shows its lag, and `offsets set` takes its place."""
-    committed = {source: OffsetAndMetadata(3, "reset by ops", -1)}
+    committed = {TopicPartition(*source): OffsetAndMetadata(3, "reset by ops", -1)}
     patiently(config.kafka, "offsets", lambda: admin.alter_group_offsets(config.kafka.group, committed))
     assert run(["offsets", "show", *where(flags)]) == EXIT_OK
     assert re.split(r" {2,}", capsys.readouterr().out.splitlines()[1])[1:] == ["0", "10", "3", "0 to 3"]
@@ -74,7 +75,7 @@ def test_an_offset_that_another_tool_set_with_metadata_of_its_own(
     place = [f"--topic={source.topic}", "--partition=0"]
     assert run(["offsets", "set", *where(flags), f"--to={to}", *place]) == EXIT_OK
     topic_id = topic_ids(admin, [source.topic])[source.topic]
-    assert committed_offsets(admin, config.kafka.group) == {source: (4, topic_id)}
+    assert committed_offsets(admin, config.kafka.group) == {source: CommittedOffset(SourceOffset(4), topic_id)}
 
 
 @pytest.mark.parametrize("target", [("beginning", None), ("2", None), ("3", 3), ("logged", 4)])
@@ -82,7 +83,7 @@ def test_what_is_forgotten_is_not_judged_again(
     config: Config,
     admin: KafkaAdminClient,
     flags: list[str],
-    source: TopicPartition,
+    source: Partition,
     target: tuple[str, int | None],
 ) -> None:
     """An offset below what a trim forgot is refused, and nothing is set; a trim of other rules does not count."""
@@ -95,11 +96,13 @@ def test_what_is_forgotten_is_not_judged_again(
             log.append_now(Trim(LogOffset(0), 0, Basis(under, LogOffset(2), forgotten)))
     code = run(["offsets", "set", *where(flags), f"--to={to}", f"--topic={source.topic}", "--partition=0"])
     assert code == (EXIT_USER if offset is None else EXIT_OK)
-    assert committed_offsets(admin, config.kafka.group) == ({} if offset is None else {source: (offset, topic_id)})
+    assert committed_offsets(admin, config.kafka.group) == (
+        {} if offset is None else {source: CommittedOffset(SourceOffset(offset), topic_id)}
+    )
 
 
 def test_logged_is_behind_what_is_forgotten_where_the_log_has_nothing_else(
-    config: Config, admin: KafkaAdminClient, flags: list[str], source: TopicPartition
+    config: Config, admin: KafkaAdminClient, flags: list[str], source: Partition
 ) -> None:
     """A partition of which only a trim knows is not read from its beginning."""
     topic_id = topic_ids(admin, [source.topic])[source.topic]
@@ -107,20 +110,20 @@ def test_logged_is_behind_what_is_forgotten_where_the_log_has_nothing_else(
         forgotten = (Forgotten(topic_id, 0, SourceOffset(7)),)
         log.append_now(Trim(LogOffset(0), 0, Basis(rules_of(config).revision, LogOffset(2), forgotten)))
     assert run(["offsets", "set", *where(flags), "--to=logged"]) == EXIT_OK
-    assert committed_offsets(admin, config.kafka.group) == {source: (7, topic_id)}
+    assert committed_offsets(admin, config.kafka.group) == {source: CommittedOffset(SourceOffset(7), topic_id)}
 
 
 def test_set_one_partition(
     config: Config,
     admin: KafkaAdminClient,
     flags: list[str],
-    source: TopicPartition,
+    source: Partition,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A number goes with one partition, and lies inside of it."""
     one = [f"--topic={source.topic}", "--partition=0"]
     assert run(["offsets", "set", *where(flags), "--to=7", *one]) == EXIT_OK
-    assert committed_offsets(admin, config.kafka.group)[source][0] == 7
+    assert committed_offsets(admin, config.kafka.group)[source].offset == 7
     for wrong, message in (
         (["--to=7"], "--partition"),
         (["--to=11", *one], "lies outside"),
@@ -129,14 +132,14 @@ def test_set_one_partition(
     ):
         assert run(["offsets", "set", *where(flags), *wrong]) == EXIT_USER
         assert message in capsys.readouterr().err
-    assert committed_offsets(admin, config.kafka.group)[source][0] == 7
+    assert committed_offsets(admin, config.kafka.group)[source].offset == 7
 
 
 def test_a_dry_run_sets_nothing(
     config: Config,
     admin: KafkaAdminClient,
     flags: list[str],
-    source: TopicPartition,
+    source: Partition,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """It writes the old and the new offset and what becomes of those between; an offset outside is refused as ever."""
@@ -151,11 +154,11 @@ def test_a_dry_run_sets_nothing(
         assert capsys.readouterr().out.splitlines()[0] == f"{name}: 4 -> {effect}"
     one = [f"--topic={source.topic}", "--partition=0", "--to=11"]
     assert run(["offsets", "set", *where(flags), *one, "--dry-run"]) == EXIT_USER
-    assert committed_offsets(admin, config.kafka.group)[source][0] == 4
+    assert committed_offsets(admin, config.kafka.group)[source].offset == 4
 
 
 def test_set_is_refused_while_a_worker_runs(
-    config: Config, flags: list[str], source: TopicPartition, capsys: pytest.CaptureFixture[str]
+    config: Config, flags: list[str], source: Partition, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A group with members keeps its offsets; the message says to stop them."""
     with closing(make_consumer(config.kafka, group_id=config.kafka.group, auto_offset_reset="earliest")) as member:
@@ -165,7 +168,7 @@ def test_set_is_refused_while_a_worker_runs(
     assert "stop all workers" in capsys.readouterr().err
 
 
-def test_show(flags: list[str], source: TopicPartition, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show(flags: list[str], source: Partition, capsys: pytest.CaptureFixture[str]) -> None:
     """The table shows committed and logged offsets, and ``none`` where no offset is committed."""
     assert run(["offsets", "show", *where(flags)]) == EXIT_OK
     table = capsys.readouterr().out.splitlines()
@@ -181,14 +184,14 @@ def test_show_after_the_topic_was_recreated(
     config: Config,
     admin: KafkaAdminClient,
     flags: list[str],
-    source: TopicPartition,
+    source: Partition,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """An offset of the deleted topic is marked, and the log has no article of the new topic."""
     old = offset_metadata(topic_ids(admin, [source.topic])[source.topic])
     delete_topic(admin, source.topic)
     ensure_topics(admin, config)
-    committed = {source: OffsetAndMetadata(4, old, -1)}
+    committed = {TopicPartition(*source): OffsetAndMetadata(4, old, -1)}
     patiently(config.kafka, "offsets", lambda: admin.alter_group_offsets(config.kafka.group, committed))
     assert run(["offsets", "show", *where(flags)]) == EXIT_OK
     row = capsys.readouterr().out.splitlines()[1]
@@ -197,7 +200,7 @@ def test_show_after_the_topic_was_recreated(
 
 def test_the_commands_take_the_topics_that_match(
     flags: list[str],
-    source: TopicPartition,
+    source: Partition,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from stream_dedup.config.load import load_config
 from stream_dedup.core.model import SourceOffset
+from stream_dedup.kafka.admin import AdminConnection
 from stream_dedup.kafka.confluent import source as confluent_source
 from stream_dedup.kafka.confluent.client import ConsumedRecord, PartitionEnd
 from stream_dedup.kafka.confluent.source import PROOF_MAGIC, ConfluentSource
@@ -51,7 +52,7 @@ class ClientInPlace:
         """Yield what comes next, of one partition after the other."""
         for at in [at for at in self._next if at not in self._paused]:
             while most and self._next[at] < self._ends[at]:
-                yield ConsumedRecord(*at, self._next[at], 0, 0, 0, None, b"", [])
+                yield ConsumedRecord(*at, self._next[at], 0, 0, None, b"", [])
                 self._next[at] += 1
                 most -= 1
             if most and at not in self._said:
@@ -65,7 +66,8 @@ def begun(monkeypatch: pytest.MonkeyPatch, ends: dict[Partition, int]) -> tuple[
     monkeypatch.setattr(confluent_source, "make_member", lambda *_args, **_settings: client)
     monkeypatch.setattr(confluent_source, "next_events", lambda _client, _wait_s, most: list(client.events(most)))
     monkeypatch.setattr("stream_dedup.kafka.confluent.source.time.sleep", lambda _seconds: None)
-    source = ConfluentSource(load_config(None, {"worker": {"batch_records": MOST}}, {}), "member")
+    config = load_config(None, {"worker": {"batch_records": MOST}}, {})
+    source = ConfluentSource(config, "member", AdminConnection(config.kafka))
     source._begin_membership(client, [TopicPartition(*at) for at in PARTITIONS])  # type: ignore[arg-type]
     for at in PARTITIONS:
         source.begin(at, CommittedOffset(SourceOffset(0), None))

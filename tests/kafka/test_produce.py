@@ -13,13 +13,12 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from stream_dedup.cli import run
 from stream_dedup.config.model import Config
-from stream_dedup.errors import UserError
-from stream_dedup.exit_codes import EXIT_OK, EXIT_USER
+from stream_dedup.errors import EXIT_OK, EXIT_USER, UserError
 from stream_dedup.kafka import produce
 from stream_dedup.kafka.connection import make_consumer
 from stream_dedup.kafka.produce import produce_lines
 from stream_dedup.kafka.topics import create_topics
-from tests.kafka.following import follow
+from tests.kafka.operating import follow
 from tests.waiting import wait_until
 
 LIMIT_S = 60
@@ -104,13 +103,6 @@ def test_memory_is_bounded(config: Config, admin: KafkaAdminClient, monkeypatch:
     assert produce_lines(config, name, lines, None, nothing) == 500
     assert most == 10
     assert [value for _, value in records_of(config, name)] == [line.rstrip() for line in lines]
-
-
-def test_topic_that_is_not_there(flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """No topic is made by the way."""
-    (tmp_path / "lines").write_bytes(b"x\n")
-    assert run(["produce", flags[0], "--topic=absent", str(tmp_path / "lines")]) == EXIT_USER
-    assert "topic absent does not exist: name an input topic" in capsys.readouterr().err
 
 
 def test_too_large(

@@ -10,13 +10,12 @@ from kafka import KafkaAdminClient
 
 from stream_dedup.cli import run
 from stream_dedup.config.model import Config
-from stream_dedup.exit_codes import EXIT_OK, EXIT_REFUSED, EXIT_USER
+from stream_dedup.errors import EXIT_OK, EXIT_REFUSED, EXIT_USER
 from stream_dedup.kafka.admin import topic_ids
 from stream_dedup.kafka.clients import connect_log
 from stream_dedup.kafka.rules_log import apply_rules
 from stream_dedup.kafka.topics import MESSAGE_BYTES, create_topics
-from tests.kafka.deleting import delete_topic
-from tests.kafka.following import follow
+from tests.kafka.operating import delete_topic, follow
 from tests.profiles import write_profile
 from tests.waiting import wait_until
 

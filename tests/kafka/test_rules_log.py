@@ -17,8 +17,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.entry import Payload, encode
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
-from stream_dedup.errors import CorruptError, RefusedError, UserError
-from stream_dedup.exit_codes import EXIT_OK, EXIT_REFUSED, EXIT_USER
+from stream_dedup.errors import EXIT_OK, EXIT_REFUSED, EXIT_USER, CorruptError, RefusedError, UserError
 from stream_dedup.kafka.clients import connect_log
 from stream_dedup.kafka.connection import make_producer
 from stream_dedup.kafka.log import WaitingLog

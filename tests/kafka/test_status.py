@@ -14,7 +14,7 @@ from stream_dedup.cli import run
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.dev.broker import DevBroker
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK
 from stream_dedup.kafka.connection import make_consumer, make_producer
 from stream_dedup.kafka.rules_log import apply_rules
 from tests.waiting import wait_until

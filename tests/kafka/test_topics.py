@@ -16,8 +16,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from stream_dedup.cli import run
 from stream_dedup.config.model import MAX_RECORD_BYTES, Config
 from stream_dedup.dev.broker import DevCluster
-from stream_dedup.errors import UserError
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_USER, UserError
 from stream_dedup.kafka import topics
 from stream_dedup.kafka.admin import topic_ids
 from stream_dedup.kafka.connection import make_admin, make_producer
@@ -37,8 +36,7 @@ from stream_dedup.kafka.topics import (
     ensure_topics,
     with_matching_topics,
 )
-from tests.kafka.deleting import delete_topic
-from tests.kafka.following import follow
+from tests.kafka.operating import delete_topic, follow
 from tests.waiting import wait_until
 
 WORKERS = 4

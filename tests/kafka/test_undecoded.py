@@ -15,8 +15,7 @@ from kafka.record.util import calc_crc32c
 
 from stream_dedup.cli import exit_code_of
 from stream_dedup.config.model import KafkaConfig
-from stream_dedup.errors import CorruptError, UserError
-from stream_dedup.exit_codes import EXIT_CORRUPT
+from stream_dedup.errors import EXIT_CORRUPT, CorruptError, UserError
 from stream_dedup.kafka.connection import make_admin, make_consumer, make_producer, wait_for_broker
 from stream_dedup.kafka.consumer_workarounds import UndecodedError, _NamedRecords, name_undecoded
 from stream_dedup.kafka.errors import port_error

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from stream_dedup.config.model import Config
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.ports import (
     CommittedOffset,
-    FencedError,
     OffsetGoneError,
     Output,
     Partition,
@@ -86,10 +86,9 @@ class MemoryMarkedSink:
 
     def __init__(self, cluster: Cluster, connection: Connection, topic: str, group: str, transactional_id: str) -> None:
         self.connection = connection
-        self._cluster = cluster
         self._group = cluster.group(group)
         self._partition = Partition(topic, 0)
-        self._sink = _UnprovenSink(cluster, connection, group, transactional_id)
+        self._sink = MemorySink(cluster, connection, Config(), transactional_id)
 
     def renew(self) -> PublishedMark | None:
         self._sink.renew()
@@ -99,20 +98,11 @@ class MemoryMarkedSink:
     def publish(self, outputs: Iterable[Output], mark: PublishedMark) -> None:
         self._sink.begin()
         self._sink.send(outputs)
-        self._sink.send_mark({self._partition: CommittedOffset(SourceOffset(mark.sequence), mark.store_id)})
+        self._sink.send_mark(
+            self._group, {self._partition: CommittedOffset(SourceOffset(mark.sequence), mark.store_id)}
+        )
         self._sink.flush()
         self._sink.commit()
 
     def close(self) -> None:
         self._sink.close()
-
-
-class _UnprovenSink(MemorySink):
-    @hooked("sink.send_mark")
-    def send_mark(self, offsets: Mapping[Partition, CommittedOffset]) -> None:
-        """Add offsets of a group without members."""
-        session = self._open_session()
-        self._await_completed(session)
-        if session.fenced:
-            raise FencedError(self._id)
-        self._cluster.transactions.add_offsets(session, self._cluster.group(self._group), offsets)

@@ -7,7 +7,6 @@ which may arrive nevertheless.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -17,14 +16,12 @@ from stream_dedup.errors import CorruptError
 from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError
 from tests.memory.broker import Cluster
 from tests.memory.partition import Message, PartitionLog, StoredRecord
-from tests.memory.runtime import DELIVERY_TIMEOUT_S, Connection, Signal, hooked
+from tests.memory.runtime import DELIVERY_TIMEOUT_S, Connection, Signal, hooked, poll_until
 
 MOST_DECODED = 1_000
 """Values of records that are kept decoded."""
 MOST_RECORDS = 1_000
 """Records of one poll."""
-PAUSE_S = 0.05
-"""Between two tries to reach a broker that is away, within one poll."""
 
 
 @dataclass(slots=True, eq=False)
@@ -100,25 +97,7 @@ class MemoryLog:
         self._position = offset
 
     def poll(self, wait_s: float) -> list[LogRecord]:
-        runtime = self._cluster.runtime
-        deadline = runtime.now() + wait_s
-        while True:
-            pause = PAUSE_S
-            try:
-                found = self._poll_once()
-            except PassingError:
-                found = []
-            else:
-                pause = wait_s
-            left = deadline - runtime.now()
-            if found or left <= 0:
-                return found
-            runtime.wait(self._changed, min(pause, left))
-            if runtime.now() >= deadline:
-                return []
-
-    def pause(self) -> None:
-        """Nothing is fetched but by a poll."""
+        return poll_until(self._cluster.runtime, self._changed, wait_s, self._poll_once) or []
 
     @hooked("log.position")
     def position(self) -> LogOffset:
@@ -142,10 +121,6 @@ class MemoryLog:
         if arrives_s is None or delivery.answered_s is None:
             self._fail(append, runtime.now() + DELIVERY_TIMEOUT_S)
         return append
-
-    def together(self) -> AbstractContextManager[None]:
-        """Each append leaves at once."""
-        return nullcontext()
 
     @hooked("log.renew")
     def renew(self) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import uuid
 
-from kafka import TopicPartition
-
 from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import UnavailableError
 from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES
@@ -27,8 +25,7 @@ class MemoryLogTopic:
 
     @hooked("log-topic.find")
     def find(self) -> FoundLog:
-        offsets = self._cluster.group(self._group).committed
-        committed = {TopicPartition(*at): found.offset for at, found in offsets.items()}
+        committed = dict(self._cluster.group(self._group).committed)
         topic = self._cluster.topics.get(self._topic)
         if topic is None:
             return FoundLog(self._topic, None, LogOffset(0), LogOffset(0), committed)

@@ -8,6 +8,8 @@ from enum import Enum
 from functools import wraps
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
+from stream_dedup.ports import PassingError
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -50,6 +52,26 @@ class Runtime(Protocol):
 
     def call_at(self, when: float, run: Callable[[], None]) -> None:
         """Call ``run`` at a time; at once, if it has passed. It may neither block nor raise."""
+
+
+PAUSE_S = 0.05
+"""Between two tries to reach a broker that is away, within one poll."""
+
+
+def poll_until(runtime: Runtime, changed: Signal, wait_s: float, poll_once: Callable[[], T]) -> T | None:
+    """Poll again at each change until something comes, or ``wait_s`` have passed; None where a broker is away then."""
+    deadline = runtime.now() + wait_s
+    while True:
+        found, pause_s = None, wait_s
+        try:
+            found = poll_once()
+        except PassingError:
+            pause_s = PAUSE_S
+        left_s = deadline - runtime.now()
+        if not found and left_s > 0:
+            runtime.wait(changed, min(pause_s, left_s))
+        if found or runtime.now() >= deadline:
+            return found
 
 
 class Phase(Enum):

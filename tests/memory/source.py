@@ -12,17 +12,13 @@ from stream_dedup.ports import (
     NotAMemberError,
     OffsetGoneError,
     Partition,
-    PassingError,
     SourceChangedError,
     SourceRecord,
 )
 from tests.memory.broker import Cluster
 from tests.memory.group import Member, Proof
 from tests.memory.partition import PartitionLog
-from tests.memory.runtime import Connection, Signal, hooked
-
-PAUSE_S = 0.05
-"""Between two tries to reach a broker that is away, within one poll."""
+from tests.memory.runtime import Connection, Signal, hooked, poll_until
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +70,7 @@ class MemorySource:
         return self._membership
 
     def poll(self, wait_s: float) -> Mapping[Partition, Sequence[SourceRecord]]:
-        runtime = self._cluster.runtime
-        deadline = runtime.now() + wait_s
-        while True:
-            pause = PAUSE_S
-            try:
-                found = self._poll_once()
-            except PassingError:
-                found = {}
-            else:
-                pause = wait_s
-            left = deadline - runtime.now()
-            if found or left <= 0:
-                return found
-            runtime.wait(self._changed, min(pause, left))
-            if runtime.now() >= deadline:
-                return {}
+        return poll_until(self._cluster.runtime, self._changed, wait_s, self._poll_once) or {}
 
     @hooked("source.hold")
     def hold(self) -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from itertools import count
 from random import Random
 
+from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.ports import (
     CommittedOffset,
     MarkedSink,
@@ -25,7 +26,7 @@ from tests.memory.log import MemoryLog
 from tests.memory.offsets import MemoryOffsets, MemoryTopicReader
 from tests.memory.partition import Message
 from tests.memory.runtime import Connection, Phase
-from tests.memory.sink import AlternatingMemorySink, MemorySink, memory_sink
+from tests.memory.sink import MemorySink, memory_sink
 from tests.memory.source import MemberSettings, MemorySource
 from tests.memory.transactions import Session
 from tests.simulation.scheduler import Process, Scheduler, VirtualClock
@@ -114,12 +115,12 @@ class MemoryWorld:
 
     def ports(self, group: str, member: str, transaction_timeout_s: float = TRANSACTION_S) -> WorkerPorts:
         connection, cluster = Connection(), self._cluster
+        config = Config(kafka=KafkaConfig(group=group, transaction_timeout_s=transaction_timeout_s))
         return WorkerPorts(
             source=MemorySource(cluster, connection, MemberSettings(group, member)),
             log=MemoryLog(cluster, connection, self.log_topic(group)),
-            sink=memory_sink(cluster, connection, group, member, transaction_timeout_s),
+            sink=memory_sink(cluster, connection, config, member),
             offsets=MemoryOffsets(cluster, connection, group),
-            watch_offsets=MemoryOffsets(cluster, connection, group),
             clock=VirtualClock(self._scheduler, self._processes),
         )
 
@@ -138,10 +139,8 @@ class MemoryWorld:
             sink.publish(outputs, mark)
 
     def commit_without_answer(self, sink: VerdictSink) -> None:
-        assert isinstance(sink, AlternatingMemorySink)
-        now = sink.now
-        assert isinstance(now, MemorySink)
-        with _lost_answer(now.connection):
+        assert isinstance(sink, MemorySink)
+        with _lost_answer(sink.connection):
             sink.commit()
 
 

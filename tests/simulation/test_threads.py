@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+from stream_dedup.errors import EXIT_UNAVAILABLE
 from stream_dedup.worker.assignments import JudgedBatch
 from stream_dedup.worker.committer import Committer
 from stream_dedup.worker.engine import Engine
-from stream_dedup.worker.health import Health, Watchdog
+from stream_dedup.worker.health import Watchdog
 from stream_dedup.worker.log_tail import LogTail
 from stream_dedup.worker.source import BatchSource
 from stream_dedup.worker.watches import TopicWatch
@@ -33,8 +33,7 @@ THREADS: dict[str, tuple[type, str]] = {
     "committer": (Committer, "step"),
     "log-tail": (LogTail, "_poll"),
     "topic-watch": (TopicWatch, "_look_up"),
-    "health": (Health, "check"),
-    "watchdog": (Watchdog, "tick"),
+    "watchdog": (Watchdog, "check"),
 }
 """What each thread of the worker calls again and again."""
 

@@ -22,18 +22,17 @@ from stream_dedup.registry.values import schema_id_of
 from stream_dedup.worker import Step
 from stream_dedup.worker.committer import worker_id
 from stream_dedup.worker.decoding import SourceEntryMaker
-from stream_dedup.worker.health import Watchdog
 from stream_dedup.worker.opening import open_log
 from stream_dedup.worker.worker import Worker
 from tests.memory.broker import Cluster
 from tests.memory.log_topic import MemoryLogTopic
 from tests.memory.offsets import MemoryOffsets
-from tests.memory.sink import end_request, memory_sink
+from tests.memory.sink import memory_sink
 from tests.memory.source import MemberSettings, MemorySource
 from tests.simulation.fake_threads import FakeThreads, columns_of
 from tests.simulation.link import Link
 from tests.simulation.memory_store import MemoryStore
-from tests.simulation.plan import SESSION_S, TRANSACTION_S, Plan
+from tests.simulation.plan import SESSION_S, Plan
 from tests.simulation.registry import ProcessSchemas, Registry
 from tests.simulation.scheduler import Actor, Process, Scheduler, VirtualClock
 
@@ -125,11 +124,11 @@ class WorkerProcess:
             opened=opened,
             transactional_id=name,
             fingerprinter=threads,
-            watchdog=Watchdog(self._clock, self._end_by_watchdog),
             metrics=metrics(),
             stop=self.stop,
             schemas=cast("Schemas | None", self._schemas),
             on_step=self._on_step,
+            end=self._end_by_watchdog,
         )
         self.worker.run()
 
@@ -147,14 +146,13 @@ class WorkerProcess:
 
     def _ports(self, member: str, log: FingerprintLog) -> WorkerPorts:
         cluster, connection, group = self._cluster, self.link.connection, self.config.kafka.group
-        sink = memory_sink(cluster, connection, group, member, TRANSACTION_S)
-        self.link.end_late = lambda: end_request(sink)
+        sink = memory_sink(cluster, connection, self.config, member)
+        self.link.end_late = sink.commit_request
         return WorkerPorts(
             source=MemorySource(cluster, connection, MemberSettings(group, member, SESSION_S)),
             log=log,
             sink=sink,
             offsets=MemoryOffsets(cluster, connection, group),
-            watch_offsets=MemoryOffsets(cluster, connection, group),
             clock=self._clock,
         )
 

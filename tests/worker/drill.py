@@ -115,7 +115,7 @@ class Watch:
             ):
                 while not self._ended.wait(SAMPLE_S):
                     found = committed_offsets(admin, self._made.name)
-                    moved_at = self._note(sum(offset for offset, _ in found.values()), moved_at)
+                    moved_at = self._note(sum(known.offset for known in found.values()), moved_at)
 
     def _note(self, committed: int, moved_at: float) -> float:
         now = time.monotonic()

@@ -172,7 +172,7 @@ class Pipeline:
     def committed(self) -> dict[TopicPartition, int]:
         admin, kafka = self._admin, self.config().kafka
         found = patiently(kafka, "committed offsets", lambda: committed_offsets(admin, self.name))
-        return {partition: offset for partition, (offset, _) in found.items()}
+        return {partition: known.offset for partition, known in found.items()}
 
     def ends(self) -> dict[TopicPartition, int]:
         consumer, kafka = self._consumer, self.config().kafka

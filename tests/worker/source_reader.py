@@ -24,9 +24,6 @@ POLL_S = 0.05
 LIMIT_S = 60
 
 
-Logged = frozenset[tuple[bytes, int]]
-
-
 class Paused(AssignmentOwner):
     """An owner whose limit the test decides."""
 
@@ -39,7 +36,7 @@ class Paused(AssignmentOwner):
 class Reader:
     """A source and everything that it gave; every batch is released at once, as if it were committed."""
 
-    def __init__(self, made: Pipeline, stack: ExitStack, log_id: bytes, logged: Logged = frozenset()) -> None:
+    def __init__(self, made: Pipeline, stack: ExitStack, log_id: bytes) -> None:
         self.made = made
         self.batches: list[PolledBatch] = []
         config = made.config()
@@ -48,7 +45,7 @@ class Reader:
         self.watch = TopicWatch(clock, config, offsets, log_id, lambda: None)
         stack.callback(clock.spawn("watch", self.watch.run).join)
         stack.callback(self.watch.stop)
-        self.client = KafkaSource(config, member)
+        self.client = KafkaSource(config, member, offsets)
         self.owner = Paused(self.client.membership, 100, 1 << 30)
         self.source = BatchSource(
             config.kafka,
@@ -56,7 +53,7 @@ class Reader:
             clock=clock,
             watch=self.watch,
             assignments=self.owner,
-            logged=LoggedSources(lambda: logged, lambda _topic_id, _partition: SourceOffset(0)),
+            logged=LoggedSources(frozenset, lambda _topic_id, _partition: SourceOffset(0)),
         )
         self.left = stack.enter_context(ExitStack())
         self.left.callback(self.source.close)

@@ -11,7 +11,7 @@ import pytest
 
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.model import Verdict
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK
 from stream_dedup.kafka.clients import connect_log
 from tests.forks import ForkedProcess, forks
 from tests.seed.small_batches import BATCH_LINES, archive_lines

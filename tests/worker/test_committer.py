@@ -109,7 +109,7 @@ class World:
             assignments=self.owner,
             transactional_id="g-1",
             scheme_id="s",
-            watchdog=Watchdog(self.clock),
+            watchdog=Watchdog(self.clock, self.owner, 60, lambda: True),
             metrics=Metrics(CollectorRegistry()),
             on_step=self._on_step,
         )

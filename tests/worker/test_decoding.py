@@ -24,7 +24,7 @@ from stream_dedup.ports import Partition, SourceRecord
 from stream_dedup.registry.values import FRAME_BYTES, Schemas
 from stream_dedup.worker.assignments import Assignment, AssignmentState
 from stream_dedup.worker.decoding import HELD_LOOK_S, SourceEntryMaker
-from stream_dedup.worker.health import Health
+from stream_dedup.worker.health import Watchdog
 from stream_dedup.worker.watches import AWAY_RETRY_S, UNKNOWN_RETRY_S, SchemaWatch
 from tests.core.texts import STORY
 from tests.logs import START_TIME, record
@@ -311,18 +311,18 @@ def test_the_parts_of_a_batch_count_as_much_as_it(world: World, assignment: Assi
 
 def test_batches_that_wait_are_no_lack_of_progress(world: World, schemas: FakeSchemas, assignment: Assignment) -> None:
     """A probe that kills a worker which waits for the registry would have it wait elsewhere."""
-    health = Health(world.clock, world.assignments, 10, answered=lambda: True)
+    watchdog = Watchdog(world.clock, world.assignments, 10, answered=lambda: True)
     world.poll(assignment, 0, value(LATER, "a"))
     for _ in range(40):
         world.clock.now += 0.5
-        health.check()
-    assert health.problem is None
+        watchdog.check()
+    assert watchdog.problem is None
     schemas.learn(LATER)
     world.step()
     for _ in range(40):
         world.clock.now += 0.5
-        health.check()
-    assert health.problem is not None
+        watchdog.check()
+    assert watchdog.problem is not None
 
 
 def test_how_many_partitions_wait_and_for_what(world: World, schemas: FakeSchemas, assignment: Assignment) -> None:

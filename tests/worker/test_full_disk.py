@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.cli import exit_code_of
-from stream_dedup.errors import StreamDedupError
-from stream_dedup.exit_codes import EXIT_UNAVAILABLE, EXIT_USER
+from stream_dedup.errors import EXIT_UNAVAILABLE, EXIT_USER, StreamDedupError
 from stream_dedup.index import LogIndex
 from stream_dedup.worker import Step, opening
 from tests.forks import ForkedProcess
@@ -28,7 +27,7 @@ from tests.simulation.world import SimulatedWorld
 from tests.small_disk import SmallDisk, small_disk
 from tests.worker.conftest import MakePipeline
 from tests.worker.mixture import records
-from tests.worker.often_flushing_worker import often_flushing
+from tests.worker.planted_worker import small_buffers
 from tests.worker.quiet_plan import ARTICLES, quiet_plan, start, write
 
 SEED = 5
@@ -52,7 +51,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let indexes write files and merge lists as often as those of millions of articles do."""
-    monkeypatch.setattr(opening, "index_settings_of", often_flushing)
+    monkeypatch.setattr(opening, "index_settings_of", small_buffers)
 
 
 @pytest.fixture
@@ -201,7 +200,7 @@ def test_a_real_worker_on_a_disk_that_fills(make_pipeline: MakePipeline, disk: S
     made = make_pipeline(index={"path": str(folder)}, worker={"batch_records": 20})
 
     def begin() -> ForkedProcess:
-        return made.start(program="tests.worker.often_flushing_worker:main")
+        return made.start(program="tests.worker.planted_worker:often_flushing")
 
     stream = records(3 * ARTICLES, SEED)
     made.produce(stream[:ARTICLES])

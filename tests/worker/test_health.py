@@ -4,39 +4,45 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+from stream_dedup.errors import EXIT_UNAVAILABLE
 from stream_dedup.kafka.clients import SystemClock
 from stream_dedup.worker.assignments import AssignmentOwner
-from stream_dedup.worker.health import CHECK_S, STOPPED_S, Health, Watchdog
+from stream_dedup.worker.health import CHECK_S, STOPPED_S, Watchdog
 from tests.worker.clocks import ManualClock
 
 LIMIT_S = 30.0
 
 
 class Watched:
-    """A health, its clock, and what it looks at."""
+    """A watchdog, its clock, what it looks at, and the exit codes it ended with."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.assignments: Any = SimpleNamespace(batches=0, moving=0, released=0)
         self.answered = True
-        self.health = Health(self.clock, cast("AssignmentOwner", self.assignments), LIMIT_S, lambda: self.answered)
+        self.codes: list[int] = []
+        assignments = cast("AssignmentOwner", self.assignments)
+        self.dog = Watchdog(self.clock, assignments, LIMIT_S, lambda: self.answered, self.codes.append)
 
     def run(self, seconds: float, *rounds: str) -> str | None:
         """Let time pass, in which these threads complete rounds; return the problem at its end."""
         end = self.clock.now + seconds
-        while self.clock.now < end:
-            self.clock.now += CHECK_S
+        while self.clock.now < end and not self.codes:
+            self.clock.now = min(self.clock.now + CHECK_S, end)
             for thread in rounds:
-                self.health.completed(thread)
-            self.health.check()
-        return self.health.problem
+                self.dog.completed(thread)
+            self.dog.check()
+        return self.dog.problem
+
+    def stand_still(self, seconds: float) -> None:
+        """Let time pass in which nothing runs; the next check is late."""
+        self.clock.now += seconds
+        self.dog.check()
 
 
 @pytest.fixture
@@ -90,50 +96,20 @@ def test_a_broker_that_is_away_now_and_then_hides_no_standstill(watched: Watched
         watched.run(LIMIT_S / 100, "engine")
         watched.answered = True
         watched.run(LIMIT_S / 10, "engine")
-    assert watched.health.problem is not None
+    assert watched.dog.problem is not None
 
 
 def test_time_in_which_the_process_did_not_run_does_not_count(watched: Watched) -> None:
     """A process that was stopped for an hour and goes on is healthy."""
     watched.assignments.batches = watched.assignments.moving = 3
     watched.run(LIMIT_S / 2, "engine")
-    watched.clock.now += 3600 + STOPPED_S
-    watched.health.check()
-    assert watched.health.problem is None
+    watched.stand_still(3600)
+    assert watched.dog.problem is None
     assert watched.run(LIMIT_S) is not None
 
 
 OVERDUE = r"took more than .* the worker ends"
 END_LIMIT_S = 60
-
-
-@dataclass
-class Clocked:
-    """A watchdog, its clock, and the exit codes it ended with."""
-
-    clock: ManualClock = field(default_factory=ManualClock)
-    codes: list[int] = field(default_factory=list)
-    dog: Watchdog = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.dog = Watchdog(self.clock, self.codes.append)
-
-    def run(self, seconds: float) -> None:
-        """Let time pass, with every tick in it."""
-        end = self.clock.now + seconds
-        while self.clock.now < end and not self.codes:
-            self.clock.now = min(self.clock.now + CHECK_S, end)
-            self.dog.tick()
-
-    def stand_still(self, seconds: float) -> None:
-        """Let time pass in which nothing runs; the next tick is late."""
-        self.clock.now += seconds
-        self.dog.tick()
-
-
-@pytest.fixture
-def clocked() -> Clocked:
-    return Clocked()
 
 
 def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -142,93 +118,93 @@ def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.expect_log(OVERDUE)
 @pytest.mark.parametrize("code", [EXIT_UNAVAILABLE, 0])
-def test_overdue(clocked: Clocked, caplog: pytest.LogCaptureFixture, code: int) -> None:
+def test_overdue(watched: Watched, caplog: pytest.LogCaptureFixture, code: int) -> None:
     """An overdue guard ends the process with its exit code, and logs in one line which call hung and for how long."""
-    with clocked.dog.guard("a commit (broker:9092)", 10, code):
-        clocked.run(10)
-        assert not clocked.codes
-        clocked.run(CHECK_S)
-    assert clocked.codes == [code]
+    with watched.dog.guard("a commit (broker:9092)", 10, code):
+        watched.run(10)
+        assert not watched.codes
+        watched.run(CHECK_S)
+    assert watched.codes == [code]
     assert errors(caplog) == ["a commit (broker:9092) took more than 10 s; " + _REST]
 
 
 _REST = "the worker ends and can be started again, nothing is lost"
 
 
-def test_in_time(clocked: Clocked) -> None:
+def test_in_time(watched: Watched) -> None:
     """A block that ends in time is never heard of again, however often it is entered, or if it raises."""
     for _ in range(3):
-        with clocked.dog.guard("a commit", 10):
-            clocked.run(9)
-    with pytest.raises(ValueError, match="broken"), clocked.dog.guard("a commit", 10):
+        with watched.dog.guard("a commit", 10):
+            watched.run(9)
+    with pytest.raises(ValueError, match="broken"), watched.dog.guard("a commit", 10):
         raise ValueError("broken")  # noqa: EM101 - what the guarded call raised
-    clocked.run(100)
-    assert not clocked.codes
+    watched.run(100)
+    assert not watched.codes
 
 
-def test_standstill_counts_for_no_guard(clocked: Clocked) -> None:
+def test_standstill_counts_for_no_guard(watched: Watched) -> None:
     """Time in which the whole process stood still is given back to every guard."""
-    with clocked.dog.guard("polling", 10), clocked.dog.guard("a commit", 2):
-        clocked.run(1)
-        clocked.stand_still(3600)
-        clocked.run(1)
-        assert not clocked.codes
-    with clocked.dog.guard("a commit", 2):
-        clocked.stand_still(3600)
-        clocked.stand_still(3600)
-    assert not clocked.codes
+    with watched.dog.guard("polling", 10), watched.dog.guard("a commit", 2):
+        watched.run(1)
+        watched.stand_still(3600)
+        watched.run(1)
+        assert not watched.codes
+    with watched.dog.guard("a commit", 2):
+        watched.stand_still(3600)
+        watched.stand_still(3600)
+    assert not watched.codes
 
 
 @pytest.mark.expect_log(OVERDUE)
-def test_limit_goes_on_after_a_standstill(clocked: Clocked, caplog: pytest.LogCaptureFixture) -> None:
+def test_limit_goes_on_after_a_standstill(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
     """A standstill of the process extends a guard; it does not cancel it."""
-    with clocked.dog.guard("a commit", 2):
-        clocked.run(1)
-        clocked.stand_still(3600)
-        clocked.run(1 + CHECK_S)
-    assert clocked.codes == [EXIT_UNAVAILABLE]
+    with watched.dog.guard("a commit", 2):
+        watched.run(1)
+        watched.stand_still(3600)
+        watched.run(1 + CHECK_S)
+    assert watched.codes == [EXIT_UNAVAILABLE]
     assert len(errors(caplog)) == 1
 
 
 @pytest.mark.expect_log(OVERDUE)
-def test_slow_tick_is_no_standstill(clocked: Clocked) -> None:
+def test_slow_tick_is_no_standstill(watched: Watched) -> None:
     """A tick that is a little late comes from a busy machine: the time counts."""
-    with clocked.dog.guard("a commit", STOPPED_S - 1):
-        clocked.stand_still(STOPPED_S)
-    assert clocked.codes == [EXIT_UNAVAILABLE]
+    with watched.dog.guard("a commit", STOPPED_S - 1):
+        watched.stand_still(STOPPED_S)
+    assert watched.codes == [EXIT_UNAVAILABLE]
 
 
 @pytest.mark.expect_log(OVERDUE)
-def test_nested(clocked: Clocked, caplog: pytest.LogCaptureFixture) -> None:
+def test_nested(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
     """Inner guards in time do not put off the outer one."""
-    with clocked.dog.guard("the end of the worker", 5, 3):
+    with watched.dog.guard("the end of the worker", 5, 3):
         for _ in range(5):
-            with clocked.dog.guard("an abort", 2):
-                clocked.run(1)
-        assert not clocked.codes
-        with clocked.dog.guard("an abort", 2):
-            clocked.run(1)
-    assert clocked.codes == [3]
+            with watched.dog.guard("an abort", 2):
+                watched.run(1)
+        assert not watched.codes
+        with watched.dog.guard("an abort", 2):
+            watched.run(1)
+    assert watched.codes == [3]
     assert errors(caplog) == ["the end of the worker took more than 5 s; " + _REST]
 
 
 @pytest.mark.expect_log(OVERDUE)
-def test_concurrent(clocked: Clocked, caplog: pytest.LogCaptureFixture) -> None:
+def test_concurrent(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
     """Guards of several threads end in any order; of two that are overdue at once, one is logged."""
-    polling, commit, append = (clocked.dog.guard(what, 2) for what in ("polling", "a commit", "an append"))
+    polling, commit, append = (watched.dog.guard(what, 2) for what in ("polling", "a commit", "an append"))
     polling.__enter__()
     commit.__enter__()
     polling.__exit__(None, None, None)
     append.__enter__()
-    clocked.run(1)
-    with clocked.dog.guard("another commit", 2):
+    watched.run(1)
+    with watched.dog.guard("another commit", 2):
         commit.__exit__(None, None, None)
         append.__exit__(None, None, None)
-        clocked.run(2)
-    assert not clocked.codes
-    with clocked.dog.guard("polling", 1), clocked.dog.guard("a commit", 1, 3):
-        clocked.run(1 + CHECK_S)
-    assert clocked.codes == [EXIT_UNAVAILABLE]
+        watched.run(2)
+    assert not watched.codes
+    with watched.dog.guard("polling", 1), watched.dog.guard("a commit", 1, 3):
+        watched.run(1 + CHECK_S)
+    assert watched.codes == [EXIT_UNAVAILABLE]
     assert errors(caplog) == ["polling took more than 1 s; " + _REST]
 
 
@@ -237,7 +213,8 @@ def test_thread_looks() -> None:
     """``run`` checks the guards until ``stop``."""
     ended = threading.Event()
     clock = SystemClock()
-    dog = Watchdog(clock, lambda _code: ended.set())
+    idle = cast("AssignmentOwner", SimpleNamespace(batches=0, moving=0, released=0))
+    dog = Watchdog(clock, idle, LIMIT_S, lambda: True, lambda _code: ended.set())
     thread = clock.spawn("watchdog", dog.run)
     with dog.guard("a commit", 0):
         assert ended.wait(END_LIMIT_S)

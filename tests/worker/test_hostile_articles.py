@@ -15,9 +15,9 @@ from stream_dedup.threads import CHUNK_BYTES
 from stream_dedup.worker import Step
 from tests.waiting import wait_until
 from tests.worker.conftest import MakePipeline
-from tests.worker.hostile_worker import WAITING, begun
 from tests.worker.mixture import records
 from tests.worker.pipeline import Pipeline
+from tests.worker.planted_worker import WAITING, begun
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -45,7 +45,7 @@ def test_slow_articles_hold_up_their_own_partitions_alone(
     stream, done = records(2 * half, SEED), tmp_path / "done"
     text = f"{'long ' * (CHUNK_BYTES // 4)}{WAITING}{done}"
     made.produce([*stream[:half], *(article(f"slow {number}", text) for number in range(len(slow)))])
-    worker = made.start(program="tests.worker.hostile_worker:waiting")
+    worker = made.start(program="tests.worker.planted_worker:waiting")
     wait_until(lambda: len(begun(done)) >= threads - 1, LIMIT_S, "all threads but one are at work on slow articles")
     made.produce(stream[half : 2 * half])
     wait_until(lambda: made.committed().get(other, 0) == EACH, LIMIT_S, "the other partition is judged to its end")
@@ -73,7 +73,7 @@ def test_a_panic_rejects_its_article_and_is_counted(make_pipeline: MakePipeline)
     exact = [article(f"exact {number}", "好船渡口"[number % 4]) for number in range(3 * EACH)]
     panicking = [article(f"story {number}", f"the ferry number {number} left at dawn") for number in range(EACH)]
     made.produce([one for number in range(EACH) for one in (*exact[3 * number :][:3], panicking[number])])
-    worker = made.start(program="tests.worker.hostile_worker:panicking")
+    worker = made.start(program="tests.worker.planted_worker:panicking_at_texts")
     made.wait_done(LIMIT_S)
     wait_until(
         lambda: sum(counted(made)[verdict] for verdict in Verdict) == 4 * EACH, LIMIT_S, "all articles are counted"
@@ -91,7 +91,7 @@ def test_a_worker_whose_thread_never_ends_is_ended(make_pipeline: MakePipeline, 
     done = tmp_path / "done"
     made.produce([article("endless", f"{WAITING}{done}")])
     soon = "stream_dedup.worker.worker.FORCED_EXTRA_S=1"
-    worker = made.start("main", Step.POLLED, 0, soon, program="tests.worker.hostile_worker:waiting")
+    worker = made.start("main", Step.POLLED, 0, soon, program="tests.worker.planted_worker:waiting")
     wait_until(lambda: bool(begun(done)), LIMIT_S, "the article is begun")
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(1 + 1 + EXTRA_S) == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stream_dedup.dev.broker import DevBroker
-from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+from stream_dedup.errors import EXIT_UNAVAILABLE
 from stream_dedup.worker import Step
 from tests.amount import FULL
 from tests.contract.kafka_world import CLIENTS

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from queue import Empty, SimpleQueue
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -186,7 +185,7 @@ class Waits:
     """A clock whose events note for how long they are waited for, and do not wait."""
 
     def __init__(self) -> None:
-        self.waited: list[float | str] = []
+        self.waited: list[float] = []
 
     def event(self) -> SimpleNamespace:
         return SimpleNamespace(
@@ -194,8 +193,8 @@ class Waits:
         )
 
 
-def read_on(*, is_wanted: bool, behind: bool) -> list[float | str]:
-    """Return the pauses of the log and the waits of a tail that reads two records and is then stopped."""
+def read_on(*, is_wanted: bool, behind: bool) -> list[float]:
+    """Return the waits of a tail that reads two records and is then stopped."""
     clock = Waits()
     tails: list[LogTail] = []
 
@@ -206,8 +205,7 @@ def read_on(*, is_wanted: bool, behind: bool) -> list[float | str]:
         return []
 
     reads = [polled(0)]
-    pause = partial(clock.waited.append, "pause")
-    log = SimpleNamespace(poll=poll, pause=pause, high_water=lambda: 100 if behind else 2)
+    log = SimpleNamespace(poll=poll, high_water=lambda: 100 if behind else 2)
     tail = LogTail(cast("Any", log), cast("Any", clock), lambda: None, "log", is_wanted=lambda: is_wanted)
     tails.append(tail)
     tail.run()
@@ -216,7 +214,7 @@ def read_on(*, is_wanted: bool, behind: bool) -> list[float | str]:
 
 def test_the_log_is_read_in_large_parts_while_nothing_waits_for_it() -> None:
     """A worker with a batch in flight, and one that is behind, read on at once."""
-    assert read_on(is_wanted=False, behind=False) == ["pause", FOLLOW_PAUSE_S]
+    assert read_on(is_wanted=False, behind=False) == [FOLLOW_PAUSE_S]
     assert read_on(is_wanted=True, behind=False) == []
     assert read_on(is_wanted=False, behind=True) == []
 

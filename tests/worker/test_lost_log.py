@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from kafka import TopicPartition
 
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
@@ -20,17 +19,16 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.entry import LogRecord
 from stream_dedup.core.headers import Stamp
 from stream_dedup.core.model import LogOffset, SourceOffset, Verdict
-from stream_dedup.errors import RefusedError
-from stream_dedup.exit_codes import EXIT_REFUSED
+from stream_dedup.errors import EXIT_REFUSED, RefusedError
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.kafka.admin import topic_ids
 from stream_dedup.kafka.connection import make_admin
 from stream_dedup.kafka.rules_log import FoundLog, PreparedLog
 from stream_dedup.kafka.topics import create_topics
-from stream_dedup.ports import FingerprintLog
+from stream_dedup.ports import CommittedOffset, FingerprintLog, Partition
 from stream_dedup.worker import Step, opening
 from stream_dedup.worker.committer import worker_id
-from tests.kafka.deleting import delete_topic
+from tests.kafka.operating import delete_topic
 from tests.logs import record, trim_record
 from tests.random_logs import RandomLog
 from tests.worker.conftest import MakePipeline
@@ -39,7 +37,7 @@ from tests.worker.pipeline import Pipeline
 
 SEED = 7
 LOG_ID, OTHER_ID = uuid.UUID(int=1), uuid.UUID(int=2)
-OFFSETS = {TopicPartition("articles", 0): SourceOffset(1234)}
+OFFSETS = {Partition("articles", 0): CommittedOffset(SourceOffset(1234), None)}
 END_LIMIT_S = 60
 
 

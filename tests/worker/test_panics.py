@@ -32,7 +32,7 @@ def stream() -> list[tuple[bytes, bytes | None]]:
 
 
 def start(made: Pipeline) -> ForkedProcess:
-    program = "tests.worker.panicking_worker:main"
+    program = "tests.worker.planted_worker:panicking_at_a_look_up"
     return made.start("main", Step.POLLED, 0, str(fingerprint(TEXT)), program=program)
 
 

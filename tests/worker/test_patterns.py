@@ -14,7 +14,7 @@ from stream_dedup.kafka.admin import topic_ids
 from stream_dedup.kafka.connection import make_admin, make_producer
 from stream_dedup.worker import Step
 from tests.contract.kafka_world import CLIENTS
-from tests.kafka.deleting import delete_topic
+from tests.kafka.operating import delete_topic
 from tests.waiting import wait_until
 from tests.worker.conftest import MakePipeline
 from tests.worker.pipeline import Pipeline, stop_all

@@ -18,7 +18,7 @@ from stream_dedup.audit.run import AuditOptions, run_audit
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.model import Verdict
 from stream_dedup.dev.broker.base import free_ports
-from stream_dedup.exit_codes import EXIT_FOUND, EXIT_OK, EXIT_USER
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_USER
 from stream_dedup.kafka.clients import connect_log, kafka_audit_ports
 from stream_dedup.worker import Step
 from tests.amount import FULL

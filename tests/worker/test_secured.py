@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_dedup.exit_codes import EXIT_UNAVAILABLE
+from stream_dedup.errors import EXIT_UNAVAILABLE
 from tests.contract.kafka_world import CLIENTS
 from tests.forks import ForkedProcess
 from tests.secured import ADMITTED, Secured, secret

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 import pytest
-from kafka import KafkaAdminClient, OffsetAndMetadata
+from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
-from stream_dedup.core.headers import offset_metadata
 from stream_dedup.dev.broker import DevBroker
-from stream_dedup.errors import RefusedError
-from stream_dedup.kafka.admin import committed_offsets, topic_ids
+from stream_dedup.kafka.admin import topic_ids
 from stream_dedup.kafka.connection import make_admin
 from stream_dedup.kafka.record import record_bytes
 from stream_dedup.ports import CommittedOffset, Partition, PassingError
 from stream_dedup.worker.source import RECORD_BYTES, StartOffsets
-from tests.kafka.deleting import delete_topic
+from tests.kafka.operating import delete_topic
 from tests.waiting import wait_until
 from tests.worker.pipeline import Pipeline, pipeline
-from tests.worker.source_reader import LIMIT_S, Logged, Reader
+from tests.worker.source_reader import LIMIT_S, Reader
 
 PARTITIONS = 3
 RECORDS = 90
@@ -56,12 +53,7 @@ def admin(made: Pipeline) -> Iterator[KafkaAdminClient]:
 @pytest.fixture
 def make_reader(made: Pipeline, admin: KafkaAdminClient, stack: ExitStack) -> Callable[..., Reader]:
     log_topic = made.config().log_topic
-    log_id = topic_ids(admin, [log_topic])[log_topic]
-
-    def make(logged: Logged = frozenset()) -> Reader:
-        return Reader(made, stack, log_id, logged)
-
-    return make
+    return partial(Reader, made, stack, topic_ids(admin, [log_topic])[log_topic])
 
 
 def fill(made: Pipeline, mark: str) -> None:
@@ -70,11 +62,6 @@ def fill(made: Pipeline, mark: str) -> None:
 
 def present_id(made: Pipeline, admin: KafkaAdminClient) -> bytes:
     return topic_ids(admin, [made.topic])[made.topic]
-
-
-def set_offsets(made: Pipeline, admin: KafkaAdminClient, offset: int, topic_id: bytes | None) -> None:
-    metadata = "" if topic_id is None else offset_metadata(topic_id)
-    admin.alter_group_offsets(made.name, {at: OffsetAndMetadata(offset, metadata, -1) for at in made.partitions()})
 
 
 def test_an_end_between_two_polls(made: Pipeline, make_reader: Callable[..., Reader]) -> None:
@@ -267,64 +254,3 @@ def test_recreated_with_the_same_length(
     current = [batch for batch in reader.batches if batch.assignment is reader.assignment]
     assert {batch.topic_id for batch in current} == {new}
     assert all((record.value or b"").startswith(b"second-") for batch in current for record in batch.records)
-
-
-@pytest.mark.expect_log(RECREATED)
-def test_offset_of_another_topic_id(
-    made: Pipeline, admin: KafkaAdminClient, make_reader: Callable[..., Reader]
-) -> None:
-    """A committed offset of a topic that is no more, beyond the end of the present one, counts for nothing."""
-    set_offsets(made, admin, 50 * RECORDS, os.urandom(16))
-    reader = make_reader()
-    reader.read_all({})
-    topic_id = present_id(made, admin)
-    assert committed_offsets(admin, made.name) == dict.fromkeys(made.partitions(), (0, topic_id))
-
-
-@pytest.mark.parametrize("by_hand", [False, True])
-def test_offset_past_the_end(
-    made: Pipeline, admin: KafkaAdminClient, make_reader: Callable[..., Reader], by_hand: bool
-) -> None:
-    """A committed offset past the end of the same topic is refused, and the command that mends it is named."""
-    set_offsets(made, admin, 50 * RECORDS, None if by_hand else present_id(made, admin))
-    reader = make_reader()
-    with pytest.raises(RefusedError, match=f"no longer has the articles.* offsets set .*--group {made.name} "):
-        reader.poll_until(lambda: False, "refused")
-    assert not reader.batches
-
-
-def test_offsets_lost(made: Pipeline, admin: KafkaAdminClient, make_reader: Callable[..., Reader]) -> None:
-    """A partition that is in the log but has no committed offset is refused, not silently read again."""
-    reader = make_reader(frozenset({(present_id(made, admin), 1)}))
-    with pytest.raises(RefusedError, match=f"no committed offset for {made.topic}-1, .* offsets set "):
-        reader.poll_until(lambda: False, "refused")
-
-
-def test_new_partitions(made: Pipeline, admin: KafkaAdminClient, make_reader: Callable[..., Reader]) -> None:
-    """Without a committed offset a partition that no log knows begins at its beginning, which is committed at once."""
-    reader = make_reader(frozenset({(os.urandom(16), number) for number in range(PARTITIONS)}))
-    reader.poll_until(lambda: reader.read() > 0, "records")
-    topic_id = present_id(made, admin)
-    raw = admin.list_group_offsets({made.name: None})[made.name]
-    begun = {at: raw[at] for at in reader.offsets()}
-    assert begun
-    assert {(found.offset, found.metadata) for found in begun.values()} == {(0, offset_metadata(topic_id))}
-    reader.read_all({})
-
-
-@pytest.mark.expect_log("cannot be read yet")
-def test_waiting_for_a_beginning_holds_no_poll(
-    made: Pipeline, make_reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Settling that goes on for long lets the polls go on: the member stays in its group."""
-    made.set("kafka", session_timeout_s=2)
-    reader = make_reader()
-    held = hold(monkeypatch, lambda _partition: True)
-    reader.poll_until(lambda: len(held) >= PARTITIONS, "settling was tried")
-    assignment, began = reader.assignment, time.monotonic()
-    longer = 1.5 * made.config().kafka.session_timeout_s
-    reader.poll_until(lambda: time.monotonic() - began > longer, "longer than a session")
-    assert reader.assignment is assignment
-    assert reader.working
-    monkeypatch.undo()
-    reader.read_all({})

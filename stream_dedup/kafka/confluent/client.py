@@ -28,7 +28,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from stream_dedup.errors import UserError
 from stream_dedup.kafka.connection import (
     FETCH_BYTES,
-    FETCH_WAIT_MS,
     MAX_RESPONSE_BYTES,
     METADATA_MS,
     RECONNECT_BACKOFF_MAX_MS,
@@ -96,11 +95,10 @@ def check_codecs() -> None:
 
 
 def make_member(kafka: KafkaConfig, **settings: Any) -> Consumer:  # noqa: ANN401 - the client's own settings
-    """Make a consumer of committed records; ``settings`` are the client's, with underscores for dots.
+    """Make a consumer of the group, of committed records; ``settings`` are the client's, with underscores for dots.
 
     It says when it reaches the end of a partition: with the position there, which is behind the markers of
-    transactions. It belongs to the group ``kafka.group`` if it subscribes to topics; this client wants a group in any
-    case.
+    transactions.
     """
     return Consumer(
         _common(kafka)
@@ -112,7 +110,6 @@ def make_member(kafka: KafkaConfig, **settings: Any) -> Consumer:  # noqa: ANN40
             "auto.offset.reset": "error",
             "enable.partition.eof": True,
             "check.crcs": True,
-            "fetch.wait.max.ms": FETCH_WAIT_MS,
             "max.partition.fetch.bytes": FETCH_BYTES,
             "receive.message.max.bytes": MAX_RESPONSE_BYTES,
             "queued.max.messages.kbytes": QUEUE_KIB,
@@ -143,7 +140,6 @@ def make_sender(
             "enable.idempotence": True,
             "acks": "all",
             "message.max.bytes": largest,
-            "delivery.timeout.ms": max(int(kafka.broker_wait_s * 1_000), REQUEST_TIMEOUT_MS + 1_000),
             "queue.buffering.max.kbytes": max(QUEUE_KIB, 4 * largest >> 10),
             "partitioner": "murmur2_random",
             "compression.type": kafka.compression,
@@ -319,8 +315,6 @@ class ConsumedRecord(NamedTuple):
     partition: int
     offset: int
     leader_epoch: int
-    timestamp_type: int
-    """0: set by the producer, 1: by the broker at the append."""
     timestamp: int
     key: bytes | None
     value: bytes | None
@@ -377,7 +371,7 @@ def record_of(message: Message) -> ConsumedRecord:
     Raises:
         UnreadableError: the name of a header is not UTF-8. The client loses all headers of such a record.
     """
-    kind, timestamp = message.timestamp()
+    _, timestamp = message.timestamp()
     epoch = message.leader_epoch()
     try:
         headers = message.headers()
@@ -389,16 +383,11 @@ def record_of(message: Message) -> ConsumedRecord:
         -1 if (number := message.partition()) is None else number,
         -1 if (offset := message.offset()) is None else offset,
         -1 if epoch is None else epoch,
-        1 if kind == _LOG_APPEND else 0,
         timestamp,
         message.key(),
         message.value(),
         [] if headers is None else headers,  # type: ignore[arg-type] # a list of pairs, when it was received
     )
-
-
-_LOG_APPEND = 2
-"""The client's number for a time that was set by the broker at the append."""
 
 
 def _event_of(message: Message) -> ConsumerEvent | None:

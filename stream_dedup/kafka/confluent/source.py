@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
     from stream_dedup.config.model import Config
+    from stream_dedup.kafka.admin import AdminConnection
 
 log = logging.getLogger(__name__)
 
@@ -85,9 +86,9 @@ GENERATION_BYTES = slice(len(PROOF_MAGIC), len(PROOF_MAGIC) + 4)
 class ConfluentSource(GroupSource):
     """Implements ``ports.ArticleSource``."""
 
-    def __init__(self, config: Config, member_id: str) -> None:
+    def __init__(self, config: Config, member_id: str, admin: AdminConnection) -> None:
         """Connect; ``join`` asks for membership."""
-        super().__init__(config)
+        super().__init__(config, admin)
         self._most = config.worker.batch_records
         self._positions: dict[Partition, CommittedOffset] = {}
         """Of the partitions that have begun: where the next record is."""

@@ -59,19 +59,13 @@ _STORE_ID = "format=1;store_id="
 
 
 class OnePartition(DefaultPartitioner):  # type: ignore[misc] # the client has no types
-    """Chooses one partition of a topic for all records without a key, until ``forget``.
+    """Chooses one partition of a topic for all records without a key, until ``turn`` is another number.
 
     The client's default chooses another one for each, and a transaction costs the broker a check and a marker for each
     partition. The client's sticky partitioner adds a partition to the transaction that it then leaves empty.
     """
 
-    def __init__(self) -> None:
-        """Choose nothing yet."""
-        self._chosen: dict[str, int] = {}
-
-    def forget(self) -> None:
-        """Choose again."""
-        self._chosen.clear()
+    turn = 0
 
     def partition(
         self,
@@ -82,14 +76,11 @@ class OnePartition(DefaultPartitioner):  # type: ignore[misc] # the client has n
         serialized_value: bytes | None,
         cluster: ClusterMetadata,
     ) -> int:
-        """Return the partition of a record; the chosen one as long as it has a leader, or none has."""
-        known = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic) or ()
-        if serialized_key is None and self._chosen.get(topic) in known:
-            return self._chosen[topic]
-        found: int = super().partition(topic, key, serialized_key, value, serialized_value, cluster)
-        if serialized_key is None:
-            self._chosen[topic] = found
-        return found
+        """Return the partition of a record; without a key one that has a leader, unless none has."""
+        known = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic)
+        if serialized_key is None and known:
+            return int(sorted(known)[self.turn % len(known)])
+        return int(super().partition(topic, key, serialized_key, value, serialized_value, cluster))
 
 
 class KafkaSink(TransactionalSink[KafkaProducer]):
@@ -106,7 +97,7 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
     def begin(self) -> None:
         """Begin a transaction."""
         self._sent = []
-        self._partitions.forget()
+        self._partitions.turn += 1
         super().begin()
 
     def send(self, outputs: Iterable[Output]) -> None:

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from kafka.structs import ConsumerGroupMetadata
 
     from stream_dedup.config.model import Config
+    from stream_dedup.kafka.admin import AdminConnection
 
 log = logging.getLogger(__name__)
 
@@ -68,13 +69,13 @@ log = logging.getLogger(__name__)
 class KafkaSource(GroupSource, ConsumerRebalanceListener):  # type: ignore[misc] # the client has no types
     """Implements ``ports.ArticleSource``."""
 
-    def __init__(self, config: Config, member_id: str) -> None:
+    def __init__(self, config: Config, member_id: str, admin: AdminConnection) -> None:
         """Connect; ``join`` asks for membership.
 
         Raises:
             UnavailableError: no broker can be reached, or it refuses this client.
         """
-        super().__init__(config)
+        super().__init__(config, admin)
         self._lock = threading.Lock()
         self._begun: set[TopicPartition] = set()
         self._consumer = make_consumer(
