@@ -1,8 +1,9 @@
 """Checks articles: from a request to the verdicts that they would have if they were logged next.
 
-    1  make each article a source record, and fingerprint it in a thread, as a worker does (steps 2 and 3)
-    2  judge all of them on the follower's thread, between two log records (step 6)
-    3  make the answer
+    1  make each article a source record
+    2  fingerprint it in a thread, as a worker does (steps 2 and 3); those of small requests together (``_Batches``)
+    3  judge all of them on the follower's thread, between two log records (step 6)
+    4  make the answer
 
 An article is made into the value of a source record and decoded as a worker decodes one, so it is rejected for the
 same reasons. A text may therefore be any JSON value here: what is no text is rejected by the decoder.
@@ -16,6 +17,7 @@ import asyncio
 import json
 import logging
 import uuid
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -208,6 +210,114 @@ def _as_json(values: object) -> bytes:
         return json.dumps(values).encode()
 
 
+SMALL_BYTES = 32 << 10
+"""Bytes of the articles of a request that is judged together with others: they take some 2 ms of a thread."""
+SMALL_ARTICLES = 24
+"""Articles of such a request."""
+BATCH_BYTES = 256 << 10
+"""Bytes of a batch of them."""
+BATCHES = 2
+"""Batches under way: one in a fingerprinting thread, one at the index."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Request:
+    """A request that is not judged yet."""
+
+    records: Sequence[_GivenRecord]
+    top: int
+    judged: asyncio.Future[tuple[Columns, Checked]]
+
+    @property
+    def size(self) -> int:
+        """Bytes of its articles."""
+        return sum(len(record.value or b"") for record in self.records)
+
+    def take(self, columns: Columns, checked: Checked, start: int) -> None:
+        """Take the entries and verdicts that begin at a row."""
+        rows = slice(start, start + len(self.records))
+        if not self.judged.done():  # its client may have waited too long
+            articles = [one._replace(nearest=one.nearest[: self.top]) for one in checked.articles[rows]]
+            self.judged.set_result((columns.rows(rows), checked._replace(articles=articles)))
+
+
+class _Batches:
+    """Fingerprints and judges requests: small ones that wait together go together. One event loop.
+
+    To pass a request from thread to thread and back costs more than the work on it there.
+    """
+
+    def __init__(self, follower: LogFollower, fingerprinter: SchemeFingerprinter) -> None:
+        self._follower = follower
+        self._fingerprinter = fingerprinter
+        self._waiting: deque[_Request] = deque()
+        self._batches: set[asyncio.Task[None]] = set()
+
+    async def judged(self, records: Sequence[_GivenRecord], top: int) -> tuple[Columns, Checked]:
+        """Return the entries that these records would have, and their verdicts, with ``top`` of the nearest entries.
+
+        Raises:
+            ProblemError: the configuration has no settings for the log's scheme, or the log changes.
+        """
+        request = _Request(records, top, asyncio.get_running_loop().create_future())
+        if len(records) <= SMALL_ARTICLES and request.size <= SMALL_BYTES:
+            self._waiting.append(request)
+            self._begin_batches()
+            return await request.judged
+        task = asyncio.create_task(self._judge([request]))  # no request waits for another one's large articles
+        try:
+            return await request.judged
+        finally:
+            task.cancel()  # its client has waited too long; else it is done
+
+    def _begin_batches(self) -> None:
+        while len(self._batches) < BATCHES and (batch := self._next_batch()):
+            task = asyncio.create_task(self._judge(batch))
+            self._batches.add(task)
+            task.add_done_callback(self._end_batch)
+
+    def _next_batch(self) -> list[_Request]:
+        """Take requests that wait and fit together, at least one if there is one."""
+        batch: list[_Request] = []
+        left = BATCH_BYTES
+        while self._waiting and self._waiting[0].size <= left:
+            request = self._waiting.popleft()
+            if not request.judged.done():
+                batch.append(request)
+                left -= request.size
+        return batch
+
+    def _end_batch(self, task: asyncio.Task[None]) -> None:
+        self._batches.discard(task)
+        self._begin_batches()
+
+    async def _judge(self, requests: Sequence[_Request]) -> None:
+        """Give each request its entries and verdicts, or what went wrong."""
+        try:
+            columns, scheme = await self._fingerprinted([record for one in requests for record in one.records])
+            most = max(one.top for one in requests)
+            checked = await asyncio.wrap_future(self._follower.check(columns, scheme, most))
+        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+            problem = not_ready(str(error)) if isinstance(error, NotReadyError) else error
+            for request in requests:
+                if not request.judged.done():
+                    request.judged.set_exception(problem)
+            return
+        start = 0
+        for request in requests:
+            request.take(columns, checked, start)
+            start += len(request.records)
+
+    async def _fingerprinted(self, records: Sequence[_GivenRecord]) -> tuple[Columns, Scheme]:
+        """Return the entries, and their scheme."""
+        started = self._fingerprinter.get()
+        try:
+            return await asyncio.wrap_future(started.records.submit(records, lane=object())), started.scheme
+        except asyncio.CancelledError:
+            msg = "the fingerprinting threads were closed: the log has another scheme now, or the service ends"
+            raise not_ready(msg) from None
+
+
 CHECKED_S = 30.0
 """Longest time of a check."""
 
@@ -225,7 +335,7 @@ class Checker:
     ) -> None:
         """Take the parts of the service."""
         self._follower = follower
-        self._fingerprinter = fingerprinter
+        self._batches = _Batches(follower, fingerprinter)
         self._clusters = clusters
         self._metrics = metrics
         self._format = input_format_of(config)
@@ -236,18 +346,21 @@ class Checker:
         """Return the answer for these articles of a request, with ``top`` of the nearest entries of each.
 
         Raises:
-            ProblemError: there is no room, the log is not read yet, or the articles took too long.
+            ProblemError: there is no room, the log is not read yet, the articles took too long, or the configuration
+                has no settings for the log's scheme, or has not what an article gives.
         """
         if not self._follower.position.ready:
             raise not_ready(self._follower.position.detail)
         if self._waiting + len(articles) > self._limit:
             msg = f"{self._waiting} articles are under way (serve.queue_articles {self._limit})"
             raise busy(msg)
+        for at, article in articles.items():
+            refuse_unused(article, at, self._format)
+        records = [_record_of(article, self._format) for article in articles.values()]
         self._count(len(articles))
         try:
             async with asyncio.timeout(CHECKED_S):
-                columns, scheme = await self._fingerprint(articles)
-                checked = await self._judged(columns, scheme, top)
+                columns, checked = await self._batches.judged(records, top)
         except TimeoutError:
             detail = f"the articles were not checked within {CHECKED_S:g} s"
             raise ProblemError(HTTPStatus.GATEWAY_TIMEOUT, "timeout", detail) from None
@@ -269,39 +382,6 @@ class Checker:
         except StreamDedupError as error:  # the verdicts need no clusters
             log.warning("an answer is without clusters: %s", error)
             return {}
-
-    async def _fingerprint(self, articles: Mapping[JsonPath, GivenArticle]) -> tuple[Columns, Scheme]:
-        """Return the entries that these articles would have, and their scheme.
-
-        Raises:
-            ProblemError: the configuration has no settings for the log's scheme, or has not what an article gives; or
-                the scheme changes.
-        """
-        for at, article in articles.items():
-            refuse_unused(article, at, self._format)
-        records = [_record_of(article, self._format) for article in articles.values()]
-        started = self._fingerprinter.get()
-        try:
-            # A lane of its own: no request waits for another one's large articles.
-            columns = await asyncio.wrap_future(started.records.submit(records, lane=object()))
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():  # the client is gone, or has waited too long
-                raise
-            msg = "the fingerprinting threads were closed: the log has another scheme now, or the service ends"
-            raise not_ready(msg) from None
-        return columns, started.scheme
-
-    async def _judged(self, columns: Columns, scheme: Scheme, top: int) -> Checked:
-        """Return the verdicts of entries of a scheme.
-
-        Raises:
-            ProblemError: the log is not read yet, or is another one since the articles were fingerprinted.
-        """
-        try:
-            return await asyncio.wrap_future(self._follower.check(columns, scheme, top))
-        except NotReadyError as error:
-            raise not_ready(str(error)) from error
 
     def _count(self, articles: int) -> None:
         self._waiting += articles

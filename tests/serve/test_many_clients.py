@@ -58,6 +58,7 @@ def test_large_texts_shut_nobody_out(service: MemoryService, monkeypatch: pytest
         return make(maker, records)
 
     monkeypatch.setattr("stream_dedup.threads.CHUNK_BYTES", LARGE)
+    monkeypatch.setattr("stream_dedup.serve.checking.SMALL_BYTES", LARGE)
     monkeypatch.setattr(EntryMaker, "__call__", slowly)
     body = {"text": MARKUP + "a" * LARGE}
     answers: list[int] = []
@@ -93,6 +94,7 @@ def test_what_waits_for_a_thread_when_the_scheme_changes_is_to_be_tried_again(
         return make(maker, records)
 
     monkeypatch.setattr(EntryMaker, "__call__", slowly)
+    monkeypatch.setattr("stream_dedup.serve.checking.SMALL_BYTES", 0)  # each by itself
     answers: list[Any] = []
     closing_threads = threading.Thread(target=started.records.close)
     clients = [
@@ -177,7 +179,9 @@ def test_clients_that_are_judged_together_get_their_own_answers(service: MemoryS
     try:
         for thread in threads:
             thread.start()
-        wait_until(lambda: len(service.running.follower._checks) == len(threads), CUT_S, "all wait")  # type: ignore[union-attr] # it runs
+        waiting = sum(number % 3 + 1 + number % 4 for number in range(len(threads)))
+        gauge = f"stream_dedup_serve_articles_waiting {waiting}.0"
+        wait_until(lambda: gauge in service.call("GET", "/metrics").body.decode(), CUT_S, "all wait")
     finally:
         held.set()
         for thread in threads:
