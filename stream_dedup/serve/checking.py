@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainValidator, WithJsonSchema, model_validator
@@ -220,13 +220,24 @@ BATCHES = 2
 """Batches under way: one in a fingerprinting thread, one at the index."""
 
 
+class Judged(NamedTuple):
+    """Articles of a request that were judged."""
+
+    columns: Columns
+    """Entries of a batch."""
+    checked: Checked
+    """Of the articles of the request."""
+    start: int
+    """The row of the first of them."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Request:
     """A request that is not judged yet."""
 
     records: Sequence[_GivenRecord]
     top: int
-    judged: asyncio.Future[tuple[Columns, Checked]]
+    judged: asyncio.Future[Judged]
 
     @property
     def size(self) -> int:
@@ -238,7 +249,7 @@ class _Request:
         rows = slice(start, start + len(self.records))
         if not self.judged.done():  # its client may have waited too long
             articles = [one._replace(nearest=one.nearest[: self.top]) for one in checked.articles[rows]]
-            self.judged.set_result((columns.rows(rows), checked._replace(articles=articles)))
+            self.judged.set_result(Judged(columns, checked._replace(articles=articles), start))
 
 
 class _Batches:
@@ -253,7 +264,7 @@ class _Batches:
         self._waiting: deque[_Request] = deque()
         self._batches: set[asyncio.Task[None]] = set()
 
-    async def judged(self, records: Sequence[_GivenRecord], top: int) -> tuple[Columns, Checked]:
+    async def judged(self, records: Sequence[_GivenRecord], top: int) -> Judged:
         """Return the entries that these records would have, and their verdicts, with ``top`` of the nearest entries.
 
         Raises:
@@ -360,16 +371,15 @@ class Checker:
         self._count(len(articles))
         try:
             async with asyncio.timeout(CHECKED_S):
-                columns, checked = await self._batches.judged(records, top)
+                judged = await self._batches.judged(records, top)
         except TimeoutError:
             detail = f"the articles were not checked within {CHECKED_S:g} s"
             raise ProblemError(HTTPStatus.GATEWAY_TIMEOUT, "timeout", detail) from None
         finally:
             self._count(-len(articles))
-        for one in checked.articles:
+        for one in judged.checked.articles:
             self._metrics.serve_checked.labels(str(one.judgement.verdict)).inc()
-        clusters = await self._clusters_of(checked)
-        return _check_values(columns, checked, clusters)
+        return _check_values(judged, await self._clusters_of(judged.checked))
 
     async def _clusters_of(self, checked: Checked) -> dict[Coordinates, str | None]:
         """Return the clusters of all entries of the answer, as far as their outputs were read and can be looked up."""
@@ -393,12 +403,13 @@ Clusters = Mapping[Coordinates, str | None]
 """Id of the cluster of each article, None where its output was not read yet."""
 
 
-def _check_values(columns: Columns, checked: Checked, clusters: Clusters) -> Json:
+def _check_values(judged: Judged, clusters: Clusters) -> Json:
     """Return the answer to a check."""
+    columns, checked, start = judged
     return {
         "log": {"id": checked.log_id, "offset": checked.offset, "time_ms": checked.time_ms},
         "rules": rules_values(checked.rules),
-        "results": [_result(columns, row, one, clusters) for row, one in enumerate(checked.articles)],
+        "results": [_result(columns, row, one, clusters) for row, one in enumerate(checked.articles, start)],
     }
 
 
