@@ -177,58 +177,53 @@ class ClusterListing(BaseModel):
 
 def api_routes(service: Service) -> list[Route]:
     """Return the routes for programs."""
-    routes, of_body = _Routes(service), (409, 413, 415, 422, 503, 504)
-    described_routes = [
+    to = _Routes(service)
+    programs = [
         Route(
             "/v1/check",
-            routes.check,
-            "POST",
+            to.check,
             "What would these articles be if they were logged next?",
             CheckRequest,
-            of_body,
+            (409, 503, 504),
+            method="POST",
         ),
         Route(
-            "/v1/explain", routes.explain, "POST", "Why do two articles match, or not?", ExplainRequest, (404, *of_body)
+            "/v1/explain",
+            to.explain,
+            "Why do two articles match, or not?",
+            ExplainRequest,
+            (404, 409, 503, 504),
+            method="POST",
         ),
         Route(
             "/v1/articles/{article_id:any_text}",
-            routes.articles,
-            summary="The articles with an id, newest first",
-            model=ArticleListing,
-            problems=(404, 422, 503, 504),
+            to.articles,
+            "The articles with an id, newest first",
+            ArticleListing,
+            (404, 503, 504),
         ),
-        Route(
-            "/v1/clusters",
-            routes.clusters,
-            summary="The clusters that grow most in a window",
-            model=Listing,
-            problems=(422, 503),
-        ),
+        Route("/v1/clusters", to.clusters, "The clusters that grow most in a window", Listing, (503,)),
         Route(
             "/v1/clusters/{cluster_id}",
-            routes.cluster,
-            summary="A cluster, its growth and its articles",
-            model=ClusterListing,
-            problems=(404, 422, 503, 504),
+            to.cluster,
+            "A cluster, its growth and its articles",
+            ClusterListing,
+            (404, 503, 504),
         ),
         Route(
-            "/v1/verdicts",
-            routes.verdicts,
-            summary="The verdicts written last, and how many of each kind",
-            model=VerdictListing,
-            problems=(422, 503),
+            "/v1/verdicts", to.verdicts, "The verdicts written last, and how many of each kind", VerdictListing, (503,)
         ),
-        Route("/v1/status", routes.status, summary="Workers, lag, log, rules, and what is wrong", problems=(503, 504)),
-        Route("/metrics", routes.metrics, summary="Metrics, for Prometheus", media=PLAIN),
-        Route("/healthz", routes.healthz, summary="Does the service run?", media=PLAIN),
-        Route("/readyz", routes.readyz, summary="Are answers up to date?", media=PLAIN),
+        Route("/v1/status", to.status, "Workers, lag, log, rules, and what is wrong", problems=(503, 504)),
+        Route("/metrics", to.metrics, "Metrics, for Prometheus", media=PLAIN),
+        Route("/healthz", to.healthz, "Does the service run?", media=PLAIN),
+        Route("/readyz", to.readyz, "Are answers up to date?", media=PLAIN),
     ]
-    description = _json_answer(described(described_routes))
+    description = _json_answer(described(programs))
 
     async def openapi(_: Request) -> Response:
         return description
 
-    return [*described_routes, Route(OPENAPI, openapi)]
+    return [*programs, Route(OPENAPI, openapi)]
 
 
 class _Routes:

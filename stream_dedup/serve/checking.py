@@ -44,6 +44,7 @@ from stream_dedup.serve.follower import Checked, LogFollower, NotReadyError
 from stream_dedup.serve.problems import JsonPath, ProblemError, busy, in_body, invalid, not_ready
 from stream_dedup.serve.schemes import SchemeFingerprinter
 from stream_dedup.serve.serve_metrics import ServeMetrics
+from stream_dedup.threads import thread_count
 
 log = logging.getLogger(__name__)
 
@@ -216,8 +217,6 @@ SMALL_ARTICLES = 24
 """Articles of such a request."""
 BATCH_BYTES = 256 << 10
 """Bytes of a batch of them."""
-BATCHES = 2
-"""Batches under way: one in a fingerprinting thread, one at the index."""
 
 
 class Judged(NamedTuple):
@@ -258,9 +257,11 @@ class _Batches:
     To pass a request from thread to thread and back costs more than the work on it there.
     """
 
-    def __init__(self, follower: LogFollower, fingerprinter: SchemeFingerprinter) -> None:
+    def __init__(self, follower: LogFollower, fingerprinter: SchemeFingerprinter, threads: int) -> None:
+        """Half as many batches are under way as threads fingerprint: others need a processor, too."""
         self._follower = follower
         self._fingerprinter = fingerprinter
+        self._most = max(1, threads // 2)
         self._waiting: deque[_Request] = deque()
         self._batches: set[asyncio.Task[None]] = set()
 
@@ -282,7 +283,7 @@ class _Batches:
             task.cancel()  # its client has waited too long; else it is done
 
     def _begin_batches(self) -> None:
-        while len(self._batches) < BATCHES and (batch := self._next_batch()):
+        while len(self._batches) < self._most and (batch := self._next_batch()):
             task = asyncio.create_task(self._judge(batch))
             self._batches.add(task)
             task.add_done_callback(self._end_batch)
@@ -346,7 +347,7 @@ class Checker:
     ) -> None:
         """Take the parts of the service."""
         self._follower = follower
-        self._batches = _Batches(follower, fingerprinter)
+        self._batches = _Batches(follower, fingerprinter, thread_count(config.serve.threads))
         self._clusters = clusters
         self._metrics = metrics
         self._format = input_format_of(config)

@@ -53,12 +53,12 @@ class Route:
     path: str
     """``{name}`` is a segment of it, ``{name:any_text}`` the rest, line feeds included: an article id may have them."""
     endpoint: Endpoint
-    method: str = "GET"
     summary: str = ""
     """Routes without a summary are not described."""
     model: type[BaseModel] | None = None
     problems: tuple[int, ...] = ()
-    """Statuses of the problems that it answers with."""
+    """Statuses of the problems that it answers with, beside those of a request of another form."""
+    method: str = "GET"
     media: str = JSON
     """Type of its answer, for the description."""
 
@@ -234,7 +234,9 @@ def _parameters(schema: Mapping[str, Any], path: str) -> list[dict[str, Any]]:
 
 
 def _responses(route: Route) -> dict[str, Any]:
+    of_form = () if route.model is None else (413, 415, 422) if route.method == "POST" else (422,)
     problem = {PROBLEM_JSON: {"schema": PROBLEM_SCHEMA}}
     return {"200": {"description": "OK", "content": {route.media: {}}}} | {
-        str(status): {"description": HTTPStatus(status).phrase, "content": problem} for status in route.problems
+        str(status): {"description": HTTPStatus(status).phrase, "content": problem}
+        for status in sorted((*route.problems, *of_form))
     }

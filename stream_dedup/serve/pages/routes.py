@@ -56,13 +56,13 @@ def page_routes(backend: PageBackend) -> list[Route]:
     return [
         Route("/", pages.home),
         Route("/check", pages.check_form),
-        Route("/check", pages.check, "POST"),
+        Route("/check", pages.check, method="POST"),
         Route("/clusters", pages.clusters),
         Route("/clusters/{cluster_id}", pages.cluster),
         Route("/live", pages.live),
         Route("/system", pages.system),
         Route("/assets/{name:any_text}", pages.asset),
-        Route("/preferences", pages.preferences, "POST"),
+        Route("/preferences", pages.preferences, method="POST"),
     ]
 
 
