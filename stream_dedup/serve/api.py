@@ -6,13 +6,11 @@ This file and ``checking`` own the form of the answers.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
 
-import orjson
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel, Field
 from starlette.requests import Request
@@ -24,7 +22,7 @@ from stream_dedup.core.headers import StampedMatch
 from stream_dedup.core.model import Coordinates
 from stream_dedup.errors import UserError
 from stream_dedup.ports import Clock
-from stream_dedup.serve.checking import Checker, CheckRequest, Json, rules_values, source_values
+from stream_dedup.serve.checking import Checker, CheckRequest, Json, as_json, rules_values, source_values
 from stream_dedup.serve.clusters import ServiceClusters
 from stream_dedup.serve.explaining import Explainer, ExplainRequest
 from stream_dedup.serve.follower import LogFollower, Position
@@ -54,13 +52,8 @@ class Service:
 PLAIN = "text/plain"
 
 
-def _json_answer(values: Any, status: int = 200) -> Response:  # noqa: ANN401 - JSON values
-    """Return an answer of JSON values; half surrogates, which texts may have, are escapes as in their records."""
-    try:
-        body = orjson.dumps(values)
-    except TypeError:  # orjson.JSONEncodeError
-        body = json.dumps(values).encode()
-    return Response(body, status, media_type=JSON)
+def _json_answer(values: Any) -> Response:  # noqa: ANN401 - JSON values
+    return Response(as_json(values), media_type=JSON)
 
 
 def _position_values(position: Position) -> Json:

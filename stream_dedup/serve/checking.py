@@ -40,7 +40,7 @@ from stream_dedup.core.rules import COPIES_LIMIT, Rules
 from stream_dedup.errors import StreamDedupError
 from stream_dedup.index.judge import CheckedArticle
 from stream_dedup.serve.clusters import ServiceClusters
-from stream_dedup.serve.follower import Checked, LogFollower, NotReadyError
+from stream_dedup.serve.follower import Checked, LogFollower
 from stream_dedup.serve.problems import JsonPath, ProblemError, busy, in_body, invalid, not_ready
 from stream_dedup.serve.schemes import SchemeFingerprinter
 from stream_dedup.serve.serve_metrics import ServeMetrics
@@ -177,7 +177,7 @@ def _record_of(article: GivenArticle, fmt: InputFormat) -> _GivenRecord:
     for name, field in fields.items():
         if name in article.model_fields_set and field is not None:
             values = with_value(values, parse_path(field).steps, getattr(article, name))
-    return _GivenRecord(None, _as_json(values))
+    return _GivenRecord(None, as_json(values))
 
 
 def fields_of(texts: Mapping[str, str]) -> dict[str, Any]:
@@ -203,8 +203,8 @@ def name_paths(fmt: InputFormat) -> list[FieldPath]:
     return paths
 
 
-def _as_json(values: object) -> bytes:
-    """Return JSON; half surrogates, which orjson refuses, stay as escapes, and the decoder reads them."""
+def as_json(values: object) -> bytes:
+    """Return JSON; half surrogates, which orjson refuses and texts may have, are escapes as in their records."""
     try:
         return orjson.dumps(values)
     except TypeError:  # orjson.JSONEncodeError
@@ -310,10 +310,9 @@ class _Batches:
             most = max(one.top for one in requests)
             checked = await asyncio.wrap_future(self._follower.check(columns, scheme, most))
         except Exception as error:  # noqa: BLE001 - raised again where it is waited for
-            problem = not_ready(str(error)) if isinstance(error, NotReadyError) else error
             for request in requests:
                 if not request.judged.done():
-                    request.judged.set_exception(problem)
+                    request.judged.set_exception(error)
             return
         start = 0
         for request in requests:

@@ -51,6 +51,7 @@ from stream_dedup.index import LogIndex, is_unknown, keep_aside, only_copy_in
 from stream_dedup.index.judge import CheckedArticle
 from stream_dedup.kafka.log import WaitingLog
 from stream_dedup.ports import Clock, FingerprintLog, GroupOffsets, PassingError, RefusedByBrokerError
+from stream_dedup.serve.problems import ProblemError, not_ready
 from stream_dedup.serve.serve_metrics import ServeMetrics
 from stream_dedup.worker.log_tail import LogTail
 from stream_dedup.worker.opening import Disagreement, LogTopic, disagreement_of
@@ -300,10 +301,6 @@ JOIN_S = 5.0
 """Longest wait for the end of each thread that asks for the log: a request to a broker that is away may last longer."""
 
 
-class NotReadyError(Exception):
-    """The index is not open; the message says why."""
-
-
 class Checked(NamedTuple):
     """What a check returns: the articles in their order, and what they were compared with."""
 
@@ -320,13 +317,13 @@ class _Work(NamedTuple):
     do: Callable[[LogIndex], Any]
     future: Future[Any]
     ends: bool = False
-    """Whether an error is one of the follower, too, beside ``NotReadyError``."""
+    """Whether an error is one of the follower, too, beside a problem."""
 
     def complete(self, index: LogIndex) -> None:
         """Do it, and set the future to the result, or to the exception that it raised."""
         try:
             self.future.set_result(self.do(index))
-        except NotReadyError as error:
+        except ProblemError as error:
             self.future.set_exception(error)
         except BaseException as error:
             self.future.set_exception(error)
@@ -363,7 +360,7 @@ class LogFollower:
     def check(self, columns: Columns, scheme: Scheme, most: int) -> Future[Checked]:
         """Ask for the verdicts of articles if they were logged next, with up to ``most`` of the nearest entries.
 
-        ``scheme`` is that of the columns. The future raises ``NotReadyError``, also where the log has another scheme:
+        ``scheme`` is that of the columns. The future raises ``ProblemError``, also where the log has another scheme:
         it is another log since the columns were made.
         """
 
@@ -371,7 +368,7 @@ class LogFollower:
             rules = index.rules
             if rules is None or scheme != rules.scheme:
                 msg = "the log was recreated under another scheme"
-                raise NotReadyError(msg)
+                raise not_ready(msg)
             now = self._clock.time_ms()
             return Checked(str(index.log_id), index.next_offset, now, rules, index.check(columns, now, most))
 
@@ -380,7 +377,7 @@ class LogFollower:
     def ask(self, do: Callable[[LogIndex], _T]) -> Future[_T]:
         """Ask for work on the index: short, and without changing it.
 
-        The future raises ``NotReadyError``, or what the work raises.
+        The future raises ``ProblemError`` where the index is not open, or what the work raises.
         """
         return self._put(_Work(do, Future()))
 
@@ -547,7 +544,7 @@ class LogFollower:
     def _refuse_all(self, detail: str) -> None:
         while (work := self._next_work()) is not None:
             if work.future.set_running_or_notify_cancel():
-                work.future.set_exception(NotReadyError(detail))
+                work.future.set_exception(not_ready(detail))
 
     def _next_work(self) -> _Work | None:
         """Take the next of what waits, None of nothing: when the service ends, other threads take from it, too."""
