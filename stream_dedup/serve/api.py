@@ -211,10 +211,10 @@ def api_routes(service: Service) -> list[Route]:
         Route("/healthz", to.healthz, "Does the service run?", media=PLAIN),
         Route("/readyz", to.readyz, "Are answers up to date?", media=PLAIN),
     ]
-    description = _json_answer(described(programs))
+    description = described(programs)
 
     async def openapi(_: Request) -> Response:
-        return description
+        return _json_answer(description)
 
     return [*programs, Route(OPENAPI, openapi)]
 

@@ -148,14 +148,13 @@ HTTP_VERSIONS = ("1.1", "1.0")
 OPEN_PAGES = ("/healthz", "/readyz")
 """Pages that need no token: probes have none."""
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
-_RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+)
 OTHER_ROUTE = "other"
 """Label of requests that took no route."""
 
@@ -192,15 +191,15 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         begun, reading, status = time.perf_counter(), _Reading(), GONE
-        has_body = scope["method"] != "HEAD"
-        if not has_body:
+        is_head = scope["method"] == "HEAD"
+        if is_head:
             scope = {**scope, "method": "GET"}
         try:
             response = await self._answer(scope, receive, reading)
             status = response.status_code
-            if reading.goes_on:
-                send = self._reading_on(receive, send)
-            await _send(response, send, has_body=has_body)
+            if is_head:
+                response.body = b""  # its length is in the headers
+            await self._send(response, receive, send, reading)
         except _ClientGoneError:
             pass
         finally:
@@ -270,26 +269,6 @@ class Gate:
         reading.is_done = True
         return bytes(body)
 
-    def _reading_on(self, receive: Receive, send: Send) -> Send:
-        """Return a ``send`` that reads on between the answer and its end: who is still sending would not get it else.
-
-        Not for longer than a body that is taken may last, nor more of it.
-        """
-
-        async def sending(message: Message) -> None:
-            if message["type"] != "http.response.body":
-                await send(message)
-                return
-            await send({**message, "more_body": True})
-            left = self._serve.max_body_bytes
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._serve.client_s):
-                    while left > 0 and (part := await receive()).get("more_body", False):
-                        left -= len(part["body"])
-            await send({"type": "http.response.body"})
-
-        return sending
-
     async def _receive(self, receive: Receive, body: bytearray) -> None:
         """Append the body as it arrives."""
         more = True
@@ -311,14 +290,24 @@ class Gate:
         detail = f"a request may have {self._serve.max_body_bytes} bytes (serve.max_body_bytes)"
         return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
 
+    async def _send(self, response: Response, receive: Receive, send: Send, reading: _Reading) -> None:
+        names = {name for name, _ in response.raw_headers}
+        headers = [*response.raw_headers, *(one for one in HEADERS if one[0] not in names)]
+        body: Message = {"type": "http.response.body", "body": response.body}
+        await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+        if reading.goes_on:  # who is still sending would not get the answer else
+            await send({**body, "more_body": True})
+            await self._read_on(receive)
+            body["body"] = b""
+        await send(body)
 
-async def _send(response: Response, send: Send, *, has_body: bool) -> None:
-    """Send an answer, with ``HEADERS`` where it has none of their names."""
-    headers = response.raw_headers
-    names = {name for name, _ in headers}
-    headers = [*headers, *(one for one in _RAW_HEADERS if one[0] not in names)]
-    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-    await send({"type": "http.response.body", "body": response.body if has_body else b""})
+    async def _read_on(self, receive: Receive) -> None:
+        """Read for no longer than a body that is taken may last, and no more of it."""
+        left = self._serve.max_body_bytes
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._serve.client_s):
+                while left > 0 and (part := await receive()).get("more_body", False):
+                    left -= len(part["body"])
 
 
 def route_of(scope: Scope) -> str:
