@@ -37,7 +37,7 @@ from stream_dedup.core.model import Coordinates, Match, Status, signed
 from stream_dedup.core.paths import FieldPath, parse_path, with_value
 from stream_dedup.core.reasons import code_of
 from stream_dedup.core.rules import COPIES_LIMIT, Rules
-from stream_dedup.errors import StreamDedupError
+from stream_dedup.errors import DefectError, StreamDedupError
 from stream_dedup.index.judge import CheckedArticle
 from stream_dedup.serve.clusters import ServiceClusters
 from stream_dedup.serve.follower import Checked, LogFollower
@@ -306,18 +306,27 @@ class _Batches:
     async def _judge(self, requests: Sequence[_Request]) -> None:
         """Give each request its entries and verdicts, or what went wrong."""
         try:
-            columns, scheme = await self._fingerprinted([record for one in requests for record in one.records])
+            entries = await self._fingerprinted([record for one in requests for record in one.records])
+        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+            if isinstance(error, DefectError) and len(requests) > 1:
+                for one in requests:  # that one fails whose text the native core fails at
+                    await self._judge([one])
+            else:
+                _fail(requests, error)
+        else:
+            await self._look_up(requests, *entries)
+
+    async def _look_up(self, requests: Sequence[_Request], columns: Columns, scheme: Scheme) -> None:
+        try:
             most = max(one.top for one in requests)
             checked = await asyncio.wrap_future(self._follower.check(columns, scheme, most))
-        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
-            for request in requests:
-                if not request.judged.done():
-                    request.judged.set_exception(error)
+        except Exception as error:  # noqa: BLE001 - as above
+            _fail(requests, error)
             return
         start = 0
-        for request in requests:
-            request.take(columns, checked, start)
-            start += len(request.records)
+        for one in requests:
+            one.take(columns, checked, start)
+            start += len(one.records)
 
     async def _fingerprinted(self, records: Sequence[_GivenRecord]) -> tuple[Columns, Scheme]:
         """Return the entries, and their scheme."""
@@ -327,6 +336,12 @@ class _Batches:
         except asyncio.CancelledError:
             msg = "the fingerprinting threads were closed: the log has another scheme now, or the service ends"
             raise not_ready(msg) from None
+
+
+def _fail(requests: Iterable[_Request], error: Exception) -> None:
+    for request in requests:
+        if not request.judged.done():
+            request.judged.set_exception(error)
 
 
 CHECKED_S = 30.0

@@ -15,6 +15,7 @@ from stream_dedup.config.model import ServeConfig
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.fingerprinter import EntryMaker
+from stream_dedup.errors import DefectError
 from stream_dedup.serve.server import ACCEPT_FAILED, HttpServer
 from tests.serve.served import CUT_S, HOST, MARKUP, THREADS, MemoryService, assert_answers, limited_service
 from tests.waiting import wait_until
@@ -189,6 +190,42 @@ def test_clients_that_are_judged_together_get_their_own_answers(service: MemoryS
     for number, said in answers.items():
         assert said == ["unique 0"] * (number % 3) + [f"duplicate {number % 2}"] + ["unique 0"] * (number % 4)
     assert len(answers) == 12
+
+
+@pytest.mark.expect_log("the native core failed")
+def test_a_defect_at_one_text_ends_one_answer(service: MemoryService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of requests that are fingerprinted together, the others are answered."""
+    make, sizes, held = EntryMaker.__call__, list[int](), threading.Event()
+
+    def failing(maker: EntryMaker, records: Sequence[RawRecord]) -> Columns:
+        sizes.append(len(records))
+        if any(b"defect" in (record.value or b"") for record in records):
+            msg = "the native core failed"
+            raise DefectError(msg)
+        return make(maker, records)
+
+    def ask(text: str) -> None:
+        statuses.append((text == "defect", service.call("POST", "/v1/check", {"text": text}).status))
+
+    assert service.running is not None
+    monkeypatch.setattr(EntryMaker, "__call__", failing)
+    statuses: list[tuple[bool, int]] = []
+    clients = [threading.Thread(target=ask, args=(text,)) for text in ("defect", *[MARKUP] * 7)]
+    first = threading.Thread(target=ask, args=(MARKUP,))
+    service.running.follower.ask(lambda _: held.wait(CUT_S))
+    try:
+        first.start()
+        wait_until(lambda: sizes == [1], CUT_S, "a batch is under way")
+        for client in clients:
+            client.start()
+        gauge = "stream_dedup_serve_articles_waiting 9.0"
+        wait_until(lambda: gauge in service.call("GET", "/metrics").body.decode(), CUT_S, "all wait")
+    finally:
+        held.set()
+        for client in (first, *clients):
+            client.join()
+    assert sorted(statuses) == [(False, 200)] * 8 + [(True, 503)]
+    assert 8 in sizes
 
 
 @pytest.mark.expect_log("connections cannot be accepted")
