@@ -3,9 +3,10 @@
     python -m benchmarks.serve [--articles 1000000] [--clients 16] [--seconds 20] [--agree 3000] [--rate 1500]
 
 A log of made articles (``benchmarks.stream``) is appended to a broker of its own, and the service builds its index from
-it. Then clients in another process, each with one connection, send one text after the other (``benchmarks.texts``,
-real ones with STREAM_DEDUP_DATA), one, ten and five hundred in each request. When the service has ended, its index is
-opened and asked the same, without HTTP and threads: one article at a time, and as many as there are clients.
+it. Then clients in one thread of another process, each with one connection, send one text after the other
+(``benchmarks.texts``, real ones with STREAM_DEDUP_DATA), one, ten and five hundred in each request. When the service
+has ended, its index is opened and asked the same, without HTTP and threads: one article at a time, and as many as there
+are clients.
 
 With ``--agree`` so many real articles are checked one by one, each before it is logged, and compared with what a worker
 then says. Ends with exit code 1 where one differs.
@@ -17,8 +18,11 @@ client asks for checks, clusters, verdicts, status and pages.
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import re
+import selectors
+import socket
 import sys
 import tempfile
 import threading
@@ -129,28 +133,60 @@ def _loaded(port: int, texts: Sequence[str], clients: int, many: int, seconds: f
         return process.apply(_clients, (port, texts, clients, many, seconds))
 
 
+class _Exchange:
+    """One connection, with a request and its answer at a time."""
+
+    def __init__(self, port: int, requests: Iterator[bytes]) -> None:
+        self.connection = socket.create_connection(("127.0.0.1", port))
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._requests = requests
+        self._answer = b""
+        self._begun = 0.0
+
+    def send(self) -> None:
+        request = next(self._requests)
+        self._answer, self._begun = b"", time.perf_counter()
+        self.connection.sendall(request)
+
+    def receive(self) -> float | None:
+        """Take what has arrived; return the seconds of the request when its answer is whole."""
+        self._answer += self.connection.recv(1 << 20)
+        head, end, body = self._answer.partition(b"\r\n\r\n")
+        length = re.search(rb"(?i)\r\ncontent-length: (\d+)", head) if end else None
+        if length is None or len(body) < int(length[1]):
+            return None
+        assert head.startswith(b"HTTP/1.1 200 "), self._answer
+        return time.perf_counter() - self._begun
+
+
 def _clients(port: int, texts: Sequence[str], clients: int, many: int, seconds: float) -> Load:
-    times: list[list[float]] = [[] for _ in range(clients)]
-    until = time.monotonic() + seconds
-
-    def run(number: int) -> None:
-        own = cycle(texts[number::clients])
-        with Client(port) as client:
-            while time.monotonic() < until:
-                body = {"articles": [{"text": text} for text in islice(own, many)], "top": 5}
-                began = time.perf_counter()
-                answer = client.call("POST", "/v1/check", body)
-                times[number].append(time.perf_counter() - began)
-                assert answer.status == HTTPStatus.OK, answer.body
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(clients)]
+    """Send requests that were made before, on all connections from one thread: the processor is the service's."""
+    own = [list(_requests(texts[number::clients], many)) for number in range(clients)]
+    exchanges = [_Exchange(port, cycle(requests)) for requests in own]
+    times = list[float]()
     began = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    every = [one for own in times for one in own]
-    return Load(every, time.monotonic() - began, many * len(every))
+    with selectors.DefaultSelector() as selector:
+        for one in exchanges:
+            selector.register(one.connection, selectors.EVENT_READ, one)
+            one.send()
+        while selector.get_map():
+            for key, _ in selector.select():
+                if (taken := key.data.receive()) is not None:
+                    times.append(taken)
+                    if time.monotonic() - began < seconds:
+                        key.data.send()
+                    else:
+                        selector.unregister(key.fileobj)
+                        key.data.connection.close()
+    return Load(times, time.monotonic() - began, many * len(times))
+
+
+def _requests(texts: Sequence[str], many: int) -> Iterator[bytes]:
+    for begin in range(0, len(texts), many):
+        articles = [{"text": text} for text in islice(cycle(texts), begin, begin + many)]
+        body = json.dumps({"articles": articles, "top": 5}).encode()
+        head = f"POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}"
+        yield f"{head}\r\nContent-Type: application/json\r\n\r\n".encode() + body
 
 
 def _print_load(request: str, clients: int, load: Load, used_s: float) -> None:

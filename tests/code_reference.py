@@ -8,11 +8,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from fastapi import FastAPI
-
 import stream_dedup
 from stream_dedup import Index
-from stream_dedup.serve.api import Service, add_api
+from stream_dedup.serve.api import Service, api_routes
+from stream_dedup.serve.routing import described
 from tests.markdown import table
 
 Schema = Mapping[str, Any]
@@ -20,14 +19,13 @@ Schema = Mapping[str, Any]
 
 def http_part() -> str:
     """Returns a section for each request of the HTTP service, from its description by OpenAPI."""
-    app = FastAPI()
-    add_api(app, cast("Service", None))  # a route asks the service when it is called only
-    described = app.openapi()
+    routes = api_routes(cast("Service", None))  # a route asks the service when it is called only
+    found = described(routes)
     parts = [
         part
-        for path, methods in described["paths"].items()
+        for path, methods in found["paths"].items()
         for method, operation in methods.items()
-        for part in _operation(f"{method.upper()} {path}", operation, described)
+        for part in _operation(f"{method.upper()} {path}", operation, found)
     ]
     return "\n\n".join(parts)
 

@@ -81,7 +81,7 @@ def test_each_package_is_in_the_extra_that_is_named() -> None:
 @pytest.mark.parametrize(
     ("arguments", "missing", "remedy"),
     [
-        ("serve", "fastapi", pip_command("serve")),
+        ("serve", "starlette", pip_command("serve")),
         ("run --config worker.toml", "confluent_kafka", pip_command("confluent")),
         ("seed archive.parquet", "pyarrow", pip_command("parquet")),
         ("run --config avro.toml", "fastavro", pip_command("registry")),
@@ -119,7 +119,7 @@ def test_a_command_names_what_it_lacks(
         ("benchmarks.alerts", "jinja2", pip_command("serve")),
         ("benchmarks.alerts", "fastavro", pip_command("registry")),
         ("benchmarks.alerts", "", "apt install prometheus"),
-        ("stream_dedup.dev.live", "fastapi", pip_command("serve")),
+        ("stream_dedup.dev.live", "starlette", pip_command("serve")),
     ],
 )
 def test_a_script_names_what_it_lacks(

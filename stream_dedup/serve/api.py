@@ -1,39 +1,34 @@
 """The routes for programs: their requests, and the JSON of their answers. Times are ms since 1970.
 
-JSON is read and written as the program does, in place of the framework (``JsonRoute``). This file and ``checking`` own
-the form of the answers.
+This file and ``checking`` own the form of the answers.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
 
-import orjson
-from fastapi import FastAPI, Path, Query
-from fastapi.routing import APIRoute
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from starlette.convertors import PathConvertor, register_url_convertor
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from stream_dedup.clusters import ArticleCluster, ClusteredArticle, ClusterStore, VerdictCounts, Window
 from stream_dedup.config.model import Config
-from stream_dedup.core.decode import parse_object
 from stream_dedup.core.headers import StampedMatch
 from stream_dedup.core.model import Coordinates
 from stream_dedup.errors import UserError
 from stream_dedup.ports import Clock
-from stream_dedup.serve.checking import Checker, CheckRequest, Json, rules_values, source_values
+from stream_dedup.serve.checking import Checker, CheckRequest, Json, as_json, rules_values, source_values
 from stream_dedup.serve.clusters import ServiceClusters
 from stream_dedup.serve.explaining import Explainer, ExplainRequest
 from stream_dedup.serve.follower import LogFollower, Position
-from stream_dedup.serve.problems import PROBLEM_JSON, in_body, in_parameter, invalid, not_found, unsupported
+from stream_dedup.serve.problems import in_parameter, invalid, not_found
 from stream_dedup.serve.reading import MOST_TEXTS, GroupStatus, SourcedText, SourceTexts
+from stream_dedup.serve.routing import JSON, OPENAPI, Route, described
 from stream_dedup.serve.schemes import SchemeFingerprinter
 from stream_dedup.serve.serve_metrics import ServeMetrics
 
@@ -54,86 +49,11 @@ class Service:
     metrics: ServeMetrics
 
 
-SMALL_BODY = 64 << 10
-"""Bytes that are parsed at once: 10 ms at most. The largest body takes more than a second where it is all brackets."""
-JSON = "application/json"
-UTF8_NAMES = frozenset({"utf-8", "utf8"})
+PLAIN = "text/plain"
 
 
-class JsonRoute(APIRoute):
-    """A route whose body is read as source records are: a JSON object, of limited depth, half surrogates included."""
-
-    def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override] # a coroutine is one
-        """Return the handler of requests."""
-        handle = super().get_route_handler()
-        if self.body_field is None:
-            return handle
-
-        async def handle_json(request: Request) -> Response:
-            read = _JsonRequest(request.scope, request.receive)
-            read.parsed = await _parsed(read)
-            return await handle(read)
-
-        return handle_json
-
-
-class _JsonRequest(Request):
-    """A request whose body was parsed already: the framework lets no error of its own parsing pass."""
-
-    parsed: dict[str, Any]
-
-    async def json(self) -> Any:  # noqa: ANN401 - as the framework declares it
-        """Return the object of the body."""
-        return self.parsed
-
-
-async def _parsed(request: Request) -> dict[str, Any]:
-    """Return the object of a body.
-
-    Raises:
-        ProblemError: the body is of another type, or no JSON object.
-    """
-    body = await request.body()
-    if not body:
-        msg = "the request has no body; send a JSON object"
-        raise invalid(msg)
-    require_type(request, JSON)
-    if len(body) > SMALL_BODY:  # other clients are answered meanwhile
-        parsed = await asyncio.to_thread(parse_object, body, request.app.state.name_paths)
-    else:
-        parsed = parse_object(body, request.app.state.name_paths)
-    if isinstance(parsed, str):
-        msg = "the body is not a JSON object that can be read"
-        raise invalid(msg, in_body((), parsed))
-    return parsed
-
-
-def require_type(request: Request, media_type: str) -> None:
-    """Refuse a body of another media type, or of another character set than UTF-8.
-
-    Raises:
-        ProblemError: the answer is 415 and names the type that is read.
-    """
-    # Python's parser of headers of mail takes half a second for one of 30 KB, and has errors of its own for others.
-    named, *parameters = ", ".join(request.headers.getlist("content-type")).lower().split(";")
-    pairs = (one.partition("=") for one in parameters)
-    charsets = [value.strip(' \t"') for name, _, value in pairs if name.strip() == "charset"]
-    if named.strip() != media_type:
-        detail = f"the header Content-Type is missing or names another type; send Content-Type: {media_type}"
-    elif not set(charsets) <= UTF8_NAMES:
-        detail = "the header Content-Type names another charset than UTF-8; send the body in UTF-8"
-    else:
-        return
-    raise unsupported(detail, {"Accept": media_type})
-
-
-def _json_answer(values: Any, status: int = 200) -> Response:  # noqa: ANN401 - JSON values
-    """Return an answer of JSON values; half surrogates, which texts may have, are escapes as in their records."""
-    try:
-        body = orjson.dumps(values)
-    except TypeError:  # orjson.JSONEncodeError
-        body = json.dumps(values).encode()
-    return Response(body, status, media_type=JSON)
+def _json_answer(values: Any) -> Response:  # noqa: ANN401 - JSON values
+    return Response(as_json(values), media_type=JSON)
 
 
 def _position_values(position: Position) -> Json:
@@ -212,82 +132,91 @@ def _stamped_values(match: StampedMatch) -> Json:
 MOST_LISTED = 200
 """Articles or clusters of one answer."""
 
-_Limit = Annotated[int, Query(ge=1, le=MOST_LISTED, description="Most articles or clusters of the answer.")]
-_WindowOf = Annotated[Window, Query(description="The time in which articles are counted, by their output's time.")]
-_WithTexts = Annotated[bool, Query(description=f"With texts, of {MOST_TEXTS} articles at most.")]
-_After = Annotated[str | None, Query(max_length=100, description="Where the page begins, as the one before says.")]
+_Limit = Annotated[int, Field(ge=1, le=MOST_LISTED, description="Most articles or clusters of the answer.")]
+_WindowOf = Annotated[Window, Field(description="The time in which articles are counted, by their output's time.")]
+_WithTexts = Annotated[bool, Field(description=f"With texts, of {MOST_TEXTS} articles at most.")]
 
 
-_TEXT = {"type": "string"}
-PROBLEM_SCHEMA = {
-    "type": "object",
-    "required": ["type", "title", "status", "detail"],
-    "properties": {
-        "type": _TEXT,
-        "title": _TEXT,
-        "status": {"type": "integer"},
-        "detail": _TEXT,
-        "errors": {
-            "type": "array",
-            "description": "Each has its place: a JSON pointer into the body, or the name of a parameter.",
-            "items": {
-                "type": "object",
-                "required": ["detail"],
-                "properties": {"pointer": _TEXT, "parameter": _TEXT, "detail": _TEXT},
-            },
-        },
-    },
-}
-"""A problem, for the description of each route."""
+class Listing(BaseModel):
+    """Parameters of what is counted in a window."""
+
+    window: _WindowOf = Window.DAY
+    limit: _Limit = 20
 
 
-class _AnyText(PathConvertor):
-    """The rest of a path, line feeds included: an article id may have them, at its end too."""
+class VerdictListing(Listing):
+    """Parameters of the last verdicts."""
 
-    regex = r"[\s\S]*"
+    window: _WindowOf = Window.HOUR
 
 
-def add_api(app: FastAPI, service: Service) -> None:
-    """Add the routes for programs."""
-    register_url_convertor("any_text", _AnyText())
-    routes = _Routes(service)
+class ArticleListing(BaseModel):
+    """Parameters of the articles with an id."""
 
-    def add(path: str, endpoint: Any, summary: str, *statuses: int, method: str = "GET") -> None:  # noqa: ANN401
-        app.add_api_route(path, endpoint, methods=[method], summary=summary, responses=_responses(*statuses))
+    article_id: Annotated[str, Field(min_length=1, max_length=512)]
+    limit: _Limit = 10
+    texts: _WithTexts = True
 
-    add(
-        "/v1/check",
-        routes.check,
-        "What would these articles be if they were logged next?",
-        *(409, 413, 415, 422, 503, 504),
-        method="POST",
-    )
-    add(
-        "/v1/explain",
-        routes.explain,
-        "Why do two articles match, or not?",
-        *(404, 409, 413, 415, 422, 503, 504),
-        method="POST",
-    )
-    add(
-        "/v1/articles/{article_id:any_text}",
-        routes.articles,
-        "The articles with an id, newest first",
-        404,
-        422,
-        503,
-        504,
-    )
-    add("/v1/clusters", routes.clusters, "The clusters that grow most in a window", 422, 503)
-    add("/v1/clusters/{cluster_id}", routes.cluster, "A cluster, its growth and its articles", 404, 422, 503, 504)
-    add("/v1/verdicts", routes.verdicts, "The verdicts written last, and how many of each kind", 422, 503)
-    add("/v1/status", routes.status, "Workers, lag, log, rules, and what is wrong", 503, 504)
-    for path, endpoint, summary in (
-        ("/metrics", routes.metrics, "Metrics, for Prometheus"),
-        ("/healthz", routes.healthz, "Does the service run?"),
-        ("/readyz", routes.readyz, "Are answers up to date?"),
-    ):
-        app.add_api_route(path, endpoint, summary=summary, response_class=PlainTextResponse)
+
+class ClusterListing(BaseModel):
+    """Parameters of a cluster."""
+
+    cluster_id: Annotated[str, Field(max_length=100)]
+    window: _WindowOf = Window.DAY
+    limit: _Limit = 20
+    after: str | None = Field(None, max_length=100, description="Where the page begins, as the one before says.")
+    texts: _WithTexts = False
+
+
+def api_routes(service: Service) -> list[Route]:
+    """Return the routes for programs."""
+    to = _Routes(service)
+    programs = [
+        Route(
+            "/v1/check",
+            to.check,
+            "What would these articles be if they were logged next?",
+            CheckRequest,
+            (409, 503, 504),
+            method="POST",
+        ),
+        Route(
+            "/v1/explain",
+            to.explain,
+            "Why do two articles match, or not?",
+            ExplainRequest,
+            (404, 409, 503, 504),
+            method="POST",
+        ),
+        Route(
+            "/v1/articles/{article_id:any_text}",
+            to.articles,
+            "The articles with an id, newest first",
+            ArticleListing,
+            (404, 503, 504),
+        ),
+        Route("/v1/clusters", to.clusters, "The clusters that grow most in a window", Listing, (503,)),
+        Route(
+            "/v1/clusters/{cluster_id}",
+            to.cluster,
+            "A cluster, its growth and its articles",
+            ClusterListing,
+            (404, 503, 504),
+        ),
+        Route(
+            "/v1/verdicts", to.verdicts, "The verdicts written last, and how many of each kind", VerdictListing, (503,)
+        ),
+        Route("/v1/status", to.status, "Workers, lag, log, rules, and what is wrong", problems=(503, 504)),
+        Route("/metrics", to.metrics, "Metrics, for Prometheus", media=PLAIN),
+        Route("/healthz", to.healthz, "Does the service run?", media=PLAIN),
+        Route("/readyz", to.readyz, "Are answers up to date?", media=PLAIN),
+    ]
+    description = described(programs)
+
+    async def openapi(_: Request) -> Response:
+        return _json_answer(description)
+
+    return [*programs, Route(OPENAPI, openapi)]
 
 
 class _Routes:
@@ -309,44 +238,34 @@ class _Routes:
         """
         return _json_answer(await self._service.explainer.explain(request))
 
-    async def articles(
-        self,
-        article_id: Annotated[str, Path(min_length=1, max_length=512)],
-        limit: _Limit = 10,
-        texts: _WithTexts = True,  # noqa: FBT002 - the framework passes it by name
-    ) -> Response:
+    async def articles(self, wanted: ArticleListing) -> Response:
         """Return the articles with this id, newest first, with their texts as the source topic has them."""
         store = self._service.clusters.needed()
-        found = await asyncio.to_thread(store.articles_by_id, article_id, limit)
+        found = await asyncio.to_thread(store.articles_by_id, wanted.article_id, wanted.limit)
         if not found:
             msg = "no output has an article with this id"
             raise not_found(msg)
-        return _json_answer({"articles": await self._shown(found, texts=texts)})
+        return _json_answer({"articles": await self._shown(found, texts=wanted.texts)})
 
-    async def clusters(self, window: _WindowOf = Window.DAY, limit: _Limit = 20) -> Response:
+    async def clusters(self, wanted: Listing) -> Response:
         """Return the clusters of more than one article with most articles in the window, largest first."""
-        store, now = self._service.clusters.needed(), self._service.clock.time_ms()
-        found, totals = await asyncio.to_thread(lambda: (store.largest(window, limit, now), store.totals(window, now)))
+        store, now, window = self._service.clusters.needed(), self._service.clock.time_ms(), wanted.window
+        found, totals = await asyncio.to_thread(
+            lambda: (store.largest(window, wanted.limit, now), store.totals(window, now))
+        )
         values = {"window": str(window), "time_ms": now, "totals": _counts_values(totals)}
         return _json_answer(values | self._following(store) | {"clusters": [_cluster_values(one) for one in found]})
 
-    async def cluster(
-        self,
-        cluster_id: Annotated[str, Path(max_length=100)],
-        window: _WindowOf = Window.DAY,
-        limit: _Limit = 20,
-        after: _After = None,
-        texts: _WithTexts = False,  # noqa: FBT002 - as above
-    ) -> Response:
+    async def cluster(self, wanted: ClusterListing) -> Response:
         """Return a cluster, its growth in the window, and a page of its articles, oldest first."""
-        store, now = self._service.clusters.needed(), self._service.clock.time_ms()
-        found = await asyncio.to_thread(store.cluster, cluster_id, now)
+        store, now, window = self._service.clusters.needed(), self._service.clock.time_ms(), wanted.window
+        found = await asyncio.to_thread(store.cluster, wanted.cluster_id, now)
         if found is None:
             msg = "there is no such cluster"
             raise not_found(msg)
         try:
             growth, page = await asyncio.to_thread(
-                lambda: (store.growth(found.id, window, now), store.members(found.id, limit, after))
+                lambda: (store.growth(found.id, window, now), store.members(found.id, wanted.limit, wanted.after))
             )
         except UserError as error:
             detail = "after: no answer named this place"
@@ -357,31 +276,31 @@ class _Routes:
             "cluster": _cluster_values(found),
             "growth": _buckets_values(growth),
         }
-        shown = await self._shown(page.members, texts=texts)
+        shown = await self._shown(page.members, texts=wanted.texts)
         return _json_answer(values | {"members": shown, "after": page.after})
 
-    async def verdicts(self, window: _WindowOf = Window.HOUR, limit: _Limit = 20) -> Response:
+    async def verdicts(self, wanted: VerdictListing) -> Response:
         """Return the verdicts written last, newest first, and the articles of each bucket of the window, by verdict."""
-        store, now = self._service.clusters.needed(), self._service.clock.time_ms()
-        latest, history = await asyncio.to_thread(lambda: (store.latest(limit), store.history(window, now)))
+        store, now, window = self._service.clusters.needed(), self._service.clock.time_ms(), wanted.window
+        latest, history = await asyncio.to_thread(lambda: (store.latest(wanted.limit), store.history(window, now)))
         buckets = [{"begin_ms": begin, **_counts_values(counts)} for begin, counts in history]
         values = {"window": str(window), "time_ms": now, "history": buckets} | self._following(store)
         return _json_answer(values | {"latest": [_article_values(one) for one in latest]})
 
-    async def status(self) -> Response:
+    async def status(self, _: Request) -> Response:
         """Return what `stream-dedup status --json` writes, and how far this service is."""
         position = _position_values(self._service.follower.position)
         return _json_answer({**await self._service.group_status.read(), "service": position})
 
-    async def metrics(self) -> Response:
+    async def metrics(self, _: Request) -> Response:
         """Return the metrics of this service; those of the workers are at the workers."""
         return Response(generate_latest(self._service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
-    async def healthz(self) -> Response:
+    async def healthz(self, _: Request) -> Response:
         """Return 200 while the service runs."""
         return PlainTextResponse("running\n")
 
-    async def readyz(self) -> Response:
+    async def readyz(self, _: Request) -> Response:
         """Return 200 while the log is read to its end and a broker answers, else 503 with the reason."""
         position = self._service.follower.position
         status = HTTPStatus.OK if position.up_to_date else HTTPStatus.SERVICE_UNAVAILABLE
@@ -406,11 +325,3 @@ class _Routes:
         lag = None if state is None else state.lag
         problem = None if clusters.error is None else str(clusters.error)
         return {"outputs": {"lag": lag, "problem": problem, "missing": missing}}
-
-
-def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return how the description names the problems that a route answers with."""
-    return {
-        status: {"description": HTTPStatus(status).phrase, "content": {PROBLEM_JSON: {"schema": PROBLEM_SCHEMA}}}
-        for status in statuses
-    }

@@ -1,8 +1,9 @@
 """Checks articles: from a request to the verdicts that they would have if they were logged next.
 
-    1  make each article a source record, and fingerprint it in a thread, as a worker does (steps 2 and 3)
-    2  judge all of them on the follower's thread, between two log records (step 6)
-    3  make the answer
+    1  make each article a source record
+    2  fingerprint it in a thread, as a worker does (steps 2 and 3); those of small requests together (``_Batches``)
+    3  judge all of them on the follower's thread, between two log records (step 6)
+    4  make the answer
 
 An article is made into the value of a source record and decoded as a worker decodes one, so it is rejected for the
 same reasons. A text may therefore be any JSON value here: what is no text is rejected by the decoder.
@@ -16,10 +17,11 @@ import asyncio
 import json
 import logging
 import uuid
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainValidator, WithJsonSchema, model_validator
@@ -35,13 +37,14 @@ from stream_dedup.core.model import Coordinates, Match, Status, signed
 from stream_dedup.core.paths import FieldPath, parse_path, with_value
 from stream_dedup.core.reasons import code_of
 from stream_dedup.core.rules import COPIES_LIMIT, Rules
-from stream_dedup.errors import StreamDedupError
+from stream_dedup.errors import DefectError, StreamDedupError
 from stream_dedup.index.judge import CheckedArticle
 from stream_dedup.serve.clusters import ServiceClusters
-from stream_dedup.serve.follower import Checked, LogFollower, NotReadyError
+from stream_dedup.serve.follower import Checked, LogFollower
 from stream_dedup.serve.problems import JsonPath, ProblemError, busy, in_body, invalid, not_ready
 from stream_dedup.serve.schemes import SchemeFingerprinter
 from stream_dedup.serve.serve_metrics import ServeMetrics
+from stream_dedup.threads import thread_count
 
 log = logging.getLogger(__name__)
 
@@ -174,7 +177,7 @@ def _record_of(article: GivenArticle, fmt: InputFormat) -> _GivenRecord:
     for name, field in fields.items():
         if name in article.model_fields_set and field is not None:
             values = with_value(values, parse_path(field).steps, getattr(article, name))
-    return _GivenRecord(None, _as_json(values))
+    return _GivenRecord(None, as_json(values))
 
 
 def fields_of(texts: Mapping[str, str]) -> dict[str, Any]:
@@ -200,12 +203,145 @@ def name_paths(fmt: InputFormat) -> list[FieldPath]:
     return paths
 
 
-def _as_json(values: object) -> bytes:
-    """Return JSON; half surrogates, which orjson refuses, stay as escapes, and the decoder reads them."""
+def as_json(values: object) -> bytes:
+    """Return JSON; half surrogates, which orjson refuses and texts may have, are escapes as in their records."""
     try:
         return orjson.dumps(values)
     except TypeError:  # orjson.JSONEncodeError
         return json.dumps(values).encode()
+
+
+SMALL_BYTES = 32 << 10
+"""Bytes of the articles of a request that is judged together with others: they take some 2 ms of a thread."""
+SMALL_ARTICLES = 24
+"""Articles of such a request."""
+BATCH_BYTES = 256 << 10
+"""Bytes of a batch of them."""
+
+
+class Judged(NamedTuple):
+    """Articles of a request that were judged."""
+
+    columns: Columns
+    """Entries of a batch."""
+    checked: Checked
+    """Of the articles of the request."""
+    start: int
+    """The row of the first of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Request:
+    """A request that is not judged yet."""
+
+    records: Sequence[_GivenRecord]
+    top: int
+    judged: asyncio.Future[Judged]
+
+    @property
+    def size(self) -> int:
+        """Bytes of its articles."""
+        return sum(len(record.value or b"") for record in self.records)
+
+    def take(self, columns: Columns, checked: Checked, start: int) -> None:
+        """Take the entries and verdicts that begin at a row."""
+        rows = slice(start, start + len(self.records))
+        if not self.judged.done():  # its client may have waited too long
+            articles = [one._replace(nearest=one.nearest[: self.top]) for one in checked.articles[rows]]
+            self.judged.set_result(Judged(columns, checked._replace(articles=articles), start))
+
+
+class _Batches:
+    """Fingerprints and judges requests: small ones that wait together go together. One event loop.
+
+    To pass a request from thread to thread and back costs more than the work on it there.
+    """
+
+    def __init__(self, follower: LogFollower, fingerprinter: SchemeFingerprinter, threads: int) -> None:
+        """Half as many batches are under way as threads fingerprint: others need a processor, too."""
+        self._follower = follower
+        self._fingerprinter = fingerprinter
+        self._most = max(1, threads // 2)
+        self._waiting: deque[_Request] = deque()
+        self._batches: set[asyncio.Task[None]] = set()
+
+    async def judged(self, records: Sequence[_GivenRecord], top: int) -> Judged:
+        """Return the entries that these records would have, and their verdicts, with ``top`` of the nearest entries.
+
+        Raises:
+            ProblemError: the configuration has no settings for the log's scheme, or the log changes.
+        """
+        request = _Request(records, top, asyncio.get_running_loop().create_future())
+        if len(records) <= SMALL_ARTICLES and request.size <= SMALL_BYTES:
+            self._waiting.append(request)
+            self._begin_batches()
+            return await request.judged
+        task = asyncio.create_task(self._judge([request]))  # no request waits for another one's large articles
+        try:
+            return await request.judged
+        finally:
+            task.cancel()  # its client has waited too long; else it is done
+
+    def _begin_batches(self) -> None:
+        while len(self._batches) < self._most and (batch := self._next_batch()):
+            task = asyncio.create_task(self._judge(batch))
+            self._batches.add(task)
+            task.add_done_callback(self._end_batch)
+
+    def _next_batch(self) -> list[_Request]:
+        """Take requests that wait and fit together, at least one if there is one."""
+        batch: list[_Request] = []
+        left = BATCH_BYTES
+        while self._waiting and self._waiting[0].size <= left:
+            request = self._waiting.popleft()
+            if not request.judged.done():
+                batch.append(request)
+                left -= request.size
+        return batch
+
+    def _end_batch(self, task: asyncio.Task[None]) -> None:
+        self._batches.discard(task)
+        self._begin_batches()
+
+    async def _judge(self, requests: Sequence[_Request]) -> None:
+        """Give each request its entries and verdicts, or what went wrong."""
+        try:
+            entries = await self._fingerprinted([record for one in requests for record in one.records])
+        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+            if isinstance(error, DefectError) and len(requests) > 1:
+                for one in requests:  # that one fails whose text the native core fails at
+                    await self._judge([one])
+            else:
+                _fail(requests, error)
+        else:
+            await self._look_up(requests, *entries)
+
+    async def _look_up(self, requests: Sequence[_Request], columns: Columns, scheme: Scheme) -> None:
+        try:
+            most = max(one.top for one in requests)
+            checked = await asyncio.wrap_future(self._follower.check(columns, scheme, most))
+        except Exception as error:  # noqa: BLE001 - as above
+            _fail(requests, error)
+            return
+        start = 0
+        for one in requests:
+            one.take(columns, checked, start)
+            start += len(one.records)
+
+    async def _fingerprinted(self, records: Sequence[_GivenRecord]) -> tuple[Columns, Scheme]:
+        """Return the entries, and their scheme."""
+        started = self._fingerprinter.get()
+        try:
+            return await asyncio.wrap_future(started.records.submit(records, lane=object())), started.scheme
+        except asyncio.CancelledError:
+            msg = "the fingerprinting threads were closed: the log has another scheme now, or the service ends"
+            raise not_ready(msg) from None
+
+
+def _fail(requests: Iterable[_Request], error: Exception) -> None:
+    for request in requests:
+        if not request.judged.done():
+            request.judged.set_exception(error)
 
 
 CHECKED_S = 30.0
@@ -225,7 +361,7 @@ class Checker:
     ) -> None:
         """Take the parts of the service."""
         self._follower = follower
-        self._fingerprinter = fingerprinter
+        self._batches = _Batches(follower, fingerprinter, thread_count(config.serve.threads))
         self._clusters = clusters
         self._metrics = metrics
         self._format = input_format_of(config)
@@ -236,27 +372,29 @@ class Checker:
         """Return the answer for these articles of a request, with ``top`` of the nearest entries of each.
 
         Raises:
-            ProblemError: there is no room, the log is not read yet, or the articles took too long.
+            ProblemError: there is no room, the log is not read yet, the articles took too long, or the configuration
+                has no settings for the log's scheme, or has not what an article gives.
         """
         if not self._follower.position.ready:
             raise not_ready(self._follower.position.detail)
         if self._waiting + len(articles) > self._limit:
             msg = f"{self._waiting} articles are under way (serve.queue_articles {self._limit})"
             raise busy(msg)
+        for at, article in articles.items():
+            refuse_unused(article, at, self._format)
+        records = [_record_of(article, self._format) for article in articles.values()]
         self._count(len(articles))
         try:
             async with asyncio.timeout(CHECKED_S):
-                columns, scheme = await self._fingerprint(articles)
-                checked = await self._judged(columns, scheme, top)
+                judged = await self._batches.judged(records, top)
         except TimeoutError:
             detail = f"the articles were not checked within {CHECKED_S:g} s"
             raise ProblemError(HTTPStatus.GATEWAY_TIMEOUT, "timeout", detail) from None
         finally:
             self._count(-len(articles))
-        for one in checked.articles:
+        for one in judged.checked.articles:
             self._metrics.serve_checked.labels(str(one.judgement.verdict)).inc()
-        clusters = await self._clusters_of(checked)
-        return _check_values(columns, checked, clusters)
+        return _check_values(judged, await self._clusters_of(judged.checked))
 
     async def _clusters_of(self, checked: Checked) -> dict[Coordinates, str | None]:
         """Return the clusters of all entries of the answer, as far as their outputs were read and can be looked up."""
@@ -270,39 +408,6 @@ class Checker:
             log.warning("an answer is without clusters: %s", error)
             return {}
 
-    async def _fingerprint(self, articles: Mapping[JsonPath, GivenArticle]) -> tuple[Columns, Scheme]:
-        """Return the entries that these articles would have, and their scheme.
-
-        Raises:
-            ProblemError: the configuration has no settings for the log's scheme, or has not what an article gives; or
-                the scheme changes.
-        """
-        for at, article in articles.items():
-            refuse_unused(article, at, self._format)
-        records = [_record_of(article, self._format) for article in articles.values()]
-        started = self._fingerprinter.get()
-        try:
-            # A lane of its own: no request waits for another one's large articles.
-            columns = await asyncio.wrap_future(started.records.submit(records, lane=object()))
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():  # the client is gone, or has waited too long
-                raise
-            msg = "the fingerprinting threads were closed: the log has another scheme now, or the service ends"
-            raise not_ready(msg) from None
-        return columns, started.scheme
-
-    async def _judged(self, columns: Columns, scheme: Scheme, top: int) -> Checked:
-        """Return the verdicts of entries of a scheme.
-
-        Raises:
-            ProblemError: the log is not read yet, or is another one since the articles were fingerprinted.
-        """
-        try:
-            return await asyncio.wrap_future(self._follower.check(columns, scheme, top))
-        except NotReadyError as error:
-            raise not_ready(str(error)) from error
-
     def _count(self, articles: int) -> None:
         self._waiting += articles
         self._metrics.serve_articles_waiting.set(self._waiting)
@@ -313,12 +418,13 @@ Clusters = Mapping[Coordinates, str | None]
 """Id of the cluster of each article, None where its output was not read yet."""
 
 
-def _check_values(columns: Columns, checked: Checked, clusters: Clusters) -> Json:
+def _check_values(judged: Judged, clusters: Clusters) -> Json:
     """Return the answer to a check."""
+    columns, checked, start = judged
     return {
         "log": {"id": checked.log_id, "offset": checked.offset, "time_ms": checked.time_ms},
         "rules": rules_values(checked.rules),
-        "results": [_result(columns, row, one, clusters) for row, one in enumerate(checked.articles)],
+        "results": [_result(columns, row, one, clusters) for row, one in enumerate(checked.articles, start)],
     }
 
 

@@ -25,7 +25,7 @@ from stream_dedup.explain.explain import as_json, explain
 from stream_dedup.explain.side import Side, side_at, side_of_texts
 from stream_dedup.serve.checking import GivenArticle, GivenObject, raw_of, refuse_unused
 from stream_dedup.serve.clusters import ServiceClusters
-from stream_dedup.serve.follower import LogFollower, NotReadyError
+from stream_dedup.serve.follower import LogFollower
 from stream_dedup.serve.problems import ProblemError, in_body, invalid, not_found, not_ready
 from stream_dedup.serve.reading import Lane, SourceTexts
 from stream_dedup.serve.schemes import SchemeFingerprinter
@@ -117,8 +117,10 @@ class Explainer:
         if given.is_given:
             return self._given(name, given)
         topic, at = await asyncio.to_thread(self._named, name, given)
-        positions = await self._ask(
-            lambda index: index.logged_positions(at.topic_id, at.partition, np.array([at.offset], np.int64))
+        positions = await asyncio.wrap_future(
+            self._follower.ask(
+                lambda index: index.logged_positions(at.topic_id, at.partition, np.array([at.offset], np.int64))
+            )
         )
         if positions[0] < 0:
             msg = f"{name}: the log has no such article, or has forgotten it"
@@ -127,8 +129,8 @@ class Explainer:
             found = (await self._texts.read([(topic, at)]))[at]
             if found.article is not None:
                 return found.article
-        side: Side = await self._ask(lambda index: side_at(index, LogPosition(int(positions[0]))))
-        return side
+        at_log = LogPosition(int(positions[0]))
+        return await asyncio.wrap_future(self._follower.ask(lambda index: side_at(index, at_log)))
 
     def _given(self, name: str, given: ExplainedArticle) -> Article:
         refuse_unused(given, (name,), self._format)
@@ -149,12 +151,6 @@ class Explainer:
             msg = f"{name}: no output has an article with this id"
             raise not_found(msg)
         return found[0].topic, found[0].coordinates
-
-    async def _ask(self, do: Any) -> Any:  # noqa: ANN401 - whatever is asked of the index
-        try:
-            return await asyncio.wrap_future(self._follower.ask(do))
-        except NotReadyError as error:
-            raise not_ready(str(error)) from error
 
 
 def _side(maker: Fingerprinter, name: str, article: Article | Side) -> Side:

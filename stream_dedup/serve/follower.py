@@ -7,7 +7,7 @@
 Rules:
 
 * The index is touched by this thread only. Others ``ask`` for a piece of work, or for a ``check``, and get a future.
-* All checks that wait are judged together, as of the same log offset, which their answers name.
+* The articles of a check are judged together, as of the same log offset, which the answer names.
 * A record is applied or it is not: work never sees a part of one.
 * While no broker answers, answers go on, as of the offset that was read. ``position`` says whether they are up to date.
 * A log that was cut or replaced, or an index that is damaged or stopped at a defect of the native core, is opened
@@ -51,6 +51,7 @@ from stream_dedup.index import LogIndex, is_unknown, keep_aside, only_copy_in
 from stream_dedup.index.judge import CheckedArticle
 from stream_dedup.kafka.log import WaitingLog
 from stream_dedup.ports import Clock, FingerprintLog, GroupOffsets, PassingError, RefusedByBrokerError
+from stream_dedup.serve.problems import ProblemError, not_ready
 from stream_dedup.serve.serve_metrics import ServeMetrics
 from stream_dedup.worker.log_tail import LogTail
 from stream_dedup.worker.opening import Disagreement, LogTopic, disagreement_of
@@ -58,7 +59,6 @@ from stream_dedup.worker.opening import Disagreement, LogTopic, disagreement_of
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-_R = TypeVar("_R", bound="_CheckRequest | _Work")
 
 
 class Phase(StrEnum):
@@ -285,8 +285,8 @@ FOLLOWER_WAIT_S = 0.1
 """Longest wait for work; log records and requests wake the follower at once."""
 APPLY_S = 0.02
 """Time for which records are applied while requests wait."""
-MOST_JUDGED = 1_000
-"""Articles that are judged together: further ones wait for the next round, so that the log is applied meanwhile."""
+ANSWER_S = 0.15
+"""Time for which requests are answered while records wait."""
 ASK_END_S = 1.0
 """Seconds between two requests for the log's end, which also show whether a broker answers."""
 SILENCE_S = 5.0
@@ -301,10 +301,6 @@ JOIN_S = 5.0
 """Longest wait for the end of each thread that asks for the log: a request to a broker that is away may last longer."""
 
 
-class NotReadyError(Exception):
-    """The index is not open; the message says why."""
-
-
 class Checked(NamedTuple):
     """What a check returns: the articles in their order, and what they were compared with."""
 
@@ -317,23 +313,22 @@ class Checked(NamedTuple):
     articles: list[CheckedArticle]
 
 
-class _CheckRequest(NamedTuple):
-    columns: Columns
-    scheme: Scheme
-    most: int
-    future: Future[Checked]
-
-
 class _Work(NamedTuple):
     do: Callable[[LogIndex], Any]
     future: Future[Any]
+    ends: bool = False
+    """Whether an error is one of the follower, too, beside a problem."""
 
     def complete(self, index: LogIndex) -> None:
         """Do it, and set the future to the result, or to the exception that it raised."""
         try:
             self.future.set_result(self.do(index))
-        except Exception as error:  # noqa: BLE001 - raised again where the result is asked for
+        except ProblemError as error:
             self.future.set_exception(error)
+        except BaseException as error:
+            self.future.set_exception(error)
+            if self.ends or not isinstance(error, Exception):
+                raise
 
 
 class _ServiceEndsError(Exception):
@@ -359,29 +354,38 @@ class LogFollower:
         self._metrics = metrics
         self._wake = clock.event()
         self._stopped = clock.event()
-        self._checks: deque[_CheckRequest] = deque()
         self._works: deque[_Work] = deque()
         self.position = Position()
 
     def check(self, columns: Columns, scheme: Scheme, most: int) -> Future[Checked]:
         """Ask for the verdicts of articles if they were logged next, with up to ``most`` of the nearest entries.
 
-        ``scheme`` is that of the columns. The future raises ``NotReadyError``, also where the log has another scheme:
+        ``scheme`` is that of the columns. The future raises ``ProblemError``, also where the log has another scheme:
         it is another log since the columns were made.
         """
-        request = _CheckRequest(columns, scheme, most, Future())
-        self._checks.append(request)
-        self._notify()
-        return request.future
+
+        def judge(index: LogIndex) -> Checked:
+            rules = index.rules
+            if rules is None or scheme != rules.scheme:
+                msg = "the log was recreated under another scheme"
+                raise not_ready(msg)
+            now = self._clock.time_ms()
+            return Checked(str(index.log_id), index.next_offset, now, rules, index.check(columns, now, most))
+
+        return self._put(_Work(judge, Future(), ends=True))
 
     def ask(self, do: Callable[[LogIndex], _T]) -> Future[_T]:
         """Ask for work on the index: short, and without changing it.
 
-        The future raises ``NotReadyError``, or what the work raises.
+        The future raises ``ProblemError`` where the index is not open, or what the work raises.
         """
-        work = _Work(do, Future())
+        return self._put(_Work(do, Future()))
+
+    def _put(self, work: _Work) -> Future[Any]:
         self._works.append(work)
-        self._notify()
+        self._wake.set()
+        if self._stopped.is_set():
+            self._refuse_all("the service ends")
         return work.future
 
     def stop(self) -> None:
@@ -495,60 +499,24 @@ class LogFollower:
         while records := following.tail.next_records():
             for record in records:
                 following.index.apply([record])
-                if self._is_asked and self._clock.monotonic() >= until:
+                if self._works and self._clock.monotonic() >= until:
                     self._answer(following)
                     until = self._clock.monotonic() + APPLY_S
         if following.look():
             self._metrics.show_index(following.index.stats())
         self._show(following)
-        if self._is_asked:
+        if self._works:
             self._wake.set()
 
-    @property
-    def _is_asked(self) -> bool:
-        return bool(self._checks or self._works)
-
     def _answer(self, following: _Following) -> None:
-        """Do the work that waits, then judge articles that wait together."""
+        """Do the work that waits, for ``ANSWER_S`` at most."""
+        until = self._clock.monotonic() + ANSWER_S
         for _ in range(len(self._works)):
-            work = _next_of(self._works)
+            work = self._next_work()
             if work is not None and work.future.set_running_or_notify_cancel():
                 work.complete(following.index)
-        requests = self._next_checks(following.index.rules)
-        if requests:
-            self._judge(following, requests)
-
-    def _next_checks(self, rules: Rules | None) -> list[_CheckRequest]:
-        """Return checks that wait, up to ``MOST_JUDGED`` articles; refuse those of another scheme than the log's."""
-        requests: list[_CheckRequest] = []
-        articles = 0
-        while articles < MOST_JUDGED and (request := _next_of(self._checks)) is not None:
-            if not request.future.set_running_or_notify_cancel():
-                continue
-            if rules is None or request.scheme != rules.scheme:
-                request.future.set_exception(NotReadyError("the log was recreated under another scheme"))
-                continue
-            requests.append(request)
-            articles += len(request.columns)
-        return requests
-
-    def _judge(self, following: _Following, requests: list[_CheckRequest]) -> None:
-        index, now = following.index, self._clock.time_ms()
-        rules, offset = index.rules, index.next_offset
-        assert rules is not None  # noqa: S101 - ``_next_checks`` has compared them
-        try:
-            columns = Columns.concat([request.columns for request in requests])
-            checked = index.check(columns, now, max(request.most for request in requests))
-        except BaseException as error:
-            for request in requests:
-                request.future.set_exception(error)
-            raise
-        start = 0
-        for request in requests:
-            end = start + len(request.columns)
-            own = [one._replace(nearest=one.nearest[: request.most]) for one in checked[start:end]]
-            request.future.set_result(Checked(following.log_id, offset, now, rules, own))
-            start = end
+                if self._clock.monotonic() >= until:
+                    return
 
     # what others see
 
@@ -573,16 +541,17 @@ class LogFollower:
         self._metrics.serve_log_lag.set(position.lag)
         self._metrics.serve_up_to_date.set(position.up_to_date)
 
-    def _notify(self) -> None:
-        self._wake.set()
-        if self._stopped.is_set():
-            self._refuse_all("the service ends")
-
     def _refuse_all(self, detail: str) -> None:
-        while (request := _next_of(self._works) or _next_of(self._checks)) is not None:
-            future: Future[Any] = request.future
-            if future.set_running_or_notify_cancel():
-                future.set_exception(NotReadyError(detail))
+        while (work := self._next_work()) is not None:
+            if work.future.set_running_or_notify_cancel():
+                work.future.set_exception(not_ready(detail))
+
+    def _next_work(self) -> _Work | None:
+        """Take the next of what waits, None of nothing: when the service ends, other threads take from it, too."""
+        try:
+            return self._works.popleft()
+        except IndexError:
+            return None
 
 
 class _Following:
@@ -614,14 +583,6 @@ class _Following:
             self._request, self._asked_at = self.tail.request_end(), now
             return True
         return False
-
-
-def _next_of(waiting: deque[_R]) -> _R | None:
-    """Take the next of what waits, None of nothing: when the service ends, other threads take from it, too."""
-    try:
-        return waiting.popleft()
-    except IndexError:
-        return None
 
 
 def _guarded(run: Callable[[], None], failures: list[BaseException], wake: Callable[[], None]) -> None:

@@ -11,20 +11,15 @@ the object that lacks it. ``#`` is the whole body.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
 import orjson
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from starlette.responses import Response
-from starlette.routing import Match
-
-log = logging.getLogger(__name__)
 
 PROBLEM_TYPE = "urn:stream-dedup:problem:"
 PROBLEM_JSON = "application/problem+json"
@@ -116,76 +111,42 @@ def unsupported(detail: str, headers: Mapping[str, str]) -> ProblemError:
     return ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail, headers)
 
 
-async def on_problem(_: Request, error: Exception) -> Response:
-    """Answer a ``ProblemError``."""
-    assert isinstance(error, ProblemError)  # noqa: S101 - registered for this class
-    return error.response()
+def invalid_body(error: ValidationError, body: Any) -> ProblemError:  # noqa: ANN401 - JSON values
+    """Return the problem of a body that has not the form that its route declares."""
+    return _differing(in_body(_existing(one["loc"], body), _detail(one)) for one in _errors(error))
 
 
-async def on_http_error(request: Request, error: Exception) -> Response:
-    """Answer an error of the framework: no such page, or another method."""
-    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class
-    name = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
-    headers = dict(error.headers or {})
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        headers["Allow"] = ", ".join(_methods(request))
-    return problem_response(error.status_code, name, _DETAILS.get(error.status_code, name), headers)
+def invalid_parameters(error: ValidationError) -> ProblemError:
+    """Return the problem of parameters that are not as their route declares them."""
+    return _differing(in_parameter(str(one["loc"][0]), _detail(one)) for one in _errors(error))
 
 
-async def on_invalid(_: Request, error: Exception) -> Response:
-    """Answer a request that has not the form that its route declares; name each place and what is wrong there."""
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class
-    found = [_fault(one, error.body) for one in error.errors()]
+def _errors(error: ValidationError) -> Sequence[ErrorDetails]:
+    return error.errors(include_url=False, include_input=False)
+
+
+def _differing(faults: Iterable[Fault]) -> ProblemError:
+    found = [*faults]
     count = f"{len(found)} parts of the request differ" if len(found) > 1 else "a part of the request differs"
-    return invalid(f"{count} from what /v1/openapi.json describes", *found).response()
+    return invalid(f"{count} from what /v1/openapi.json describes", *found)
 
 
-async def on_program_error(_: Request, error: Exception) -> Response:
-    """Answer an error of the program: a store that cannot be read."""
-    log.warning("a request cannot be answered: %s", error)
-    return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", FAILED)
-
-
-async def on_failure(_: Request, __: Exception) -> Response:
-    """Answer where the service failed; ``server.Gate`` logs the error."""
-    return problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", FAILED)
-
-
-_DETAILS: dict[int, str] = {
-    HTTPStatus.NOT_FOUND: "there is no such resource; /v1/openapi.json lists all",
-    HTTPStatus.METHOD_NOT_ALLOWED: "this resource has other methods; the header Allow names them",
-}
-
-
-def _methods(request: Request) -> Iterable[str]:
-    """Return the methods of a resource; the framework names those of the first of its routes."""
-    routes = (one for one in request.app.routes if one.matches(request.scope)[0] is not Match.NONE)
-    methods = {method for route in routes for method in route.methods}
-    return sorted(methods | {"HEAD"} if "GET" in methods else methods)  # ``server.Gate`` answers HEAD by GET
-
-
-def _fault(error: Mapping[str, Any], body: Any) -> Fault:  # noqa: ANN401 - JSON values
-    """Return an error of the framework, with a place that the request has and without the names of its own classes."""
-    source, *path = error["loc"]
-    kind, detail = error["type"], str(error["msg"])
+def _detail(error: ErrorDetails) -> str:
+    """Return what is wrong, without the names of the program's own classes."""
+    kind = error["type"]
     if kind == "value_error":
-        detail = str(error["ctx"]["error"])
-    elif kind == "missing":
-        detail = f"{path[-1]} is missing"
-    else:
-        detail = _SAID.get(kind, detail)
-    return in_body(_existing(tuple(path), body), detail) if source == "body" else in_parameter(str(path[0]), detail)
+        return str(error["ctx"]["error"])
+    return f"{error['loc'][-1]} is missing" if kind == "missing" else _SAID.get(kind, error["msg"])
 
 
 _SAID = {
     "dict_type": "must be an object",
     "extra_forbidden": "unknown member",
     "list_type": "must be an array",
-    "model_attributes_type": "must be an object",
     "model_type": "must be an object",
     "string_type": "must be text",
 }
-"""Details of kinds of errors for which the framework has other words than JSON."""
+"""Details of kinds of errors for which Pydantic has other words than JSON."""
 
 
 def _existing(path: JsonPath, document: Any) -> JsonPath:  # noqa: ANN401 - JSON values

@@ -3,10 +3,9 @@
 In this order: secrets, address, broker; then the follower opens the log, and what fingerprints is loaded
 when its scheme is known. The service answers from the beginning: with 503 and the reason while the log is read.
 
-``_make_app`` makes an ASGI application from a ``Service``. Beside the routes for programs (``api``) it has the pages
-(``pages``). ``server.Gate`` is around both: the token (a browser asks for it, and sends it as the password of
-``Basic``), the host, the size of bodies, problems for errors. It sets ``Content-Security-Policy: default-src 'none'``
-where the answer has none; pages set their own.
+The routes are those for programs (``api``) and those of the pages (``pages``). ``server.Gate`` is around both: the
+token (a browser asks for it, and sends it as the password of ``Basic``), the host, the size of bodies, problems for
+errors. It sets ``Content-Security-Policy: default-src 'none'`` where the answer has none; pages set their own.
 
 An endpoint that blocks (SQLite, Kafka) does so off the event loop.
 """
@@ -22,42 +21,30 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry
-from starlette.exceptions import HTTPException
 
-from stream_dedup import __version__
 from stream_dedup.clusters.follow import ClusterMetrics
 from stream_dedup.config.effective import input_format_of
 from stream_dedup.config.model import Config
 from stream_dedup.core.rules import Rules
-from stream_dedup.errors import StreamDedupError
 from stream_dedup.kafka.admin import KafkaOffsets
 from stream_dedup.kafka.clients import SystemClock, kafka_follow_ports
 from stream_dedup.kafka.connection import unavailable_on_kafka_error, wait_for_broker
 from stream_dedup.kafka.readers import KafkaTopicReader
 from stream_dedup.kafka.rules_log import KafkaLogTopic
 from stream_dedup.ports import Clock, FollowPorts, GroupOffsets
-from stream_dedup.serve.api import JsonRoute, Service, add_api
+from stream_dedup.serve.api import Service, api_routes
 from stream_dedup.serve.checking import Checker, name_paths
 from stream_dedup.serve.clusters import ServiceClusters
 from stream_dedup.serve.explaining import Explainer
 from stream_dedup.serve.follower import LogFollower
 from stream_dedup.serve.pages.backend import PageBackend
-from stream_dedup.serve.pages.routes import add_pages
-from stream_dedup.serve.problems import (
-    ProblemError,
-    on_failure,
-    on_http_error,
-    on_invalid,
-    on_problem,
-    on_program_error,
-)
+from stream_dedup.serve.pages.routes import page_routes
 from stream_dedup.serve.reading import GroupStatus, SourceTexts, TextPorts
+from stream_dedup.serve.routing import Router
 from stream_dedup.serve.schemes import SchemeFingerprinter
 from stream_dedup.serve.serve_metrics import ServeMetrics
-from stream_dedup.serve.server import Gate, HttpServer, Token, read_token, tls_context
+from stream_dedup.serve.server import Gate, HttpServer, read_token, tls_context
 from stream_dedup.worker.app import stopping_signals
 from stream_dedup.worker.opening import LogTopic
 
@@ -142,8 +129,9 @@ class RunningService:
             metrics=metrics,
         )
         self._closing = (service.explainer, service.texts, service.group_status, self._fingerprinter, self._clusters)
-        app = _make_app(service, token)
-        self._server = HttpServer(app, config.serve, context)
+        routes = [*api_routes(service), *page_routes(PageBackend(service))]
+        gate = Gate(Router(routes, name_paths(input_format_of(config))), config.serve, token, metrics)
+        self._server = HttpServer(gate, config.serve, context)
         self.url, self.port = self._server.url, self._server.port
         metrics.watch_connections(lambda: self._server.connections)
         self._failures: list[BaseException] = []
@@ -185,29 +173,3 @@ class RunningService:
         """Load what the log needs."""
         self._clusters.open(log_id)
         self._fingerprinter.use(rules.scheme)
-
-
-OPENAPI = "/v1/openapi.json"
-
-
-def _make_app(service: Service, token: Token | None) -> Gate:
-    """Return the application; with a token, every request but those for health needs it."""
-    app = FastAPI(
-        title="stream-dedup",
-        summary="Near-duplicate articles of a stream: what an article would be, as of now, and why.",
-        version=__version__,
-        openapi_url=OPENAPI,
-        docs_url=None,  # its page loads scripts from a stranger's server
-        redoc_url=None,
-        redirect_slashes=False,
-    )
-    app.router.route_class = JsonRoute
-    app.state.name_paths = name_paths(input_format_of(service.config))
-    app.add_exception_handler(ProblemError, on_problem)
-    app.add_exception_handler(HTTPException, on_http_error)
-    app.add_exception_handler(RequestValidationError, on_invalid)
-    app.add_exception_handler(StreamDedupError, on_program_error)
-    app.add_exception_handler(Exception, on_failure)
-    add_api(app, service)
-    add_pages(app, PageBackend(service))
-    return Gate(app, service.config.serve, token, service.metrics)

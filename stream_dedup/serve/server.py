@@ -1,16 +1,16 @@
 """The HTTP server, and what a client may take of it: token and certificate, limits of requests and connections.
 
-``Gate`` is the outermost layer of the application. In this order, for every request:
+``Gate`` is the ASGI application. In this order, for every request:
 
 1. The head: at most ``MAX_HEAD`` bytes.
    The token. Without it the answer is 401, except for the open pages. A service without a token answers only requests
    that name a loopback host: a page of a stranger that a browser was made to load from this address names its own.
 2. The body: at most ``serve.max_body_bytes``, complete within ``serve.client_s``, and all bodies under way together at
-   most ``BODIES`` times as large. It is read before the application is called, and no further than its limit. A body
+   most ``BODIES`` times as large. It is read before the route is called, and no further than its limit. A body
    with a content coding is refused: what it unpacks to would need limits of its own.
-3. The application. Whatever it raises becomes a problem, and the log has the traceback.
+3. The route. Whatever it raises becomes a problem, and the log has the traceback.
 
-Every answer gets ``HEADERS``, unless the application has set them. HEAD is answered as GET, without the body.
+Every answer gets ``HEADERS``, unless the route has set them. HEAD is answered as GET, without the body.
 
 ``HttpServer`` runs uvicorn in a thread of its own, with its own event loop, on one listening socket. A connection is
 closed ``serve.client_s`` after its answer without a further request, and where its client does not read its answer for
@@ -37,15 +37,17 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-import h11
 import uvicorn
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from stream_dedup.config.model import ServeConfig
-from stream_dedup.errors import UserError
+from stream_dedup.errors import StreamDedupError, UserError
 from stream_dedup.metrics.server import bound_socket
 from stream_dedup.serve.problems import FAILED, ProblemError, busy, problem_response, unsupported
+from stream_dedup.serve.routing import Router
 from stream_dedup.serve.serve_metrics import ServeMetrics
 
 log = logging.getLogger(__name__)
@@ -142,39 +144,44 @@ BODIES = 8
 """Bodies of the largest size that fit into memory at once."""
 MAX_HEAD = 32 << 10
 """Bytes of a request's line and headers."""
+HTTP_VERSIONS = ("1.1", "1.0")
 OPEN_PAGES = ("/healthz", "/readyz")
 """Pages that need no token: probes have none."""
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
+HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+)
 OTHER_ROUTE = "other"
 """Label of requests that took no route."""
 
 
-@dataclass(slots=True)
-class _Answer:
-    """What is known of the answer to one request."""
+GONE = 499
+"""Status, in the metrics, of a request whose client has closed the connection before its body was there."""
 
-    status: int = 0
-    """0 before it begins."""
-    reads_body: bool = False
-    """Whether the client was told to send the body, where it asked (``Expect: 100-continue``)."""
-    has_read_body: bool = False
+
+@dataclass(slots=True)
+class _Reading:
+    """How far the body of a request is read."""
+
+    has_begun: bool = False
+    """Whether the client was told to send it, where it asked (``Expect: 100-continue``)."""
+    is_done: bool = False
     is_late: bool = False
-    """Whether the body did not arrive in its time."""
+    """Whether it did not arrive in its time."""
+    goes_on: bool = False
+    """Whether what arrives of it after the head of the answer is read."""
 
 
 class Gate:
     """The ASGI application around the routes. One event loop."""
 
-    def __init__(self, app: ASGIApp, serve: ServeConfig, token: Token | None, metrics: ServeMetrics) -> None:
-        """``app`` has the routes."""
-        self._app = app
+    def __init__(self, router: Router, serve: ServeConfig, token: Token | None, metrics: ServeMetrics) -> None:
+        """``router`` answers the requests that pass."""
+        self._router = router
         self._serve = serve
         self._token = token
         self._metrics = metrics
@@ -183,45 +190,51 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        begun, answer = time.perf_counter(), _Answer()
-        guarded = self._guarded(send, answer, has_body=scope["method"] != "HEAD")
-        if scope["method"] == "HEAD":
+        begun, reading, status = time.perf_counter(), _Reading(), GONE
+        is_head = scope["method"] == "HEAD"
+        if is_head:
             scope = {**scope, "method": "GET"}
         try:
-            await self._answered(scope, receive, guarded, answer)
+            response = await self._answer(scope, receive, reading)
+            status = response.status_code
+            if is_head:
+                response.body = b""  # its length is in the headers
+            await self._send(response, receive, send, reading)
+        except _ClientGoneError:
+            pass
         finally:
-            if answer.status == HTTPStatus.SERVICE_UNAVAILABLE and scope["path"] not in OPEN_PAGES:
+            if status == HTTPStatus.SERVICE_UNAVAILABLE and scope["path"] not in OPEN_PAGES:
                 self._metrics.serve_refused.inc()
-            self._metrics.count_request(route_of(scope), answer.status, time.perf_counter() - begun)
+            self._metrics.count_request(route_of(scope), status, time.perf_counter() - begun)
 
-    async def _answered(self, scope: Scope, receive: Receive, send: Send, answer: _Answer) -> None:
+    async def _answer(self, scope: Scope, receive: Receive, reading: _Reading) -> Response:
+        headers = Headers(scope=scope)
         try:
-            _check_head(scope)
-            self._check_client(scope)
-            body = await self._body(scope, receive, answer)
+            _check_head(scope, headers)
+            self._check_client(scope, headers)
+            body = await self._body(headers, receive, reading)
             try:
-                await self._app(scope, _replayed(body, receive), send)
+                return await self._router.answer(scope, body)
             finally:
                 self._buffered -= len(body)
         except ProblemError as problem:
-            if _has_body(headers := Headers(scope=scope)) and not answer.has_read_body:
+            if _has_body(headers) and not reading.is_done:
                 problem.headers["Connection"] = "close"  # else the rest of the body would be read, however long
                 # A client that has asked whether to send it (``Expect``) sends nothing.
-                if not answer.is_late and (answer.reads_body or "expect" not in headers):
-                    send = self._reading_on(receive, send)
-            await problem.response()(scope, receive, send)
+                reading.goes_on = not reading.is_late and (reading.has_begun or "expect" not in headers)
+            return problem.response()
+        except StreamDedupError as error:  # a store that cannot be read
+            log.warning("a request cannot be answered: %s", error)
+            return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", FAILED)
         except _ClientGoneError:
-            answer.status = answer.status or 499
+            raise
         except Exception:
             log.exception("a request for %s failed", route_of(scope))
-            if not answer.status:
-                failed = problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", FAILED)
-                await failed(scope, receive, send)
+            return problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", FAILED)
 
     # 1
 
-    def _check_client(self, scope: Scope) -> None:
-        headers = Headers(scope=scope)
+    def _check_client(self, scope: Scope, headers: Headers) -> None:
         if scope["path"] in OPEN_PAGES:
             return
         if self._token is None:
@@ -233,49 +246,28 @@ class Gate:
 
     # 2
 
-    async def _body(self, scope: Scope, receive: Receive, answer: _Answer) -> bytes:
+    async def _body(self, headers: Headers, receive: Receive, reading: _Reading) -> bytes:
         """Read the body; its length counts as buffered until the request is answered."""
-        headers = Headers(scope=scope)
         declared = headers.get("content-length", "0")
         if not declared.isdecimal() or int(declared) > self._serve.max_body_bytes:
             raise self._too_large()
         if _has_body(headers):
             _check_coding(headers)
         body = bytearray()
-        answer.reads_body = True
+        reading.has_begun = True
         try:
             async with asyncio.timeout(self._serve.client_s):
                 await self._receive(receive, body)
         except TimeoutError:
             self._buffered -= len(body)
-            answer.is_late = True
+            reading.is_late = True
             detail = f"the request was not complete within {self._serve.client_s:g} s"
             raise ProblemError(HTTPStatus.REQUEST_TIMEOUT, "timeout", detail) from None
         except BaseException:
             self._buffered -= len(body)
             raise
-        answer.has_read_body = True
+        reading.is_done = True
         return bytes(body)
-
-    def _reading_on(self, receive: Receive, send: Send) -> Send:
-        """Return a ``send`` that reads on between the answer and its end: who is still sending would not get it else.
-
-        Not for longer than a body that is taken may last, nor more of it.
-        """
-
-        async def sending(message: Message) -> None:
-            if message["type"] != "http.response.body":
-                await send(message)
-                return
-            await send({**message, "more_body": True})
-            left = self._serve.max_body_bytes
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._serve.client_s):
-                    while left > 0 and (part := await receive()).get("more_body", False):
-                        left -= len(part["body"])
-            await send({"type": "http.response.body"})
-
-        return sending
 
     async def _receive(self, receive: Receive, body: bytearray) -> None:
         """Append the body as it arrives."""
@@ -298,50 +290,49 @@ class Gate:
         detail = f"a request may have {self._serve.max_body_bytes} bytes (serve.max_body_bytes)"
         return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
 
-    # 3
+    async def _send(self, response: Response, receive: Receive, send: Send, reading: _Reading) -> None:
+        names = {name for name, _ in response.raw_headers}
+        headers = [*response.raw_headers, *(one for one in HEADERS if one[0] not in names)]
+        body: Message = {"type": "http.response.body", "body": response.body}
+        await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+        if reading.goes_on:  # who is still sending would not get the answer else
+            await send({**body, "more_body": True})
+            await self._read_on(receive)
+            body["body"] = b""
+        await send(body)
 
-    def _guarded(self, send: Send, answer: _Answer, *, has_body: bool) -> Send:
-        async def guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                answer.status = message["status"]
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-            elif not has_body:
-                message = {**message, "body": b""}
-            await send(message)
-
-        return guarded
+    async def _read_on(self, receive: Receive) -> None:
+        """Read for no longer than a body that is taken may last, and no more of it."""
+        left = self._serve.max_body_bytes
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._serve.client_s):
+                while left > 0 and (part := await receive()).get("more_body", False):
+                    left -= len(part["body"])
 
 
 def route_of(scope: Scope) -> str:
     """Return the path of the route that a request took, as it is declared: a label that clients cannot multiply."""
-    return str(getattr(scope.get("route"), "path", "") or OTHER_ROUTE)
+    return str(scope.get("route", OTHER_ROUTE))
 
 
 class _ClientGoneError(Exception):
     """The client has closed the connection."""
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a ``receive`` that yields a body that was read already."""
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replayed() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return replayed
-
-
-def _check_head(scope: Scope) -> None:
-    """Refuse a head that is too large; one that arrives in parts is refused before it is whole, by uvicorn.
+def _check_head(scope: Scope, headers: Headers) -> None:
+    """Refuse a head that is too large; one that arrives in parts is refused before it is whole, by ``_Protocol``.
 
     A body with a length and in chunks is refused, too: a proxy may take the other of the two for its end, and what
-    follows for the request of somebody else (RFC 9112, 6.3).
+    follows for the request of somebody else (RFC 9112, 6.3). So are two hosts, of which it may take the other.
     """
-    headers = Headers(scope=scope)
+    detail, version, hosts = "", scope["http_version"], len(headers.getlist("host"))
     if "transfer-encoding" in headers and "content-length" in headers:
         detail = "the request has a Content-Length and a Transfer-Encoding"
+    elif version not in HTTP_VERSIONS:
+        detail = f"the request is none of HTTP {' or '.join(HTTP_VERSIONS)}"
+    elif hosts > 1 or (hosts == 0 and version == "1.1"):
+        detail = "the request must have one header Host"
+    if detail:
         raise ProblemError(HTTPStatus.BAD_REQUEST, "malformed-request", detail, {"Connection": "close"})
     size = len(scope["raw_path"]) + len(scope["query_string"])
     size += sum(len(name) + len(value) for name, value in scope["headers"])
@@ -384,6 +375,31 @@ ACCEPT_QUIET_S = 60
 """Seconds between two log lines about that."""
 
 
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's protocol over llhttp, with a limit: what arrives before a head, or a trailer, is whole is in memory."""
+
+    _unparsed = 0
+    """Bytes since the last head, part of a body, or end of a request."""
+
+    def data_received(self, data: bytes) -> None:
+        self._unparsed += len(data)
+        super().data_received(data)
+        if self._unparsed > MAX_HEAD and not self.transport.is_closing():
+            self.send_400_response("Invalid HTTP request received.")
+
+    def on_headers_complete(self) -> None:
+        self._unparsed = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._unparsed = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._unparsed = 0
+        super().on_message_complete()
+
+
 class HttpServer:
     """Serves an ASGI application until it is closed. ``url`` has the port that was bound."""
 
@@ -401,7 +417,7 @@ class HttpServer:
         self.url = f"{scheme}://[{host}]:{self.port}" if ":" in host else f"{scheme}://{host}:{self.port}"
         config = uvicorn.Config(
             app,
-            http="h11",
+            http=_Protocol,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -409,7 +425,6 @@ class HttpServer:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            h11_max_incomplete_event_size=MAX_HEAD,
             backlog=BACKLOG,
             timeout_keep_alive=max(1, int(serve.client_s)),
             timeout_graceful_shutdown=DRAIN_S,
@@ -443,11 +458,11 @@ class HttpServer:
         await self._server.serve([self._socket])
 
     def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log an error that nobody awaits, unless a client caused it: faulty bytes in a request that is answered."""
+        """Log an error that nobody awaits."""
         error = context.get("exception")
         if context["message"] == ACCEPT_FAILED:
             if loop.time() - self._failed_accept_s >= ACCEPT_QUIET_S:
                 self._failed_accept_s = loop.time()
                 log.error("connections cannot be accepted: %s; see ulimit -n", error)
-        elif not isinstance(error, h11.ProtocolError):
+        else:
             loop.default_exception_handler(context)

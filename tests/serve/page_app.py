@@ -10,7 +10,6 @@ from functools import cache
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 
 from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.model import Coordinates, LogOffset
@@ -25,8 +24,9 @@ from stream_dedup.serve.pages.backend import (
     StatusView,
 )
 from stream_dedup.serve.pages.rendering import Renderer, read_assets
-from stream_dedup.serve.pages.routes import add_pages
-from stream_dedup.serve.problems import ProblemError, on_problem
+from stream_dedup.serve.pages.routes import page_routes
+from stream_dedup.serve.problems import ProblemError
+from stream_dedup.serve.routing import Router
 from tests.serve.clients import Answer
 
 READY = Position(ready=True, up_to_date=True, activity=FOLLOWING, offset=LogOffset(7), end=LogOffset(7))
@@ -113,11 +113,9 @@ class PageApp:
     """The routes of the pages, called as a server calls them."""
 
     def __init__(self, backend: ChosenBackend) -> None:
-        self._app = FastAPI(openapi_url=None)
-        self._app.add_exception_handler(ProblemError, on_problem)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(routes, "Renderer", lambda _: _renderer())
-            add_pages(self._app, backend)
+            self._router = Router(page_routes(backend))
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.call("GET", path, headers=headers)
@@ -143,17 +141,12 @@ class PageApp:
             "server": ("localhost", 8787),
             "client": ("127.0.0.1", 1),
         }
-        sent: list[Any] = []
-
-        async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        async def send(message: Any) -> None:  # noqa: ANN401 - an ASGI message
-            sent.append(message)
-
-        asyncio.run(self._app(scope, receive, send))
-        named = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
-        return Answer(sent[0]["status"], named, b"".join(one.get("body", b"") for one in sent[1:]))
+        try:
+            response = asyncio.run(self._router.answer(scope, body))
+        except ProblemError as problem:
+            response = problem.response()
+        named = {name.decode().lower(): value.decode() for name, value in response.raw_headers}
+        return Answer(response.status_code, named, bytes(response.body))
 
 
 def text_of(answer: Answer) -> str:

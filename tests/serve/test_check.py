@@ -19,8 +19,8 @@ import pytest
 
 from stream_dedup.core.decode import InputFormat, RawRecord, decode, parse_object
 from stream_dedup.core.paths import FieldPath
-from stream_dedup.serve.api import SMALL_BODY
 from stream_dedup.serve.checking import GivenArticle, name_paths, raw_of
+from stream_dedup.serve.routing import SMALL_BODY
 from tests.amount import FULL
 from tests.serve.clients import ANSWER_S
 from tests.serve.comparing import Served, checked_and_judged, served
@@ -293,7 +293,7 @@ def test_a_large_body_is_parsed_while_others_are_answered(
         assert answered.wait(30)
         return parse_object(body, names)
 
-    monkeypatch.setattr("stream_dedup.serve.api.parse_object", parse)
+    monkeypatch.setattr("stream_dedup.serve.routing.parse_object", parse)
     answers: list[int] = []
     large = {"text": "a" * (SMALL_BODY + 1)}
     asking = threading.Thread(target=lambda: answers.append(service.call("POST", "/v1/check", large).status))

@@ -17,7 +17,8 @@ from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.errors import DefectError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.ports import Partition, PassingError
-from stream_dedup.serve.follower import Activity, NotReadyError, Position, opened_log
+from stream_dedup.serve.follower import Activity, Position, opened_log
+from stream_dedup.serve.problems import ProblemError
 from stream_dedup.serve.schemes import SchemeFingerprinter
 from tests.index.panics import SAID, planted_panic
 from tests.memory.log_topic import MemoryLogTopic
@@ -274,7 +275,7 @@ def test_what_is_asked_of_a_follower_that_has_failed_is_refused(
     with made.serve() as running:
         monkeypatch.setattr("stream_dedup.serve.follower.LogFollower._step", _failing)
         running._thread.join(WAIT_S)
-        with pytest.raises(NotReadyError, match="the service ends"):
+        with pytest.raises(ProblemError, match="the service ends"):
             running.follower.ask(lambda index: index.next_offset).result(WAIT_S)
         running._failures.clear()
 
@@ -327,7 +328,7 @@ def test_entries_of_another_scheme_are_refused(made: MemoryService) -> None:
         scheme = rules_of(made.config).scheme
         other = replace(scheme, version=scheme.version + 1)
         assert running.follower.check(columns, scheme, 1).result(WAIT_S).articles[0].judgement.verdict == "duplicate"
-        with pytest.raises(NotReadyError, match="another scheme"):
+        with pytest.raises(ProblemError, match="another scheme"):
             running.follower.check(columns, other, 1).result(WAIT_S)
         assert verdicts(made) == ["duplicate", "unique", "unique"]
 

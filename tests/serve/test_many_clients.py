@@ -15,6 +15,7 @@ from stream_dedup.config.model import ServeConfig
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.fingerprinter import EntryMaker
+from stream_dedup.errors import DefectError
 from stream_dedup.serve.server import ACCEPT_FAILED, HttpServer
 from tests.serve.served import CUT_S, HOST, MARKUP, THREADS, MemoryService, assert_answers, limited_service
 from tests.waiting import wait_until
@@ -58,6 +59,7 @@ def test_large_texts_shut_nobody_out(service: MemoryService, monkeypatch: pytest
         return make(maker, records)
 
     monkeypatch.setattr("stream_dedup.threads.CHUNK_BYTES", LARGE)
+    monkeypatch.setattr("stream_dedup.serve.checking.SMALL_BYTES", LARGE)
     monkeypatch.setattr(EntryMaker, "__call__", slowly)
     body = {"text": MARKUP + "a" * LARGE}
     answers: list[int] = []
@@ -93,6 +95,7 @@ def test_what_waits_for_a_thread_when_the_scheme_changes_is_to_be_tried_again(
         return make(maker, records)
 
     monkeypatch.setattr(EntryMaker, "__call__", slowly)
+    monkeypatch.setattr("stream_dedup.serve.checking.SMALL_BYTES", 0)  # each by itself
     answers: list[Any] = []
     closing_threads = threading.Thread(target=started.records.close)
     clients = [
@@ -118,6 +121,12 @@ def test_what_waits_for_a_thread_when_the_scheme_changes_is_to_be_tried_again(
     assert [one.status for one in answers[1:]] == [200] * THREADS
 
 
+def refused(service: MemoryService) -> float:
+    """Requests that were answered with 503."""
+    text = service.call("GET", "/metrics").body.decode()
+    return float(text.partition("\nstream_dedup_serve_refused_total ")[2].partition("\n")[0])
+
+
 def test_a_full_queue_refuses_at_once(service: MemoryService) -> None:
     """While 500 articles wait, the next one is answered with 503 and the time to try again."""
     assert service.running is not None
@@ -128,6 +137,7 @@ def test_a_full_queue_refuses_at_once(service: MemoryService) -> None:
         target=lambda: answers.append(service.call("POST", "/v1/check", {"articles": [{"text": "a"}] * 500}))
     )
     try:
+        before = refused(service)
         large.start()
         gauge = "stream_dedup_serve_articles_waiting 500.0"
         wait_until(lambda: gauge in service.call("GET", "/metrics").body.decode(), CUT_S, "the queue is full")
@@ -135,7 +145,7 @@ def test_a_full_queue_refuses_at_once(service: MemoryService) -> None:
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
         assert answer.json["type"] == "urn:stream-dedup:problem:busy"
         assert service.call("GET", "/healthz").status == 200
-        assert "stream_dedup_serve_refused_total 1.0" in service.call("GET", "/metrics").body.decode()
+        assert refused(service) == before + 1
     finally:
         held.set()
         large.join()
@@ -170,7 +180,9 @@ def test_clients_that_are_judged_together_get_their_own_answers(service: MemoryS
     try:
         for thread in threads:
             thread.start()
-        wait_until(lambda: len(service.running.follower._checks) == len(threads), CUT_S, "all wait")  # type: ignore[union-attr] # it runs
+        waiting = sum(number % 3 + 1 + number % 4 for number in range(len(threads)))
+        gauge = f"stream_dedup_serve_articles_waiting {waiting}.0"
+        wait_until(lambda: gauge in service.call("GET", "/metrics").body.decode(), CUT_S, "all wait")
     finally:
         held.set()
         for thread in threads:
@@ -178,6 +190,42 @@ def test_clients_that_are_judged_together_get_their_own_answers(service: MemoryS
     for number, said in answers.items():
         assert said == ["unique 0"] * (number % 3) + [f"duplicate {number % 2}"] + ["unique 0"] * (number % 4)
     assert len(answers) == 12
+
+
+@pytest.mark.expect_log("the native core failed")
+def test_a_defect_at_one_text_ends_one_answer(service: MemoryService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of requests that are fingerprinted together, the others are answered."""
+    make, sizes, held = EntryMaker.__call__, list[int](), threading.Event()
+
+    def failing(maker: EntryMaker, records: Sequence[RawRecord]) -> Columns:
+        sizes.append(len(records))
+        if any(b"defect" in (record.value or b"") for record in records):
+            msg = "the native core failed"
+            raise DefectError(msg)
+        return make(maker, records)
+
+    def ask(text: str) -> None:
+        statuses.append((text == "defect", service.call("POST", "/v1/check", {"text": text}).status))
+
+    assert service.running is not None
+    monkeypatch.setattr(EntryMaker, "__call__", failing)
+    statuses: list[tuple[bool, int]] = []
+    clients = [threading.Thread(target=ask, args=(text,)) for text in ("defect", *[MARKUP] * 7)]
+    first = threading.Thread(target=ask, args=(MARKUP,))
+    service.running.follower.ask(lambda _: held.wait(CUT_S))
+    try:
+        first.start()
+        wait_until(lambda: sizes == [1], CUT_S, "a batch is under way")
+        for client in clients:
+            client.start()
+        gauge = "stream_dedup_serve_articles_waiting 9.0"
+        wait_until(lambda: gauge in service.call("GET", "/metrics").body.decode(), CUT_S, "all wait")
+    finally:
+        held.set()
+        for client in (first, *clients):
+            client.join()
+    assert sorted(statuses) == [(False, 200)] * 8 + [(True, 503)]
+    assert 8 in sizes
 
 
 @pytest.mark.expect_log("connections cannot be accepted")

@@ -15,19 +15,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from stream_dedup.clusters import Window
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import UserError
-from stream_dedup.serve.api import require_type
 from stream_dedup.serve.pages.backend import PageBackend
 from stream_dedup.serve.pages.check_page import CheckForm, CheckView, checked, prefilled
 from stream_dedup.serve.pages.clusters_page import ClusterView, cluster_list, cluster_page, stored_clusters
@@ -35,6 +33,7 @@ from stream_dedup.serve.pages.live_page import LATENCY_OF, RateMeter, live_page
 from stream_dedup.serve.pages.rendering import LANGUAGES, THEMES, PageReader, Renderer, language_of, read_assets, said
 from stream_dedup.serve.pages.system_page import system_page
 from stream_dedup.serve.problems import ProblemError, invalid, not_found
+from stream_dedup.serve.routing import Route, require_type
 
 PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -51,22 +50,20 @@ FORM = "application/x-www-form-urlencoded"
 MAX_FORM_FIELDS = 64
 
 
-def add_pages(app: FastAPI, backend: PageBackend) -> None:
-    """Add the routes of the pages."""
+def page_routes(backend: PageBackend) -> list[Route]:
+    """Return the routes of the pages."""
     pages = _PageRoutes(backend)
-
-    def add(path: str, endpoint: Callable[..., Awaitable[Response]], method: str = "GET") -> None:
-        app.add_api_route(path, endpoint, methods=[method], include_in_schema=False, response_model=None)
-
-    add("/", pages.home)
-    add("/check", pages.check_form)
-    add("/check", pages.check, "POST")
-    add("/clusters", pages.clusters)
-    add("/clusters/{cluster_id}", pages.cluster)
-    add("/live", pages.live)
-    add("/system", pages.system)
-    add("/assets/{name:path}", pages.asset)
-    add("/preferences", pages.preferences, "POST")
+    return [
+        Route("/", pages.home),
+        Route("/check", pages.check_form),
+        Route("/check", pages.check, method="POST"),
+        Route("/clusters", pages.clusters),
+        Route("/clusters/{cluster_id}", pages.cluster),
+        Route("/live", pages.live),
+        Route("/system", pages.system),
+        Route("/assets/{name:any_text}", pages.asset),
+        Route("/preferences", pages.preferences, method="POST"),
+    ]
 
 
 class _PageRoutes:
@@ -76,18 +73,19 @@ class _PageRoutes:
         self._renderer = Renderer(self._assets)
         self._meter = RateMeter()
 
-    async def home(self) -> Response:
+    async def home(self, _: Request) -> Response:
         return RedirectResponse("/check", HTTPStatus.TEMPORARY_REDIRECT)
 
     # Check
 
-    async def check_form(self, request: Request, article: str = "", sample: str = "") -> Response:
+    async def check_form(self, request: Request) -> Response:
         """Show the empty form; with ``article`` the text of an article of the stream, with ``sample`` our own."""
-        if article:
+        query = request.query_params
+        if article := query.get("article"):
             return await self._check_page(request, await prefilled(self._backend, article))
         fields = self._backend.format.text_fields
         form = CheckForm(dict.fromkeys(fields, ""))
-        if not sample:
+        if not query.get("sample"):
             return await self._check_page(request, CheckView(form))
         text = said(_reader(request).language, "check.sample")
         filled = CheckForm(dict(form.texts) | {fields[-1]: text})
@@ -104,17 +102,17 @@ class _PageRoutes:
 
     # Clusters
 
-    async def clusters(self, request: Request, window: str = Window.HOUR) -> Response:
+    async def clusters(self, request: Request) -> Response:
         """Show the largest clusters."""
-        view = await cluster_list(self._backend, _window(window), self._backend.now_ms())
+        view = await cluster_list(self._backend, _window(request, Window.HOUR), self._backend.now_ms())
         return self._page(request, "clusters.html", view=view)
 
-    async def cluster(
-        self, request: Request, cluster_id: str, window: str = Window.DAY, after: str | None = None
-    ) -> Response:
+    async def cluster(self, request: Request) -> Response:
         """Show a cluster."""
+        cluster_id, after = request.path_params["cluster_id"], request.query_params.get("after")
+        window = _window(request, Window.DAY)
         try:
-            view = await cluster_page(self._backend, cluster_id, _window(window), after, self._backend.now_ms())
+            view = await cluster_page(self._backend, cluster_id, window, after, self._backend.now_ms())
         except UserError as error:
             raise not_found(str(error)) from error
         return self._page(request, "cluster.html", _cluster_status(view), view=view)
@@ -132,9 +130,9 @@ class _PageRoutes:
 
     # the rest
 
-    async def asset(self, name: str) -> Response:
+    async def asset(self, request: Request) -> Response:
         """Return a static file."""
-        if (asset := self._assets.get(name)) is None:
+        if (asset := self._assets.get(request.path_params["name"])) is None:
             detail = "there is no such file"
             raise not_found(detail)
         headers = {"Cache-Control": f"private, max-age={ASSET_S}, immutable"}
@@ -176,7 +174,7 @@ async def _form(request: Request) -> Mapping[str, str]:
         ProblemError: the form comes from another site, or is none.
     """
     _refuse_strangers(request)
-    require_type(request, FORM)
+    require_type(request.headers, FORM)
     try:
         found = parse_qsl(
             (await request.body()).decode("ascii"), keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS
@@ -206,7 +204,8 @@ def _local_path(path: str) -> str:
     return path if is_local and path.isprintable() and path.isascii() else "/"
 
 
-def _window(name: str) -> Window:
+def _window(request: Request, usual: Window) -> Window:
+    name = request.query_params.get("window", usual)
     return Window(name) if name in set(Window) else Window.HOUR
 
 
