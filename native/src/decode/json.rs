@@ -465,10 +465,13 @@ fn code_unit(digits: [u8; 4]) -> Option<u32> {
 
 /// Add a code point; half of a surrogate pair has three bytes, as if it were a character.
 fn push(point: u32, text: &mut Vec<u8>) {
+    let first_bits = |mark: u8, shift: u32| mark | (point >> shift) as u8;
     let low_bits = |shift: u32| 0x80 | (point >> shift & 0x3f) as u8;
-    match char::from_u32(point) {
-        Some(character) => text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
-        None => text.extend_from_slice(&[0xe0 | (point >> 12) as u8, low_bits(6), low_bits(0)]),
+    match point {
+        0..0x80 => text.push(point as u8),
+        0x80..0x800 => text.extend_from_slice(&[first_bits(0xc0, 6), low_bits(0)]),
+        0x800..0x1_0000 => text.extend_from_slice(&[first_bits(0xe0, 12), low_bits(6), low_bits(0)]),
+        _ => text.extend_from_slice(&[first_bits(0xf0, 18), low_bits(12), low_bits(6), low_bits(0)]),
     }
 }
 
