@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from benchmarks.pipeline import CLIENTS
 from stream_dedup.audit.report import FAULT_KINDS, AuditReport
 from stream_dedup.audit.run import AuditOptions, run_audit
 from stream_dedup.dev.broker import BrokerSettings, DevCluster, find_broker
@@ -54,6 +55,7 @@ class Outcome:
     took_min: float
     seed: int
     per_second: float
+    client: str
     done: Drill
     audit: AuditReport
 
@@ -63,17 +65,17 @@ class Outcome:
         return not self.audit.faults and self.audit.outputs == self.done.feeder.acknowledged
 
 
-def run(minutes: float, seed: int, per_second: float) -> Outcome:
+def run(minutes: float, seed: int, per_second: float, client: str) -> Outcome:
     stream = records(ARTICLES, seed)
     settings = BrokerSettings(nodes=NODES)
     with find_broker(settings, own=True) as cluster, tempfile.TemporaryDirectory() as folder:
         assert isinstance(cluster, DevCluster)
-        with drill(cluster, Path(folder), f"soak-{seed}", stream, per_second) as under_load:
+        with drill(cluster, Path(folder), f"soak-{seed}", stream, per_second, client) as under_load:
             began = time.monotonic()
             _kill_at_random(under_load, random.Random(seed), minutes)
             took_min = (time.monotonic() - began) / 60
             under_load.finish()
-            return Outcome(took_min, seed, per_second, under_load, _audit(under_load, seed))
+            return Outcome(took_min, seed, per_second, client, under_load, _audit(under_load, seed))
 
 
 def _kill_at_random(under_load: Drill, rng: random.Random, minutes: float) -> None:
@@ -137,7 +139,7 @@ def text_of(outcome: Outcome) -> str:
     rows = [
         ("date", f"{dt.datetime.now(dt.UTC):%Y-%m-%d}"),
         ("cluster", f"Apache Kafka {KAFKA_VERSION}, {NODES} nodes, replication {NODES}, min.insync.replicas 2"),
-        ("workers", f"{len(WORKERS)}, on the same machine as the nodes"),
+        ("workers", f"{len(WORKERS)}, with {outcome.client}, on the same machine as the nodes"),
         ("length", f"{outcome.took_min:.0f} minutes, seed {outcome.seed}, {outcome.per_second:g} articles a second"),
         ("done", f"{kills} (SIGKILL, at random moments; each was started again)"),
         ("articles", f"{done.feeder.acknowledged} acknowledged by two nodes, {audit.outputs} outputs"),
@@ -165,9 +167,10 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--per-second", type=float, default=40, help="articles produced in a second")
+    parser.add_argument("--client", choices=CLIENTS, default=CLIENTS[0], help="of the workers")
     parser.add_argument("--write", action="store_true", help=f"write {REPORT.name}")
     given = parser.parse_args()
-    outcome = run(given.minutes, given.seed, given.per_second)
+    outcome = run(given.minutes, given.seed, given.per_second, given.client)
     text = text_of(outcome)
     print(text)
     for kind, examples in outcome.audit.examples.items():
