@@ -374,7 +374,11 @@ class Store:
     @property
     def _failure(self) -> str:
         """Why RocksDB cannot write its files."""
-        if shutil.disk_usage(self.path).free < self._most_unwritten:
+        try:
+            is_full = shutil.disk_usage(self.path).free < self._most_unwritten
+        except OSError as error:  # the folder was removed
+            return str(error)
+        if is_full:
             return self._refusal or "No space left on device"
         return self._refusal or f"the last lines of {self.path / 'LOG'} say why"
 

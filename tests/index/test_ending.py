@@ -33,3 +33,12 @@ def test_a_program_may_end_before_its_index_is_closed(tmp_path: Path, way: str, 
     with LogIndex.read(tmp_path, scheme=None) as read:
         assert read.verify() == []
         assert read.stats().list_bytes > 0
+
+
+def test_a_program_may_leave_a_temporary_index_open() -> None:
+    """Its folder is removed before the interpreter lets go of it: nothing is left to write, and nothing is said."""
+    program = "from stream_dedup import Index\nindex = Index()\nindex.add('a', 5)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
