@@ -245,8 +245,7 @@ def _follow(config: Config) -> float:
             state = follower.state()
             if state.has_caught_up and not state.unpublished and (state.unpublished == 0 or not config.topics.clusters):
                 return time.process_time() - begin
-    msg = f"the outputs were not followed within {CAUGHT_UP_S:g} s"
-    raise SystemExit(msg)
+    raise SystemExit(f"the outputs were not followed within {CAUGHT_UP_S:g} s")
 
 
 def _until(deadline: float) -> Iterator[None]:

@@ -171,8 +171,7 @@ def measure(bench: Bench, pids: Callable[[], Sequence[int]], expected: int) -> M
             if began is not None and done >= expected:
                 return Measured((done - began[0]) / (now - began[1]), (used - began[2]) * 1e6 / (done - began[0]))
             time.sleep(LOOK_S)
-    msg = f"{done} of {expected} outputs within {PATIENCE_S:g} s"
-    raise TimeoutError(msg)
+    raise TimeoutError(f"{done} of {expected} outputs within {PATIENCE_S:g} s")
 
 
 def measure_plain(bootstrap: str, values: list[bytes], given: argparse.Namespace) -> Measured:

@@ -105,8 +105,7 @@ def through_worker(bootstrap: str, texts: Sequence[str]) -> Took:
         worker.send_signal(signal.SIGTERM)
         used = used_by(worker)
     if len(records) < len(texts):
-        msg = f"{len(records):,} of {len(texts):,} comments came through in {pipeline.PATIENCE_S:g} s"
-        raise SystemExit(msg)
+        raise SystemExit(f"{len(records):,} of {len(texts):,} comments came through in {pipeline.PATIENCE_S:g} s")
     verdicts = Counter(dict(record.headers)["dedup.verdict"].decode() for record in records)
     return Took(used.ru_utime + used.ru_stime, pipeline.rate_of(records), memory, verdicts)
 

@@ -86,8 +86,7 @@ class Bench:
                     producer.poll(LOOK_S)
             producer.poll(0)
         if left := producer.flush(120):
-            msg = f"{left} articles were not acknowledged"
-            raise TimeoutError(msg)
+            raise TimeoutError(f"{left} articles were not acknowledged")
 
     def wait_for(self, expected: int) -> None:
         """Return when so many outputs are there, or after ``PATIENCE_S``."""

@@ -53,8 +53,7 @@ def used_by(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        msg = f"{process.args!r} ended with status {process.returncode}"
-        raise SystemExit(msg)
+        raise SystemExit(f"{process.args!r} ended with status {process.returncode}")
     return used
 
 

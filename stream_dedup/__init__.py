@@ -28,6 +28,5 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     """Import a public name at its first use."""
     if name not in _HOMES:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

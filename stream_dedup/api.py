@@ -146,8 +146,9 @@ class Index:
 
     def __reduce_ex__(self, _protocol: SupportsIndex) -> NoReturn:
         """Refuse to be copied or pickled: both copies would write to one folder."""
-        msg = "an Index cannot be copied or pickled: share it between threads; a process opens a folder of its own"
-        raise TypeError(msg)
+        raise TypeError(
+            "an Index cannot be copied or pickled: share it between threads; a process opens a folder of its own"
+        )
 
     def __len__(self) -> int:
         """Articles held."""
@@ -279,8 +280,7 @@ class Index:
     def _check_open(self) -> None:
         """Refuse a call before it waits; it uses nothing that another call may close meanwhile."""
         if self._closed:
-            msg = "the index is closed: open it again"
-            raise ValueError(msg)
+            raise ValueError("the index is closed: open it again")
         if not self._index.here:
             self._index.refuse_stopped()
 
@@ -587,8 +587,7 @@ def _begin(index: LogIndex, path: Path, scheme: Scheme) -> None:
     if index.log_id is None:
         index.begin(f"{LIBRARY_LOG_PREFIX}{uuid.uuid4()}")
     elif not index.log_id.startswith(LIBRARY_LOG_PREFIX):
-        msg = f"index {path} belongs to a worker or to `filter`: give stream_dedup.Index a folder of its own"
-        raise UserError(msg)
+        raise UserError(f"index {path} belongs to a worker or to `filter`: give stream_dedup.Index a folder of its own")
     if index.rules is None:
         rules = Rules(scheme, search=DIRECTED, distance=None, probes=1, limit=0, short_limit=0)
         index.apply([_next_record(index, rules)])

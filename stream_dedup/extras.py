@@ -34,8 +34,9 @@ def need_packages(what: str, extra: str, *modules: str) -> None:
         except ImportError as error:
             if not (isinstance(error, ModuleNotFoundError) and error.name == name):
                 remedy = pip_command(extra, again=True)
-                msg = f"{what} needs {_package(name)}, which cannot be imported ({error}): {remedy}"
-                raise UserError(msg) from error
+                raise UserError(
+                    f"{what} needs {_package(name)}, which cannot be imported ({error}): {remedy}"
+                ) from error
             missing.append(name)
     if missing:
         raise UserError(not_installed(what, missing, pip_command(extra)))

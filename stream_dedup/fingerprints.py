@@ -55,8 +55,7 @@ def checked_profile(profile: str | Profile) -> Profile:
     if isinstance(profile, Profile):
         return profile
     if checked_string("profile", profile, "a name or a Profile") not in PROFILES:
-        msg = f"profile {profile!r}: must be one of {', '.join(PROFILES)}, or what read_profile returns"
-        raise ValueError(msg)
+        raise ValueError(f"profile {profile!r}: must be one of {', '.join(PROFILES)}, or what read_profile returns")
     return PROFILES[profile]
 
 
@@ -69,8 +68,7 @@ def checked_fingerprint(name: str, value: object, expected: str = "an int") -> i
     """
     number = checked_number(name, value, expected)
     if not 0 <= number < _FINGERPRINT_VALUES:
-        msg = f"fingerprint {number}: must be 0 to 2**64 - 1"
-        raise ValueError(msg)
+        raise ValueError(f"fingerprint {number}: must be 0 to 2**64 - 1")
     return number
 
 

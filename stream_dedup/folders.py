@@ -95,13 +95,13 @@ def read_text(path: Path) -> str | None:
     with os.fdopen(handle, "rb") as file:
         raw = file.read(SMALL_BYTES + 1)
     if len(raw) > SMALL_BYTES:
-        msg = f"file {path}: longer than the {SMALL_BYTES} bytes of any file that this program writes there"
-        raise CorruptError(msg)
+        raise CorruptError(
+            f"file {path}: longer than the {SMALL_BYTES} bytes of any file that this program writes there"
+        )
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        msg = f"file {path}: not UTF-8 at byte {error.start}"
-        raise CorruptError(msg) from error
+        raise CorruptError(f"file {path}: not UTF-8 at byte {error.start}") from error
 
 
 def replace_text(path: Path, text: str) -> None:
@@ -208,8 +208,9 @@ class Owner:
         try:
             return cls(path, "index", writes=False)
         except OSError as error:
-            msg = f"index folder {path} cannot be read: {error.strerror}; name another with --index"
-            raise UserError(msg) from error
+            raise UserError(
+                f"index folder {path} cannot be read: {error.strerror}; name another with --index"
+            ) from error
 
     @property
     def here(self) -> bool:
@@ -224,11 +225,10 @@ class Owner:
     def refuse_replaced(self) -> None:
         """Raise RefusedError where it was."""
         if self.is_replaced:
-            msg = (
+            raise RefusedError(
                 f"{self._name} was removed, moved or replaced while this process had it open: nothing more is written "
                 "to it; end this process, then open the folder that holds your data"
             )
-            raise RefusedError(msg)
 
     def release(self) -> None:
         """Let others open the folder. In a forked child the parent keeps its lock."""
@@ -240,8 +240,9 @@ class Owner:
         except BlockingIOError as error:
             raise self._in_use(kind) from error
         except OSError as error:
-            msg = f"{self._name} cannot be locked: {error.strerror}; put it on a local file system"
-            raise UnavailableError(msg) from error
+            raise UnavailableError(
+                f"{self._name} cannot be locked: {error.strerror}; put it on a local file system"
+            ) from error
 
     def _in_use(self, kind: int) -> StreamDedupError:
         if kind == fcntl.LOCK_EX:
@@ -276,8 +277,7 @@ def is_others_file(path: Path) -> bool:
 def _put_pid(file: Path) -> None:
     with os.fdopen(open_file(file, os.O_RDWR | os.O_CREAT), "r+b") as opened:
         if not _is_pid(opened.read(_PID_BYTES + 1)):
-            msg = f"{file} is not a file that this program wrote: move it away, or name another folder"
-            raise CorruptError(msg)
+            raise CorruptError(f"{file} is not a file that this program wrote: move it away, or name another folder")
         os.ftruncate(opened.fileno(), 0)
         os.pwrite(opened.fileno(), f"{os.getpid()}\n".encode(), 0)
 

@@ -146,11 +146,10 @@ def size_of(demand: Demand, plan: KeyPlan) -> Size:
     left = BUSY - peak * following
     if left <= 0:
         most = int(BUSY / following / PEAK * DAY_S)
-        msg = (
+        raise UserError(
             f"{demand.articles_a_day:,} articles a day: every worker of a group follows all, which {most:,} a day keep "
             "busy; divide the input among groups (docs/scale.md)"
         )
-        raise UserError(msg)
     workers = max(1, math.ceil(peak * own / left))
     fingerprinting = peak * CHARACTER.value * demand.characters * _MICRO
     threads = max(1, math.ceil(fingerprinting / workers))

@@ -153,8 +153,7 @@ class FingerprintThreads(Generic[_R]):
         tasks = [task for records, lane in wanted for task in self._tasks(records, lane)]
         with self._changing:
             if self._is_closed:
-                msg = "the fingerprinting threads are closed"
-                raise UnavailableError(msg)
+                raise UnavailableError("the fingerprinting threads are closed")
             for task in tasks:
                 heappush(self._waiting[task.takes_turns], (next(self._numbers), task))
             runs = self._more_runs(len(tasks))
@@ -163,8 +162,7 @@ class FingerprintThreads(Generic[_R]):
         except RuntimeError as error:
             for task in tasks:
                 task.request.future.cancel()  # nobody has it
-            msg = f"a fingerprinting thread could not be started ({error}): start again"
-            raise UnavailableError(msg) from error
+            raise UnavailableError(f"a fingerprinting thread could not be started ({error}): start again") from error
         return [task.request.future for task in tasks if task.part == 0]
 
     def close(self) -> None:

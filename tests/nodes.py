@@ -77,8 +77,7 @@ def _wait(cluster: DevCluster, done: Callable[[KafkaAdminClient], bool], what: s
                 if done(admin):
                     return
                 time.sleep(POLL_S)
-    msg = f"the cluster at {cluster.bootstrap}: not within {IN_SYNC_LIMIT_S} s: {what}"
-    raise TimeoutError(msg)
+    raise TimeoutError(f"the cluster at {cluster.bootstrap}: not within {IN_SYNC_LIMIT_S} s: {what}")
 
 
 def _partitions(admin: KafkaAdminClient) -> list[tuple[str, Mapping[str, Any]]]:

@@ -397,8 +397,7 @@ def test_a_thread_that_cannot_be_started(gate: Gate, monkeypatch: pytest.MonkeyP
     """Is told, and can be remedied: nobody waits for columns that nobody makes."""
 
     def refuse(_thread: threading.Thread) -> None:
-        msg = "can't start new thread"
-        raise RuntimeError(msg)
+        raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     with (
@@ -412,8 +411,7 @@ def test_what_no_thread_could_be_started_for_is_not_done_later(gate: Gate, monke
     """Who asked was told so; what is submitted when there is room again is done."""
 
     def refuse(_thread: threading.Thread) -> None:
-        msg = "can't start new thread"
-        raise RuntimeError(msg)
+        raise RuntimeError("can't start new thread")
 
     with FingerprintThreads(2, gate) as made:
         with monkeypatch.context() as changed:

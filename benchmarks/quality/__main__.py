@@ -77,8 +77,7 @@ def _parts(given: str) -> list[str]:
     named = given.split(",")
     unknown = [name for name in named if name not in PARTS]
     if unknown:
-        msg = f"no part {', '.join(unknown)}: there are {', '.join(PARTS)}"
-        raise argparse.ArgumentTypeError(msg)
+        raise argparse.ArgumentTypeError(f"no part {', '.join(unknown)}: there are {', '.join(PARTS)}")
     return named
 
 

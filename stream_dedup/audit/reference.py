@@ -277,8 +277,9 @@ class PlainLog:
         if isinstance(payload, Rules):
             self._append_rules(record.offset, payload)
         elif self.rules is None:
-            msg = f"log record at offset {record.offset} comes before any rules: a log begins with its rules"
-            raise CorruptError(msg)
+            raise CorruptError(
+                f"log record at offset {record.offset} comes before any rules: a log begins with its rules"
+            )
         elif isinstance(payload, Batch):
             self._append_batch(record, payload, self.rules)
         elif isinstance(payload, Trim):
@@ -329,12 +330,11 @@ class PlainLog:
             return np.ones(len(self.entries), bool)
         valid = next((valid for valid in self.valid_trims if valid.trim.before == self.first_offset), None)
         if valid is None:
-            msg = (
+            raise RefusedError(
                 f"the log begins at offset {self.first_offset}, and no trim record permits the deletion of earlier "
                 "records: something else deleted them, so verdicts cannot be recomputed. "
                 "Begin a new log (another group) and keep deletion by age and size off."
             )
-            raise RefusedError(msg)
         windows = [record.rules.window_ms for record in self._records]
         reach = np.array([_NO_WINDOW if window is None else window for window in windows])
         newest_cut = valid.trim.horizon - (valid.window_ms or 0)
@@ -465,11 +465,10 @@ class PlainLog:
 
     def _append_batch(self, record: LogRecord, batch: Batch, rules: Rules) -> None:
         if batch.widths != rules.scheme.widths:
-            msg = (
+            raise CorruptError(
                 f"log record at offset {record.offset} holds entries of {batch.widths}, "
                 f"the log's scheme has {rules.scheme.widths}"
             )
-            raise CorruptError(msg)
         source = (batch.topic_id, batch.partition)
         offsets = batch.offsets
         firsts = [self._known_since(source, offset) for offset in offsets.tolist()]

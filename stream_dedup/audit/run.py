@@ -102,12 +102,14 @@ class _Patience:
             try:
                 return ask()
             except RefusedByBrokerError as error:
-                msg = f"the broker at {self._brokers} refuses to answer about {about}: {error}; see docs/acls.md"
-                raise UserError(msg) from error
+                raise UserError(
+                    f"the broker at {self._brokers} refuses to answer about {about}: {error}; see docs/acls.md"
+                ) from error
             except PassingError as error:
                 if self._clock.monotonic() > deadline:
-                    msg = f"the broker at {self._brokers} gave no answer about {about} ({error}); is it up?"
-                    raise UnavailableError(msg) from error
+                    raise UnavailableError(
+                        f"the broker at {self._brokers} gave no answer about {about} ({error}); is it up?"
+                    ) from error
             self._clock.sleep(REQUEST_RETRY_S)
 
 
@@ -157,8 +159,7 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
 
 def _refuse_no_log(config: Config, patience: _Patience, ports: AuditPorts) -> None:
     if config.log_topic not in patience("topics", lambda: ports.offsets.topic_ids([config.log_topic])):
-        msg = f"there is no log {config.log_topic}; name the group whose work is meant with --group"
-        raise UserError(msg)
+        raise UserError(f"there is no log {config.log_topic}; name the group whose work is meant with --group")
 
 
 def _snapshot(config: Config, ports: AuditPorts) -> _Snapshot:
@@ -214,16 +215,18 @@ def _log_records(
         try:
             records = ports.log.poll(LOG_POLL_S)
         except OffsetGoneError as error:
-            msg = f"the log {config.log_topic} was trimmed while it was read: start the audit again"
-            raise RefusedError(msg) from error
+            raise RefusedError(
+                f"the log {config.log_topic} was trimmed while it was read: start the audit again"
+            ) from error
         yield from (record for record in records if record.offset < end)
         if ports.log.position() > position:
             deadline = ports.clock.monotonic() + config.kafka.broker_wait_s
             progress("log records read", min(ports.log.position(), end) - first, end - first)
         elif ports.clock.monotonic() > deadline:
             limit_s = config.kafka.broker_wait_s
-            msg = f"the log {config.log_topic}: offset {position} of {end} did not arrive within {limit_s:g} s"
-            raise UnavailableError(msg)
+            raise UnavailableError(
+                f"the log {config.log_topic}: offset {position} of {end} did not arrive within {limit_s:g} s"
+            )
 
 
 def _scope(config: Config, options: AuditOptions, snapshot: _Snapshot) -> Scope:
@@ -272,16 +275,18 @@ def _reading(config: Config) -> Iterator[None]:
     try:
         yield
     except OffsetGoneError as error:
-        msg = f"retention deleted records of {error} while the audit read them: start the audit again"
-        raise UnavailableError(msg) from error
+        raise UnavailableError(
+            f"retention deleted records of {error} while the audit read them: start the audit again"
+        ) from error
     except SourceChangedError as error:
-        msg = f"a topic lost records, and others have their offsets ({error}): start the audit again"
-        raise UnavailableError(msg) from error
+        raise UnavailableError(
+            f"a topic lost records, and others have their offsets ({error}): start the audit again"
+        ) from error
     except PassingError as error:
-        msg = f"the broker at {config.kafka.brokers} did not deliver what the audit reads: {error}"
-        raise UnavailableError(msg) from error
+        raise UnavailableError(
+            f"the broker at {config.kafka.brokers} did not deliver what the audit reads: {error}"
+        ) from error
     except RefusedByBrokerError as error:
-        msg = (
+        raise UserError(
             f"the broker at {config.kafka.brokers} does not let this client read the topics: {error}; see docs/acls.md"
-        )
-        raise UserError(msg) from error
+        ) from error

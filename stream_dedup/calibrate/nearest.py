@@ -110,8 +110,7 @@ class MeasuredSearch:
     def __init__(self, entries: Columns, rules: Rules, lengths: Sequence[int] = ()) -> None:
         """Measure directed search at these lengths; exact search has its own. Every entry must have a signature."""
         if not signed(entries.statuses).all():
-            msg = "an entry without a signature is near nothing"
-            raise ValueError(msg)
+            raise ValueError("an entry without a signature is near nothing")
         self.texts = PairTexts.of(entries.signatures, entries.sketches)
         self.check = PairCheck(rules)
         self.width = SIGNATURE_BITS if rules.directed else FINGERPRINT_BITS

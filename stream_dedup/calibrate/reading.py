@@ -153,8 +153,9 @@ def _joined(parts: list[_Part], original: FieldPath | None, *, whole: bool) -> C
     counts = np.bincount(statuses, minlength=len(Status))
     originals = None if original is None else [one for part in parts for one in part.originals]
     if original is not None and not any(originals or ()):
-        msg = f"--original {original.name}: no article has an id in that field; name the field with the original's id"
-        raise UserError(msg)
+        raise UserError(
+            f"--original {original.name}: no article has an id in that field; name the field with the original's id"
+        )
     return Collected(
         Columns.concat([part.kept for part in parts]),
         np.concatenate([part.where for part in parts]) if parts else np.empty((0, 2), np.int64),

@@ -236,8 +236,7 @@ def _check(collected: Collected, options: Options) -> None:
         lines = collected.statuses.total()
         of = "in the only line" if lines == 1 else f"in {lines:,} lines"
         files = ", ".join(map(printable, options.files))
-        msg = f"{files}: {count} with words {of}; calibrate needs two, and says more with thousands"
-        raise UserError(msg)
+        raise UserError(f"{files}: {count} with words {of}; calibrate needs two, and says more with thousands")
 
 
 def _asked(entries: Columns, comparisons: int) -> I64:

@@ -206,7 +206,6 @@ def completion_command(shell: str) -> None:
     root = click.get_current_context().find_root()
     kind = get_completion_class(shell)
     if kind is None:
-        msg = f"click has no completion for {shell}"
-        raise click.UsageError(msg)
+        raise click.UsageError(f"click has no completion for {shell}")
     script = kind(root.command, {}, root.info_name or "stream-dedup", COMPLETION_VARIABLE).source()
     write_lines(*script.strip("\n").split("\n"))

@@ -37,8 +37,9 @@ def _since(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tu
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        msg = f"{text!r} is neither a log offset nor a duration (15m, 24h, 7d) nor an ISO time"
-        raise click.BadParameter(msg) from error
+        raise click.BadParameter(
+            f"{text!r} is neither a log offset nor a duration (15m, 24h, 7d) nor an ISO time"
+        ) from error
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000), None
 
 

@@ -126,22 +126,20 @@ def _check_outputs(
     outputs = [one for one in (html, write_profile) if one is not None]
     refuse_inputs_as_outputs([STDOUT, *outputs], (*files, *settings_files(config)))
     if write_profile is not None and (str(write_profile) == STDOUT or not str(write_profile).endswith(SUFFIX)):
-        msg = f"--write-profile {write_profile}: name a file that ends in {SUFFIX}"
-        raise UserError(msg)
+        raise UserError(f"--write-profile {write_profile}: name a file that ends in {SUFFIX}")
     if write_profile is not None:
         _check_paths(config.match.profile.settings, write_profile)
     if write_profile is not None and write_profile == html:
-        msg = f"--html and --write-profile {html}: name a file for each"
-        raise UserError(msg)
+        raise UserError(f"--html and --write-profile {html}: name a file for each")
     if html is None:
         return
     if str(html) == STDOUT:
         if as_json:
-            msg = "--html - and --json: both write to standard output; name a file for --html"
-            raise UserError(msg)
+            raise UserError("--html - and --json: both write to standard output; name a file for --html")
     elif is_standard_output(html) and not html.is_char_device():
-        msg = f"--html {html}: standard output, to which the text report goes; give --html - for the page alone"
-        raise UserError(msg)
+        raise UserError(
+            f"--html {html}: standard output, to which the text report goes; give --html - for the page alone"
+        )
 
 
 def _check_paths(settings: FingerprintSettings, write_profile: Path) -> None:
@@ -150,5 +148,4 @@ def _check_paths(settings: FingerprintSettings, write_profile: Path) -> None:
         try:
             check_utf8(path)
         except UserError as error:
-            msg = f"--write-profile {write_profile}: {error}"
-            raise UserError(msg) from error
+            raise UserError(f"--write-profile {write_profile}: {error}") from error

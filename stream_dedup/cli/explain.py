@@ -113,11 +113,9 @@ def _check(ids: tuple[str, ...], texts: tuple[str, ...], words: tuple[str, ...],
     """Raise UserError where a call does not name two texts."""
     named = len(ids) + (len(words) or len(texts))
     if named != SIDES or (words and texts and len(words) != len(texts)):
-        msg = f"texts and ids given: {named}; give two, as texts, @FILE, --id or --words"
-        raise UserError(msg)
+        raise UserError(f"texts and ids given: {named}; give two, as texts, @FILE, --id or --words")
     if ids and index is None:
-        msg = "--id needs --index: name the folder of the index that holds it"
-        raise UserError(msg)
+        raise UserError("--id needs --index: name the folder of the index that holds it")
 
 
 def _maker(config: Config, weights: str | None) -> tuple[Fingerprinter, Rules]:
@@ -150,8 +148,9 @@ def _side_of_words(maker: Fingerprinter, name: str, words: str, text: str | None
 def _text(config: Config, text: str) -> str:
     """Return a text that is a whole article."""
     if config.input.fields:
-        msg = f"input.fields: an article has {len(config.input.fields)} fields; give JSON objects, with --records"
-        raise UserError(msg)
+        raise UserError(
+            f"input.fields: an article has {len(config.input.fields)} fields; give JSON objects, with --records"
+        )
     return text
 
 
@@ -163,8 +162,7 @@ def _record(config: Config, name: str, text: str) -> tuple[tuple[str, ...], str 
     record = RawRecord(None, text.encode("utf-8", "surrogatepass"), name)
     article = decode(record, input_format_of(config, MAX_LINE_BYTES))
     if isinstance(article, Rejection):
-        msg = f"{name}: {article.reason}; give a JSON object as filter reads them"
-        raise UserError(msg)
+        raise UserError(f"{name}: {article.reason}; give a JSON object as filter reads them")
     return tuple(article.texts), article.scope
 
 

@@ -185,8 +185,7 @@ def withdraw_command(  # noqa: PLR0917 - one argument for each flag
     from stream_dedup.kafka import withdrawals  # noqa: PLC0415 - loads the Kafka client
 
     if listing == bool(ids or file) or (listing and (topic or dry_run)):
-        msg = "name IDs, or a file of them with --file; or --list, without ids, --topic and --dry-run"
-        raise click.UsageError(msg)
+        raise click.UsageError("name IDs, or a file of them with --file; or --list, without ids, --topic and --dry-run")
     with ProgressLine() as line:
         if listing:
             _write_list(withdrawals.connected_list(config, line.stage), as_json=as_json)
@@ -208,8 +207,7 @@ def _ids_in(file: BinaryIO | None) -> list[str]:
     try:
         return [line for text in file.read().decode("utf-8-sig").split("\n") if (line := text.strip())]
     except UnicodeDecodeError as error:
-        msg = f"--file {file.name}: not UTF-8 (byte {error.start}); write one id a line, in UTF-8"
-        raise UserError(msg) from error
+        raise UserError(f"--file {file.name}: not UTF-8 (byte {error.start}); write one id a line, in UTF-8") from error
 
 
 def _line(done: WithdrawnId, *, dry_run: bool) -> str:
@@ -272,8 +270,9 @@ def reject_command(config: Config, places: tuple[str, ...], as_json: bool) -> in
     for text in dict.fromkeys(places):
         match = _PLACE.fullmatch(text)
         if match is None:
-            msg = f"{text!r} is no record: name it as topic-partition-offset, as the worker's log does"
-            raise click.UsageError(msg)
+            raise click.UsageError(
+                f"{text!r} is no record: name it as topic-partition-offset, as the worker's log does"
+            )
         named.append(RecordPlace(Partition(match[1], int(match[2])), SourceOffset(int(match[3]))))
     with ProgressLine() as line:
         done = connected_reject(config, named, line.stage)

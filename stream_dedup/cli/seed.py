@@ -50,8 +50,7 @@ def command(config: Config, files: tuple[str, ...], topic: str | None, name: str
     from stream_dedup.seed.run import seed_files, seed_topic  # noqa: PLC0415 - loads the Kafka client
 
     if bool(files) == (topic is not None) or (name is not None and topic is not None):
-        msg = "name FILEs (- is standard input; --name for one of them), or a topic with --topic"
-        raise click.UsageError(msg)
+        raise click.UsageError("name FILEs (- is standard input; --name for one of them), or a topic with --topic")
     refuse_inputs_as_outputs([STDOUT], files)
     with terminable(), ProgressLine() as line:
 

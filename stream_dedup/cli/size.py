@@ -48,8 +48,7 @@ def command(articles_a_day: int, window: str, characters: int, block_bits: str |
     try:
         days = parse_duration_ms(window) / _DAY_MS
     except ValueError as error:
-        msg = f"--window {window}: {error}; give a number with s, m, h or d, such as 24h or 7d"
-        raise UserError(msg) from error
+        raise UserError(f"--window {window}: {error}; give a number with s, m, h or d, such as 24h or 7d") from error
     demand = Demand(articles_a_day, days, characters)
     wanted = {str(plan.block_bits): plan for plan in PLANS}
     size = size_of(demand, cheapest_plan(demand.held) if block_bits is None else wanted[block_bits])

@@ -80,8 +80,7 @@ def _target(_ctx: click.Context, _param: click.Parameter, text: str) -> str | in
         return text
     if text.isdecimal() and len(text) <= OFFSET_DIGITS:
         return int(text)
-    msg = f"{text!r} is neither an offset nor one of {', '.join(_TARGET_WORDS)}"
-    raise click.BadParameter(msg)
+    raise click.BadParameter(f"{text!r} is neither an offset nor one of {', '.join(_TARGET_WORDS)}")
 
 
 @click.group()
@@ -129,8 +128,7 @@ def set_(config: Config, to: str | int, topic: str | None, partition: int | None
     from stream_dedup.kafka.offsets import plan_offsets, set_offsets  # noqa: PLC0415 - loads the Kafka client
 
     if isinstance(to, int) and (topic is None or partition is None):
-        msg = "an offset belongs to one partition: give --topic and --partition"
-        raise click.UsageError(msg)
+        raise click.UsageError("an offset belongs to one partition: give --topic and --partition")
     with ProgressLine() as line:
         moves = plan_offsets(
             config, cast("Target", to), topic, partition, lambda _stage, done, total: line.count(done, total)
@@ -210,8 +208,7 @@ def produce_command(
     refuse_inputs_as_outputs([STDOUT], inputs)
     name = topic or config.topics.input[0]
     if name in config.topics.patterns:
-        msg = f"topics.input begins with the pattern {name}; name the topic with --topic"
-        raise UserError(msg)
+        raise UserError(f"topics.input begins with the pattern {name}; name the topic with --topic")
     with ProgressLine() as progress:
 
         def show(count: int) -> None:

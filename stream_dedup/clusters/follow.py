@@ -148,16 +148,16 @@ class ClusterFollower:
         except OffsetGoneError as error:
             self._due.pop("look", None)
             self._followed = {at: offset for at, offset in self._followed.items() if at not in error.partitions}
-            msg = f"outputs that were to be read next are gone: {error}"
-            raise PassingError(msg) from error
+            raise PassingError(f"outputs that were to be read next are gone: {error}") from error
         except FencedError as error:
             raise self._fenced(error) from error
         except (PassingError, UnreadableError):
             raise
         except PortError as error:
             brokers = self._config.kafka.brokers
-            msg = f"the broker at {brokers} refuses what clusters need: {error}; see docs/clusters.md and docs/acls.md"
-            raise UserError(msg) from error
+            raise UserError(
+                f"the broker at {brokers} refuses what clusters need: {error}; see docs/clusters.md and docs/acls.md"
+            ) from error
 
     def _step(self, wait_s: float) -> int:
         # 1
@@ -190,8 +190,9 @@ class ClusterFollower:
             topics.append(self._config.topics.clusters)
         ids = self._ports.offsets.topic_ids(topics)
         if ids.get(self._config.log_topic, self._log_id) != self._log_id:
-            msg = f"the log {self._config.log_topic} was recreated: its clusters need another store; start again"
-            raise RefusedError(msg)
+            raise RefusedError(
+                f"the log {self._config.log_topic} was recreated: its clusters need another store; start again"
+            )
         if self._publisher is not None and self._config.topics.clusters is not None:
             self._publisher.note_topic(ids.get(self._config.topics.clusters))
         partitions = [at for at in self._ports.reader.partitions(self._names) if at.topic in ids]

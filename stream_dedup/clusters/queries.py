@@ -206,8 +206,7 @@ class ClusterQueries:
         with store_errors(self.path):
             with self._guard:
                 if self._is_closed:
-                    msg = "the cluster store is closed"
-                    raise UnavailableError(msg)
+                    raise UnavailableError("the cluster store is closed")
                 reader = self._readers.pop() if self._readers else None
             if reader is None:
                 reader = open_reader(self.path)
@@ -314,8 +313,7 @@ def _cursor(after: str | None) -> tuple[int, int]:
         return -(1 << 62), 0
     found = _CURSOR.fullmatch(after)
     if found is None:
-        msg = f"{after!r} does not say where a page begins; take what the page before said"
-        raise UserError(msg)
+        raise UserError(f"{after!r} does not say where a page begins; take what the page before said")
     return int(found[1]), int(found[2])
 
 

@@ -167,12 +167,12 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
         names = sorted(one.name for one in path.iterdir())
     except OSError as error:
-        msg = f"cluster store {path} cannot be made or read: {reason_of(error)}; name another folder"
-        raise UserError(msg) from error
+        raise UserError(
+            f"cluster store {path} cannot be made or read: {reason_of(error)}; name another folder"
+        ) from error
     others = [name for name in names if name not in {"owner", "lost+found"} and not name.startswith(CLUSTERS_FILE)]
     if others:
-        msg = f"{path} is not a cluster store: unexpected file {others[0]}; name an empty folder"
-        raise UserError(msg)
+        raise UserError(f"{path} is not a cluster store: unexpected file {others[0]}; name an empty folder")
 
 
 def open_writer(path: Path, log_id: bytes) -> sqlite3.Connection:
@@ -237,11 +237,11 @@ def store_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        msg = f"cluster store {path} cannot be read or written: {error}; make room or mend the disk, then start again"
-        raise UnavailableError(msg) from error
+        raise UnavailableError(
+            f"cluster store {path} cannot be read or written: {error}; make room or mend the disk, then start again"
+        ) from error
     except sqlite3.DatabaseError as error:
-        msg = f"cluster store {path} is damaged: {error}; {_REMEDY}"
-        raise CorruptError(msg) from error
+        raise CorruptError(f"cluster store {path} is damaged: {error}; {_REMEDY}") from error
 
 
 def _connect(path: Path, cache_kib: int, mode: str) -> sqlite3.Connection:
@@ -259,11 +259,9 @@ def _refuse_other_file(file: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        msg = f"{file} cannot be read: {reason_of(error)}; {_REMEDY}"
-        raise CorruptError(msg) from error
+        raise CorruptError(f"{file} cannot be read: {reason_of(error)}; {_REMEDY}") from error
     if head and head != _HEADER:
-        msg = f"{file} is damaged, or not a cluster store: it is not a SQLite database; {_REMEDY}"
-        raise CorruptError(msg)
+        raise CorruptError(f"{file} is damaged, or not a cluster store: it is not a SQLite database; {_REMEDY}")
 
 
 def _make_tables(connection: sqlite3.Connection, log_id: bytes) -> None:
@@ -277,20 +275,17 @@ def _make_tables(connection: sqlite3.Connection, log_id: bytes) -> None:
 
 def _check(connection: sqlite3.Connection, path: Path, log_id: bytes) -> None:
     if _pragma(connection, "application_id") != _APPLICATION_ID:
-        msg = f"{path / CLUSTERS_FILE} is a database of another program; name another folder"
-        raise UserError(msg)
+        raise UserError(f"{path / CLUSTERS_FILE} is a database of another program; name another folder")
     version = _pragma(connection, "user_version")
     if version != CLUSTERS_FORMAT_VERSION:
         known = f"this program reads format {CLUSTERS_FORMAT_VERSION}"
-        msg = f"cluster store {path} has format {version}, and {known}; {_REMEDY}"
-        raise UserError(msg)
+        raise UserError(f"cluster store {path} has format {version}, and {known}; {_REMEDY}")
     found = bytes(connection.execute("SELECT log_id FROM state").fetchone()[0])
     if found != log_id:
-        msg = (
+        raise RefusedError(
             f"cluster store {path} belongs to log {uuid.UUID(bytes=found)}, and the log of the group is now "
             f"{uuid.UUID(bytes=log_id)}: the clusters of two logs are not mixed. Name another folder, or {_REMEDY}"
         )
-        raise RefusedError(msg)
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

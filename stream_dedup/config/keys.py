@@ -88,8 +88,7 @@ class Section(BaseModel):
         if any(isinstance(one, bool) for one in given):
             annotation = cls.model_fields[str(info.field_name)].annotation
             if {int, float} & {annotation, *get_args(annotation)}:
-                msg = "must be a number"
-                raise ValueError(msg)
+                raise ValueError("must be a number")
         return value
 
 
@@ -198,8 +197,7 @@ def check_utf8(path: Path) -> None:
     try:
         str(path).encode("utf-8")
     except UnicodeEncodeError as error:
-        msg = f"{path} is not UTF-8, as TOML has to be; rename that path"
-        raise UserError(msg) from error
+        raise UserError(f"{path} is not UTF-8, as TOML has to be; rename that path") from error
 
 
 def _toml_escape(character: str) -> str:
@@ -246,12 +244,10 @@ def parse_duration_ms(text: str) -> int:
     """
     match = _DURATION.fullmatch(text.strip())
     if match is None or int(match[1]) == 0:
-        msg = "not a duration"
-        raise ValueError(msg)
+        raise ValueError("not a duration")
     found = int(match[1]) * _UNIT_MS[match[2]]
     if found > MAX_WINDOW_MS:
-        msg = f"longer than {MAX_WINDOW_MS // _UNIT_MS['d']} days"
-        raise ValueError(msg)
+        raise ValueError(f"longer than {MAX_WINDOW_MS // _UNIT_MS['d']} days")
     return found
 
 
@@ -264,8 +260,7 @@ def duration(text: str) -> str:
 def topic_name(name: str) -> str:
     """Check the name of a topic and return it."""
     if _TOPIC_NAME.fullmatch(name) is None or name in {".", ".."} or len(name) > MAX_TOPIC_CHARACTERS:
-        msg = f"not a topic name: 1 to {MAX_TOPIC_CHARACTERS} letters, digits, '.', '_' and '-'"
-        raise ValueError(msg)
+        raise ValueError(f"not a topic name: 1 to {MAX_TOPIC_CHARACTERS} letters, digits, '.', '_' and '-'")
     return name
 
 
@@ -276,8 +271,7 @@ def topic_or_pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        msg = f"not a regular expression: {error}"
-        raise ValueError(msg) from error
+        raise ValueError(f"not a regular expression: {error}") from error
     _refuse_slow(text)
     return text
 
@@ -291,22 +285,22 @@ def _refuse_slow(pattern: str) -> None:
         if _REPEAT.fullmatch(part) and not _REPEAT.fullmatch(before)  # else it makes a repeat lazy or possessive
     ]
     if len(repeats) > MAX_REPEATS:
-        msg = f"one name could take hours: {len(repeats)} repeats (* + ? {{}}), at most {MAX_REPEATS} are allowed"
-        raise ValueError(msg)
+        raise ValueError(
+            f"one name could take hours: {len(repeats)} repeats (* + ? {{}}), at most {MAX_REPEATS} are allowed"
+        )
     if any(before == "(" for before, _ in repeats):
-        msg = "of the groups that begin with (? only (?: and the lookarounds (?= (?! (?<= (?<! are allowed"
-        raise ValueError(msg)
+        raise ValueError("of the groups that begin with (? only (?: and the lookarounds (?= (?! (?<= (?<! are allowed")
     if any(before == ")" and part != "?" for before, part in repeats):
-        msg = "one name could take hours: a group is repeated by * + or {}, which is allowed of one character"
-        raise ValueError(msg)
+        raise ValueError(
+            "one name could take hours: a group is repeated by * + or {}, which is allowed of one character"
+        )
 
 
 def group_name(name: str) -> str:
     """Check the name of a group, which with the suffix of the log must be the name of a topic, and return it."""
     if _TOPIC_NAME.fullmatch(name) is None or len(name) + _LOG_SUFFIX_CHARACTERS > MAX_TOPIC_CHARACTERS:
         most = MAX_TOPIC_CHARACTERS - _LOG_SUFFIX_CHARACTERS
-        msg = f"not a group name: its log is a topic, so at most {most} letters, digits, '.', '_' and '-'"
-        raise ValueError(msg)
+        raise ValueError(f"not a group name: its log is a topic, so at most {most} letters, digits, '.', '_' and '-'")
     return name
 
 
@@ -315,8 +309,7 @@ def broker_list(text: str) -> str:
     for part in text.split(","):
         host, port = split_address(part.strip())
         if not host or port == 0:
-            msg = f"{part.strip()!r} is not host:port"
-            raise ValueError(msg)
+            raise ValueError(f"{part.strip()!r} is not host:port")
     return text
 
 
@@ -339,11 +332,9 @@ def http_url(text: str) -> str:
     except ValueError:
         is_url = False
     if not is_url or parts.query or parts.fragment:
-        msg = "not the address of a server"
-        raise ValueError(msg)
+        raise ValueError("not the address of a server")
     if "@" in parts.netloc:
-        msg = "a user name in it; set registry.username and registry.password_file"
-        raise ValueError(msg)
+        raise ValueError("a user name in it; set registry.username and registry.password_file")
     return text
 
 
@@ -355,8 +346,7 @@ def split_address(text: str) -> tuple[str, int]:
     """
     match = _ADDRESS.fullmatch(text)
     if match is None or int(match["port"]) > _MAX_PORT:
-        msg = f"{text!r} is not host:port"
-        raise ValueError(msg)
+        raise ValueError(f"{text!r} is not host:port")
     return match["host"].strip("[]"), int(match["port"])
 
 
@@ -393,11 +383,9 @@ def field_weights(weights: dict[str, int]) -> dict[str, int]:
         try:
             check_path(name)
         except PathError as error:
-            msg = f"field {name!r}, {error}"
-            raise ValueError(msg) from None
+            raise ValueError(f"field {name!r}, {error}") from None
         if not 1 <= weight <= MAX_FIELD_WEIGHT:
-            msg = f"field {name!r} has weight {weight}"
-            raise ValueError(msg)
+            raise ValueError(f"field {name!r} has weight {weight}")
     return weights
 
 

@@ -82,8 +82,7 @@ class ByteReader:
         try:
             return self.take(length).decode()
         except UnicodeDecodeError as error:
-            msg = f"log batch whose topic name is no UTF-8: {error}"
-            raise CorruptError(msg) from error
+            raise CorruptError(f"log batch whose topic name is no UTF-8: {error}") from error
 
     def column(self, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
         """Return the next column of numbers."""
@@ -96,14 +95,12 @@ class ByteReader:
     def end(self) -> None:
         """Refuse bytes behind the last field."""
         if self._at != len(self._raw):
-            msg = f"log record has {len(self._raw) - self._at} bytes after its end"
-            raise CorruptError(msg)
+            raise CorruptError(f"log record has {len(self._raw) - self._at} bytes after its end")
 
     def _pass(self, length: int) -> int:
         start, end = self._at, self._at + length
         if end > len(self._raw):
-            msg = f"log record of {len(self._raw)} bytes is cut short: a field ends at byte {end}"
-            raise CorruptError(msg)
+            raise CorruptError(f"log record of {len(self._raw)} bytes is cut short: a field ends at byte {end}")
         self._at = end
         return start
 
@@ -172,19 +169,16 @@ class Texts:
         if not self.joined and not self.ends.any():
             return  # every text is empty, as all reasons are where nothing was rejected
         if (self.ends[1:] < self.ends[:-1]).any():
-            msg = "log batch whose texts end before they begin"
-            raise CorruptError(msg)
+            raise CorruptError("log batch whose texts end before they begin")
         if self.joined.isascii():
             return  # as most ids are: each byte is a character
         try:
             self.joined.decode()
         except UnicodeDecodeError as error:
-            msg = f"log batch whose {name} are no UTF-8: {error}"
-            raise CorruptError(msg) from error
+            raise CorruptError(f"log batch whose {name} are no UTF-8: {error}") from error
         begins = np.frombuffer(self.joined, np.uint8)[self.ends[self.ends < len(self.joined)]]
         if ((begins & _UTF8_MASK) == _UTF8_INSIDE).any():
-            msg = f"log batch with {name} that end within a character"
-            raise CorruptError(msg)
+            raise CorruptError(f"log batch with {name} that end within a character")
 
     def _start(self, row: int) -> int:
         return int(self.ends[row - 1]) if row else 0
@@ -365,16 +359,15 @@ def _read_table(raw: bytes, of: type[Columns]) -> tuple[tuple[str, int], ...]:
     table = list(_ENTRY.iter_unpack(raw))
     unknown = [kind for kind, _ in table if kind not in names]
     if unknown:
-        msg = f"log batch with a column of kind {unknown[0]}, and this program reads kinds 1 to {max(names)}"
-        raise CorruptError(msg)
+        raise CorruptError(
+            f"log batch with a column of kind {unknown[0]}, and this program reads kinds 1 to {max(names)}"
+        )
     if any(later <= earlier for (earlier, _), (later, _) in pairwise(table)):
-        msg = f"log batch whose columns do not rise by kind: {', '.join(str(kind) for kind, _ in table)}"
-        raise CorruptError(msg)
+        raise CorruptError(f"log batch whose columns do not rise by kind: {', '.join(str(kind) for kind, _ in table)}")
     for kind, width in table:
         allowed = stored_columns(of)[names[kind]].widths
         if width not in allowed:
-            msg = f"log batch whose {names[kind]} have {width} bytes an entry: must be one of {allowed}"
-            raise CorruptError(msg)
+            raise CorruptError(f"log batch whose {names[kind]} have {width} bytes an entry: must be one of {allowed}")
     return tuple((names[kind], width) for kind, width in table)
 
 
@@ -390,8 +383,7 @@ def _completed(found: dict[str, Any], n: int, of: type[Columns]) -> dict[str, An
         if one.is_texts and name in found:
             column.check(name)
     if (greatest := made["statuses"].max()) > LAST_STATUS:
-        msg = f"log batch with an entry of unknown status {greatest}"
-        raise CorruptError(msg)
+        raise CorruptError(f"log batch with an entry of unknown status {greatest}")
     return made
 
 

@@ -259,16 +259,13 @@ def decode(raw: bytes) -> Payload:
         CorruptError: the bytes are cut short, damaged, of another version or of an unknown kind.
     """
     if len(raw) < _HEAD.size:
-        msg = f"log record of {len(raw)} bytes: too short for a version and a kind"
-        raise CorruptError(msg)
+        raise CorruptError(f"log record of {len(raw)} bytes: too short for a version and a kind")
     version, kind = _HEAD.unpack_from(raw)
     if version != LOG_FORMAT_VERSION:
-        msg = f"log record of format {version}, and this program reads format {LOG_FORMAT_VERSION}"
-        raise CorruptError(msg)
+        raise CorruptError(f"log record of format {version}, and this program reads format {LOG_FORMAT_VERSION}")
     decode_kind = _DECODERS.get(kind)
     if decode_kind is None:
-        msg = f"log record of unknown kind {kind}"
-        raise CorruptError(msg)
+        raise CorruptError(f"log record of unknown kind {kind}")
     reader = ByteReader(raw, _HEAD.size)
     payload = decode_kind(reader)
     reader.end()
@@ -324,11 +321,10 @@ def naming_panics(name: Callable[[int | None], str]) -> Iterator[None]:
     try:
         yield
     except _native.PanicError as panic:
-        msg = (
+        raise DefectError(
             f"{name(panic.article)}: {panic}; nothing was written after it, and what is stored is intact: report this "
             "message, and start again with another release"
-        )
-        raise DefectError(msg) from panic
+        ) from panic
 
 
 def _head(kind: int) -> bytes:
@@ -337,8 +333,7 @@ def _head(kind: int) -> bytes:
 
 def _encode_batch(batch: Batch) -> bytes:
     if batch.seeded and batch.read_to is None:
-        msg = "a seeded batch says up to which log offset its author had read"
-        raise ValueError(msg)
+        raise ValueError("a seeded batch says up to which log offset its author had read")
     name = batch.topic.encode()
     read_to = _NOT_READ if batch.read_to is None else batch.read_to
     head = _BATCH.pack(read_to, batch.topic_id, batch.partition, len(batch), len(name))
@@ -349,25 +344,21 @@ def _decode_batch(reader: ByteReader) -> Batch:
     stored, topic_id, partition, n, name_length = _BATCH.unpack(reader.take(_BATCH.size))
     read_to = None if stored == _NOT_READ else _read_to(stored)
     if not 1 <= n <= MAX_ROWS:
-        msg = f"log batch of {n} entries: must be 1 to {MAX_ROWS}"
-        raise CorruptError(msg)
+        raise CorruptError(f"log batch of {n} entries: must be 1 to {MAX_ROWS}")
     if partition < 0:
-        msg = f"log batch of source partition {partition}: no topic has one"
-        raise CorruptError(msg)
+        raise CorruptError(f"log batch of source partition {partition}: no topic has one")
     topic = reader.text(name_length)
     columns = decode_columns(reader, n, Batch)
     offsets = columns["offsets"]
     if (offsets[1:] <= offsets[:-1]).any():
-        msg = "log batch whose offsets do not rise"
-        raise CorruptError(msg)
+        raise CorruptError("log batch whose offsets do not rise")
     return Batch(topic_id=topic_id, topic=topic, partition=partition, read_to=read_to, **columns)
 
 
 def _decode_seeded(reader: ByteReader) -> Batch:
     batch = replace(_decode_batch(reader), seeded=True)
     if batch.read_to is None:
-        msg = "seeded log batch that does not say up to which log offset its author had read"
-        raise CorruptError(msg)
+        raise CorruptError("seeded log batch that does not say up to which log offset its author had read")
     return batch
 
 
@@ -384,27 +375,23 @@ def _decode_trim(reader: ByteReader) -> Trim:
     if any(one.before < 1 or one.partition < 0 for one in forgotten) or any(
         later <= earlier for earlier, later in pairwise(sources)
     ):
-        msg = "log trim whose source partitions do not rise, or with one of which nothing is forgotten"
-        raise CorruptError(msg)
+        raise CorruptError("log trim whose source partitions do not rise, or with one of which nothing is forgotten")
     return Trim(before, horizon, Basis(revision, _read_to(read_to), forgotten))
 
 
 def _decode_withdrawal(reader: ByteReader) -> Withdrawal:
     (n,) = _WITHDRAWN.unpack(reader.take(_WITHDRAWN.size))
     if not 1 <= n <= MAX_WITHDRAWN:
-        msg = f"log withdrawal of {n} log positions: must be 1 to {MAX_WITHDRAWN}"
-        raise CorruptError(msg)
+        raise CorruptError(f"log withdrawal of {n} log positions: must be 1 to {MAX_WITHDRAWN}")
     positions = reader.column("<i8", (n,))
     if positions[0] < 0 or (positions[1:] <= positions[:-1]).any():
-        msg = "log withdrawal whose log positions do not rise from 0 or more"
-        raise CorruptError(msg)
+        raise CorruptError("log withdrawal whose log positions do not rise from 0 or more")
     return Withdrawal(tuple(map(LogPosition, positions.tolist())))
 
 
 def _read_to(stored: int) -> LogOffset:
     if stored < 0:
-        msg = f"log record whose author had read the log up to {stored}"
-        raise CorruptError(msg)
+        raise CorruptError(f"log record whose author had read the log up to {stored}")
     return LogOffset(stored)
 
 

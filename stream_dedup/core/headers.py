@@ -221,19 +221,16 @@ def parse_headers(headers: Iterable[tuple[str, bytes | None]]) -> Stamp:
             omitted=omitted,
         )
     except KeyError as error:
-        msg = f"output record without the header {error.args[0]}"
-        raise CorruptError(msg) from error
+        raise CorruptError(f"output record without the header {error.args[0]}") from error
     except ValueError as error:
-        msg = f"output record with a header that cannot be read: {error}"
-        raise CorruptError(msg) from error
+        raise CorruptError(f"output record with a header that cannot be read: {error}") from error
     _refuse_disagreement(stamp)
     return stamp
 
 
 def _verdict(text: str) -> Verdict:
     if text not in _VERDICTS:
-        msg = f"{text[:_SHOWN]!r} is no verdict of an output"
-        raise ValueError(msg)
+        raise ValueError(f"{text[:_SHOWN]!r} is no verdict of an output")
     return _VERDICTS[text]
 
 
@@ -249,8 +246,9 @@ def _refuse_disagreement(stamp: Stamp) -> None:
     ]
     for name, value, wanted in expected:
         if wanted is not None and (value is not None) is not wanted:
-            msg = f"output record of verdict {stamp.verdict} {'without' if wanted else 'with'} the header {name}"
-            raise CorruptError(msg)
+            raise CorruptError(
+                f"output record of verdict {stamp.verdict} {'without' if wanted else 'with'} the header {name}"
+            )
 
 
 def source_text(topic: str, coordinates: Coordinates) -> str:
@@ -277,11 +275,10 @@ def topic_id_of_metadata(text: str | None, partition: tuple[str, int]) -> bytes 
     try:
         return uuid.UUID(_matched(text, _METADATA_FORM).removeprefix(_METADATA)).bytes
     except ValueError as error:
-        msg = (
+        raise CorruptError(
             f"the committed offset of {partition[0]}-{partition[1]} has the metadata {text[:_SHOWN]!r}, which this "
             "program does not write: begin a new log with another --group and other output topics"
-        )
-        raise CorruptError(msg) from error
+        ) from error
 
 
 def _match_headers(match: Match) -> Headers:
@@ -307,11 +304,9 @@ def _texts(headers: Iterable[tuple[str, bytes | None]]) -> dict[str, str]:
         if not name.startswith(PREFIX):
             continue
         if name not in _NAMES:
-            msg = f"output record with the unknown header {name}"
-            raise CorruptError(msg)
+            raise CorruptError(f"output record with the unknown header {name}")
         if name in texts:
-            msg = f"output record with the header {name} twice"
-            raise CorruptError(msg)
+            raise CorruptError(f"output record with the header {name} twice")
         texts[name] = (value or b"").decode("utf-8", "backslashreplace")
     return texts
 
@@ -338,8 +333,7 @@ def _whole(text: str, allowed: range) -> int:
     """Read a whole number as ``str`` writes it; ValueError for anything else, and for one out of range."""
     number = int(_matched(text, _WHOLE))
     if number not in allowed:
-        msg = f"{number} is not within {allowed.start} to {allowed.stop - 1}"
-        raise ValueError(msg)
+        raise ValueError(f"{number} is not within {allowed.start} to {allowed.stop - 1}")
     return number
 
 
@@ -349,6 +343,5 @@ def _hex(text: str) -> int:
 
 def _matched(text: str, form: re.Pattern[str]) -> str:
     if form.fullmatch(text) is None:
-        msg = f"{text[:_SHOWN]!r} is not of the form {form.pattern}"
-        raise ValueError(msg)
+        raise ValueError(f"{text[:_SHOWN]!r} is not of the form {form.pattern}")
     return text

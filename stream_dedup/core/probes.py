@@ -117,8 +117,9 @@ def exact_plan(k: int, block_bits: int = BLOCK_BITS) -> U32:
         ValueError: k is not 0 to ``rules.greatest_distance``.
     """
     if not 0 <= k <= greatest_distance(block_bits):
-        msg = f"distance of {k} bits: exact search in blocks of {block_bits} takes 0 to {greatest_distance(block_bits)}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"distance of {k} bits: exact search in blocks of {block_bits} takes 0 to {greatest_distance(block_bits)}"
+        )
     radii = exact_radii(k, block_bits)
     plan = [table << block_bits | mask for table, most in enumerate(radii) for mask in _masks_within(most, block_bits)]
     frozen: U32 = np.array([plan], np.uint32)
@@ -140,8 +141,7 @@ def directed(margins: U8, probes: int, block_bits: int = BLOCK_BITS) -> U32:
     tables = margins.shape[1] // TABLE_MARGIN_BYTES
     most = most_probes(tables, block_bits)
     if not 1 <= probes <= most:
-        msg = f"{probes} probes: directed search takes 1 to {most}"
-        raise ValueError(msg)
+        raise ValueError(f"{probes} probes: directed search takes 1 to {most}")
     flat = np.ascontiguousarray(margins).reshape(-1)
     made = _native.plans(
         flat, probes, tables=tables, block_bits=block_bits, mask_bits=mask_bits(block_bits), costs=COSTS.tolist()

@@ -117,11 +117,10 @@ class SchemeReader:
     def check_fields(self, count: int) -> None:
         """Raise ValueError unless the settings have this number of fields."""
         if count != len(self.settings.html):
-            msg = (
+            raise ValueError(
                 f"a text of {count} fields has no fingerprint where the settings have "
                 f"{len(self.settings.html)}: pass an empty string for a field that is missing"
             )
-            raise ValueError(msg)
 
 
 def readable_texts(texts: Sequence[str], settings: FingerprintSettings) -> list[str]:
@@ -155,11 +154,13 @@ def user_words(path: Path) -> dict[str, int | None]:
         # In jieba, a frequency of 0 forbids the word in every tokenizer of the process.
         if len(rest) > 2 or (len(rest) == 2 and frequency is None) or frequency == 0:  # noqa: PLR2004 - and a tag
             shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
-            msg = f"{path}, line {number}: {shown!r} is no entry of a dictionary; write: word [frequency above 0] [tag]"
-            raise UserError(msg)
+            raise UserError(
+                f"{path}, line {number}: {shown!r} is no entry of a dictionary; write: word [frequency above 0] [tag]"
+            )
         if frequency is not None and frequency > MAX_FREQUENCY:
-            msg = f"{path}, line {number}: the frequency has {len(rest[0])} digits; write at most {MAX_FREQUENCY}"
-            raise UserError(msg)
+            raise UserError(
+                f"{path}, line {number}: the frequency has {len(rest[0])} digits; write at most {MAX_FREQUENCY}"
+            )
         if _IDEOGRAPHS.fullmatch(word):
             words[word] = frequency
     return words
@@ -185,10 +186,8 @@ def read_lines(path: Path) -> dict[int, str]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        msg = f"{path} cannot be read ({error.strerror}): name a text file"
-        raise UserError(msg) from error
+        raise UserError(f"{path} cannot be read ({error.strerror}): name a text file") from error
     except UnicodeDecodeError as error:
-        msg = f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8"
-        raise UserError(msg) from error
+        raise UserError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from error
     lines = enumerate(map(str.strip, text.splitlines()), 1)
     return {number: line for number, line in lines if line and not line.startswith("#")}

@@ -234,8 +234,7 @@ class Rules(SearchRules):
         """
         problems = self.problems()
         if problems:
-            msg = f"no rules: {'; '.join(problems)}"
-            raise ValueError(msg)
+            raise ValueError(f"no rules: {'; '.join(problems)}")
         values = _values_of(self) | {"scheme": _values_of(self.scheme)}
         return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -253,12 +252,10 @@ class Rules(SearchRules):
             scheme = Scheme(**values.pop("scheme"))
             rules = cls(scheme=scheme, **values)
         except (ValueError, TypeError, AttributeError) as error:
-            msg = f"rules record cannot be read: {error}"
-            raise CorruptError(msg) from error
+            raise CorruptError(f"rules record cannot be read: {error}") from error
         problems = rules.problems()
         if problems:
-            msg = f"rules record that says no rules: {'; '.join(problems)}"
-            raise CorruptError(msg)
+            raise CorruptError(f"rules record that says no rules: {'; '.join(problems)}")
         return rules
 
     def differences(self, other: Rules) -> list[str]:
@@ -417,8 +414,7 @@ def _values_of(one: Rules | Scheme) -> dict[str, object]:
 def _refuse_other_fields(what: str, values: dict[str, Any], kind: type[Rules | Scheme]) -> None:
     known = {field.name: field.default is None for field in fields(kind)}
     if set(values) - set(known) or not all(name in values or may_lack for name, may_lack in known.items()):
-        msg = f"{what} with fields {sorted(values)}: expected {sorted(known)}"
-        raise CorruptError(msg)
+        raise CorruptError(f"{what} with fields {sorted(values)}: expected {sorted(known)}")
 
 
 def _outside(name: str, value: object, least: int, most: int) -> str:

@@ -368,5 +368,6 @@ def content_hash(path: Path) -> str:
     try:
         return xxhash.xxh3_64_hexdigest(path.read_bytes())
     except OSError as error:
-        msg = f"{path} cannot be read ({error.strerror}): name a file that can be, or install its package again"
-        raise UserError(msg) from error
+        raise UserError(
+            f"{path} cannot be read ({error.strerror}): name a file that can be, or install its package again"
+        ) from error

@@ -73,7 +73,8 @@ def _wait(broker: DevBroker, signals: SimpleQueue[int]) -> None:
             signals.get(timeout=LOOK_S)
         except Empty:
             if not broker.running():
-                msg = f"the development broker ended by itself; its log ends:\n{broker.log_tail()}"
-                raise UnavailableError(msg) from None
+                raise UnavailableError(
+                    f"the development broker ended by itself; its log ends:\n{broker.log_tail()}"
+                ) from None
         else:
             return

@@ -53,8 +53,7 @@ def _run() -> NoReturn:
     try:
         broker = find_broker()
     except NoMachineryError as error:
-        msg = f"{error}; make run shows the program without a broker"
-        raise UnavailableError(msg) from error
+        raise UnavailableError(f"{error}; make run shows the program without a broker") from error
     with broker, ExitStack() as stack:
         folder = stack.enter_context(TemporaryFolder())
         serve = f'[serve]\naddress = "{_free_address()}"\ndata_dir = "{folder / "serve"}"\n'
@@ -70,8 +69,7 @@ def _run() -> NoReturn:
         write_lines("", f"The pages: http://{service.address()}/", "Ctrl-C ends everything.")
         while worker.running() and service.running():
             time.sleep(WATCH_PROCESSES_S)
-        msg = "a process of the demonstration has ended by itself"
-        raise UnavailableError(msg)
+        raise UnavailableError("a process of the demonstration has ended by itself")
 
 
 def _free_address() -> str:

@@ -113,8 +113,7 @@ class Showing:
                     deadline = time.monotonic() + limit_s
                 if count and (self._failed is not None or not running() or time.monotonic() > deadline):
                     why = self._failed or (f"none within {limit_s:g} s" if running() else "the worker has ended")
-                    msg = f"{count} verdicts are missing: {why}"
-                    raise UnavailableError(msg)
+                    raise UnavailableError(f"{count} verdicts are missing: {why}")
 
     def close(self) -> None:
         """Stop feeding, and delete the topics and the group if the broker answers."""
@@ -174,8 +173,7 @@ class DevProcess:
         while not self._is_ready():
             if not self.running() or time.monotonic() > deadline:
                 why = f"was not ready within {PROCESS_READY_S:g} s" if self.running() else "ended"
-                msg = f"stream-dedup {self._name} {why}"
-                raise UnavailableError(msg)
+                raise UnavailableError(f"stream-dedup {self._name} {why}")
             time.sleep(READY_POLL_S)
 
     def address(self) -> str | None:
@@ -202,8 +200,7 @@ class DevProcess:
         """
         self._process.terminate()
         if code := self._process.wait(END_LIMIT_S):
-            msg = f"stream-dedup {self._name} ended with exit code {code}"
-            raise UnavailableError(msg)
+            raise UnavailableError(f"stream-dedup {self._name} ended with exit code {code}")
 
     def __enter__(self) -> Self:
         return self
@@ -220,5 +217,4 @@ class DevProcess:
         if isinstance(error, UnavailableError | subprocess.TimeoutExpired):
             with self._log.open(errors="replace") as lines:
                 tail = "".join(deque(lines, SHOWN_LOG_LINES))
-            msg = f"{error}; the log of stream-dedup {self._name} ends:\n{tail}"
-            raise UnavailableError(msg) from error
+            raise UnavailableError(f"{error}; the log of stream-dedup {self._name} ends:\n{tail}") from error

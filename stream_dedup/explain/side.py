@@ -113,8 +113,9 @@ def side_of_id(index: LogIndex, article_id: str, where: object) -> Side:
         row = None if batch is None else _row_of(batch, article_id)
         if row is not None:
             return side_at(index, log_position(offset, row))
-    msg = f"index {where}: no article has the id {article_id}; give an id as `filter` or the worker's output names it"
-    raise UserError(msg)
+    raise UserError(
+        f"index {where}: no article has the id {article_id}; give an id as `filter` or the worker's output names it"
+    )
 
 
 def _batch(index: LogIndex, offset: LogOffset) -> Batch | None:

@@ -70,14 +70,14 @@ def _unpack(codec: Codec, chunks: Iterable[bytes | None], name: str) -> Iterator
                 # What the library says, without its own name and number of the error: tests/cli/test_library_errors.py
                 # has the names that no message may have.
                 reason = str(error).rpartition(": ")[2]
-                msg = f"input {name}: its {codec.name} data are damaged ({reason}); get the file again, or repair it"
-                raise UserError(msg) from error
+                raise UserError(
+                    f"input {name}: its {codec.name} data are damaged ({reason}); get the file again, or repair it"
+                ) from error
             packed = b""
             if member.eof:
                 packed, member = member.unused_data, None
     if member is not None:
-        msg = f"input {name}: its {codec.name} data end too early; the file is not complete, get it again"
-        raise UserError(msg)
+        raise UserError(f"input {name}: its {codec.name} data end too early; the file is not complete, get it again")
 
 
 class _Gzip:

@@ -187,15 +187,13 @@ def filter_files(
 
 def _check(config: Config, options: FilterOptions) -> None:
     if config.match.window is not None and options.time_field is None:
-        msg = "--window needs --time-field: name the field with the time of each record"
-        raise UserError(msg)
+        raise UserError("--window needs --time-field: name the field with the time of each record")
     refuse_framed(config, "filter")
     if config.match.observe and any(options.outputs.get(verdict) for verdict in (Verdict.DUPLICATE, Verdict.REJECTED)):
-        msg = (
+        raise UserError(
             "match.observe: every record goes to the output of unique records, so the files of duplicates and rejected "
             "lines would be empty; remove --duplicate and --rejected, or match.observe"
         )
-        raise UserError(msg)
     check_inputs(options.inputs, options.form)
     _check_outputs(options)
 
@@ -218,8 +216,9 @@ def _index(config: Config, path: Path | None) -> Iterator[LogIndex]:
         if index.log_id is None:
             index.begin(f"{FILES_LOG_PREFIX}{uuid.uuid4()}")
         elif not index.log_id.startswith(FILES_LOG_PREFIX):
-            msg = f"index {path} belongs to the log of a worker or to stream_dedup.Index; give filter another folder"
-            raise UserError(msg)
+            raise UserError(
+                f"index {path} belongs to the log of a worker or to stream_dedup.Index; give filter another folder"
+            )
         yield index
 
 

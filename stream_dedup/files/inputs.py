@@ -104,8 +104,9 @@ class Progress:
 def refuse_framed(config: Config, command: str) -> None:
     """Raise UserError where the configuration says that records are not JSON: files have no others."""
     if config.input.format != "json":
-        msg = f"input.format = {config.input.format!r}: {command} reads JSON Lines; remove the key or set it to json"
-        raise UserError(msg)
+        raise UserError(
+            f"input.format = {config.input.format!r}: {command} reads JSON Lines; remove the key or set it to json"
+        )
 
 
 def check_inputs(names: Sequence[str], form: InputForm = AS_RECOGNISED, *, of_records: bool = True) -> None:
@@ -175,11 +176,10 @@ class Copies:
                 self._files[source] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - `close` closes it
             write_all(self._files[source].fileno(), chunk)
         except OSError as error:
-            msg = (
+            raise UnavailableError(
                 f"temporary folder {tempfile.gettempdir()}: the copy of an input cannot be written ({error.strerror}); "
                 "make room, set TMPDIR to another folder, or name a file that is not compressed"
-            )
-            raise UnavailableError(msg) from error
+            ) from error
 
     def rewound(self, source: int) -> int | None:
         """Return the descriptor of a copy, at its beginning, or None where the input has no copy."""
@@ -265,8 +265,9 @@ def whole_lines(names: Sequence[str], form: InputForm = AS_RECOGNISED) -> Iterat
             for block in opened.records(Progress(), of_records=False):
                 for number, line in () if block is None else block.numbered():
                     if isinstance(line, UnreadLine):
-                        msg = f"input {opened.name}, {opened.unit} {number}: {line.reason}; mend it, or leave it out"
-                        raise UserError(msg)
+                        raise UserError(
+                            f"input {opened.name}, {opened.unit} {number}: {line.reason}; mend it, or leave it out"
+                        )
                     yield line
 
 
@@ -279,16 +280,14 @@ def read_text(name: str, form: InputForm) -> str:
     with _opened(name, form) as opened:
         content = b"".join(filter(None, opened.content(Progress())))
     if content.startswith(PARQUET_MAGIC):
-        msg = f"input {opened.name}: this is Parquet, not a text; name a text file"
-        raise UserError(msg)
+        raise UserError(f"input {opened.name}: this is Parquet, not a text; name a text file")
     content = content.removeprefix(BYTE_ORDER_MARK)
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         at = len(content[: error.start].decode())
         said = f"not {form.encoding} at character {at}" if form.encoding else f"not UTF-8 at byte {error.start}"
-        msg = f"input {opened.name}: {said}; name its encoding, for example --encoding gb18030"
-        raise UserError(msg) from error
+        raise UserError(f"input {opened.name}: {said}; name its encoding, for example --encoding gb18030") from error
 
 
 def shown_name(name: str) -> str:
@@ -483,8 +482,9 @@ def _transcoded(chunks: Iterable[bytes | None], encoding: str) -> Iterator[bytes
         try:
             yield None if chunk is None else decoder.decode(chunk).encode("utf-8", "surrogatepass")
         except UnicodeError as error:  # of a byte that cannot be decoded there is none
-            msg = f"--encoding {encoding}: the input has no byte order mark; name its byte order, such as {encoding}-le"
-            raise UserError(msg) from error
+            raise UserError(
+                f"--encoding {encoding}: the input has no byte order mark; name its byte order, such as {encoding}-le"
+            ) from error
     yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
 
 

@@ -107,11 +107,10 @@ class _Scanner:
             UserError: it does.
         """
         if self._depth:
-            msg = (
+            raise UserError(
                 f"input {self._name}: its JSON ends too early, in the record that begins at byte {self._record_at}; "
                 "get the file again if it was cut off, or close the bracket or quotation mark that is open there"
             )
-            raise UserError(msg)
 
     def _string(self, chunk: bytes, at: int) -> int:
         """Read on in a string, and return where it, or the chunk, ends."""

@@ -100,8 +100,7 @@ class OutputTarget:
     def stream(self) -> BinaryIO:
         """The stream to write to, after ``open``."""
         if self._writer is None:
-            msg = f"output {self.name} is not open"
-            raise ValueError(msg)
+            raise ValueError(f"output {self.name} is not open")
         return self._writer
 
     def open(self) -> None:
@@ -114,8 +113,9 @@ class OutputTarget:
             self._writer = io.BufferedWriter(CompleteWriter(self._descriptor(), "wb"), BUFFER_BYTES)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            msg = f"output {self.name}: cannot be written ({reason}); name a file in an existing folder"
-            raise UserError(msg) from error
+            raise UserError(
+                f"output {self.name}: cannot be written ({reason}); name a file in an existing folder"
+            ) from error
 
     def _descriptor(self) -> int:
         return os.open(self.name, os.O_WRONLY | os.O_CLOEXEC)
@@ -191,8 +191,7 @@ class ReplacedFile(OutputTarget):
     def publish(self) -> None:
         """Take steps 3 and 4."""
         if self._temporary is None:
-            msg = f"output {self.name} is published twice, or before it is opened"
-            raise ValueError(msg)
+            raise ValueError(f"output {self.name} is published twice, or before it is opened")
         self.stream.close()
         os.replace(self._temporary, self._target.name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         self._temporary = None
@@ -286,8 +285,7 @@ def _regular(name: str, folder: int) -> os.stat_result | None:
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(found.st_mode):
-        msg = "not a regular file"
-        raise ValueError(msg)
+        raise ValueError("not a regular file")
     return found
 
 
@@ -336,8 +334,9 @@ def refuse_inputs_as_outputs(outputs: Iterable[_Where], inputs: Iterable[_Where]
         same = [name for name, found in read.items() if written is not None and _same(written, found)]
         if same:
             named = _shown(same[0], "standard input")
-            msg = f"output {_shown(output, STANDARD_OUTPUT)}: it is also an input ({named}); name another file"
-            raise UserError(msg)
+            raise UserError(
+                f"output {_shown(output, STANDARD_OUTPUT)}: it is also an input ({named}); name another file"
+            )
 
 
 def refuse_outputs_inside(outputs: Iterable[_Where], folder: Path) -> None:
@@ -350,8 +349,9 @@ def refuse_outputs_inside(outputs: Iterable[_Where], folder: Path) -> None:
     for output in outputs:
         at = Path(_real(output, 1))
         if real == at or real in at.parents:
-            msg = f"output {_shown(output, STANDARD_OUTPUT)}: it is in the folder of the index; name a file elsewhere"
-            raise UserError(msg)
+            raise UserError(
+                f"output {_shown(output, STANDARD_OUTPUT)}: it is in the folder of the index; name a file elsewhere"
+            )
 
 
 def _file(name: _Where, stream: int) -> _File | None:

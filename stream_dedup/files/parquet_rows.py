@@ -68,8 +68,7 @@ def rows(file: IO[bytes], name: str, report: Callable[[float], None] = lambda _:
     schema = parquet_file.schema_arrow
     twice = [column for column, count in Counter(schema.names).items() if count > 1]
     if twice:
-        msg = f"input {name}: it has more than one column {', '.join(twice)}; rename them"
-        raise UserError(msg)
+        raise UserError(f"input {name}: it has more than one column {', '.join(twice)}; rename them")
     target = pa.schema([pa.field(field.name, _target(field.type)) for field in schema])
     number = 0
     try:

@@ -266,11 +266,9 @@ def _screen(head: bytes, name: str, form: InputForm) -> None:
     is_parquet = head.startswith(PARQUET_MAGIC)
     if form.format is not None and is_parquet != (form.format == "parquet"):
         what = "Parquet" if is_parquet else "not Parquet"
-        msg = f"input {name}: this is {what}, and --format says {form.format}; leave out --format"
-        raise UserError(msg)
+        raise UserError(f"input {name}: this is {what}, and --format says {form.format}; leave out --format")
     if is_parquet and form.encoding is not None:
-        msg = f"input {name}: this is Parquet, which has no other encoding; leave out --encoding"
-        raise UserError(msg)
+        raise UserError(f"input {name}: this is Parquet, which has no other encoding; leave out --encoding")
     for foreign in _FOREIGN:
         if foreign.begins(head[:HEAD_BYTES]):
             _refuse(name, foreign.name, foreign.remedy)
@@ -293,8 +291,7 @@ def _screen_encoding(head: bytes, name: str, encoding: str | None) -> None:
 
 def _refuse_encoding(name: str, what: str, said: str, encoding: str) -> NoReturn:
     way = "leave out --encoding" if encoding == "utf-8" else f"read it with --encoding {encoding}"
-    msg = f"input {name}: this is {what}, not {said.upper()}; {way}"
-    raise UserError(msg)
+    raise UserError(f"input {name}: this is {what}, not {said.upper()}; {way}")
 
 
 def _is_text_in(head: bytes, encoding: str) -> bool:
@@ -332,5 +329,4 @@ def _controls(head: bytes) -> int:
 def _refuse(name: str, what: str, remedy: str) -> NoReturn:
     file = "FILE" if name == STDIN_NAME else name
     way = remedy.format(file=shlex.quote(file), lines=shlex.quote(f"{file}.jsonl"))
-    msg = f"input {name}: this is {what}, which is not read; {way}"
-    raise UserError(msg)
+    raise UserError(f"input {name}: this is {what}, which is not read; {way}")

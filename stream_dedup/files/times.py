@@ -134,8 +134,7 @@ def _zone(written: str | None) -> timezone:
         return timezone(timedelta(hours=_ZONES[written.lower()]))
     hours, minutes = int(written[1:3]), int(written[3:].strip(":") or 0)
     if minutes >= 60:  # noqa: PLR2004 - of an hour
-        msg = "no zone"
-        raise ValueError(msg)
+        raise ValueError("no zone")
     offset = timedelta(hours=hours, minutes=minutes)
     return timezone(-offset if written[0] == "-" else offset)
 

@@ -231,8 +231,7 @@ class Applied:
     def _dispatch(self, record: LogRecord) -> None:
         if record.offset < self.state.next_offset:
             last = self.state.next_offset - 1
-            msg = f"log record {record.offset} after {last}: records are applied in log order, once"
-            raise RefusedError(msg)
+            raise RefusedError(f"log record {record.offset} after {last}: records are applied in log order, once")
         if isinstance(record.payload, Batch):
             self._apply_batch(record, record.payload)
         elif isinstance(record.payload, Rules):
@@ -249,14 +248,12 @@ class Applied:
 
     def _apply_batch(self, record: LogRecord, batch: Batch) -> None:
         if self.history.current is None:
-            msg = (
+            raise RefusedError(
                 f"log record {record.offset} is a batch before any rules: this is not the beginning of a log, which "
                 "something else than a trim deleted; begin a new log with another --group and another --index"
             )
-            raise RefusedError(msg)
         if batch.widths != self._widths:
-            msg = f"log record {record.offset} is of {batch.widths}, the log's scheme has {self._widths}"
-            raise RefusedError(msg)
+            raise RefusedError(f"log record {record.offset} is of {batch.widths}, the log's scheme has {self._widths}")
         self._apply_batches([(record, batch)])
 
     def _apply_batches(self, together: Sequence[tuple[LogRecord, Batch]]) -> None:

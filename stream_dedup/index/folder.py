@@ -137,8 +137,7 @@ class Folder:
             CorruptError: it is damaged.
         """
         if not _holds_index(path):
-            msg = f"index {path}: there is none; name its folder with --index"
-            raise UserError(msg)
+            raise UserError(f"index {path}: there is none; name its folder with --index")
         refuse_format(path)
         folder = cls(path, Owner.read(path))
         try:
@@ -208,27 +207,23 @@ class Folder:
         except CorruptError as error:
             reason = str(error)
         if reason is not None:
-            msg = f"index {self.path} is damaged ({_shown(reason)}): {REBUILD}"
-            raise CorruptError(msg)
+            raise CorruptError(f"index {self.path} is damaged ({_shown(reason)}): {REBUILD}")
         try:
             pointer = _read_pointer(self.path)
         except _UNREADABLE as error:
-            msg = f"index {self.path}: its file `current` cannot be read ({error}): {REBUILD}"
-            raise CorruptError(msg) from error
+            raise CorruptError(f"index {self.path}: its file `current` cannot be read ({error}): {REBUILD}") from error
         if pointer is None:
             for data in filter(holds_data, data_folders(self.path)):
-                msg = (
+                raise CorruptError(
                     f"index {self.path}: {data.name} is there and the file `current` that names it is not: put it "
                     f"back from a copy. If there is none: {REBUILD}"
                 )
-                raise CorruptError(msg)
             return
         _, name = pointer
         if not _DATA.fullmatch(name) or not is_folder(self.path / name):
-            msg = (
+            raise CorruptError(
                 f"index {self.path}: its data folder {reprlib.repr(name)} is missing, or is none of its own: {_MISSING}"
             )
-            raise CorruptError(msg)
         self.current = self.path / name
 
 
@@ -251,8 +246,7 @@ def data_to_save(path: Path) -> Path:
     held = [each for each in data_folders(path) if holds_data(each)]
     held = [each for each in held if each.name == _data_named(path)] or held
     if len(held) != 1:
-        msg = f"index {path} has {len(held)} data folders, of which one can be saved: move the others away"
-        raise UserError(msg)
+        raise UserError(f"index {path} has {len(held)} data folders, of which one can be saved: move the others away")
     return held[0]
 
 
@@ -287,11 +281,10 @@ def refuse_format(path: Path) -> None:
     with contextlib.suppress(*_UNREADABLE, OSError):
         pointer = _read_pointer(path)
     if pointer is not None and pointer[0] != INDEX_FORMAT_VERSION:
-        msg = (
+        raise UserError(
             f"index {path} has format {reprlib.repr(pointer[0])}, and this program reads format "
             f"{INDEX_FORMAT_VERSION}: {_OTHER_FORMAT}"
         )
-        raise UserError(msg)
 
 
 def keep_aside(path: Path) -> Path | None:
@@ -307,8 +300,9 @@ def keep_aside(path: Path) -> Path | None:
     try:
         return _moved(path)
     except OSError as error:
-        msg = f"index {path} cannot be kept aside: {reason_of(error)}; make room, or move it away by hand"
-        raise UnavailableError(msg) from error
+        raise UnavailableError(
+            f"index {path} cannot be kept aside: {reason_of(error)}; make room, or move it away by hand"
+        ) from error
     finally:
         lock.release()
 
@@ -375,11 +369,10 @@ def _refuse_others_folder(path: Path) -> None:
     others = sorted({each.name for each in path.iterdir()} - left)
     if others:
         shown = ", ".join(map(repr, others[:_SHOWN])) + (", ..." if len(others) > _SHOWN else "")
-        msg = (
+        raise UserError(
             f"index folder {path} holds other files ({shown}) and no index: name a folder that is missing or empty "
             "with --index"
         )
-        raise UserError(msg)
 
 
 def _holds_index(path: Path) -> bool:
@@ -389,8 +382,7 @@ def _holds_index(path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        msg = f"index folder {path} cannot be read: {error.strerror}; name another with --index"
-        raise UserError(msg) from error
+        raise UserError(f"index folder {path} cannot be read: {error.strerror}; name another with --index") from error
 
 
 def _data_named(path: Path) -> str | None:

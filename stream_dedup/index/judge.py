@@ -122,8 +122,7 @@ def _articles_of(record: StoredRecord, rows: I64) -> Articles:
     batch = record.batch
     if rows.max() >= len(batch):
         position = log_position(record.offset, int(rows.max()))
-        msg = f"log position {position} does not exist: its log record has {len(batch)} entries"
-        raise RefusedError(msg)
+        raise RefusedError(f"log position {position} does not exist: its log record has {len(batch)} entries")
     return Articles(
         statuses=batch.statuses[rows],
         scope_hashes=batch.scope_hashes[rows],
@@ -167,8 +166,7 @@ class Judge:
         """
         if rules is None or columns.widths != rules.scheme.widths:
             widths = "no rules" if rules is None else rules.scheme.widths
-            msg = f"articles of {columns.widths} cannot be checked: the log has {widths}"
-            raise RefusedError(msg)
+            raise RefusedError(f"articles of {columns.widths} cannot be checked: the log has {widths}")
         n, state = len(columns), self._applied.state
         checked = [CheckedArticle(UNIQUE_JUDGEMENT)] * n
         if n:

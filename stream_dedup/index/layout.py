@@ -150,8 +150,7 @@ def read_json(raw: bytes) -> Any:  # noqa: ANN401 - what ``json_value`` was give
     """Read the value; CorruptError where the bytes are not those that were written."""
     text = raw[_CHECKSUM_BYTES:]
     if raw[:_CHECKSUM_BYTES] != xxhash.xxh3_64_digest(text):
-        msg = "its checksum is wrong"
-        raise CorruptError(msg)
+        raise CorruptError("its checksum is wrong")
     return json.loads(text)
 
 
@@ -191,8 +190,7 @@ class State:
         """Read the value; CorruptError where it is not what was written, or has other fields: none is guessed."""
         fields = read_json(raw)
         if fields.keys() != set(cls.__slots__):
-            msg = f"it has the fields {', '.join(sorted(fields))}"
-            raise CorruptError(msg)
+            raise CorruptError(f"it has the fields {', '.join(sorted(fields))}")
         return cls(**fields)
 
 
@@ -244,8 +242,7 @@ class Head:
         flags, entries, first = _RECORD_HEAD.unpack_from(raw) if len(raw) >= _RECORD_HEAD.size else (0, 0, 0)
         times_end = _RECORD_HEAD.size + 8 * (entries if flags & _FLAG_TIMES else 1)
         if len(raw) != times_end + ((entries + 7) // 8 if flags & _FLAG_COPIES else 0):
-            msg = f"head of a log record has {len(raw)} bytes, which does not fit its {entries} entries"
-            raise CorruptError(msg)
+            raise CorruptError(f"head of a log record has {len(raw)} bytes, which does not fit its {entries} entries")
         times = np.frombuffer(raw, "<i8", offset=_RECORD_HEAD.size, count=(times_end - _RECORD_HEAD.size) // 8)
         mask = None
         if flags & _FLAG_COPIES:
@@ -313,8 +310,7 @@ def read_id_pair(key: bytes, value: bytes) -> tuple[int, DocNumber, LogPosition]
     """Hash of an id, document number and log position of an entry that has it."""
     _, part, id_hash, doc_number = _unpacked(_ID_KEY, key, "key of an id")
     if doc_number >> _ID_PART_BITS != part:
-        msg = f"key of an id of part {part} names entry {doc_number}"
-        raise CorruptError(msg)
+        raise CorruptError(f"key of an id of part {part} names entry {doc_number}")
     return id_hash, DocNumber(doc_number), LogPosition(*_unpacked(_ID_POSITION, value, "log position of an id"))
 
 
@@ -332,8 +328,7 @@ def id_parts_before(doc_number: DocNumber) -> tuple[bytes, bytes]:
 
 def _unpacked(form: struct.Struct, raw: bytes, what: str) -> tuple[Any, ...]:
     if len(raw) != form.size:
-        msg = f"{what} of {len(raw)} bytes cannot be read"
-        raise CorruptError(msg)
+        raise CorruptError(f"{what} of {len(raw)} bytes cannot be read")
     return form.unpack(raw)
 
 

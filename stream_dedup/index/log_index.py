@@ -216,8 +216,7 @@ class LogIndex:
     def begin(self, log_id: str) -> None:
         """Bind a new, empty index to a log; RefusedError where it belongs to one."""
         if self.log_id is not None:
-            msg = f"index {self._folder.path} belongs to log {self.log_id}: rebuild it for another one"
-            raise RefusedError(msg)
+            raise RefusedError(f"index {self._folder.path} belongs to log {self.log_id}: rebuild it for another one")
         self._applied.begin(log_id)
 
     def apply(self, records: Sequence[LogRecord]) -> None:
@@ -249,12 +248,11 @@ class LogIndex:
                 rows = np.searchsorted(logged, offsets[inside])
                 missing = offsets[inside][logged[np.minimum(rows, len(logged) - 1)] != offsets[inside]]
                 if len(missing):
-                    msg = (
+                    raise RefusedError(
                         f"offset {missing[0]} of partition {partition} of topic {topic_id.hex()} lies in a logged "
                         "batch that has no entry for it: the source had no readable record there when it was logged, "
                         "and has one now; its records were replaced, so begin with a new group"
                     )
-                    raise RefusedError(msg)
                 positions[inside] = rows + log_position(segment.log_offset, 0)
         return positions
 
@@ -277,8 +275,9 @@ class LogIndex:
         """Return the rules in force at a log offset; RefusedError where it is before the log's first rules."""
         rules = self._applied.history.at(log_offset)
         if rules is None:
-            msg = f"no rules are in force at log offset {log_offset}: it is before the log's first rules, or trimmed"
-            raise RefusedError(msg)
+            raise RefusedError(
+                f"no rules are in force at log offset {log_offset}: it is before the log's first rules, or trimmed"
+            )
         return rules
 
     def entry(self, position: LogPosition) -> tuple[LogRecord, int]:
@@ -377,8 +376,9 @@ class LogIndex:
     def refuse_stopped(self) -> None:
         """Raise RefusedError where an error stopped the index, or where this process is a fork of its owner."""
         if not self.here:
-            msg = f"index {self._folder.path} was opened by a parent process: a forked child cannot use it"
-            raise RefusedError(msg)
+            raise RefusedError(
+                f"index {self._folder.path} was opened by a parent process: a forked child cannot use it"
+            )
         self._applied.refuse_doubt()
 
     def verify(self, progress: ReportProgress | None = None) -> list[str]:
@@ -470,12 +470,11 @@ def refuse_unknown(path: Path) -> None:
     """
     refuse_format(path)
     if is_unknown(path):
-        msg = (
+        raise CorruptError(
             f"index {path}: nothing of its data can be read, not even whose they are; nothing was changed. "
             "Of a worker: move the folder away, and it reads its log again. Of `filter` or `Index`: put the folder "
             "back from a backup; without one it cannot be saved, and another folder begins anew"
         )
-        raise CorruptError(msg)
 
 
 def _log_ids(path: Path) -> Iterator[str]:
@@ -524,8 +523,7 @@ def save(path: Path, progress: ReportProgress, *, dry_run: bool = False) -> Save
                 index.apply([record])
             problems = index.verify()
             if problems:
-                msg = f"index {path}: what was saved is not intact ({problems[0]}); nothing was changed"
-                raise CorruptError(msg)
+                raise CorruptError(f"index {path}: what was saved is not intact ({problems[0]}); nothing was changed")
             index.flush()
             # 2
             with writing(path):
@@ -547,11 +545,10 @@ class _Records:
             self._rules = {mark.offset: mark.rules for mark in History(store).marks}
             self._last = self._rows.last_offset()
         except CorruptError as error:
-            msg = (
+            raise CorruptError(
                 f"index {store.name} cannot be saved, its state or its rules cannot be read; nothing was changed: "
                 "put the folder back from a backup; without one, begin anew with another folder"
-            )
-            raise CorruptError(msg) from error
+            ) from error
 
     def read(self) -> Iterator[LogRecord]:
         """Yield what can be read, in order of the log."""

@@ -189,8 +189,9 @@ class StoredRecords:
             return row
         raw, head = self._store.get([layout.offset_key(b"E", offset), layout.offset_key(b"R", offset)])
         if not raw or not head:
-            msg = f"log record {offset} is not in the index: it was trimmed, repeats others, or was never applied"
-            raise RefusedError(msg)
+            raise RefusedError(
+                f"log record {offset} is not in the index: it was trimmed, repeats others, or was never applied"
+            )
         row = self._decode(offset, raw, self._decode_head(offset, head))
         self.keep_decoded(row)
         return row

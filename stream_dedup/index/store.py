@@ -256,12 +256,11 @@ class Store:
         """
         global _rocksdb_pid  # noqa: PLW0603 - RocksDB's threads are of the process, too
         if _rocksdb_pid not in {None, self._pid}:
-            msg = (
+            raise RefusedError(
                 f"index {self.name}: this process was forked from one that had opened an index (process "
                 f"{_rocksdb_pid}), and RocksDB cannot be used in both; start a new process instead "
                 "(multiprocessing: the start method spawn)"
             )
-            raise RefusedError(msg)
         if _rocksdb_pid is None:
             os.register_at_fork(after_in_child=_end_without_rocksdb)
         _rocksdb_pid = self._pid
@@ -544,8 +543,7 @@ class Store:
     @contextlib.contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
         if os.getpid() != self._pid:
-            msg = f"index {self.name} was opened by process {self._pid}: a forked child cannot use it"
-            raise RefusedError(msg)
+            raise RefusedError(f"index {self.name} was opened by process {self._pid}: a forked child cannot use it")
         try:
             yield
         except Exception as error:

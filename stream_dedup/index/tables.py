@@ -121,13 +121,12 @@ class RowColumn:
             RefusedError: there are no more document numbers.
         """
         if len(rows) > self.numbers_left:
-            msg = (
+            raise RefusedError(
                 f"the index {self._store.name} has numbered {self.after} articles, and numbers at most "
                 f"{MAX_DOC_NUMBERS}. Where match.window has trimmed the log, rebuild it: stream-dedup index rebuild "
                 "numbers the articles that are left from 0 on. Without a window, begin a new log with another --group; "
                 "for an index of filter or of the Python API, name another folder"
             )
-            raise RefusedError(msg)
         chunk = self.after // self.of_chunk
         raw = self.tail.tobytes() + rows.tobytes()
         whole = len(raw) - len(raw) % self._chunk_bytes
@@ -321,14 +320,12 @@ class Tables:
     def _refuse_misfit(self, query: Query) -> None:
         scheme = query.rules.scheme
         if (scheme.tables, scheme.block_bits) != (self.count, self.block_bits):
-            msg = (
+            raise ValueError(
                 f"query of {scheme.tables} tables with blocks of {scheme.block_bits} bits: the index has {self.count} "
                 f"tables with blocks of {self.block_bits} bits"
             )
-            raise ValueError(msg)
         if row_type(scheme.sketch_bytes) != self.rows.kind:
-            msg = f"rows of {self.rows.kind.itemsize} bytes have no sketches of {scheme.sketch_bytes} bytes"
-            raise ValueError(msg)
+            raise ValueError(f"rows of {self.rows.kind.itemsize} bytes have no sketches of {scheme.sketch_bytes} bytes")
 
     def _named_runs(self) -> tuple[dict[int, bytes], int]:
         """Return the directory of each run that is named, and a number that no run has; remove what is not named."""

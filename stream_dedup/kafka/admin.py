@@ -71,8 +71,7 @@ def topic_exists(topic: Mapping[str, Any]) -> bool:
     if error is kafka_errors.UnknownTopicOrPartitionError:
         return False
     if error not in (kafka_errors.NoError, kafka_errors.LeaderNotAvailableError):
-        msg = f"topic {topic['name']}: {error.__name__}"
-        raise error(msg)
+        raise error(f"topic {topic['name']}: {error.__name__}")
     return True
 
 

@@ -55,11 +55,10 @@ def private(owner: object, *path: str) -> Any:  # noqa: ANN401 - the client is u
     """
     for name in path:
         if not hasattr(owner, name):
-            msg = (
+            raise UserError(
                 f"the installed kafka-python has no {_name_of(owner)}.{name}, which this program relies on: "
                 "install the version that its pyproject.toml names"
             )
-            raise UserError(msg)
         owner = getattr(owner, name)
     return owner
 
@@ -286,8 +285,7 @@ def describe_group(admin: KafkaAdminClient, group: str) -> Mapping[str, Any]:
         response = await send(request([group]), node_id=await coordinator(group))
         error = for_code(response.groups[0].error_code)
         if error not in {NoError, GroupIdNotFoundError}:
-            msg = f"group {group}: {error.__name__}"
-            raise error(msg)
+            raise error(f"group {group}: {error.__name__}")
         found: Mapping[str, Any] = described(response)[group]
         return found
 
@@ -310,8 +308,7 @@ def alter_offsets(
         answer: Mapping[TopicPartition, type[KafkaError]] = await alter(group, offsets)
         passing = next((error for error in answer.values() if issubclass(error, RetriableError)), None)
         if passing is not None:
-            msg = f"offsets of group {group}: {passing.__name__}"
-            raise passing(msg)
+            raise passing(f"offsets of group {group}: {passing.__name__}")
         return answer
 
     return private(admin, "_manager", "run")(alter_or_raise)  # type: ignore[no-any-return] # the client is untyped
@@ -349,8 +346,7 @@ def commit_for_member(
             raise KafkaTimeoutError
         for at, error in answers(await send(asked, node_id=node)).items():
             if error is not NoError:
-                msg = f"{at.topic}-{at.partition}: {error.__name__}"
-                raise error(msg)
+                raise error(f"{at.topic}-{at.partition}: {error.__name__}")
 
     run(wait_for, call_soon(commit), limit_ms)
 
@@ -370,8 +366,7 @@ def describe_topic_settings(admin: KafkaAdminClient, names: Iterable[str]) -> di
     for result in response.results:
         error = for_code(result.error_code)
         if error is not NoError:
-            msg = f"topic {result.resource_name}: {error.__name__}"
-            raise error(msg)
+            raise error(f"topic {result.resource_name}: {error.__name__}")
     return {result.resource_name: {one.name: one.value for one in result.configs} for result in response.results}
 
 
@@ -417,8 +412,7 @@ def send_offsets_within(
     result = private(producer, "_transaction_manager", "send_offsets_to_transaction")(offsets, membership)
     private(producer, "_sender", "wakeup")()
     if not result.wait(timeout_ms=limit_s * 1_000):
-        msg = f"the group did not take the offsets within {limit_s:g} s"
-        raise KafkaTimeoutError(msg)
+        raise KafkaTimeoutError(f"the group did not take the offsets within {limit_s:g} s")
 
 
 def drop_refused_offsets(producer: KafkaProducer) -> None:

@@ -99,8 +99,7 @@ def connect_log(config: Config, remedy: str | None = None) -> WaitingLog:
     if remedy is not None:
         with closing(make_admin(config.kafka)) as admin:
             if config.log_topic not in patiently(config.kafka, "topics", lambda: topic_ids(admin, [config.log_topic])):
-                msg = f"there is no log {config.log_topic}; {remedy}"
-                raise UserError(msg)
+                raise UserError(f"there is no log {config.log_topic}; {remedy}")
     return WaitingLog(KafkaLog(config.kafka, config.log_topic), config)
 
 

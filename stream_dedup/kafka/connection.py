@@ -136,11 +136,10 @@ def check_codecs() -> None:
     missing = {name: package for name, package in CODEC_PACKAGES.items() if not getattr(codec, f"has_{name}")()}
     if missing:
         packages = " ".join(missing.values())
-        msg = (
+        raise UserError(
             f"records compressed with {' and '.join(missing)} could not be read, because a package cannot be imported: "
             f"pip install --force-reinstall {packages}"
         )
-        raise UserError(msg)
 
 
 def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: False) -> None:
@@ -160,12 +159,11 @@ def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: Fa
             if net_clients.refusal is not None:
                 raise _refused(kafka, net_clients.refusal) from error
             if time.monotonic() > deadline:
-                msg = (
+                raise UnavailableError(
                     f"no Kafka broker answers at {kafka.brokers} within {kafka.broker_wait_s:g} s ({_short(error)}); "
                     f"start it, name another with --brokers, or see whether {kafka.security_protocol} "
                     "(kafka.security_protocol) is what it speaks"
-                )
-                raise UnavailableError(msg) from error
+                ) from error
             if not warned:
                 log.warning("no Kafka broker answers at %s yet; waiting up to %g s", kafka.brokers, kafka.broker_wait_s)
                 warned = True
@@ -200,8 +198,9 @@ def unavailable_on_kafka_error(kafka: KafkaConfig) -> Iterator[None]:
     try:
         yield
     except KafkaError as error:
-        msg = f"Kafka at {kafka.brokers} refused or failed: {_short(error)}; nothing is lost, start again later"
-        raise UnavailableError(msg) from error
+        raise UnavailableError(
+            f"Kafka at {kafka.brokers} refused or failed: {_short(error)}; nothing is lost, start again later"
+        ) from error
 
 
 def _made(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) -> T:
@@ -216,10 +215,9 @@ def _made(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) 
     except (KafkaError, OSError) as error:
         if net_clients.refusal is not None:
             raise _refused(kafka, net_clients.refusal) from error
-        msg = (
+        raise UnavailableError(
             f"cannot reach a Kafka broker at {kafka.brokers}: {_short(error)}; is it running, and is the address right?"
-        )
-        raise UnavailableError(msg) from error
+        ) from error
 
 
 def _constructed(kind: Callable[..., T], settings: dict[str, Any], net_clients: NetClients) -> T:
@@ -249,8 +247,9 @@ class TokenFile(AbstractTokenProvider):  # type: ignore[misc] # the client has n
         try:
             return self._path.read_text("ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            msg = f"token file {self._path} (kafka.sasl_token_file) cannot be read: {_short(error)}"
-            raise KafkaConnectionError(msg) from error
+            raise KafkaConnectionError(
+                f"token file {self._path} (kafka.sasl_token_file) cannot be read: {_short(error)}"
+            ) from error
 
 
 def _refused(kafka: KafkaConfig, refusal: Exception) -> UnavailableError:

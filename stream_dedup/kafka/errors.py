@@ -58,8 +58,9 @@ def patiently(kafka: KafkaConfig, about: str, ask: Callable[[], T], right: str =
         raise missing_right(kafka, about, error, right) from error
     except (KafkaError, OSError) as error:
         reason = str(error) or type(error).__name__
-        msg = f"the broker at {kafka.brokers} gave no answer about {about} ({reason}); is it up?"
-        raise UnavailableError(msg) from error
+        raise UnavailableError(
+            f"the broker at {kafka.brokers} gave no answer about {about} ({reason}); is it up?"
+        ) from error
 
 
 def while_passing(limit_s: float, ask: Callable[[], T]) -> T:

@@ -211,15 +211,13 @@ def _log_record(
 ) -> LogRecord:
     """Return a record of the log; decodes its value where ``batch`` is None."""
     if timestamp_type != LOG_APPEND_TIME:
-        msg = (
+        raise RefusedError(
             f"topic {topic}, offset {offset}: its time was not set by the broker; "
             "the topic must have message.timestamp.type=LogAppendTime from its first record on"
         )
-        raise RefusedError(msg)
     try:
         return LogRecord(LogOffset(offset), timestamp, decode(raw) if batch is None else batch, raw)
     except CorruptError as error:
         is_newer = raw[:1] > bytes([LOG_FORMAT_VERSION])
         remedy = _NEWER if is_newer else _ANOTHER_LOG
-        msg = f"topic {topic}, offset {offset}: {error}; {remedy}"
-        raise CorruptError(msg) from error
+        raise CorruptError(f"topic {topic}, offset {offset}: {error}; {remedy}") from error

@@ -79,8 +79,9 @@ class WaitingLog:
                 return
             idle_s += READ_BACK_S
             if idle_s > self._wait_s:
-                msg = f"topic {self._topic}: offset {start} of {end} was not delivered within {self._wait_s:g} s"
-                raise UnavailableError(msg)
+                raise UnavailableError(
+                    f"topic {self._topic}: offset {start} of {end} was not delivered within {self._wait_s:g} s"
+                )
 
     def read_all(self, progress: ReportStage) -> Iterator[LogRecord]:
         """Yield every record that the log holds now, in order; raises as ``bounds`` and ``read``."""
@@ -122,11 +123,13 @@ class WaitingLog:
         try:
             return append.wait(self._wait_s)
         except RefusedByBrokerError as error:
-            msg = f"topic {self._topic}: the broker refuses appends: {error}; docs/acls.md lists the rights"
-            raise UserError(msg) from error
+            raise UserError(
+                f"topic {self._topic}: the broker refuses appends: {error}; docs/acls.md lists the rights"
+            ) from error
         except PortError as error:
-            msg = f"topic {self._topic}: an append was not acknowledged within {self._wait_s:g} s: {error}"
-            raise UnavailableError(msg) from error
+            raise UnavailableError(
+                f"topic {self._topic}: an append was not acknowledged within {self._wait_s:g} s: {error}"
+            ) from error
 
 
 @contextmanager
@@ -141,24 +144,22 @@ def log_errors(topic: str) -> Iterator[None]:
     try:
         yield
     except OffsetGoneError as error:
-        msg = (
+        raise RefusedError(
             f"topic {topic}: the offset to read from is no longer there: a worker has trimmed the log meanwhile. "
             "Start again: a worker then rebuilds its index from the log, and a command reads what is left."
-        )
-        raise RefusedError(msg) from error
+        ) from error
     except SourceChangedError as error:
-        msg = (
+        raise RefusedError(
             f"topic {topic}: the log lost records that were read, and may have others in their place ({error}): "
             "unclean leader elections must be off for it (stream-dedup topics check). Start a worker again: it "
             "says what the log lost, and how to go on."
-        )
-        raise RefusedError(msg) from error
+        ) from error
     except RefusedByBrokerError as error:
-        msg = f"topic {topic}: the broker does not let this client read it: {error}; docs/acls.md lists the rights"
-        raise UserError(msg) from error
+        raise UserError(
+            f"topic {topic}: the broker does not let this client read it: {error}; docs/acls.md lists the rights"
+        ) from error
     except PassingError as error:
-        msg = f"topic {topic}: the broker did not answer in time: {error}"
-        raise UnavailableError(msg) from error
+        raise UnavailableError(f"topic {topic}: the broker did not answer in time: {error}") from error
 
 
 @dataclass(slots=True)

@@ -88,8 +88,7 @@ def plan_offsets(
     found = [row for row in read_offsets(config, progress) if _chosen(row, topic, partition)]
     if not found:
         wanted = "no partition" if partition is None else f"no partition {partition}"
-        msg = f"{wanted} of {topic or 'the input topics'}: check the names"
-        raise UserError(msg)
+        raise UserError(f"{wanted} of {topic or 'the input topics'}: check the names")
     return [Move(row, _target(row, to)) for row in found]
 
 
@@ -110,11 +109,10 @@ def set_offsets(config: Config, moves: Sequence[Move]) -> None:
     failed = {at: kind for at, kind in answer.items() if kind is not NoError}
     if failed:
         at, kind = next(iter(failed.items()))
-        msg = (
+        raise RefusedError(
             f"group {group}: the offset of {at.topic}-{at.partition} was not set ({kind.__name__}); "
             "stop all workers of the group (one that was killed counts for kafka.session_timeout_s more), and try again"
         )
-        raise RefusedError(msg)
 
 
 def _read(admin: KafkaAdminClient, config: Config, progress: ReportStage) -> list[PartitionOffsets]:
@@ -122,8 +120,7 @@ def _read(admin: KafkaAdminClient, config: Config, progress: ReportStage) -> lis
     ids = topic_ids(admin, names)
     partitions = partitions_of(admin, names)
     if not partitions:
-        msg = f"there is none of the topics {', '.join(config.topics.input)}; name the group's with --input"
-        raise UserError(msg)
+        raise UserError(f"there is none of the topics {', '.join(config.topics.input)}; name the group's with --input")
     edges = offset_bounds(admin, partitions)
     committed = committed_offsets(admin, config.kafka.group)
     has_log = config.log_topic in topic_ids(admin, [config.log_topic])
@@ -175,13 +172,11 @@ def _target(row: PartitionOffsets, to: Target) -> SourceOffset:
         return max(row.begin, logged, row.forgotten_before)
     offset = {"beginning": row.begin, "end": row.end}[to] if isinstance(to, str) else SourceOffset(to)
     if not row.begin <= offset <= row.end:
-        msg = f"offset {offset} lies outside of {row.partition}, which has {row.begin} to {row.end}"
-        raise UserError(msg)
+        raise UserError(f"offset {offset} lies outside of {row.partition}, which has {row.begin} to {row.end}")
     if offset < row.forgotten_before:
-        msg = (
+        raise UserError(
             f"offset {offset} of {row.partition}: every article below {row.forgotten_before} was logged, judged and "
             "trimmed: its verdict cannot be given again. Nothing was set. Use --to logged (go on behind what is "
             f"logged), or an offset from {row.forgotten_before} on with --topic and --partition"
         )
-        raise UserError(msg)
     return offset

@@ -52,8 +52,7 @@ def produce_lines(
             inputs = [name for name in config.topics.input if name not in config.topics.patterns]
             others = f"name an input topic of the configuration ({', '.join(inputs)}), or make this one"
             remedy = "make it: stream-dedup topics create" if topic in inputs else others
-            msg = f"topic {topic} does not exist: {remedy}"
-            raise UserError(msg)
+            raise UserError(f"topic {topic} does not exist: {remedy}")
     # How large a record may be is up to the topic.
     producer = make_producer(config.kafka, acks="all", linger_ms=LINGER_MS, max_request_size=MAX_RECORD_BYTES)
     window = _Window(config.kafka, topic)

@@ -118,8 +118,9 @@ def connected_reject(config: Config, places: Sequence[RecordPlace], progress: Re
         UnavailableError: the broker or the registry did not answer in time; the same call goes on.
     """
     if not asks_registry(config):
-        msg = f"input.format is {config.input.format}: only a record with an unknown schema is rejected by a command"
-        raise UserError(msg)
+        raise UserError(
+            f"input.format is {config.input.format}: only a record with an unknown schema is rejected by a command"
+        )
     schemas = Schemas(config)
     with (
         unavailable_on_kafka_error(config.kafka),
@@ -145,8 +146,7 @@ def reject(
     start, end = log.bounds()
     logged.follow(log.follow(start, end, progress))
     if logged.rules is None:
-        msg = "the log has no rules: start a worker first, with the group that is meant (--group)"
-        raise UserError(msg)
+        raise UserError("the log has no rules: start a worker first, with the group that is meant (--group)")
     before = {at for at in found if logged.is_logged(at)}
     # 3
     reasons = {at: _reason(schemas, found[at], fmt) for at in sorted(found.keys() - before)}
@@ -175,8 +175,9 @@ def found_records(
             at, offset = place
             topic_id = ids.get(at.topic)
             if topic_id is None:
-                msg = f"{place}: {at.topic} is no input topic of this group, or does not exist (topics.input)"
-                raise UserError(msg)
+                raise UserError(
+                    f"{place}: {at.topic} is no input topic of this group, or does not exist (topics.input)"
+                )
             begun = committed.get(at)
             if begun is not None and begun.topic_id not in (None, topic_id):
                 begun = None
@@ -184,11 +185,11 @@ def found_records(
             early = _too_early(reader, place, begun, places)
             found[Coordinates(topic_id, at.number, offset)] = FoundRecord(place, record, early)
     except PassingError as error:
-        msg = f"the broker at {config.kafka.brokers} did not answer in time: {error}; start the command again"
-        raise UnavailableError(msg) from error
+        raise UnavailableError(
+            f"the broker at {config.kafka.brokers} did not answer in time: {error}; start the command again"
+        ) from error
     except PortError as error:
-        msg = f"the record cannot be read: {error}; docs/acls.md lists the rights"
-        raise UserError(msg) from error
+        raise UserError(f"the record cannot be read: {error}; docs/acls.md lists the rights") from error
     return found
 
 
@@ -203,8 +204,9 @@ def _record_at(reader: TopicReader, place: RecordPlace) -> SourceRecord:
             except OffsetGoneError:
                 records = []
     if not records:
-        msg = f"{place}: the topic has no such record; the worker's log names the one that holds its partition"
-        raise UserError(msg)
+        raise UserError(
+            f"{place}: the topic has no such record; the worker's log names the one that holds its partition"
+        )
     return records[0]
 
 
@@ -232,9 +234,9 @@ def _reason(schemas: Schemas, found: FoundRecord, fmt: InputFormat) -> str:
     unknown = next((schema_id for schema_id in named if schemas.wait_for(schema_id) is None), None)
     if unknown is None:
         what = f"has schema {named[0]}, which the registry knows" if named else "names no schema"
-        msg = f"{place}: the record {what}: a worker judges it, so it is not rejected"
-        raise UserError(msg)
+        raise UserError(f"{place}: the record {what}: a worker judges it, so it is not rejected")
     if too_early is not None:
-        msg = f"{place}: {too_early}, so it is not rejected: start a worker, whose log names the record to reject"
-        raise UserError(msg)
+        raise UserError(
+            f"{place}: {too_early}, so it is not rejected: start a worker, whose log names the record to reject"
+        )
     return UNKNOWN_SCHEMA.format(id=unknown)

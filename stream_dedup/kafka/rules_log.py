@@ -145,11 +145,10 @@ def apply_rules(config: Config, progress: ReportProgress = lambda _done, _all: N
         read_rules_on(log, history, start, lambda _done, _all: None)
     record = history.records[-1]
     if record.effect is Effect.VOID or history.in_force != change:
-        msg = (
+        raise RefusedError(
             f"{config.log_topic}: another change of rules was made at the same time and comes before this one, "
             f"which is void (log offset {offset}). Look with: stream-dedup rules show, then apply again"
         )
-        raise RefusedError(msg)
     return Change(before, change, record)
 
 
@@ -172,12 +171,11 @@ def refuse_other_rules(config: Config, in_force: Rules | None) -> None:
         refuse_other_scheme(config, in_force)
     differences = ["the log has no rules"] if in_force is None else wanted.differences(in_force)
     if differences:
-        msg = (
+        raise RefusedError(
             f"the rules in force in {config.log_topic} are not the configuration's: "
             f"{'; '.join(differences)}. Either configure what is in force, or make the change on purpose: "
             "stream-dedup rules apply"
         )
-        raise RefusedError(msg)
 
 
 def plan_rules(config: Config, progress: ReportProgress = lambda _done, _all: None) -> Change:
@@ -352,8 +350,7 @@ class KafkaLogTopic:
             record_bytes = ensure_topics(admin, self._config).record_bytes
             ids = patiently(kafka, topic, lambda: topic_ids(admin, [topic]))
         if topic not in ids:
-            msg = f"topic {topic} was deleted a moment ago; start again"
-            raise UnavailableError(msg)
+            raise UnavailableError(f"topic {topic} was deleted a moment ago; start again")
         return PreparedLog(ids[topic], record_bytes)
 
     def exists(self, topic_id: uuid.UUID) -> bool:

@@ -86,8 +86,7 @@ class TransactionalSink(ABC, Generic[P]):
     def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
         """Add source offsets."""
         if membership.generation < 0:
-            msg = "the membership has no generation: the group would not check the offsets"
-            raise NotAMemberError(msg)
+            raise NotAMemberError("the membership has no generation: the group would not check the offsets")
         self._send_offsets(offsets, membership)
 
     def commit(self) -> None:
@@ -153,8 +152,7 @@ class TransactionalSink(ABC, Generic[P]):
     def _connected(self) -> P:
         """Return the producer of the transaction that was begun last."""
         if not self._producers:
-            msg = "the transactional producer is not started: renew it"
-            raise PassingError(msg)
+            raise PassingError("the transactional producer is not started: renew it")
         return self._producers[self._turn]
 
     @contextmanager

@@ -114,8 +114,7 @@ class GroupSource(ABC):
         """Return the membership that assigns the partition."""
         membership = self._membership
         if membership is None or partition not in membership.partitions:
-            msg = f"{partition} is not assigned to this worker"
-            raise NotAMemberError(msg)
+            raise NotAMemberError(f"{partition} is not assigned to this worker")
         return membership
 
 

@@ -334,8 +334,9 @@ def _with_validated(admin: KafkaAdminClient, config: Config, states: Mapping[str
 def _validated(topic: Mapping[str, Any]) -> _State:
     if topic["topic_config_error_code"]:
         error = kafka_errors.for_code(topic["topic_config_error_code"])
-        msg = f"topic {topic['name']}: its settings cannot be read: {error.__name__}; grant {DESCRIBE_CONFIGS}"
-        raise UserError(msg)
+        raise UserError(
+            f"topic {topic['name']}: its settings cannot be read: {error.__name__}; grant {DESCRIBE_CONFIGS}"
+        )
     values = {name: one["value"] for name, one in topic["configs"].items()}
     return _State(exists=False, partitions=topic["num_partitions"], replicas=topic["replication_factor"], values=values)
 
@@ -348,8 +349,7 @@ def _create(
         for topic in answer:
             error = kafka_errors.for_code(topic["error_code"])
             if issubclass(error, kafka_errors.RetriableError):
-                msg = f"topic {topic['name']}: {topic.get('error_message') or error.__name__}"
-                raise error(msg)
+                raise error(f"topic {topic['name']}: {topic.get('error_message') or error.__name__}")
         return answer
 
     return _ask(config, create)
@@ -556,8 +556,7 @@ def _made(topic: Mapping[str, Any]) -> bool:
         return False
     if error is not kafka_errors.NoError:
         needed = " (it needs the right Create of the topic)" * issubclass(error, kafka_errors.AuthorizationError)
-        msg = f"topic {topic['name']} cannot be made: {topic.get('error_message') or error.__name__}{needed}"
-        raise UserError(msg)
+        raise UserError(f"topic {topic['name']} cannot be made: {topic.get('error_message') or error.__name__}{needed}")
     return True
 
 

@@ -198,6 +198,5 @@ def bound_socket(
         reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
             reason = "another program listens on it"
-        msg = f"{server} address {address}: {reason}; {remedy}"
-        raise UserError(msg) from error
+        raise UserError(f"{server} address {address}: {reason}; {remedy}") from error
     return bound

@@ -74,8 +74,9 @@ class RegistryClient:
             try:
                 self._context = ssl.create_default_context(cafile=config.ssl_cafile)
             except (OSError, ssl.SSLError) as error:
-                msg = f"registry.ssl_cafile {config.ssl_cafile}: no certificates in PEM ({error}); name such a file"
-                raise UserError(msg) from error
+                raise UserError(
+                    f"registry.ssl_cafile {config.ssl_cafile}: no certificates in PEM ({error}); name such a file"
+                ) from error
 
     def schema(self, schema_id: int) -> RegisteredSchema:
         """Return the schema with an id. May block for some seconds.
@@ -126,8 +127,7 @@ class RegistryClient:
             or status >= HTTPStatus.INTERNAL_SERVER_ERROR
         ):
             self._give_up(f"status {status}")
-        msg = f"no schema registry at {self.url}: it answers {path} with status {status}; check registry.url"
-        raise UserError(msg)
+        raise UserError(f"no schema registry at {self.url}: it answers {path} with status {status}; check registry.url")
 
     def _ask(self, path: str) -> tuple[int, bytes]:
         """Return status and body of an answer."""
@@ -158,8 +158,9 @@ class RegistryClient:
         if config.token_file is not None:
             token = config.token() or ""
             if not (token.isascii() and token.isprintable() and token):
-                msg = f"registry.token_file {config.token_file}: no token, which is one line of ASCII characters"
-                raise UserError(msg)
+                raise UserError(
+                    f"registry.token_file {config.token_file}: no token, which is one line of ASCII characters"
+                )
             return {"Authorization": f"Bearer {token}"}
         if config.username is not None:
             pair = f"{config.username}:{config.secret() or ''}".encode()
@@ -167,8 +168,7 @@ class RegistryClient:
         return {}
 
     def _give_up(self, problem: str, cause: Exception | None = None) -> NoReturn:
-        msg = f"the schema registry at {self.url} does not answer: {problem}"
-        raise RegistryAwayError(msg) from cause
+        raise RegistryAwayError(f"the schema registry at {self.url} does not answer: {problem}") from cause
 
 
 def _error_code(body: bytes) -> int | None:

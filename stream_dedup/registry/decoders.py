@@ -52,19 +52,16 @@ def avro_decoder(text: str, references: Sequence[Reference]) -> Decode:
     except MemoryError:
         raise
     except Exception as error:
-        msg = "not a valid Avro schema"
-        raise SchemaProblemError(msg) from error
+        raise SchemaProblemError("not a valid Avro schema") from error
     if walk.has_endless_arrays:
-        msg = "arrays of elements that take no bytes"
-        raise SchemaProblemError(msg)
+        raise SchemaProblemError("arrays of elements that take no bytes")
     read = _read_py.schemaless_reader if walk.is_recursive else fastavro.schemaless_reader
 
     def decode(data: bytes) -> object:
         stream = BytesIO(data)
         value: object = read(stream, schema, None)
         if stream.tell() != len(data):
-            msg = "bytes are left"
-            raise ValueError(msg)
+            raise ValueError("bytes are left")
         return value
 
     return decode
@@ -152,14 +149,12 @@ def message_path(data: bytes) -> tuple[list[int], int]:
     if count == 0:
         return [0], at
     if not 0 < count <= MAX_PATH_STEPS:
-        msg = "no path of a message"
-        raise ValueError(msg)
+        raise ValueError("no path of a message")
     path = []
     for _ in range(count):
         step, at = _varint(data, at)
         if step < 0:
-            msg = "no path of a message"
-            raise ValueError(msg)
+            raise ValueError("no path of a message")
         path.append(step)
     return path, at
 
@@ -171,8 +166,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         number |= (byte & 0x7F) << (7 * shift)
         if byte < 0x80:  # noqa: PLR2004 - the high bit says that another byte follows
             return (number >> 1) ^ -(number & 1), at + shift + 1
-    msg = "no varint"
-    raise ValueError(msg)
+    raise ValueError("no varint")
 
 
 def _compiled(text: str, references: Sequence[Reference]) -> Any:  # noqa: ANN401 - protobuf is an extra
@@ -184,8 +178,7 @@ def _compiled(text: str, references: Sequence[Reference]) -> Any:  # noqa: ANN40
         for name, content in [(_MAIN, text), *references]:
             path = PurePosixPath(name)
             if path.is_absolute() or ".." in path.parts:
-                msg = "an import outside of its folder"
-                raise SchemaProblemError(msg)
+                raise SchemaProblemError("an import outside of its folder")
             target = Path(folder, path)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(content, "utf-8")
@@ -193,8 +186,7 @@ def _compiled(text: str, references: Sequence[Reference]) -> Any:  # noqa: ANN40
         known = resources.files("grpc_tools") / "_proto"
         options = [f"-I{folder}", f"-I{known}", "--include_imports", f"--descriptor_set_out={made}", _MAIN]
         if protoc.main(["protoc", *options]) != 0:
-            msg = "not a valid file of Protobuf"
-            raise SchemaProblemError(msg)
+            raise SchemaProblemError("not a valid file of Protobuf")
         files = descriptor_pb2.FileDescriptorSet.FromString(made.read_bytes())
     pool = descriptor_pool.DescriptorPool()
     for file in files.file:

@@ -143,8 +143,7 @@ class Schemas:
                 return None
             except RegistryAwayError as error:
                 if time.monotonic() >= deadline:
-                    msg = f"{error}; is it up?"
-                    raise UnavailableError(msg) from error
+                    raise UnavailableError(f"{error}; is it up?") from error
             time.sleep(LOAD_RETRY_S)
 
     def _decoder(self, schema_id: int, schema: RegisteredSchema) -> Decode | Reason:
@@ -207,8 +206,9 @@ class RecordReader:
     def _decoded(self, schemas: Schemas, schema_id: int, data: bytes) -> bytes | Reason:
         decoder = schemas.wait_for(schema_id)
         if decoder is None and self._refuses_unknown:
-            msg = f"the schema registry does not know schema {schema_id}: register it, then start the command again"
-            raise UserError(msg)
+            raise UserError(
+                f"the schema registry does not know schema {schema_id}: register it, then start the command again"
+            )
         if decoder is None:
             return Reason(reasons.UNKNOWN_SCHEMA.format(id=schema_id))
         if isinstance(decoder, Reason):

@@ -148,8 +148,9 @@ def lines_archive(path: str, name: str | None, progress: Progress, form: InputFo
     beginning = first.block.lines[0]
     is_row = first.unit == "row" and 0 not in first.block.unread
     if is_row and len(ENTRY_COLUMNS.intersection(orjson.loads(beginning))) > 1:
-        msg = f"input {printable(path)}: this is Parquet with entries; name a file of it that is not compressed"
-        raise UserError(msg)
+        raise UserError(
+            f"input {printable(path)}: this is Parquet with entries; name a file of it that is not compressed"
+        )
     again = read_batches([path], progress, form=form) if regular else chain([first], lines)
     file = STDIN_NAME if path == STDIN else printable(Path(path).name)
     return _archive(beginning, name, file, first.unit, partial(_line_batches, again, beginning))
@@ -203,11 +204,10 @@ def parquet_archive(path: Path, name: str | None, scheme: Scheme, progress: Prog
     file = _opened(path)
     unclear = [name for name in ("checksum", "id") if file.schema_arrow.names.count(name) != 1]
     if unclear:
-        msg = (
+        raise UserError(
             f"input {printable(str(path))}: not one column {', '.join(unclear)}: "
             "seed takes Parquet that stream_dedup.spark.fingerprint wrote"
         )
-        raise UserError(msg)
     beginning = _beginning(file, path)
     if beginning is None:
         return None
@@ -231,8 +231,7 @@ def _entry_batches(
         try:
             entries = columns_of(batch, scheme)
         except UserError as error:
-            msg = f"input {source.topic}: {error}"
-            raise UserError(msg) from error
+            raise UserError(f"input {source.topic}: {error}") from error
         yield SeedBatch(source, np.arange(first, first + len(entries), dtype=np.int64), entries)
         first += len(entries)
         progress.read += size * len(entries) // rows
@@ -286,8 +285,7 @@ class TopicArchive:
             UnavailableError: the broker did not answer.
         """
         if topic == config.log_topic:
-            msg = f"--topic {topic} is the log of the group: name a topic of articles"
-            raise UserError(msg)
+            raise UserError(f"--topic {topic} is the log of the group: name a topic of articles")
         self._reader = reader
         self._offsets = offsets
         self._topic = topic
@@ -296,8 +294,7 @@ class TopicArchive:
             topic_id = offsets.topic_ids([topic]).get(topic)
             self._bounds: Mapping[Partition, tuple[int, int]] = reader.bounds(reader.partitions([topic]))
         if topic_id is None:
-            msg = f"there is no topic {topic}: check the name after --topic"
-            raise UserError(msg)
+            raise UserError(f"there is no topic {topic}: check the name after --topic")
         self.sources = {at: SeedSource(topic_id, at.number, topic) for at in self._bounds}
         self.progress = Progress(total=sum(end - begin for begin, end in self._bounds.values()))
 
@@ -336,8 +333,9 @@ class TopicArchive:
     def _batch(self, at: Partition, records: Sequence[SourceRecord]) -> SeedBatch:
         """Make a batch of records, all of which are of the topic as it was in the beginning."""
         if self._offsets.topic_ids([self._topic]).get(self._topic) != self.sources[at].topic_id:
-            msg = f"topic {self._topic} was deleted or recreated while it was read: start the command again"
-            raise UnavailableError(msg)
+            raise UnavailableError(
+                f"topic {self._topic} was deleted or recreated while it was read: start the command again"
+            )
         self.progress.read += len(records)
         raw = [*map(raw_of, records)]
         reasons = {row: too_large_reason(record, self._largest) for row, record in enumerate(records)}
@@ -350,14 +348,17 @@ class TopicArchive:
         try:
             yield
         except RefusedByBrokerError as error:
-            msg = f"the broker does not let this client read topic {self._topic}: {error}; see docs/acls.md"
-            raise UserError(msg) from error
+            raise UserError(
+                f"the broker does not let this client read topic {self._topic}: {error}; see docs/acls.md"
+            ) from error
         except PassingError as error:
-            msg = f"topic {self._topic}: the broker did not answer in time: {error}; start the command again"
-            raise UnavailableError(msg) from error
+            raise UnavailableError(
+                f"topic {self._topic}: the broker did not answer in time: {error}; start the command again"
+            ) from error
         except (OffsetGoneError, SourceChangedError) as error:
-            msg = f"topic {self._topic} changed while it was read ({error}): start the command again"
-            raise UnavailableError(msg) from error
+            raise UnavailableError(
+                f"topic {self._topic} changed while it was read ({error}): start the command again"
+            ) from error
 
 
 Archive = FileArchive | TopicArchive

@@ -107,35 +107,34 @@ def _binaries(rows: U8) -> pa.Array:
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     count = batch.schema.names.count(field.name)
     if count != 1:
-        msg = f"column {field.name} is {'there more than once' if count else 'missing'}: {_REMEDY}"
-        raise UserError(msg)
+        raise UserError(f"column {field.name} is {'there more than once' if count else 'missing'}: {_REMEDY}")
     found = batch.column(field.name)
     if found.null_count:
-        msg = f"column {field.name} has a null: {_REMEDY}"
-        raise UserError(msg)
+        raise UserError(f"column {field.name} has a null: {_REMEDY}")
     try:
         return found.cast(field.type)
     except pa.ArrowException as error:
-        msg = f"column {field.name} is {found.type}, which cannot be read as {field.type}: {_REMEDY}"
-        raise UserError(msg) from error
+        raise UserError(
+            f"column {field.name} is {found.type}, which cannot be read as {field.type}: {_REMEDY}"
+        ) from error
 
 
 def _refuse_other_formats(found: pa.Array) -> None:
     for other in pc.unique(found).to_pylist():
         if other != _FORMAT_VERSION:
-            msg = f"the entries have format {other}, and this program reads format {_FORMAT_VERSION}: {_REMEDY}"
-            raise UserError(msg)
+            raise UserError(
+                f"the entries have format {other}, and this program reads format {_FORMAT_VERSION}: {_REMEDY}"
+            )
 
 
 def _refuse_other_schemes(found: pa.Array, scheme: Scheme) -> None:
     for other in pc.unique(found).to_pylist():
         if other != scheme.id:
-            msg = (
+            raise UserError(
                 f"the entries were made under the scheme {other}\n"
                 f"the log has the scheme {scheme.id}\n"
                 "fingerprint the articles again with the configuration of the log"
             )
-            raise UserError(msg)
 
 
 def _unsigned(numbers: pa.Array) -> U64:
@@ -147,8 +146,7 @@ def _statuses(numbers: pa.Array) -> U8:
     statuses: Any = numbers.to_numpy(zero_copy_only=False)
     unknown = statuses[(statuses < 0) | (statuses >= Status.DELETE)]
     if len(unknown):
-        msg = f"column status has {unknown[0]}, which is no status: {_REMEDY}"
-        raise UserError(msg)
+        raise UserError(f"column status has {unknown[0]}, which is no status: {_REMEDY}")
     return np.asarray(statuses, np.uint8)
 
 
@@ -156,19 +154,18 @@ def _texts(values: pa.Array, name: str, most: int) -> Texts:
     """Return texts of at most so many bytes: an id goes into the headers of the articles that match it."""
     longest = pc.max(pc.binary_length(values)).as_py()
     if longest is not None and longest > most:
-        msg = f"column {name} has a value of {longest} bytes, at most {most} are allowed: {_REMEDY}"
-        raise UserError(msg)
+        raise UserError(f"column {name} has a value of {longest} bytes, at most {most} are allowed: {_REMEDY}")
     try:
         return Texts.of(values.to_pylist())
     except UnicodeDecodeError as error:
-        msg = f"column {name} has a value that is not UTF-8: {_REMEDY}"
-        raise UserError(msg) from error
+        raise UserError(f"column {name} has a value that is not UTF-8: {_REMEDY}") from error
 
 
 def _bytes(values: pa.Array, name: str, width: int) -> U8:
     lengths = pc.unique(pc.binary_length(values)).to_pylist()
     if lengths not in ([], [width]):
-        msg = f"column {name} has values of {', '.join(map(str, sorted(lengths)))} bytes, expected {width}: {_REMEDY}"
-        raise UserError(msg)
+        raise UserError(
+            f"column {name} has values of {', '.join(map(str, sorted(lengths)))} bytes, expected {width}: {_REMEDY}"
+        )
     joined = np.frombuffer(b"".join(values.to_pylist()), np.uint8)
     return joined.reshape(len(values), width)

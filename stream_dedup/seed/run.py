@@ -80,8 +80,7 @@ def archives_in(
         UserError: a file cannot be read, or ``name`` is given to several.
     """
     if name is not None and len(paths) > 1:
-        msg = f"--name {printable(name)} is the identity of one archive: name one FILE"
-        raise UserError(msg)
+        raise UserError(f"--name {printable(name)} is the identity of one archive: name one FILE")
     if name is not None:
         name = _checked_name(name)
     scheme = rules_of(config).scheme
@@ -99,8 +98,7 @@ def _checked_name(name: str) -> str:
     shown = printable(name)
     size = len(shown.encode())
     if not 1 <= size <= MAX_NAME_BYTES:
-        msg = f"--name has {size} bytes; give the archive a name of 1 to {MAX_NAME_BYTES}"
-        raise UserError(msg)
+        raise UserError(f"--name has {size} bytes; give the archive a name of 1 to {MAX_NAME_BYTES}")
     return shown
 
 

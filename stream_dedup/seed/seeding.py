@@ -190,11 +190,10 @@ class SameLog:
             UnavailableError: the broker did not answer in time.
         """
         if self._read_id() != self._id:
-            msg = (
+            raise RefusedError(
                 f"the log {self._topic} was deleted or recreated while articles were entered; some may be in the new "
                 "one before its rules: delete it again, then start the command again"
             )
-            raise RefusedError(msg)
         self._read_at = time.monotonic()
 
 

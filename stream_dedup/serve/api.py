@@ -243,8 +243,7 @@ class _Routes:
         store = self._service.clusters.needed()
         found = await asyncio.to_thread(store.articles_by_id, wanted.article_id, wanted.limit)
         if not found:
-            msg = "no output has an article with this id"
-            raise not_found(msg)
+            raise not_found("no output has an article with this id")
         return _json_answer({"articles": await self._shown(found, texts=wanted.texts)})
 
     async def clusters(self, wanted: Listing) -> Response:
@@ -261,8 +260,7 @@ class _Routes:
         store, now, window = self._service.clusters.needed(), self._service.clock.time_ms(), wanted.window
         found = await asyncio.to_thread(store.cluster, wanted.cluster_id, now)
         if found is None:
-            msg = "there is no such cluster"
-            raise not_found(msg)
+            raise not_found("there is no such cluster")
         try:
             growth, page = await asyncio.to_thread(
                 lambda: (store.growth(found.id, window, now), store.members(found.id, wanted.limit, wanted.after))

@@ -63,8 +63,7 @@ _Text = Annotated[Any, WithJsonSchema({"type": "string"})]
 def _id_or_scope(value: Any) -> str | int | None:  # noqa: ANN401 - a JSON value
     """Return text; a number was made a text where the body was read (``name_paths``)."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, str | int)):
-        msg = "must be text or a number"
-        raise ValueError(msg)
+        raise ValueError("must be text or a number")
     return value
 
 
@@ -89,8 +88,7 @@ class GivenObject(BaseModel):
     @classmethod
     def _has_few_members(cls, values: Any) -> Any:  # noqa: ANN401 - as the framework passes it
         if isinstance(values, dict) and len(values) > MAX_MEMBERS:
-            msg = f"an object of this form has at most {MAX_MEMBERS} members"
-            raise ValueError(msg)
+            raise ValueError(f"an object of this form has at most {MAX_MEMBERS} members")
         return values
 
 
@@ -120,8 +118,7 @@ class CheckRequest(GivenArticle):
     def _has_one_form(self) -> CheckRequest:
         own = {"text", "fields", "id", "scope"} & self.model_fields_set
         if bool(own) == (self.articles is not None):
-            msg = "give one article (text or fields), or articles"
-            raise ValueError(msg)
+            raise ValueError("give one article (text or fields), or articles")
         return self
 
     @property
@@ -334,8 +331,9 @@ class _Batches:
         try:
             return await asyncio.wrap_future(started.records.submit(records, lane=object())), started.scheme
         except asyncio.CancelledError:
-            msg = "the fingerprinting threads were closed: the log has another scheme now, or the service ends"
-            raise not_ready(msg) from None
+            raise not_ready(
+                "the fingerprinting threads were closed: the log has another scheme now, or the service ends"
+            ) from None
 
 
 def _fail(requests: Iterable[_Request], error: Exception) -> None:
@@ -378,8 +376,7 @@ class Checker:
         if not self._follower.position.ready:
             raise not_ready(self._follower.position.detail)
         if self._waiting + len(articles) > self._limit:
-            msg = f"{self._waiting} articles are under way (serve.queue_articles {self._limit})"
-            raise busy(msg)
+            raise busy(f"{self._waiting} articles are under way (serve.queue_articles {self._limit})")
         for at, article in articles.items():
             refuse_unused(article, at, self._format)
         records = [_record_of(article, self._format) for article in articles.values()]

@@ -87,8 +87,7 @@ class ServiceClusters:
         """
         store = self._store
         if store is None:
-            msg = f"clusters are not kept: {self._error or 'the log is not read yet'}"
-            raise not_ready(msg)
+            raise not_ready(f"clusters are not kept: {self._error or 'the log is not read yet'}")
         return store
 
     def close(self) -> None:

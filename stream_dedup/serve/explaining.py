@@ -54,8 +54,7 @@ class ExplainedArticle(GivenArticle):
     def _is_one(self) -> ExplainedArticle:
         named = self.source is not None or (self.id is not None and not self.is_given)
         if named == self.is_given or (self.source is not None and self.id is not None):
-            msg = "give a text or fields, or an id or a source of a logged article"
-            raise ValueError(msg)
+            raise ValueError("give a text or fields, or an id or a source of a logged article")
         return self
 
 
@@ -123,8 +122,7 @@ class Explainer:
             )
         )
         if positions[0] < 0:
-            msg = f"{name}: the log has no such article, or has forgotten it"
-            raise not_found(msg)
+            raise not_found(f"{name}: the log has no such article, or has forgotten it")
         if topic is not None:
             found = (await self._texts.read([(topic, at)]))[at]
             if found.article is not None:
@@ -148,8 +146,7 @@ class Explainer:
             return (source.topic if known is None else known.topic), at
         found = self._clusters.needed().articles_by_id(str(given.id), 1)
         if not found:
-            msg = f"{name}: no output has an article with this id"
-            raise not_found(msg)
+            raise not_found(f"{name}: no output has an article with this id")
         return found[0].topic, found[0].coordinates
 
 

@@ -176,11 +176,9 @@ class _LogWatch:
             log.debug("id of topic %s: %r", self._topic, error)
             return
         except RefusedByBrokerError as error:
-            msg = f"topic {self._topic}: this client may not describe it: {error}"
-            raise UserError(msg) from error
+            raise UserError(f"topic {self._topic}: this client may not describe it: {error}") from error
         if found not in {self._log_id, None}:
-            msg = f"topic {self._topic} was deleted and recreated"
-            raise RefusedError(msg)
+            raise RefusedError(f"topic {self._topic} was deleted and recreated")
 
 
 Say = Callable[[Activity], None]
@@ -249,11 +247,10 @@ class _ServedIndex:
     def open(self) -> None:
         """Open the index, or keep the reason why it is damaged."""
         if only_copy_in(self._path):
-            msg = (
+            raise UserError(
                 f"serve.data_dir: {self._path} was made by `stream-dedup filter` or stream_dedup.Index and is the only "
                 "place of what it holds; name another folder with --data-dir"
             )
-            raise UserError(msg)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._index = LogIndex.open(self._path, scheme=None, settings=self._settings)
@@ -367,8 +364,7 @@ class LogFollower:
         def judge(index: LogIndex) -> Checked:
             rules = index.rules
             if rules is None or scheme != rules.scheme:
-                msg = "the log was recreated under another scheme"
-                raise not_ready(msg)
+                raise not_ready("the log was recreated under another scheme")
             now = self._clock.time_ms()
             return Checked(str(index.log_id), index.next_offset, now, rules, index.check(columns, now, most))
 

@@ -78,8 +78,7 @@ class Lane:
     def _put(self, work: Callable[[], Any], future: Future[Any]) -> None:
         with self._lock:
             if self._under_way >= QUEUED:
-                msg = f"{self._under_way} requests are under way ({self._name})"
-                raise busy(msg)
+                raise busy(f"{self._under_way} requests are under way ({self._name})")
             self._under_way += 1
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)

@@ -90,8 +90,7 @@ class Router:
                 if (route := methods.get(scope["method"])) is None:
                     raise _other_method(methods)
                 return route
-        detail = f"there is no such resource; {OPENAPI} lists all"
-        raise not_found(detail)
+        raise not_found(f"there is no such resource; {OPENAPI} lists all")
 
     async def _given(self, route: Route, scope: Scope, body: bytes) -> Any:  # noqa: ANN401 - what the endpoint gets
         if route.model is None:
@@ -114,16 +113,14 @@ class Router:
             ProblemError: the body is of another type, or no JSON object.
         """
         if not body:
-            msg = "the request has no body; send a JSON object"
-            raise invalid(msg)
+            raise invalid("the request has no body; send a JSON object")
         require_type(headers, JSON)
         if len(body) > SMALL_BODY:  # other clients are answered meanwhile
             parsed = await asyncio.to_thread(parse_object, body, self._names)
         else:
             parsed = parse_object(body, self._names)
         if isinstance(parsed, str):
-            msg = "the body is not a JSON object that can be read"
-            raise invalid(msg, in_body((), parsed))
+            raise invalid("the body is not a JSON object that can be read", in_body((), parsed))
         return parsed
 
 

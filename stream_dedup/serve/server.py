@@ -99,17 +99,15 @@ def read_token(path: Path | None) -> Token | None:
         text = path.read_text("utf-8").strip()
     except OSError as error:
         # Without the path: somebody may have given the token itself.
-        msg = f"serve.token_file: its file cannot be read ({error.strerror}); {_HOW}"
-        raise UserError(msg) from error
+        raise UserError(f"serve.token_file: its file cannot be read ({error.strerror}); {_HOW}") from error
     except UnicodeDecodeError as error:
-        msg = f"serve.token_file {path}: is not UTF-8 text; {_HOW}"
-        raise UserError(msg) from error
+        raise UserError(f"serve.token_file {path}: is not UTF-8 text; {_HOW}") from error
     if mode & stat.S_IROTH:
-        msg = f"serve.token_file {path}: everybody on this machine may read it; chmod o-r {path}"
-        raise UserError(msg)
+        raise UserError(f"serve.token_file {path}: everybody on this machine may read it; chmod o-r {path}")
     if len(text) < MIN_TOKEN or not text.isascii() or not text.isprintable() or " " in text:
-        msg = f"serve.token_file {path}: must contain one token of at least {MIN_TOKEN} ASCII characters; {_HOW}"
-        raise UserError(msg)
+        raise UserError(
+            f"serve.token_file {path}: must contain one token of at least {MIN_TOKEN} ASCII characters; {_HOW}"
+        )
     return Token(text)
 
 
@@ -127,11 +125,10 @@ def tls_context(serve: ServeConfig) -> ssl.SSLContext | None:
         context.load_cert_chain(serve.tls_cert, serve.tls_key, password=_no_password)
     except (OSError, ssl.SSLError) as error:
         reason = error.strerror if not isinstance(error, ssl.SSLError) else error.reason or "no PEM files"
-        msg = (
+        raise UserError(
             f"serve.tls_cert {serve.tls_cert}, serve.tls_key {serve.tls_key}: cannot be used ({reason}); name a "
             "certificate chain and its private key without a password, as PEM files"
-        )
-        raise UserError(msg) from error
+        ) from error
     return context
 
 
@@ -282,8 +279,7 @@ class Gate:
             if len(body) > self._serve.max_body_bytes:
                 raise self._too_large()
             if self._buffered > BODIES * self._serve.max_body_bytes:
-                msg = "too many large requests are under way"
-                raise busy(msg)
+                raise busy("too many large requests are under way")
             more = message.get("more_body", False)
 
     def _too_large(self) -> ProblemError:
@@ -348,8 +344,9 @@ def _has_body(headers: Headers) -> bool:
 def _check_coding(headers: Headers) -> None:
     codings = {one.strip().lower() for line in headers.getlist("content-encoding") for one in line.split(",")}
     if codings - {"", "identity"}:
-        detail = "the body has a content coding (Content-Encoding); send it without one"
-        raise unsupported(detail, {"Accept-Encoding": "identity"})
+        raise unsupported(
+            "the body has a content coding (Content-Encoding); send it without one", {"Accept-Encoding": "identity"}
+        )
 
 
 def _hosts(address: str) -> Collection[str]:

@@ -19,7 +19,8 @@ except ModuleNotFoundError as error:
     package = str(error.name).partition(".")[0]
     if package not in SPARK_PACKAGES:
         raise
-    msg = not_installed("stream_dedup.spark", [package], pip_command("spark"))
-    raise ModuleNotFoundError(msg, name=error.name) from None
+    raise ModuleNotFoundError(
+        not_installed("stream_dedup.spark", [package], pip_command("spark")), name=error.name
+    ) from None
 
 __all__ = ["fingerprint", "near_duplicates"]

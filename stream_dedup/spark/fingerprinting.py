@@ -57,8 +57,9 @@ def fingerprint(
     """
     config = config_of(config)
     if is_framed(config):
-        msg = f"input.format = {config.input.format!r}: archives are JSON; give their configuration input.format json"
-        raise UserError(msg)
+        raise UserError(
+            f"input.format = {config.input.format!r}: archives are JSON; give their configuration input.format json"
+        )
     check_articles(articles.schema, keep)
     settings = fingerprint_settings_of(config)
     fmt = input_format_of(config, deletes=True)
@@ -96,11 +97,10 @@ class EntriesOfBatches(NamedTuple):
         columns: Columns = _maker(self.settings, self.fmt, self.scheme_id)(_records(articles))
         deletes = np.flatnonzero(columns.statuses == Status.DELETE)
         if len(deletes):
-            msg = (
+            raise UserError(
                 f"the record of {columns.ids[int(deletes[0])]} is a delete (input.deletes), and Spark makes entries of "
                 "articles: leave deletes out, or enter their topic with stream-dedup seed --topic"
             )
-            raise UserError(msg)
         entries = batch_of(columns, self.scheme_id)
         for name in self.keep:
             entries = entries.append_column(name, articles.column(name))
@@ -118,11 +118,10 @@ def _maker(settings: FingerprintSettings, fmt: InputFormat, scheme_id: str) -> E
     """
     own = scheme_of(settings).id
     if own != scheme_id:
-        msg = (
+        raise UserError(
             f"this executor makes entries of the scheme {own}, the driver of {scheme_id}: "
             "install the same versions of stream_dedup and its packages on both"
         )
-        raise UserError(msg)
     maker = EntryMaker(settings, fmt)
     maker.fingerprinter.warm()
     return maker
@@ -152,17 +151,15 @@ def check_articles(schema: StructType, keep: Sequence[str]) -> None:
         UserError: they cannot.
     """
     if "value" not in schema.names:
-        msg = 'the articles have no column value: make one, by to_json(struct("id", "text")).alias("value") for example'
-        raise UserError(msg)
+        raise UserError(
+            'the articles have no column value: make one, by to_json(struct("id", "text")).alias("value") for example'
+        )
     for name in {"value", "key"} & set(schema.names):
         kind = schema[name].dataType
         if not isinstance(kind, BinaryType | StringType):
-            msg = f"column {name} is {kind.simpleString()}: cast it to string or binary"
-            raise UserError(msg)
+            raise UserError(f"column {name} is {kind.simpleString()}: cast it to string or binary")
     for name in keep:
         if name in ROWS_SCHEMA.names:
-            msg = f"column {name} cannot be kept: the entries have a column of that name; rename it first"
-            raise UserError(msg)
+            raise UserError(f"column {name} cannot be kept: the entries have a column of that name; rename it first")
         if name not in schema.names:
-            msg = f"column {name} cannot be kept: the articles have only {', '.join(schema.names)}"
-            raise UserError(msg)
+            raise UserError(f"column {name} cannot be kept: the articles have only {', '.join(schema.names)}")

@@ -242,15 +242,14 @@ def check_entries(names: Sequence[str], order: str, rules: Rules, time: str | No
         UserError: a column is missing, or has such a name.
     """
     if order in _FOUND:
-        msg = f"column {order} cannot be the order: the result has a column of that name; rename it first"
-        raise UserError(msg)
+        raise UserError(f"column {order} cannot be the order: the result has a column of that name; rename it first")
     if rules.window_ms is not None and time is None:
-        msg = "the rules have a window (match.window): name the column with the time of each article, time=..."
-        raise UserError(msg)
+        raise UserError(
+            "the rules have a window (match.window): name the column with the time of each article, time=..."
+        )
     for name in (order, *([] if time is None else [time]), *ROWS_SCHEMA.names):
         if name not in names:
-            msg = f"column {name} is missing: the entries have {', '.join(names)}"
-            raise UserError(msg)
+            raise UserError(f"column {name} is missing: the entries have {', '.join(names)}")
 
 
 def _refuse_ties(ordered: DataFrame, order: str) -> None:
@@ -262,11 +261,10 @@ def _refuse_ties(ordered: DataFrame, order: str) -> None:
     wrong = ordered.groupBy("order").count().where((f.col("count") > 1) | f.col("order").isNull()).first()
     if wrong is not None:
         value, articles = wrong
-        msg = (
+        raise UserError(
             f"{articles} article(s) with {order} = {value}: each article needs a position of its own in the order; "
             "add a column that differs, by struct(...) for example"
         )
-        raise UserError(msg)
 
 
 def _with_lists(ordered: DataFrame, rules: Rules) -> DataFrame:

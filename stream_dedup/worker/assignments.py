@@ -193,8 +193,7 @@ class AssignmentOwner:
         """
         with self._lock:
             if self._state is not AssignmentState.IDLE:
-                msg = f"an assignment begins while another is {self._state.name}"
-                raise RuntimeError(msg)
+                raise RuntimeError(f"an assignment begins while another is {self._state.name}")
             self._current = Assignment(membership)
             self._state = AssignmentState.WORKING
             return self._current

@@ -148,8 +148,9 @@ class Committer:
             return
         assignment = batches[0].polled.assignment
         if assignment.membership.generation < 0:
-            msg = "partitions were assigned without a generation; the commit would not be checked by the broker"
-            raise RefusedError(msg)
+            raise RefusedError(
+                "partitions were assigned without a generation; the commit would not be checked by the broker"
+            )
         try:
             with self.metrics.stage("transaction"):
                 self._transact(assignment, batches)
@@ -265,11 +266,10 @@ class Committer:
         """
         if isinstance(error, RecordTooLargeError):
             self._abort()
-            msg = (
+            raise RefusedError(
                 f"a record that fitted at the start no longer fits its output topic ({error}): "
                 "max.message.bytes of the output topics was lowered; see stream-dedup topics check"
-            )
-            raise RefusedError(msg) from error
+            ) from error
         if isinstance(error, RefusedByBrokerError):
             raise self._refused(error) from error
         if isinstance(error, (_EndedError, NotAMemberError)):
@@ -290,8 +290,9 @@ class Committer:
     def _count_failure(self, error: Exception) -> None:
         self._failures += 1
         if self._failures > MOST_FAILURES:
-            msg = f"{self._failures} transactions failed in a row, the last one with {error!r}"
-            raise UnavailableError(msg) from error
+            raise UnavailableError(
+                f"{self._failures} transactions failed in a row, the last one with {error!r}"
+            ) from error
 
     def _abort(self) -> None:
         try:
@@ -307,8 +308,9 @@ class Committer:
             self._fencings += 1
             copied = "was this worker's index folder copied? Delete the file worker-id in one of the copies"
             if self._fencings >= MOST_FENCINGS:
-                msg = f"transactional id {self.transactional_id} is used by another process as well: {copied}"
-                raise RefusedError(msg)
+                raise RefusedError(
+                    f"transactional id {self.transactional_id} is used by another process as well: {copied}"
+                )
             hint = f". If this happens repeatedly: {copied}"
         log.warning("the outcome of a transaction is unknown (%r); a new producer settles it%s", error, hint)
         self._renew()
@@ -326,8 +328,9 @@ class Committer:
                 raise self._refused(error) from error
             except PassingError as error:
                 if clock.monotonic() > deadline:
-                    msg = f"the transactional producer cannot start within {wait_s:g} s: {error}"
-                    raise UnavailableError(msg) from error
+                    raise UnavailableError(
+                        f"the transactional producer cannot start within {wait_s:g} s: {error}"
+                    ) from error
                 log.debug("start of the transactional producer: %r", error)
                 clock.sleep(START_PAUSE_S)
             else:
@@ -402,9 +405,8 @@ def _place_of(folder: Path) -> str:
 def _parsed(file: Path, text: str) -> re.Match[str]:
     match = _CONTENT.fullmatch(text)
     if match is None or not match["id"].isprintable():
-        msg = (
+        raise CorruptError(
             f"{file} holds no transactional id: put it back from a copy, or delete it once no worker has had this "
             "index folder for the transaction time-out"
         )
-        raise CorruptError(msg)
     return match

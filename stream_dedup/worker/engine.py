@@ -120,15 +120,13 @@ class AppendFailures:
             UnavailableError: too many appends in a row have failed.
         """
         if isinstance(error, (RefusedByBrokerError, RecordTooLargeError)):
-            msg = (
+            raise UserError(
                 f"topic {self._log_topic}: the broker refuses appends: {error}; see stream-dedup topics check, "
                 "and docs/acls.md for the rights"
-            )
-            raise UserError(msg) from error
+            ) from error
         self._in_a_row += 1
         if self._in_a_row > MAX_APPEND_FAILURES:
-            msg = f"{self._in_a_row} appends to the log failed in a row: {error}"
-            raise UnavailableError(msg) from error
+            raise UnavailableError(f"{self._in_a_row} appends to the log failed in a row: {error}") from error
         log.warning("an append to the log failed (%s) and is retried", error)
 
 
@@ -322,11 +320,10 @@ class Engine:
                 continue
             if self.index.has_accepted(batch.topic_id):
                 return
-            msg = (
+            raise UserError(
                 f"{batch.partition}-{record.offset}: the value is {problem}. No article of topic "
                 f"{batch.partition.topic} was ever accepted, so this one is not rejected either: it was not logged"
             )
-            raise UserError(msg)
 
     def _check_appends(self, span: UnloggedSpan) -> bool:
         """Return whether no append of the span has failed; raises as ``_has_failed``."""
@@ -463,13 +460,12 @@ class Engine:
         checksums, fingerprints = self.index.logged(positions)
         for record, position, logged in zip(batch.records, positions.tolist(), checksums.tolist(), strict=True):
             if checksum(record.value) != logged:
-                msg = (
+                raise RefusedError(
                     f"{batch.partition}-{record.offset}: not the article that was logged there "
                     f"(log offset {log_offset_of(position)}): the topic lost records and got others in their place, "
                     "under the same id. Nothing was judged. Restore the topic, or begin a new group (a new log) with "
                     "--group"
                 )
-                raise RefusedError(msg)
         return cast("list[int]", fingerprints.tolist())
 
     # metrics

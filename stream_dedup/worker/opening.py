@@ -394,8 +394,9 @@ class _Opening:
         """Create the missing topics (step 10)."""
         prepared = self._topic.prepare()
         if found.log_id not in {None, prepared.log_id}:
-            msg = f"topic {self._config.log_topic} was deleted and recreated while it was read; start again"
-            raise UnavailableError(msg)
+            raise UnavailableError(
+                f"topic {self._config.log_topic} was deleted and recreated while it was read; start again"
+            )
         return prepared
 
     def begin_log(self) -> None:
@@ -404,8 +405,9 @@ class _Opening:
         for records in self.log.read(self.index.next_offset, LogOffset(offset + 1)):
             self.index.apply(records)
         if self.index.rules is None:
-            msg = f"topic {self._config.log_topic}: the rules appended at offset {offset} cannot be read back"
-            raise UnavailableError(msg)
+            raise UnavailableError(
+                f"topic {self._config.log_topic}: the rules appended at offset {offset} cannot be read back"
+            )
         self.log.seek(self.index.next_offset)
 
     def _read_so_far(self) -> str:

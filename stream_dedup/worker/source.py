@@ -105,8 +105,7 @@ class StartOffsets:
         if (topic_id, partition.number) in self._logged_partitions():
             # Whoever logs an article has committed the beginning before: another member may have, since the first look.
             if self.source.committed(partition) != committed:
-                msg = f"{partition}: another member of the group has begun it meanwhile"
-                raise PassingError(msg)
+                raise PassingError(f"{partition}: another member of the group has begun it meanwhile")
             raise RefusedError(
                 self._lost(partition, committed, self.logged.forgotten_before(topic_id, partition.number))
             )

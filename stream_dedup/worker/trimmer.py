@@ -82,8 +82,9 @@ class Trimmer:
         except PassingError as error:
             log.warning("the log could not be trimmed now (%r); the next round retries", error)
         except RefusedByBrokerError as error:
-            msg = f"topic {self.config.log_topic}: the broker does not let this worker trim the log: {error}"
-            raise UserError(msg) from error
+            raise UserError(
+                f"topic {self.config.log_topic}: the broker does not let this worker trim the log: {error}"
+            ) from error
 
     def _round(self) -> None:
         # 1

@@ -134,8 +134,7 @@ class TopicWatch(Watch):
         deadline = moment + self.config.kafka.broker_wait_s
         while (ids := self.ids_since(moment)) is None:
             if self._done or self.ends():
-                msg = "the worker ends"
-                raise PassingError(msg)
+                raise PassingError("the worker ends")
             if self.clock.monotonic() > deadline:
                 raise self._away()
             self._answered.wait(LOOK_UP_RETRY_S)
@@ -167,14 +166,12 @@ class TopicWatch(Watch):
             return LOOK_UP_INTERVAL_S
         except RefusedByBrokerError as error:
             names = [*self.config.topics.input, self.config.log_topic]
-            msg = f"topics {', '.join(names)}: this client may not describe them: {error}"
-            raise UserError(msg) from error
+            raise UserError(f"topics {', '.join(names)}: this client may not describe them: {error}") from error
         if ids.get(self.config.log_topic) not in (self.log_id, None):
-            msg = (
+            raise RefusedError(
                 f"topic {self.config.log_topic} was deleted and recreated while this worker ran; start it again: "
                 "it says what the log lost, and how to go on"
             )
-            raise RefusedError(msg)
         if self._failing_since is not None:
             log.info("a Kafka broker answers again, after %.1f s", self.clock.monotonic() - self._failing_since)
         with self._lock:

@@ -310,11 +310,9 @@ class Worker:
         deadline = self.ports.clock.monotonic() + self.config.kafka.broker_wait_s
         while not answer.done():
             if self._is_to_end():
-                msg = "the worker ends"
-                raise PassingError(msg)
+                raise PassingError("the worker ends")
             if self.ports.clock.monotonic() > deadline:
-                msg = f"the log was not read to its end within {self.config.kafka.broker_wait_s:g} s"
-                raise UnavailableError(msg)
+                raise UnavailableError(f"the log was not read to its end within {self.config.kafka.broker_wait_s:g} s")
             self.ports.clock.sleep(ANSWER_PAUSE_S)
         return answer.result()
 

@@ -205,8 +205,7 @@ def filtered_by(flags: Sequence[str]) -> Callable[[bytes], bytes]:
                 command = [sys.executable, "-m", "stream_dedup", "filter", *flags, str(path)]
                 code = subprocess.run(command, stdout=file, check=False).returncode
             if code not in {0, 3}:
-                msg = f"filter {' '.join(flags)} ended with {code}"
-                raise AssertionError(msg)
+                raise AssertionError(f"filter {' '.join(flags)} ended with {code}")
             return out.read_bytes()
 
     return call

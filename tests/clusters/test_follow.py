@@ -76,8 +76,7 @@ def test_outputs_wait_for_the_schema_registry(group: GroupWorld, monkeypatch: py
         nonlocal calls
         calls += 1
         if calls in {1, 2, 4}:
-            msg = "the schema registry does not answer"
-            raise UnavailableError(msg)
+            raise UnavailableError("the schema registry does not answer")
         return read(self, records)
 
     monkeypatch.setattr(OutputReading, "read", answered_later)
@@ -277,8 +276,7 @@ def test_calls_that_fail_now_and_then(memory_world: World, tmp_path: Path, seed:
 
     def fail(_call: str, _phase: Phase) -> None:
         if rng.random() < 0.05:
-            msg = "the broker is away"
-            raise PassingError(msg)
+            raise PassingError("the broker is away")
 
     with closing(group.open()) as process:
         for port in (process.ports.follower, process.ports.reader, process.ports.offsets, process.ports.sink):
@@ -347,8 +345,7 @@ def test_the_thread_waits_and_ends(memory_world: World, tmp_path: Path) -> None:
         works = offsets.connection.hook
 
         def fail(_call: str, _phase: Phase) -> None:
-            msg = "no broker"
-            raise PassingError(msg)
+            raise PassingError("no broker")
 
         offsets.connection.hook = fail
         process.follower.start()

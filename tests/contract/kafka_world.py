@@ -248,8 +248,7 @@ def _lost_answers() -> Iterator[None]:
 
     def commit_unheard(producer: KafkaProducer) -> None:
         commit(producer)
-        msg = "the answer was lost"
-        raise KafkaTimeoutError(msg)
+        raise KafkaTimeoutError("the answer was lost")
 
     with patch.object(KafkaProducer, "commit_transaction", commit_unheard):
         yield

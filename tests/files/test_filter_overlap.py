@@ -224,8 +224,7 @@ def test_what_cannot_be_judged_ends_the_call(source: str, call: Call, monkeypatc
 
     def judging(number: int) -> None:
         if number == 2:
-            msg = "the index fails"
-            raise UnavailableError(msg)
+            raise UnavailableError("the index fails")
 
     before(monkeypatch, LogIndex, "judge", judging)
     after(monkeypatch, Outputs, "write", written.append)

@@ -401,8 +401,7 @@ def test_after_a_failed_write_nothing_follows(kept: Path, monkeypatch: pytest.Mo
 
     def full(_: object) -> None:
         with store._translated("write"):
-            msg = "IO error: No space left on device: While appending to file"
-            raise Exception(msg)  # noqa: TRY002 - what rocksdict raises
+            raise Exception("IO error: No space left on device: While appending to file")  # noqa: TRY002 - what rocksdict raises
 
     monkeypatch.setattr(store, "write", full)
     with pytest.raises(UnavailableError, match=r"No space left on device.*see that the disk has space"):

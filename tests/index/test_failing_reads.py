@@ -36,8 +36,7 @@ def failing_after(reads: int) -> Iterator[list[int]]:
     def get_or_fail(store: MemoryStore, keys: Sequence[bytes]) -> list[bytes]:
         left[0] -= any(key[:1] in CHUNKS for key in keys)
         if left[0] < 0:
-            msg = "RocksDB could not read: IO error"
-            raise UnavailableError(msg)
+            raise UnavailableError("RocksDB could not read: IO error")
         return get(store, keys)
 
     with pytest.MonkeyPatch.context() as patch:

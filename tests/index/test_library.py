@@ -25,8 +25,7 @@ def test_articles_that_could_not_be_written_leave_no_gap(tmp_path: Path, monkeyp
     """After the error the index refuses every call; opened again it has what was durable, and takes new articles."""
 
     def full(_store: Store, _batch: WriteBatch) -> None:
-        msg = "no space"
-        raise UnavailableError(msg)
+        raise UnavailableError("no space")
 
     with Index(tmp_path) as index:
         index.add("durable", 1)

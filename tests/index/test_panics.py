@@ -239,8 +239,7 @@ def test_a_panic_while_records_are_decoded_names_their_offsets(monkeypatch: pyte
     """Topic and offsets of the records that the client returned together."""
 
     def planted(*_: object, **__: object) -> None:
-        msg = "a defect in the native core: index out of bounds"
-        raise _native.PanicError(msg)
+        raise _native.PanicError("a defect in the native core: index out of bounds")
 
     monkeypatch.setattr(_native, "join_batches", planted)
     raws = [encode(batch([number], [FIRST])) for number in range(LEAST_TOGETHER)]

@@ -149,8 +149,7 @@ def test_what_cannot_be_read_is_told_where_it_is_looked_up(kept: Path, monkeypat
     """The thread ends; the look-up has the error."""
 
     def fail(store: Store, _keys: Sequence[bytes]) -> list[bytes]:
-        msg = f"index {store.name}: RocksDB could not read"
-        raise UnavailableError(msg)
+        raise UnavailableError(f"index {store.name}: RocksDB could not read")
 
     with opened(kept, 0) as index:
         expected = index.judge(POSITIONS)

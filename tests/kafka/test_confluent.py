@@ -286,8 +286,7 @@ def test_a_call_that_fails_lets_go_of_its_client_at_once(after_s: float, error: 
 
 def no_new_thread(_thread: threading.Thread) -> None:
     """What a system does where no thread can be started."""
-    msg = "can't start new thread"
-    raise RuntimeError(msg)
+    raise RuntimeError("can't start new thread")
 
 
 def test_offsets_that_no_thread_can_send(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,8 +378,7 @@ def test_a_header_name_that_is_not_utf_8_is_named() -> None:
     """The client raises, and has dropped the headers: the error says where, and which client reads them."""
 
     def headers() -> None:
-        msg = "returned a result with an exception set"
-        raise SystemError(msg)
+        raise SystemError("returned a result with an exception set")
 
     parts: dict[str, object] = {"topic": "articles", "partition": 0, "offset": 7, "timestamp": (1, 0)}
     message: Any = SimpleNamespace(

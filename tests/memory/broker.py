@@ -97,8 +97,7 @@ class Cluster:
         """
         topic = self.topics.get(name.topic)
         if topic is None or name.number >= len(topic.partitions):
-            msg = f"unknown topic or partition {name}"
-            raise PassingError(msg)
+            raise PassingError(f"unknown topic or partition {name}")
         return topic.partitions[name.number]
 
     def topic_ids(self, names: Iterable[str] | None) -> dict[str, bytes]:
@@ -116,11 +115,9 @@ class Cluster:
         """
         topic = self.topics.get(partition.name.topic)
         if topic is None or topic.partitions[partition.name.number] is not partition:
-            msg = f"unknown topic {partition.name.topic}"
-            raise PassingError(msg)
+            raise PassingError(f"unknown topic {partition.name.topic}")
         if message.size > topic.largest_batch:
-            msg = f"{message.size} bytes; {partition.name.topic} takes {topic.largest_batch}"
-            raise RecordTooLargeError(msg)
+            raise RecordTooLargeError(f"{message.size} bytes; {partition.name.topic} takes {topic.largest_batch}")
         time_ms = self.time_ms(partition.leader) if topic.has_append_time else message.timestamp_ms
         return partition.append(message, time_ms, transaction)
 

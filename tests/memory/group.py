@@ -119,8 +119,7 @@ class Group:
             NotAMemberError: it is no member any more, or of an earlier generation.
         """
         if not isinstance(proof, Proof) or proof.member_id not in self.members or proof.generation != self.generation:
-            msg = f"not a member of generation {self.generation} of group {self.name}: {proof}"
-            raise NotAMemberError(msg)
+            raise NotAMemberError(f"not a member of generation {self.generation} of group {self.name}: {proof}")
 
     def _begin_rebalance(self) -> None:
         if self.rebalancing:
@@ -201,8 +200,7 @@ class Group:
             PassingError: an open transaction has an offset of this partition.
         """
         if any(partition in offsets for offsets in self._pending.values()):
-            msg = f"the offset of {partition} is part of an open transaction"
-            raise PassingError(msg)
+            raise PassingError(f"the offset of {partition} is part of an open transaction")
         return self.committed.get(partition)
 
     def add_pending(self, transaction: Transaction, offsets: Mapping[Partition, CommittedOffset]) -> None:

@@ -183,6 +183,5 @@ def payload_of(value: bytes) -> Payload:
 def _decoded(record: StoredRecord) -> LogRecord:
     """Decode a record, as its reader does."""
     if record.value is None:
-        msg = f"log record at offset {record.offset} has no value"
-        raise CorruptError(msg)
+        raise CorruptError(f"log record at offset {record.offset} has no value")
     return LogRecord(LogOffset(record.offset), record.timestamp, payload_of(record.value), record.value)

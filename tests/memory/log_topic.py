@@ -38,8 +38,7 @@ class MemoryLogTopic:
     @hooked("log-topic.prepare")
     def prepare(self) -> PreparedLog:
         if self._topic not in self._cluster.topics:
-            msg = f"topic {self._topic} is gone"
-            raise UnavailableError(msg)
+            raise UnavailableError(f"topic {self._topic} is gone")
         return PreparedLog(self._cluster.topics[self._topic].id, DEFAULT_RECORD_BYTES)
 
     @hooked("log-topic.exists")

@@ -76,8 +76,7 @@ class MemoryTopicReader:
                 return list(records), reached
             left = deadline - runtime.now()
             if left <= 0:
-                msg = f"{partition}: nothing came from offset {position} on"
-                raise PassingError(msg)
+                raise PassingError(f"{partition}: nothing came from offset {position} on")
             log.changed.append(changed)
             runtime.wait(changed, left)
             log.changed.remove(changed)

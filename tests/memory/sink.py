@@ -45,8 +45,7 @@ class MemoryProducer:
     def fence(self, timeout_s: float) -> None:
         """Fence the producers before and abort what is open: the coordinator's part of ``init_transactions``."""
         if timeout_s > LONGEST_TRANSACTION_S:
-            msg = "the transaction timeout is larger than the broker's maximum"
-            raise RefusedByBrokerError(msg)
+            raise RefusedByBrokerError("the transaction timeout is larger than the broker's maximum")
         known = self._cluster.transactions.renew(self._id, timeout_s)
         self._session = Session(known, known.epoch)
 
@@ -59,8 +58,7 @@ class MemoryProducer:
     @hooked("sink.begin")
     def begin_transaction(self) -> None:
         if self._is_open:
-            msg = "a transaction is open already"
-            raise RuntimeError(msg)
+            raise RuntimeError("a transaction is open already")
         self._is_open = True
         self._failed = None
 
@@ -129,8 +127,7 @@ class MemoryProducer:
         while session.of.completing is not None and not session.fenced:
             left = deadline - runtime.now()
             if left <= 0:
-                msg = f"the transaction before of {self._id} does not complete"
-                raise PassingError(msg)
+                raise PassingError(f"the transaction before of {self._id} does not complete")
             runtime.wait(session.of.completed, left)
 
     def _end(self, *, committed: bool) -> None:
@@ -139,8 +136,7 @@ class MemoryProducer:
 
     def _open_session(self) -> Session:
         if self._session is None or not self._is_open:
-            msg = "no transaction is open"
-            raise RuntimeError(msg)
+            raise RuntimeError("no transaction is open")
         return self._session
 
     def _partition_of(self, topic: str, key: bytes | None) -> Partition:

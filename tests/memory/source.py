@@ -124,8 +124,7 @@ class MemorySource:
 
     def _check_assigned(self, partition: Partition) -> None:
         if self._membership is None or partition not in self._membership.partitions:
-            msg = f"{partition} is not assigned"
-            raise NotAMemberError(msg)
+            raise NotAMemberError(f"{partition} is not assigned")
 
     @hooked("source.close")
     def close(self) -> None:
@@ -212,8 +211,9 @@ class MemorySource:
         log = None if topic is None or partition.number >= len(topic.partitions) else topic.partitions[partition.number]
         is_other = log is not None and reading.log is not None and log is not reading.log
         if reading.is_changed or (is_other and self.connection.notices()):
-            msg = f"{partition}: the records before offset {reading.offset} are others than those that were read"
-            raise SourceChangedError(msg)
+            raise SourceChangedError(
+                f"{partition}: the records before offset {reading.offset} are others than those that were read"
+            )
         if log is not None and log is not reading.log:
             reading.log = log
             self._watch()

@@ -131,16 +131,14 @@ class Transactions:
 
     def _check(self, session: Session) -> None:
         if session.fenced:
-            msg = f"a later producer was started with the transactional id {session.of.name}"
-            raise FencedError(msg)
+            raise FencedError(f"a later producer was started with the transactional id {session.of.name}")
 
     def _transaction(self, session: Session) -> Transaction:
         """Return the open transaction of a session; begin one, if there is none."""
         self._check(session)
         known = session.of
         if known.completing is not None:
-            msg = f"the transaction before of {known.name} is still completing"
-            raise PassingError(msg)
+            raise PassingError(f"the transaction before of {known.name} is still completing")
         if known.ongoing is None:
             begun = known.ongoing = Transaction()
             runtime = self._cluster.runtime

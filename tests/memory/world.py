@@ -150,8 +150,7 @@ def _lost_answer(connection: Connection) -> Iterator[None]:
 
     def lose_answer(call: str, phase: Phase) -> None:
         if (call, phase) == ("sink.commit", Phase.END):
-            msg = "the answer is lost"
-            raise PassingError(msg)
+            raise PassingError("the answer is lost")
 
     before, connection.hook = connection.hook, lose_answer
     try:

@@ -288,8 +288,7 @@ def _no_number(name: str) -> NoNumber:
 
 
 def _refuse(name: str) -> NoReturn:
-    msg = f"{name} is no JSON"
-    raise ValueError(msg)
+    raise ValueError(f"{name} is no JSON")
 
 
 def _kind(value: object) -> str:

@@ -51,8 +51,7 @@ class SameLogAsLong(SameLog):
         if self._looks is not None:
             self._looks -= 1
             if self._looks < 0:
-                msg = "the log was recreated"
-                raise RefusedError(msg)
+                raise RefusedError("the log was recreated")
 
 
 class SeedWorld:

@@ -136,8 +136,7 @@ def test_another_log_that_is_longer_is_not_taken_for_the_same(made: MemoryServic
 
     def hook(call: str, phase: Phase) -> None:
         if away.is_set() and phase is Phase.BEGIN:
-            msg = "the broker is away"
-            raise PassingError(msg)
+            raise PassingError("the broker is away")
         before(call, phase)
 
     with made.serve():
@@ -178,8 +177,7 @@ def test_answers_go_on_while_no_broker_answers(made: MemoryService) -> None:
 
         def away(_call: str, phase: Phase) -> None:
             if phase is Phase.BEGIN:
-                msg = "the broker is away"
-                raise PassingError(msg)
+                raise PassingError("the broker is away")
 
         before, made.connection.hook = made.connection.hook, away
         wait_until(lambda: made.call("GET", "/readyz").status == 503, WAIT_S, "the service notices")
@@ -294,8 +292,7 @@ def test_a_panic_of_the_native_core_ends_one_answer(made: MemoryService) -> None
 
 
 def _failing(*_: object) -> None:
-    msg = "a bug"
-    raise ValueError(msg)
+    raise ValueError("a bug")
 
 
 def test_what_could_not_be_loaded_is_loaded_again(made: MemoryService, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,8 +302,7 @@ def test_what_could_not_be_loaded_is_loaded_again(made: MemoryService, monkeypat
     def fail_once(fingerprinter: Fingerprinter) -> None:
         calls.append(1)
         if len(calls) == 1:
-            msg = "the file of words is missing"
-            raise UserError(msg)
+            raise UserError("the file of words is missing")
         warm(fingerprinter)
 
     monkeypatch.setattr(Fingerprinter, "warm", fail_once)

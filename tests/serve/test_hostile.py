@@ -351,8 +351,7 @@ def test_an_error_of_the_service_is_a_problem(service: MemoryService, monkeypatc
     assert service.running is not None
 
     def fail(*_: object) -> None:
-        msg = "secret words"
-        raise RuntimeError(msg)
+        raise RuntimeError("secret words")
 
     monkeypatch.setattr("stream_dedup.serve.checking._check_values", fail)
     answer = service.call("POST", "/v1/check", {"text": "a"})

@@ -200,8 +200,7 @@ def test_a_defect_at_one_text_ends_one_answer(service: MemoryService, monkeypatc
     def failing(maker: EntryMaker, records: Sequence[RawRecord]) -> Columns:
         sizes.append(len(records))
         if any(b"defect" in (record.value or b"") for record in records):
-            msg = "the native core failed"
-            raise DefectError(msg)
+            raise DefectError("the native core failed")
         return make(maker, records)
 
     def ask(text: str) -> None:

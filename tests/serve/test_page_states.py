@@ -64,8 +64,7 @@ class BrokenStore:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any question
         def fail(*_: object) -> None:
-            msg = f"cluster store <b>: {name}"
-            raise CorruptError(msg)
+            raise CorruptError(f"cluster store <b>: {name}")
 
         return fail
 
@@ -414,8 +413,7 @@ class ChosenService:
 
     async def _read(self) -> dict[str, Any]:
         if self.answer is None:
-            detail = "no broker answers"
-            raise not_ready(detail)
+            raise not_ready("no broker answers")
         return self.answer
 
     def pages(self) -> PageBackend:

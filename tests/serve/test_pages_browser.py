@@ -264,5 +264,4 @@ def fetch_now(browser: Chrome) -> None:
 
 def _away(call: str, _: object) -> None:
     if not call.endswith(".close"):
-        msg = f"{call}: no broker answers"
-        raise PassingError(msg)
+        raise PassingError(f"{call}: no broker answers")

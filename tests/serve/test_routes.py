@@ -352,8 +352,7 @@ def test_every_route_is_described_with_its_problems(service: MemoryService) -> N
 
 
 def unused() -> TextPorts:
-    msg = "the record is there already"
-    raise AssertionError(msg)
+    raise AssertionError("the record is there already")
 
 
 def test_a_text_by_its_schema() -> None:

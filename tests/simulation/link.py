@@ -75,8 +75,7 @@ class Link:
         scheduler.point(call)
         if phase is Phase.END:
             if call in ANSWERED and self._loses():
-                msg = f"{call}: the answer is lost"
-                raise PassingError(msg)
+                raise PassingError(f"{call}: the answer is lost")
             return
         stall = self.stalls.pop(call, 0.0) or (self._plan.slow and self._slowness())
         if stall:
@@ -116,8 +115,7 @@ class Link:
             self._scheduler.call_at(self._scheduler.now() + rng.random() * LATEST_S, self.end_late())
         elif rng.random() < 0.3:
             self._scheduler.wait(Signal(), rng.random() * TIMEOUT_S)
-        msg = f"{call}: no answer"
-        raise PassingError(msg)
+        raise PassingError(f"{call}: no answer")
 
     def _slowness(self) -> float:
         if self.is_healed or self._rng.random() >= self._plan.slow:

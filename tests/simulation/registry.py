@@ -87,8 +87,7 @@ class ProcessSchemas:
         """Ask for a schema."""
         self._clock.sleep(self._registry.scheduler.rng.random() * ANSWER_S)
         if not self._registry.answers():
-            msg = "the schema registry does not answer"
-            raise RegistryAwayError(msg)
+            raise RegistryAwayError("the schema registry does not answer")
         if not self._registry.knows(schema_id):
             raise UnknownSchemaError
         self._there.add(schema_id)

@@ -229,8 +229,7 @@ class Scheduler:
             return
         self._turns += 1
         if self._turns > self._most_turns:
-            msg = f"the schedule does not end within {self._most_turns} turns"
-            raise StalledError(msg)
+            raise StalledError(f"the schedule does not end within {self._most_turns} turns")
         self._now += STEP_S
         self._current = actor
         actor.run.switch()

@@ -199,8 +199,7 @@ class SimulatedWorld:
                 mended.remedy()
                 return
         if error is None or not re.search(RESTARTED, str(error)):
-            msg = f"{name} ended with {error!r}"
-            raise UnexpectedEndError(msg) from error
+            raise UnexpectedEndError(f"{name} ended with {error!r}") from error
 
     def restore_offsets(self) -> None:
         """Set the committed offsets that the group has lost, where it has no newer ones."""

@@ -27,8 +27,7 @@ class ManualClock:
         return _NoWait()
 
     def spawn(self, name: str, run: Callable[[], None]) -> Thread:
-        msg = f"{name} is started: {run}"
-        raise AssertionError(msg)
+        raise AssertionError(f"{name} is started: {run}")
 
 
 class _NoWait:

@@ -137,7 +137,7 @@ def test_in_time(watched: Watched) -> None:
         with watched.dog.guard("a commit", 10):
             watched.run(9)
     with pytest.raises(ValueError, match="broken"), watched.dog.guard("a commit", 10):
-        raise ValueError("broken")  # noqa: EM101 - what the guarded call raised
+        raise ValueError("broken")
     watched.run(100)
     assert not watched.codes
 

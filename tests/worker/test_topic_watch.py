@@ -82,8 +82,7 @@ def test_a_look_up_that_fails_is_made_again_for_what_was_asked_meanwhile(monkeyp
     def during(times: int) -> None:
         assert watch.ids_since(before) is None
         if times == 1:
-            msg = "away"
-            raise PassingError(msg)
+            raise PassingError("away")
         watch.stop()
 
     watch, asked = made(during)

@@ -152,8 +152,7 @@ def free_ports(count: int) -> list[int]:
             found.append(port)
         if len(found) == count:
             return found
-    msg = f"fewer than {count} free ports between {FIRST_PORT} and {LAST_PORT} on 127.0.0.1"
-    raise OSError(msg)
+    raise OSError(f"fewer than {count} free ports between {FIRST_PORT} and {LAST_PORT} on 127.0.0.1")
 
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:
@@ -177,12 +176,14 @@ def usable_folder(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         denied = [path for path in (folder, *folder.iterdir()) if not os.access(path, os.R_OK | os.W_OK)]
     except OSError as error:
-        msg = f"data folder {folder}: cannot be used ({error.strerror}); name one of your own with --data"
-        raise UserError(msg) from error
+        raise UserError(
+            f"data folder {folder}: cannot be used ({error.strerror}); name one of your own with --data"
+        ) from error
     if denied:
         remedy = f"name another with --data, or take it over with: chown -R {os.geteuid()} {folder}"
-        msg = f"data folder {folder}: {denied[0]} cannot be read and written by user {os.geteuid()}; {remedy}"
-        raise UserError(msg)
+        raise UserError(
+            f"data folder {folder}: {denied[0]} cannot be read and written by user {os.geteuid()}; {remedy}"
+        )
     return folder.absolute()
 
 
@@ -265,8 +266,9 @@ class DevBroker:
         self.close()
 
     def _refuse(self, what: str) -> None:
-        msg = f"the broker at {self.bootstrap} is {self.description} and cannot be {what} from here: unset it"
-        raise UserError(msg)
+        raise UserError(
+            f"the broker at {self.bootstrap} is {self.description} and cannot be {what} from here: unset it"
+        )
 
 
 POLL_S = 0.1

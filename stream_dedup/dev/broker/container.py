@@ -97,8 +97,7 @@ def _pull(client: Any, image: str) -> None:  # noqa: ANN401  (docker has no type
         if "error" in step:
             raise OSError(step["error"])
         if time.monotonic() > deadline:
-            msg = f"not done within {PULL_LIMIT_S} s"
-            raise TimeoutError(msg)
+            raise TimeoutError(f"not done within {PULL_LIMIT_S} s")
 
 
 class ContainerBroker(DevBroker):
@@ -188,8 +187,9 @@ class ContainerBroker(DevBroker):
             self._maker.start()
         except Exception as error:
             # The client raises errors of three libraries here; for us they mean one thing.
-            msg = f"the development broker could not start from {self.description}: {error}"
-            raise UnavailableError(msg) from error
+            raise UnavailableError(
+                f"the development broker could not start from {self.description}: {error}"
+            ) from error
         finally:
             self._container = self._maker.get_wrapped_container()
 

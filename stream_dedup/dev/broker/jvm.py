@@ -141,8 +141,7 @@ class JvmBroker(DevBroker):
             said = (done.stdout + done.stderr).strip()[-2000:]
             where = self._java[-1].removesuffix("/*")
             remedy = f"where the jars are damaged, delete {where}"
-            msg = f"the development broker could not format {self._data}; {remedy}. It said:\n{said}"
-            raise UnavailableError(msg)
+            raise UnavailableError(f"the development broker could not format {self._data}; {remedy}. It said:\n{said}")
 
 
 REPLICAS_IN_SYNC = 2
@@ -277,8 +276,9 @@ def install_jars() -> Path:
     if folder.is_dir():
         return folder
     if shutil.which("mvn") is None:
-        msg = f"Java is here but Maven is not, and {folder} has no jars of Kafka yet: apt install maven"
-        raise UnavailableError(msg)
+        raise UnavailableError(
+            f"Java is here but Maven is not, and {folder} has no jars of Kafka yet: apt install maven"
+        )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=folder.name + ".", dir=folder.parent) as place:
         jars = Path(place) / "jars"
@@ -298,12 +298,12 @@ def _run_maven(target: Path) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_LIMIT_S, check=False)
     except subprocess.TimeoutExpired as error:
-        msg = f"Maven did not fetch Kafka {KAFKA_VERSION} within {INSTALL_LIMIT_S} s: try again, or run {command}"
-        raise UnavailableError(msg) from error
+        raise UnavailableError(
+            f"Maven did not fetch Kafka {KAFKA_VERSION} within {INSTALL_LIMIT_S} s: try again, or run {command}"
+        ) from error
     if done.returncode != 0:
         said = (done.stdout + done.stderr).strip()[-2000:]
-        msg = f"Maven could not fetch Kafka {KAFKA_VERSION}; it said:\n{said}"
-        raise UnavailableError(msg)
+        raise UnavailableError(f"Maven could not fetch Kafka {KAFKA_VERSION}; it said:\n{said}")
 
 
 def _java_version(java: str) -> int:

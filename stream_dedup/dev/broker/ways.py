@@ -50,8 +50,7 @@ def find_broker(settings: BrokerSettings | None = None, *, own: bool = False) ->
         return prepare_broker()(chosen)
     if java := find_java():
         return DevCluster(chosen, java, install_jars())
-    msg = f"several nodes of Kafka run on Java 17, which is not on this machine: {JAVA_REMEDY}"
-    raise NoMachineryError(msg)
+    raise NoMachineryError(f"several nodes of Kafka run on Java 17, which is not on this machine: {JAVA_REMEDY}")
 
 
 def prepare_broker() -> Callable[[BrokerSettings], DevBroker]:
@@ -68,10 +67,8 @@ def prepare_broker() -> Callable[[BrokerSettings], DevBroker]:
         log.info("no container for the development broker: %s", no_container)
         return partial(JvmBroker, java=java, jars=install_jars())
     if _has_docker():
-        msg = f"no broker can be started: {no_container}, and there is no Java 17: {JAVA_REMEDY}"
-        raise UnavailableError(msg)
-    msg = f"neither Docker nor Java 17 is on this machine, so no Kafka broker can run: {JAVA_REMEDY}"
-    raise NoMachineryError(msg)
+        raise UnavailableError(f"no broker can be started: {no_container}, and there is no Java 17: {JAVA_REMEDY}")
+    raise NoMachineryError(f"neither Docker nor Java 17 is on this machine, so no Kafka broker can run: {JAVA_REMEDY}")
 
 
 def image_name() -> str:

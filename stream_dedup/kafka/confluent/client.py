@@ -86,12 +86,11 @@ def check_codecs() -> None:
     try:
         Producer({"builtin.features": ",".join(CODECS), "log_level": 0})  # connects to nothing
     except KafkaException as error:
-        msg = (
+        raise UserError(
             f"the installed librdkafka cannot read every codec of Kafka ({error_of(error).str()}): install "
             "confluent-kafka with the library that it brings: "
             "pip install --force-reinstall --only-binary confluent-kafka confluent-kafka"
-        )
-        raise UserError(msg) from error
+        ) from error
 
 
 def make_member(kafka: KafkaConfig, **settings: Any) -> Consumer:  # noqa: ANN401 - the client's own settings

@@ -87,8 +87,7 @@ class ConfluentSink(TransactionalSink[Producer]):
                         producer.produce(topic, value, key, headers=headers, timestamp=timestamp_ms)  # type: ignore[arg-type] # it takes values that are None
                     except BufferError as error:
                         if time.monotonic() > deadline:
-                            msg = f"no room for another record within {self._delivery_s:g} s"
-                            raise PassingError(msg) from error
+                            raise PassingError(f"no room for another record within {self._delivery_s:g} s") from error
                         producer.poll(FULL_WAIT_S)
                     else:
                         break
@@ -104,8 +103,7 @@ class ConfluentSink(TransactionalSink[Producer]):
                     partial(self._connected().send_offsets_to_transaction, committed, membership.proof, limit_s),
                 )
         except TimeoutError as error:
-            msg = f"the group did not take the offsets within {self._delivery_s:g} s"
-            raise PassingError(msg) from error
+            raise PassingError(f"the group did not take the offsets within {self._delivery_s:g} s") from error
 
     def flush(self) -> None:
         """Return when the broker has acknowledged every record of the transaction."""
@@ -114,8 +112,7 @@ class ConfluentSink(TransactionalSink[Producer]):
             if self._failed:
                 raise KafkaException(self._failed[0])
         if left:
-            msg = f"{left} records were not acknowledged within {self._delivery_s:g} s"
-            raise PassingError(msg)
+            raise PassingError(f"{left} records were not acknowledged within {self._delivery_s:g} s")
 
     def _connect(self, transactional_id: str) -> Producer:
         return make_sender(

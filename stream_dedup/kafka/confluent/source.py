@@ -298,8 +298,9 @@ class ConfluentSource(GroupSource):
                 continue
             if gone.is_truncated:
                 del self._gone[partition]
-                msg = f"{partition}: truncated below the offset that was read, or recreated ({gone.reason})"
-                raise SourceChangedError(msg)
+                raise SourceChangedError(
+                    f"{partition}: truncated below the offset that was read, or recreated ({gone.reason})"
+                )
             try:
                 first, end = self._bounds(partition)
             except PassingError as error:
@@ -308,8 +309,9 @@ class ConfluentSource(GroupSource):
                 return
             del self._gone[partition]
             if position.offset > end and epoch_of(position) > UNKNOWN_EPOCH:
-                msg = f"{partition}: it ends at offset {end}, before offset {position.offset} that was read up to"
-                raise SourceChangedError(msg)
+                raise SourceChangedError(
+                    f"{partition}: it ends at offset {end}, before offset {position.offset} that was read up to"
+                )
             if not first <= position.offset <= end:
                 raise OffsetGoneError([partition])
             log.debug("%s: %s, but it has offset %d", partition, gone.reason, position.offset)

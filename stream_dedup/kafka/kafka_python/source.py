@@ -139,8 +139,7 @@ class KafkaSource(GroupSource, ConsumerRebalanceListener):  # type: ignore[misc]
                 if partition not in self._paused:
                     self._consumer.resume(at)
             except (IllegalStateError, KeyError, ValueError) as error:
-                msg = f"{partition} is not assigned to this worker any more"
-                raise NotAMemberError(msg) from error
+                raise NotAMemberError(f"{partition} is not assigned to this worker any more") from error
             self._begun.add(at)
 
     def pause(self, partitions: Collection[Partition]) -> None:

@@ -133,8 +133,7 @@ class _PageRoutes:
     async def asset(self, request: Request) -> Response:
         """Return a static file."""
         if (asset := self._assets.get(request.path_params["name"])) is None:
-            detail = "there is no such file"
-            raise not_found(detail)
+            raise not_found("there is no such file")
         headers = {"Cache-Control": f"private, max-age={ASSET_S}, immutable"}
         return Response(asset.body, media_type=asset.media, headers=headers)
 
@@ -180,8 +179,7 @@ async def _form(request: Request) -> Mapping[str, str]:
             (await request.body()).decode("ascii"), keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS
         )
     except ValueError as error:
-        detail = f"the body is not {FORM}"
-        raise invalid(detail) from error
+        raise invalid(f"the body is not {FORM}") from error
     return dict(found)
 
 
