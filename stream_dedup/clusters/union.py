@@ -149,7 +149,11 @@ class OutputUnion:
         """Store an article that nothing has named before, and return its cluster."""
         cluster = None
         if output.stamp.verdict is not Verdict.REJECTED:
-            cluster = self._cluster_of_match(output, at, match_at) or self._begin_cluster(at)
+            cluster = self._cluster_of_match(output, at, match_at)
+            if cluster is None:
+                cluster = self._begin_cluster(at)
+            else:
+                self._connection.execute("UPDATE cluster SET weight = weight + 1 WHERE number = ?", (cluster,))
         self._insert(at, cluster, _columns(output, match_at))
         return cluster
 
@@ -187,7 +191,7 @@ class OutputUnion:
         else:
             cluster = begun
             self._note_lost_id(cluster)
-            self._take_in(cluster, match_at, published=0)
+            self._take_in(cluster, match_at, 0, (0, 1, 0, 0, 0))
         self._insert(match_at, cluster, (as_stored(match.id), *(None,) * 15))
         return cluster
 
@@ -215,15 +219,13 @@ class OutputUnion:
     def _begin_cluster(self, first: StoredAt) -> int:
         """Begin a cluster; its number is that of the article that is inserted next."""
         self._connection.execute(
-            "INSERT INTO cluster VALUES (?, ?, ?, ?, 0, 0, NULL, 0, 0, 0, 0)", (self._next_number, *first)
+            "INSERT INTO cluster VALUES (?, ?, ?, ?, 0, 1, NULL, 0, 0, 0, 0)", (self._next_number, *first)
         )
         return self._next_number
 
     def _insert(self, at: StoredAt, cluster: int | None, columns: tuple[object, ...]) -> None:
         self._connection.execute(_NEW_ARTICLE, (*columns, self._next_number, *at, cluster))
         self._next_number += 1
-        if cluster is not None:
-            self._connection.execute("UPDATE cluster SET weight = weight + 1 WHERE number = ?", (cluster,))
 
     def _row(self, at: StoredAt) -> _Row | None:
         found = self._connection.execute(

@@ -19,6 +19,7 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from stream_dedup.core.headers import offset_metadata, topic_id_of_metadata
 from stream_dedup.core.model import SourceOffset
+from stream_dedup.errors import UnavailableError
 from stream_dedup.kafka.client_workarounds import describe_group
 from stream_dedup.kafka.connection import make_admin
 from stream_dedup.kafka.errors import port_errors
@@ -193,30 +194,35 @@ def _bytes_on(broker: Mapping[str, Any], topic: str) -> int:
 
 
 class AdminConnection:
-    """An admin client that connects at its first use, and again after ``close``. Any thread."""
+    """An admin client that connects at its first use. Any thread."""
 
     def __init__(self, kafka: KafkaConfig) -> None:
         """Connect later."""
         self._kafka = kafka
         self._admin: KafkaAdminClient | None = None
         self._connecting = Lock()
+        self._is_closed = False
 
     def client(self) -> KafkaAdminClient:
         """Return the client, connected.
 
         Raises:
-            UnavailableError: the broker cannot be reached, or refuses this client.
+            UnavailableError: the broker cannot be reached, or refuses this client; or this is closed.
         """
         with self._connecting:
-            if self._admin is None:
+            if self._admin is None and not self._is_closed:
                 self._admin = make_admin(self._kafka)
+            if self._is_closed:  # perhaps meanwhile
+                self.close()
+                raise UnavailableError("the admin client is closed")
             return self._admin
 
     def close(self) -> None:
-        """Close the connections; a request that is under way fails."""
-        admin, self._admin = self._admin, None
-        if admin is not None:
-            admin.close()
+        """Close the connections, for good; a request that is under way fails."""
+        # It does not wait for a thread that connects: that one sees the mark, and closes.
+        self._is_closed = True
+        if self._admin is not None:
+            self._admin.close()
 
 
 class KafkaOffsets(AdminConnection):
@@ -282,7 +288,11 @@ class AskedEnds:
         if wanted and self._answer.done():
             self._ends |= {at: end for at, end in self._answer.result().items() if at in self._asked}
             self._asked, self._answer = wanted, Future()
-            Thread(target=self._ask, args=(wanted, self._answer), name="source-ends", daemon=True).start()
+            try:
+                Thread(target=self._ask, args=(wanted, self._answer), name="source-ends", daemon=True).start()
+            except RuntimeError as error:  # the system has no thread at the moment
+                log.debug("ends of %d partitions: %r", len(wanted), error)
+                self._answer.set_result({})
         self._ends = {at: end for at, end in self._ends.items() if at in wanted}
         return self._ends
 

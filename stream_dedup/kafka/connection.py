@@ -53,6 +53,8 @@ RECONNECT_BACKOFF_MAX_MS = 1_000
 """A broker that is back is found within a second."""
 REQUEST_TIMEOUT_MS = 10_000
 """A request that a frozen broker does not answer is dropped and sent again."""
+ADMIN_REQUESTS = 100
+"""Requests in flight of an admin client, which several threads use: one more would fail at once."""
 METADATA_MS = 5_000
 """Each client looks up its topics so often, in one small request: partitions that are added, and topics that are made
 later, are found within this time. The clients' default is 5 minutes."""
@@ -78,7 +80,7 @@ CODEC_PACKAGES = {"snappy": "python-snappy", "lz4": "lz4", "zstd": "zstandard"}
 
 def make_admin(kafka: KafkaConfig) -> KafkaAdminClient:
     """Make an admin client; the broker must answer."""
-    admin = _made(kafka, KafkaAdminClient, _common(kafka))
+    admin = _made(kafka, KafkaAdminClient, _common(kafka) | {"max_in_flight_requests_per_connection": ADMIN_REQUESTS})
     forget_after_errors(admin)
     return admin
 

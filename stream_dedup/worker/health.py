@@ -80,6 +80,7 @@ class Watchdog:
         self._released = 0
         self._progressed_at = self._checked_at = clock.monotonic()
         self._done = clock.event()
+        self._is_ending = False
         self.problem: str | None = None
         """Why the worker is not healthy, None if it is."""
 
@@ -98,6 +99,10 @@ class Watchdog:
         finally:
             with self._lock:
                 del self._guards[key]
+
+    def note_end(self) -> None:
+        """Note that threads end in order from now on, one after the other: calls alone are checked."""
+        self._is_ending = True
 
     def stop(self) -> None:
         """Let ``run`` return."""
@@ -121,7 +126,8 @@ class Watchdog:
         if self._assignments.moving <= 0 or self._assignments.released != self._released:
             self._progressed_at = now
         self._released = self._assignments.released
-        self.problem = self._stuck_thread(now) or self._stuck_batches(now)
+        if not self._is_ending:
+            self.problem = self._stuck_thread(now) or self._stuck_batches(now)
 
     def _forgive(self, seconds: float) -> None:
         """Let time in which the process did not run count for nothing."""

@@ -277,6 +277,7 @@ class Worker:
         exit_code = 0 if self.stop.is_set() and not failed else EXIT_UNAVAILABLE
         with self._watchdog.guard(what, limit, exit_code):
             self._ending = True
+            self._watchdog.note_end()
             self._tail.stop()
             self._watch.stop()
             if self._schema_watch is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from threading import Semaphore
+from threading import Semaphore, Thread
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,6 +11,7 @@ import pytest
 from kafka import TopicPartition
 from kafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 
+from stream_dedup.config.model import KafkaConfig
 from stream_dedup.errors import UnavailableError
 from stream_dedup.kafka.admin import AdminConnection, AskedEnds
 from stream_dedup.ports import Partition
@@ -87,3 +88,32 @@ def test_a_late_answer_about_what_was_let_go_is_dropped(broker: Broker) -> None:
     assert asked.known([ONE, OTHER]) == {}
     assert broker.asked[1:] == [{ONE, OTHER}]
     broker.answers.release()
+
+
+def test_a_system_without_threads_holds_up_no_caller(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next look asks again."""
+    asked = ends_of(broker)
+    with monkeypatch.context() as without:
+        without.setattr(Thread, "start", _no_thread)
+        assert asked.known([ONE, OTHER]) == {}
+    ends_with(asked, broker.ends)
+
+
+def _no_thread(_thread: Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_a_client_that_is_closed_while_it_connects_leaves_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it connect again."""
+    connection = AdminConnection(KafkaConfig(brokers="nowhere:9092"))
+    closed = []
+
+    def connect(_kafka: KafkaConfig) -> SimpleNamespace:
+        connection.close()
+        return SimpleNamespace(close=lambda: closed.append(True))
+
+    monkeypatch.setattr("stream_dedup.kafka.admin.make_admin", connect)
+    for _ in range(2):
+        with pytest.raises(UnavailableError, match="closed"):
+            connection.client()
+    assert set(closed) == {True}

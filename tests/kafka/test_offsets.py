@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -16,7 +17,7 @@ from stream_dedup.core.entry import Basis, Forgotten, Trim
 from stream_dedup.core.headers import offset_metadata
 from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.errors import EXIT_OK, EXIT_REFUSED, EXIT_USER
-from stream_dedup.kafka.admin import committed_offsets, topic_ids
+from stream_dedup.kafka.admin import KafkaOffsets, committed_offsets, last_stable_offsets, topic_ids
 from stream_dedup.kafka.clients import connect_log
 from stream_dedup.kafka.connection import make_consumer
 from stream_dedup.kafka.errors import patiently
@@ -215,3 +216,19 @@ def test_the_commands_take_the_topics_that_match(
     assert "name the topic with --topic" in capsys.readouterr().err
     assert run(["offsets", "show", *by_pattern[:2], "--input=^nothing-has-this-name"]) == EXIT_USER
     assert "there is none of the topics ^nothing-has-this-name" in capsys.readouterr().err
+
+
+def test_threads_share_an_admin_client(config: Config, source: Partition) -> None:
+    """Those of a worker ask for offsets, topics and ends at one time, and no request fails."""
+    threads, rounds = 8, 20
+    with closing(KafkaOffsets(config.kafka)) as offsets, ThreadPoolExecutor(threads) as pool:
+
+        def ask(_thread: int) -> list[int]:
+            ends = []
+            for _ in range(rounds):
+                offsets.committed()
+                assert set(offsets.topic_ids([source.topic])) == {source.topic}
+                ends.append(last_stable_offsets(offsets.client(), [source])[source])
+            return ends
+
+        assert [end for ends in pool.map(ask, range(threads)) for end in ends] == [10] * (threads * rounds)

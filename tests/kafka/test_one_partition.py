@@ -58,9 +58,21 @@ def test_records_without_a_key_go_to_one_partition() -> None:
         by_client = DefaultPartitioner().partition(TOPIC, key, key, None, None, cluster)
         assert chosen(partitions, cluster, key) == by_client
         assert chosen(partitions, cluster) in rounds[-1]
-        partitions.turn += 1
+        partitions.draw()
     assert set(map(len, rounds)) == {1}
     assert set.union(*rounds) == {1, 2}
+
+
+def test_a_topic_of_every_second_transaction_gets_records_in_all_partitions() -> None:
+    """Transactions of offsets alone come between those with outputs, or outputs of another topic."""
+    partitions, cluster = OnePartition(), KnownPartitions()
+    cluster.available = cluster.every
+    found = set()
+    for _ in range(200):
+        found.add(chosen(partitions, cluster))
+        partitions.draw()
+        partitions.draw()
+    assert found == cluster.every
 
 
 def test_a_partition_without_a_leader_is_left() -> None:

@@ -65,6 +65,13 @@ def test_a_thread_that_completes_no_round_is_named(watched: Watched) -> None:
     assert watched.run(CHECK_S, "engine", "committer") is None
 
 
+def test_threads_that_end_in_order_are_no_problem(watched: Watched) -> None:
+    """While the worker ends, calls alone are checked (``test_overdue``)."""
+    watched.run(1, "engine")
+    watched.dog.note_end()
+    assert watched.run(2 * LIMIT_S) is None
+
+
 def test_batches_that_do_not_leave_are_named(watched: Watched) -> None:
     """Batches are in flight and none is committed or dropped, though every thread completes its rounds."""
     watched.run(LIMIT_S, "engine")

@@ -12,6 +12,7 @@ What the client leaves to its caller:
 
 from __future__ import annotations
 
+import random
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -59,13 +60,20 @@ _STORE_ID = "format=1;store_id="
 
 
 class OnePartition(DefaultPartitioner):  # type: ignore[misc] # the client has no types
-    """Chooses one partition of a topic for all records without a key, until ``turn`` is another number.
+    """Chooses one partition of a topic for all records without a key, until ``draw``.
 
+    Drawn, not counted: a topic that has records in every second transaction gets them in all partitions, too.
     The client's default chooses another one for each, and a transaction costs the broker a check and a marker for each
     partition. The client's sticky partitioner adds a partition to the transaction that it then leaves empty.
     """
 
-    turn = 0
+    def __init__(self) -> None:
+        """Draw."""
+        self.draw()
+
+    def draw(self) -> None:
+        """Choose again."""
+        self._drawn = random.randrange(1 << 32)  # noqa: S311 - nobody is to be surprised
 
     def partition(
         self,
@@ -79,7 +87,7 @@ class OnePartition(DefaultPartitioner):  # type: ignore[misc] # the client has n
         """Return the partition of a record; without a key one that has a leader, unless none has."""
         known = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic)
         if serialized_key is None and known:
-            return int(sorted(known)[self.turn % len(known)])
+            return int(sorted(known)[self._drawn % len(known)])
         return int(super().partition(topic, key, serialized_key, value, serialized_value, cluster))
 
 
@@ -97,7 +105,7 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
     def begin(self) -> None:
         """Begin a transaction."""
         self._sent = []
-        self._partitions.turn += 1
+        self._partitions.draw()
         super().begin()
 
     def send(self, outputs: Iterable[Output]) -> None:
