@@ -13,7 +13,7 @@ from importlib import import_module
 
 from stream_dedup.errors import UserError
 
-SERVE_PACKAGES = ("starlette", "uvicorn", "httptools", "jinja2")
+SERVE_PACKAGES = ("starlette", "uvicorn", "jinja2")
 """Modules of the extra ``serve``."""
 SPARK_PACKAGES = ("pyspark", "pandas", "pyarrow")
 """Modules of the extra ``spark``."""

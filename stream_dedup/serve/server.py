@@ -37,11 +37,11 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import h11
 import uvicorn
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from stream_dedup.config.model import ServeConfig
 from stream_dedup.errors import StreamDedupError, UserError
@@ -141,7 +141,6 @@ BODIES = 8
 """Bodies of the largest size that fit into memory at once."""
 MAX_HEAD = 32 << 10
 """Bytes of a request's line and headers."""
-HTTP_VERSIONS = ("1.1", "1.0")
 OPEN_PAGES = ("/healthz", "/readyz")
 """Pages that need no token: probes have none."""
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
@@ -316,19 +315,13 @@ class _ClientGoneError(Exception):
 
 
 def _check_head(scope: Scope, headers: Headers) -> None:
-    """Refuse a head that is too large; one that arrives in parts is refused before it is whole, by ``_Protocol``.
+    """Refuse a head that is too large; one that arrives in parts is refused before it is whole, by uvicorn.
 
     A body with a length and in chunks is refused, too: a proxy may take the other of the two for its end, and what
-    follows for the request of somebody else (RFC 9112, 6.3). So are two hosts, of which it may take the other.
+    follows for the request of somebody else (RFC 9112, 6.3).
     """
-    detail, version, hosts = "", scope["http_version"], len(headers.getlist("host"))
     if "transfer-encoding" in headers and "content-length" in headers:
         detail = "the request has a Content-Length and a Transfer-Encoding"
-    elif version not in HTTP_VERSIONS:
-        detail = f"the request is none of HTTP {' or '.join(HTTP_VERSIONS)}"
-    elif hosts > 1 or (hosts == 0 and version == "1.1"):
-        detail = "the request must have one header Host"
-    if detail:
         raise ProblemError(HTTPStatus.BAD_REQUEST, "malformed-request", detail, {"Connection": "close"})
     size = len(scope["raw_path"]) + len(scope["query_string"])
     size += sum(len(name) + len(value) for name, value in scope["headers"])
@@ -372,31 +365,6 @@ ACCEPT_QUIET_S = 60
 """Seconds between two log lines about that."""
 
 
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's protocol over llhttp, with a limit: what arrives before a head, or a trailer, is whole is in memory."""
-
-    _unparsed = 0
-    """Bytes since the last head, part of a body, or end of a request."""
-
-    def data_received(self, data: bytes) -> None:
-        self._unparsed += len(data)
-        super().data_received(data)
-        if self._unparsed > MAX_HEAD and not self.transport.is_closing():
-            self.send_400_response("Invalid HTTP request received.")
-
-    def on_headers_complete(self) -> None:
-        self._unparsed = 0
-        super().on_headers_complete()
-
-    def on_body(self, body: bytes) -> None:
-        self._unparsed = 0
-        super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        self._unparsed = 0
-        super().on_message_complete()
-
-
 class HttpServer:
     """Serves an ASGI application until it is closed. ``url`` has the port that was bound."""
 
@@ -414,7 +382,7 @@ class HttpServer:
         self.url = f"{scheme}://[{host}]:{self.port}" if ":" in host else f"{scheme}://{host}:{self.port}"
         config = uvicorn.Config(
             app,
-            http=_Protocol,
+            http="h11",
             ws="none",
             lifespan="off",
             log_config=None,
@@ -422,6 +390,7 @@ class HttpServer:
             access_log=False,
             proxy_headers=False,
             server_header=False,
+            h11_max_incomplete_event_size=MAX_HEAD,
             backlog=BACKLOG,
             timeout_keep_alive=max(1, int(serve.client_s)),
             timeout_graceful_shutdown=DRAIN_S,
@@ -455,11 +424,11 @@ class HttpServer:
         await self._server.serve([self._socket])
 
     def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log an error that nobody awaits."""
+        """Log an error that nobody awaits, unless a client caused it: faulty bytes in a request that is answered."""
         error = context.get("exception")
         if context["message"] == ACCEPT_FAILED:
             if loop.time() - self._failed_accept_s >= ACCEPT_QUIET_S:
                 self._failed_accept_s = loop.time()
                 log.error("connections cannot be accepted: %s; see ulimit -n", error)
-        else:
+        elif not isinstance(error, h11.ProtocolError):
             loop.default_exception_handler(context)

@@ -94,7 +94,7 @@ MALFORMED: dict[str, tuple[bytes, int]] = {
         b"POST /v1/check HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n",
         400,
     ),
-    "an unknown method": (b"BREW /v1/check HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "an unknown method": (b"BREW /v1/check HTTP/1.1\r\n" + HOST + b"\r\n", 405),
     "another method": (b"DELETE /v1/check HTTP/1.1\r\n" + HOST + b"\r\n", 405),
     "TRACE": (b"TRACE /v1/status HTTP/1.1\r\n" + HOST + b"\r\n", 405),
     "an upgrade": (
