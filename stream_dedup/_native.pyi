@@ -415,8 +415,8 @@ Explained: TypeAlias = tuple[
 class TextReader:
     """Reads texts under one scheme: what entries have of them, and what that is made from.
 
-    Texts are given by their fields, in the order of the settings, without markup; half surrogates are allowed. Scratch
-    memory is kept for as many threads as have called at one time.
+    Texts are given by their fields, in the order of the settings, without markup; half surrogates are allowed. A
+    thread keeps its scratch memory, for all readers, until it ends.
     """
 
     def __init__(

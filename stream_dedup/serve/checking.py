@@ -19,6 +19,7 @@ import logging
 import uuid
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, NamedTuple, cast
@@ -272,7 +273,12 @@ class _Batches:
         if len(records) <= SMALL_ARTICLES and request.size <= SMALL_BYTES:
             self._waiting.append(request)
             self._begin_batches()
-            return await request.judged
+            try:
+                return await request.judged
+            except asyncio.CancelledError:  # its client has waited too long, and others get its room
+                with suppress(ValueError):
+                    self._waiting.remove(request)
+                raise
         task = asyncio.create_task(self._judge([request]))  # no request waits for another one's large articles
         try:
             return await request.judged

@@ -125,7 +125,11 @@ class Router:
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", re.sub(r"{(\w+):any_text}", r"(?P<\1>[\\s\\S]*)", path)))
+    kinds = {"": "[^/]+", ":any_text": r"[\s\S]*"}
+    parts = re.split(r"({\w+(?::any_text)?})", path)
+    parts[1::2] = (f"(?P<{name}>{kinds[kind]})" for name, kind in re.findall(r"{(\w+)(:any_text)?}", path))
+    parts[::2] = map(re.escape, parts[::2])
+    return re.compile("".join(parts))
 
 
 def _other_method(methods: Mapping[str, Route]) -> ProblemError:
@@ -193,9 +197,11 @@ def described(routes: Iterable[Route]) -> dict[str, Any]:
     components = schemas["$defs"]
     paths: dict[str, dict[str, Any]] = {}
     for route in shown:
+        path = route.path.replace(":any_text", "")
         operation: dict[str, Any] = {
             "summary": route.summary,
             "description": inspect.getdoc(route.endpoint),
+            "operationId": re.sub(r"\W", "_", f"{route.endpoint.__name__}{path}_{route.method.lower()}"),
             "responses": _responses(route),
         }
         if route.model is not None:
@@ -204,7 +210,7 @@ def described(routes: Iterable[Route]) -> dict[str, Any]:
                 operation["requestBody"] = {"content": {JSON: {"schema": ref}}, "required": True}
             else:
                 operation["parameters"] = _parameters(components[ref["$ref"].rpartition("/")[2]], route.path)
-        paths.setdefault(route.path.replace(":any_text", ""), {})[route.method.lower()] = operation
+        paths.setdefault(path, {})[route.method.lower()] = operation
     for route in shown:
         if route.model is not None and route.method != "POST":
             components.pop(route.model.__name__, None)

@@ -122,6 +122,14 @@ def test_a_malformed_request_is_refused(service: MemoryService, name: str) -> No
 
 TEXT = b'{"text":"a"}'
 UNUSUAL: dict[str, tuple[bytes, int]] = {
+    "an upgrade with a body": (
+        b"HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"
+        + HOST
+        + JSON_TYPE
+        + b"Content-Length: 12\r\n\r\n"
+        + TEXT,
+        200,
+    ),
     "chunks": (
         b"HTTP/1.1\r\n" + HOST + JSON_TYPE + b"Transfer-Encoding: chunked\r\n\r\nc\r\n" + TEXT + b"\r\n0\r\n\r\n",
         200,
@@ -194,6 +202,7 @@ PATHS = (
     "/docs",
     "/redoc",
     "/openapi.json",
+    "/v1/openapi_json",
     "/static/../app.py",
     "/.git/config",
 )

@@ -6,7 +6,9 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, closing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from stream_dedup.core.columns import Columns
 from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.errors import DefectError
+from stream_dedup.serve.checking import _Batches, _GivenRecord
 from stream_dedup.serve.server import ACCEPT_FAILED, HttpServer
 from tests.serve.served import CUT_S, HOST, MARKUP, THREADS, MemoryService, assert_answers, limited_service
 from tests.waiting import wait_until
@@ -239,3 +242,24 @@ def test_connections_that_cannot_be_accepted_are_one_line_a_minute(caplog: pytes
         for _ in range(300):
             server._on_loop_error(loop, {"message": ACCEPT_FAILED, "exception": error})
     assert [one.getMessage() for one in caplog.records] == [f"connections cannot be accepted: {error}; see ulimit -n"]
+
+
+def test_a_request_whose_client_waited_too_long_leaves_the_queue() -> None:
+    """While a batch stands still, the requests that wait behind it must not pile up."""
+    stuck: Future[Columns] = Future()
+    threads = SimpleNamespace(submit=lambda _records, **_lane: stuck)
+    fingerprinter: Any = SimpleNamespace(get=lambda: SimpleNamespace(records=threads, scheme=None))
+    unused: Any = None
+
+    async def cut() -> int:
+        batches = _Batches(unused, fingerprinter, threads=2)
+        waiting = [asyncio.create_task(batches.judged([_GivenRecord(None, b"{}")], 1)) for _ in range(5)]
+        await asyncio.sleep(0)
+        assert len(batches._waiting) == len(waiting) - 1
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting)
+        stuck.set_exception(DefectError("the end of the test"))
+        return len(batches._waiting)
+
+    assert asyncio.run(cut()) == 0

@@ -347,6 +347,7 @@ def test_every_route_is_described_with_its_problems(service: MemoryService) -> N
     operations = [one for path in described["paths"].values() for one in path.values()]
     assert len(operations) == 10
     assert all(one["summary"] for one in operations)
+    assert operations[0]["operationId"] == "check_v1_check_post"
     (example,) = described["components"]["schemas"]["ExplainRequest"]["examples"]
     assert service.call("POST", "/v1/explain", example).status == 200
 

@@ -151,7 +151,7 @@ impl Dictionary {
     /// Whether a run of ideographs is a word.
     #[must_use]
     pub fn is_word(&self, codes: &[u16]) -> bool {
-        self.find(codes).is_some_and(|node| self.nodes[node as usize].log() > 0)
+        self.find(codes).is_some_and(|node| self.raw_log(node) > f64::NEG_INFINITY)
     }
 
     /// The IDF of what a node stands for, in units of 1/1024; none where jieba's table does not have it.
