@@ -59,7 +59,7 @@ KEYS_AT_ONCE = 5_000
 """Keys of the topic that are noted in one transaction of the store."""
 
 
-class _State(NamedTuple):
+class _StoreState(NamedTuple):
     """What the store says of itself."""
 
     log_id: bytes
@@ -195,9 +195,9 @@ class ClusterPublisher:
             value = None if cluster is None else orjson.dumps(cluster_value(cluster, log_id))
             yield Output(self._topic, str(first).encode(), value, [], now_ms)
 
-    def _state(self) -> _State:
+    def _state(self) -> _StoreState:
         sql = "SELECT log_id, store_id, published_on, seq FROM state, sqlite_sequence WHERE name = 'changed'"
-        return _State(*self._connection.execute(sql).fetchone())
+        return _StoreState(*self._connection.execute(sql).fetchone())
 
 
 _NOTE_PUBLISHED = """

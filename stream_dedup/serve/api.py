@@ -49,7 +49,7 @@ class Service:
     metrics: ServeMetrics
 
 
-PLAIN = "text/plain"
+PLAIN_TEXT = "text/plain"
 
 
 def _json_answer(values: Any) -> Response:  # noqa: ANN401 - JSON values
@@ -207,9 +207,9 @@ def api_routes(service: Service) -> list[Route]:
             "/v1/verdicts", to.verdicts, "The verdicts written last, and how many of each kind", VerdictListing, (503,)
         ),
         Route("/v1/status", to.status, "Workers, lag, log, rules, and what is wrong", problems=(503, 504)),
-        Route("/metrics", to.metrics, "Metrics, for Prometheus", media=PLAIN),
-        Route("/healthz", to.healthz, "Does the service run?", media=PLAIN),
-        Route("/readyz", to.readyz, "Are answers up to date?", media=PLAIN),
+        Route("/metrics", to.metrics, "Metrics, for Prometheus", media=PLAIN_TEXT),
+        Route("/healthz", to.healthz, "Does the service run?", media=PLAIN_TEXT),
+        Route("/readyz", to.readyz, "Are answers up to date?", media=PLAIN_TEXT),
     ]
     description = described(programs)
 

@@ -209,9 +209,9 @@ def as_json(values: object) -> bytes:
         return json.dumps(values).encode()
 
 
-SMALL_BYTES = 32 << 10
+BATCHED_BYTES = 32 << 10
 """Bytes of the articles of a request that is judged together with others: they take some 2 ms of a thread."""
-SMALL_ARTICLES = 24
+BATCHED_ARTICLES = 24
 """Articles of such a request."""
 BATCH_BYTES = 256 << 10
 """Bytes of a batch of them."""
@@ -229,7 +229,7 @@ class Judged(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Request:
+class _WaitingCheck:
     """A request that is not judged yet."""
 
     records: Sequence[_GivenRecord]
@@ -260,7 +260,7 @@ class _Batches:
         self._follower = follower
         self._fingerprinter = fingerprinter
         self._most = max(1, threads // 2)
-        self._waiting: deque[_Request] = deque()
+        self._waiting: deque[_WaitingCheck] = deque()
         self._batches: set[asyncio.Task[None]] = set()
 
     async def judged(self, records: Sequence[_GivenRecord], top: int) -> Judged:
@@ -269,8 +269,8 @@ class _Batches:
         Raises:
             ProblemError: the configuration has no settings for the log's scheme, or the log changes.
         """
-        request = _Request(records, top, asyncio.get_running_loop().create_future())
-        if len(records) <= SMALL_ARTICLES and request.size <= SMALL_BYTES:
+        request = _WaitingCheck(records, top, asyncio.get_running_loop().create_future())
+        if len(records) <= BATCHED_ARTICLES and request.size <= BATCHED_BYTES:
             self._waiting.append(request)
             self._begin_batches()
             try:
@@ -291,9 +291,9 @@ class _Batches:
             self._batches.add(task)
             task.add_done_callback(self._end_batch)
 
-    def _next_batch(self) -> list[_Request]:
+    def _next_batch(self) -> list[_WaitingCheck]:
         """Take requests that wait and fit together, at least one if there is one."""
-        batch: list[_Request] = []
+        batch: list[_WaitingCheck] = []
         left = BATCH_BYTES
         while self._waiting and self._waiting[0].size <= left:
             request = self._waiting.popleft()
@@ -306,7 +306,7 @@ class _Batches:
         self._batches.discard(task)
         self._begin_batches()
 
-    async def _judge(self, requests: Sequence[_Request]) -> None:
+    async def _judge(self, requests: Sequence[_WaitingCheck]) -> None:
         """Give each request its entries and verdicts, or what went wrong."""
         try:
             entries = await self._fingerprinted([record for one in requests for record in one.records])
@@ -319,7 +319,7 @@ class _Batches:
         else:
             await self._look_up(requests, *entries)
 
-    async def _look_up(self, requests: Sequence[_Request], columns: Columns, scheme: Scheme) -> None:
+    async def _look_up(self, requests: Sequence[_WaitingCheck], columns: Columns, scheme: Scheme) -> None:
         try:
             most = max(one.top for one in requests)
             checked = await asyncio.wrap_future(self._follower.check(columns, scheme, most))
@@ -342,7 +342,7 @@ class _Batches:
             ) from None
 
 
-def _fail(requests: Iterable[_Request], error: Exception) -> None:
+def _fail(requests: Iterable[_WaitingCheck], error: Exception) -> None:
     for request in requests:
         if not request.judged.done():
             request.judged.set_exception(error)

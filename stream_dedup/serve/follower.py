@@ -282,7 +282,7 @@ FOLLOWER_WAIT_S = 0.1
 """Longest wait for work; log records and requests wake the follower at once."""
 APPLY_S = 0.02
 """Time for which records are applied while requests wait."""
-ANSWER_S = 0.15
+WORK_S = 0.15
 """Time for which requests are answered while records wait."""
 ASK_END_S = 1.0
 """Seconds between two requests for the log's end, which also show whether a broker answers."""
@@ -505,8 +505,8 @@ class LogFollower:
             self._wake.set()
 
     def _answer(self, following: _Following) -> None:
-        """Do the work that waits, for ``ANSWER_S`` at most."""
-        until = self._clock.monotonic() + ANSWER_S
+        """Do the work that waits, for ``WORK_S`` at most."""
+        until = self._clock.monotonic() + WORK_S
         for _ in range(len(self._works)):
             work = self._next_work()
             if work is not None and work.future.set_running_or_notify_cancel():

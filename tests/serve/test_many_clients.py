@@ -62,7 +62,7 @@ def test_large_texts_shut_nobody_out(service: MemoryService, monkeypatch: pytest
         return make(maker, records)
 
     monkeypatch.setattr("stream_dedup.threads.CHUNK_BYTES", LARGE)
-    monkeypatch.setattr("stream_dedup.serve.checking.SMALL_BYTES", LARGE)
+    monkeypatch.setattr("stream_dedup.serve.checking.BATCHED_BYTES", LARGE)
     monkeypatch.setattr(EntryMaker, "__call__", slowly)
     body = {"text": MARKUP + "a" * LARGE}
     answers: list[int] = []
@@ -98,7 +98,7 @@ def test_what_waits_for_a_thread_when_the_scheme_changes_is_to_be_tried_again(
         return make(maker, records)
 
     monkeypatch.setattr(EntryMaker, "__call__", slowly)
-    monkeypatch.setattr("stream_dedup.serve.checking.SMALL_BYTES", 0)  # each by itself
+    monkeypatch.setattr("stream_dedup.serve.checking.BATCHED_BYTES", 0)  # each by itself
     answers: list[Any] = []
     closing_threads = threading.Thread(target=started.records.close)
     clients = [
