@@ -58,7 +58,7 @@ def test_records_without_a_key_go_to_one_partition() -> None:
         by_client = DefaultPartitioner().partition(TOPIC, key, key, None, None, cluster)
         assert chosen(partitions, cluster, key) == by_client
         assert chosen(partitions, cluster) in rounds[-1]
-        partitions.draw()
+        partitions.forget()
     assert set(map(len, rounds)) == {1}
     assert set.union(*rounds) == {1, 2}
 
@@ -70,8 +70,8 @@ def test_a_topic_of_every_second_transaction_gets_records_in_all_partitions() ->
     found = set()
     for _ in range(200):
         found.add(chosen(partitions, cluster))
-        partitions.draw()
-        partitions.draw()
+        partitions.forget()
+        partitions.forget()
     assert found == cluster.every
 
 

@@ -12,7 +12,6 @@ What the client leaves to its caller:
 
 from __future__ import annotations
 
-import random
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -60,20 +59,19 @@ _STORE_ID = "format=1;store_id="
 
 
 class OnePartition(DefaultPartitioner):  # type: ignore[misc] # the client has no types
-    """Chooses one partition of a topic for all records without a key, until ``draw``.
+    """Chooses one partition of a topic for all records without a key, until ``forget``.
 
-    Drawn, not counted: a topic that has records in every second transaction gets them in all partitions, too.
     The client's default chooses another one for each, and a transaction costs the broker a check and a marker for each
     partition. The client's sticky partitioner adds a partition to the transaction that it then leaves empty.
     """
 
     def __init__(self) -> None:
-        """Draw."""
-        self.draw()
+        """Choose nothing yet."""
+        self._chosen: dict[str, int] = {}
 
-    def draw(self) -> None:
+    def forget(self) -> None:
         """Choose again."""
-        self._drawn = random.randrange(1 << 32)  # noqa: S311 - nobody is to be surprised
+        self._chosen.clear()
 
     def partition(
         self,
@@ -84,11 +82,14 @@ class OnePartition(DefaultPartitioner):  # type: ignore[misc] # the client has n
         serialized_value: bytes | None,
         cluster: ClusterMetadata,
     ) -> int:
-        """Return the partition of a record; without a key one that has a leader, unless none has."""
-        known = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic)
-        if serialized_key is None and known:
-            return int(sorted(known)[self._drawn % len(known)])
-        return int(super().partition(topic, key, serialized_key, value, serialized_value, cluster))
+        """Return the partition of a record; the chosen one as long as it has a leader, or none has."""
+        known = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic) or ()
+        if serialized_key is None and self._chosen.get(topic) in known:
+            return self._chosen[topic]
+        found: int = super().partition(topic, key, serialized_key, value, serialized_value, cluster)
+        if serialized_key is None:
+            self._chosen[topic] = found
+        return found
 
 
 class KafkaSink(TransactionalSink[KafkaProducer]):
@@ -105,7 +106,7 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
     def begin(self) -> None:
         """Begin a transaction."""
         self._sent = []
-        self._partitions.draw()
+        self._partitions.forget()
         super().begin()
 
     def send(self, outputs: Iterable[Output]) -> None:
