@@ -136,7 +136,7 @@ def table_of(outcome: Outcome) -> str:
     """Return the report, in Markdown."""
     done, audit, pause = outcome.done, outcome.audit, outcome.done.watch
     kills = f"{done.worker_kills} kills of workers, {done.node_kills} of nodes"
-    faults = ", ".join(f"{kind} {audit.found[kind]}" for kind in FAULT_KINDS)
+    faults = ", ".join(f"{kind} {audit.found[kind]}" for kind in FAULT_KINDS if audit.found[kind]) or "none"
     rows = [
         ("date", f"{dt.datetime.now(dt.UTC):%Y-%m-%d}"),
         ("cluster", f"Apache Kafka {KAFKA_VERSION}"),
