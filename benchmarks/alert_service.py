@@ -21,8 +21,8 @@ QUEUE = 500
 """``serve.queue_articles``: the smallest."""
 MANY = 400
 """Articles of a large request: one of them, and what the usual clients ask, fit the queue."""
-LONG = "the harbour was closed this morning because of the storm from the north " * 600
-"""A text of some 40 kB; so many of them take a second and more."""
+LONG = "the harbour was closed this morning because of the storm from the north " * 1_500
+"""A text of some 110 kB; so many of them take a second and more."""
 PAUSE_S = 0.2
 ANSWER_S = 60.0
 
