@@ -42,7 +42,7 @@ fn main() {
     keep("idf.bin", &trie.idf_bytes());
     keep("codes.bin", &dictionary.code_bytes());
     keep("emissions.bin", &jieba::emission_bytes(&package, &dictionary));
-    keep("jieba.rs", jieba::constants(&package, &dictionary).as_bytes());
+    keep("jieba.rs", (jieba::constants(&package, &dictionary) + &trie::Trie::constants()).as_bytes());
 
     println!("cargo:rustc-check-cfg=cfg(avx512)");
     let said = Command::new(env::var_os("RUSTC").expect("set by cargo")).arg("--version").output();

@@ -68,6 +68,11 @@ impl Trie {
         self.nodes.iter().flat_map(|node| pack(node).to_le_bytes()).collect()
     }
 
+    /// The layout of a node, as source.
+    pub fn constants() -> String {
+        format!("pub const BASE_BITS: u32 = {BASE_BITS};\npub const CODE_BITS: u32 = {CODE_BITS};\n")
+    }
+
     /// The logarithm of each frequency.
     pub fn log_bytes(&self) -> Vec<u8> {
         self.frequencies.iter().flat_map(|frequency| (*frequency as f64).ln().to_le_bytes()).collect()

@@ -191,13 +191,12 @@ class Gate:
         if is_head:
             scope = {**scope, "method": "GET"}
         try:
-            response = await self._answer(scope, receive, reading)
-            status = response.status_code
-            if is_head:
-                response.body = b""  # its length is in the headers
-            await self._send(response, receive, send, reading)
-        except _ClientGoneError:
-            pass
+            with suppress(_ClientGoneError):
+                response = await self._answer(scope, receive, reading)
+                status = response.status_code
+                if is_head:
+                    response.body = b""  # its length is in the headers
+                await self._send(response, receive, send, reading)
         finally:
             if status == HTTPStatus.SERVICE_UNAVAILABLE and scope["path"] not in OPEN_PAGES:
                 self._metrics.serve_refused.inc()

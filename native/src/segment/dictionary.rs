@@ -13,6 +13,7 @@ use std::sync::LazyLock;
 
 use bytemuck::{Pod, Zeroable};
 
+use self::jieba::{BASE_BITS, CODE_BITS};
 use super::Segmenter;
 use crate::tables::table;
 use crate::text::characters::han_number;
@@ -32,9 +33,6 @@ pub const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(transparent)]
 struct Node(u64);
-
-const BASE_BITS: u32 = 20;
-const CODE_BITS: u32 = 15;
 
 impl Node {
     /// One that no base leads to, and that leads nowhere.
