@@ -33,8 +33,6 @@ struct Step {
 #[derive(Default)]
 pub struct Segmenter {
     route: Vec<Step>,
-    /// Of each character, the node of it and the next one.
-    pairs: Vec<u32>,
     /// Of each character, a bit for each state: which of the two states that may be before it is the more probable one.
     /// Then the state itself.
     states: Vec<u8>,
@@ -75,24 +73,19 @@ impl Segmenter {
     fn find_route(&mut self, dictionary: &Dictionary, run: &[u16]) {
         self.route.clear();
         self.route.resize(run.len() + 1, Step::default());
-        // All pairs before the first one is needed: the processor waits for many of them at once.
-        self.pairs.clear();
-        self.pairs.extend(run.windows(2).map(|pair| dictionary.child(pair[0].into(), pair[1])));
-        self.pairs.push(NONE);
         for (at, &code) in run.iter().enumerate().rev() {
             let mut node = u32::from(code);
             let behind = self.route[at + 1].sum;
             let mut best = Step { sum: dictionary.log(node) + behind, end: at as u32 + 1, node };
-            let mut child = self.pairs[at];
-            let mut last = at + 1;
-            while child != NONE {
-                node = child;
+            for (last, &code) in run.iter().enumerate().skip(at + 1) {
+                node = dictionary.child(node, code);
+                if node == NONE {
+                    break;
+                }
                 let sum = dictionary.log(node) + self.route[last + 1].sum;
                 if sum >= best.sum {
                     best = Step { sum, end: last as u32 + 1, node };
                 }
-                last += 1;
-                child = run.get(last).map_or(NONE, |&code| dictionary.child(node, code));
             }
             if best.sum == f64::NEG_INFINITY {
                 // What begins no word is one by itself.
