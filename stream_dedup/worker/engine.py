@@ -70,7 +70,8 @@ INDEX_GAUGES_S = 1.0
 GATHER_S = 0.005
 """How long a fingerprinted batch waits for the others of its poll."""
 MAX_APPEND_FAILURES = 5
-"""Failed appends in a row before the worker stops; each is waited for up to the delivery time-out."""
+"""Failed appends in a row before the worker stops, if the first of them is older than ``kafka.broker_wait_s``: while no
+broker answers, each fails within seconds."""
 _KINDS = {Batch: "batch", Rules: "rules", Trim: "trim", Withdrawal: "withdrawal"}
 
 
@@ -104,20 +105,22 @@ class Gathering:
 class AppendFailures:
     """Appends that failed since the last one that reached the log."""
 
-    def __init__(self, log_topic: str) -> None:
+    def __init__(self, log_topic: str, broker_wait_s: float) -> None:
         self._log_topic = log_topic
+        self._broker_wait_s = broker_wait_s
         self._in_a_row = 0
+        self._since = 0.0
 
     def clear(self) -> None:
         """Note that an append has reached the log."""
         self._in_a_row = 0
 
-    def add(self, error: PortError) -> None:
-        """Note that an append has failed.
+    def add(self, error: PortError, now: float) -> None:
+        """Note that an append has failed, ``now`` by the monotonic clock.
 
         Raises:
             UserError: the broker refuses the append, and would refuse it again.
-            UnavailableError: too many appends in a row have failed.
+            UnavailableError: too many appends in a row have failed, for too long.
         """
         if isinstance(error, (RefusedByBrokerError, RecordTooLargeError)):
             raise UserError(
@@ -125,7 +128,9 @@ class AppendFailures:
                 "and docs/acls.md for the rights"
             ) from error
         self._in_a_row += 1
-        if self._in_a_row > MAX_APPEND_FAILURES:
+        if self._in_a_row == 1:
+            self._since = now
+        if self._in_a_row > MAX_APPEND_FAILURES and now - self._since >= self._broker_wait_s:
             raise UnavailableError(f"{self._in_a_row} appends to the log failed in a row: {error}") from error
         log.warning("an append to the log failed (%s) and is retried", error)
 
@@ -164,8 +169,8 @@ class Engine:
         self._inbox: deque[PolledBatch] = deque()
         self._requests: deque[_PartitionsRequest] = deque()
         self._pending: deque[PendingBatch] = deque()
-        self._failures = AppendFailures(self.config.log_topic)
-        self._trim_failures = AppendFailures(self.config.log_topic)
+        counted = (self.config.log_topic, self.config.kafka.broker_wait_s)
+        self._failures, self._trim_failures = AppendFailures(*counted), AppendFailures(*counted)
         """Counted apart: a worker without partitions appends nothing else."""
         self._gauges_at = 0.0
         self._gathering = Gathering()
@@ -345,12 +350,12 @@ class Engine:
 
         Raises:
             UserError: the broker refuses the append, and would refuse it again.
-            UnavailableError: too many appends in a row have failed.
+            UnavailableError: too many appends in a row have failed, for too long.
         """
         error = first_failure(appends)
         if error is None:
             return False
-        failures.add(error)
+        failures.add(error, self.clock.monotonic())
         self.log.renew()
         self.trimmer.appends.clear()  # its next round appends what is still wanted
         for pending in self._pending:

@@ -36,6 +36,7 @@ from tests.logs import START_TIME, record
 from tests.worker.clocks import ManualClock
 
 TOPIC_ID, OTHER_ID = b"t" * 16, b"o" * 16
+BROKER_WAIT_S = 60.0
 MAKER = EntryMaker(PROFILES[DEFAULT_PROFILE].settings)
 
 
@@ -112,8 +113,9 @@ class World:
         self.engine = Engine(**self._collaborators())
 
     def _collaborators(self) -> dict[str, Any]:
+        kafka = SimpleNamespace(broker_wait_s=BROKER_WAIT_S)
         return {
-            "config": SimpleNamespace(log_topic="group.fingerprints", input=self._input),
+            "config": SimpleNamespace(log_topic="group.fingerprints", input=self._input, kafka=kafka),
             "index": self.index,
             "tail": self.tail,
             "log": SimpleNamespace(append=self._append, renew=self._renew),

@@ -30,7 +30,7 @@ from stream_dedup.ports import (
 from stream_dedup.worker.assignments import Assignment, AssignmentState, PolledBatch
 from stream_dedup.worker.engine import GATHER_S, IDLE_WAIT_S, REST_WAIT_S, note_applied
 from tests.logs import SCHEME, START_TIME, record
-from tests.worker.engine_world import MAKER, OTHER_ID, TOPIC_ID, Sent, World
+from tests.worker.engine_world import BROKER_WAIT_S, MAKER, OTHER_ID, TOPIC_ID, Sent, World
 
 
 @pytest.fixture
@@ -271,8 +271,24 @@ def test_appends_that_fail_for_ever_end_the_worker_beside_one_that_is_in_the_log
     world.fingerprint(world.poll(assignment, 0, b'{"text": "two"}', partition=1))
     world.steps()
     world.steps()
-    with pytest.raises(UnavailableError, match="6 appends to the log failed in a row"):
+    world.clock.sleep(BROKER_WAIT_S)
+    with pytest.raises(UnavailableError, match="appends to the log failed in a row"):
         world.steps()
+
+
+@pytest.mark.expect_log("is retried")
+def test_a_worker_waits_as_long_as_it_is_configured_to_for_a_broker_that_refuses_connections(
+    world: World, assignment: Assignment
+) -> None:
+    """Each append without a connection fails within seconds; many of them are no reason to stop early."""
+    world.fails = 20
+    batch = world.poll(assignment, 0, b'{"text": "one"}')
+    world.fingerprint(batch)
+    while world.fails:
+        world.clock.sleep(BROKER_WAIT_S / 100)
+        world.step()
+    world.steps()
+    assert [judged.polled for judged in world.judged] == [batch]
 
 
 @pytest.mark.expect_log("is retried")
@@ -297,6 +313,7 @@ def test_trims_that_fail_now_and_then_do_not_end_a_worker_without_partitions(wor
     for _ in range(5):
         world.trims[:] = [Sent(PassingError("the broker was away"))]
         world.step()
+    world.clock.sleep(BROKER_WAIT_S)
     world.trims[:] = [Sent(PassingError("the broker was away"))]
     with pytest.raises(UnavailableError, match="6 appends to the log failed in a row"):
         world.step()
