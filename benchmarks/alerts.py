@@ -103,13 +103,14 @@ def _give_broker_back(stage: Stage) -> None:
 
 
 def _crash(stage: Stage) -> None:
-    """Kill a worker as soon as it answers, again and again."""
+    """Kill a worker as soon as it answers, again and again, each time until Prometheus has seen it."""
     worker = stage.workers["a"]
     mine = f'up{{instance="{worker.instance}"}}'
     for _ in range(CRASHES):
         wait_until(lambda: stage.prometheus.total(mine) == 1, "the worker answers")
-        worker.restart()
+        worker.kill()
         wait_until(lambda: stage.prometheus.total(mine) == 0, "the worker does not answer")
+        worker.start()
 
 
 def _harm_articles(stage: Stage) -> None:

@@ -13,13 +13,11 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from pathlib import Path
 
-import stream_dedup
 from stream_dedup.config.load import load_config
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.fingerprinter import EntryMaker, Fingerprinter
-from stream_dedup.worker import Step
-from stream_dedup.worker.app import run_worker
+from stream_dedup.worker import Step, app
 from tests.core.panics import panicking_reader
 
 STUCK, SLOW = "stuck", "slow"
@@ -31,7 +29,7 @@ TOO_LONG = 1.6
 
 def main(config_path: str, folder: str, version: str) -> int:
     """Run the worker until it is stopped; return its exit code."""
-    stream_dedup.__version__ = version or stream_dedup.__version__
+    app.__version__ = version or app.__version__
     config = load_config(Path(config_path), {}, {})
     stuck, slow = Path(folder) / STUCK, Path(folder) / SLOW
     held_last = False
@@ -45,7 +43,7 @@ def main(config_path: str, folder: str, version: str) -> int:
             time.sleep(TOO_LONG * config.kafka.transaction_timeout_s * held_last)
 
     EntryMaker.__call__ = _panicking_maker()
-    return run_worker(config, on_step)
+    return app.run_worker(config, on_step)
 
 
 def _panicking_maker() -> Callable[[EntryMaker, Sequence[RawRecord]], Columns]:
