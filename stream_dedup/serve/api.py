@@ -21,6 +21,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.headers import StampedMatch
 from stream_dedup.core.model import Coordinates
 from stream_dedup.errors import UserError
+from stream_dedup.explain.explain import as_json as explanation_json
 from stream_dedup.ports import Clock
 from stream_dedup.serve.checking import Checker, CheckRequest, Json, as_json, rules_values, source_values
 from stream_dedup.serve.clusters import ServiceClusters
@@ -236,7 +237,8 @@ class _Routes:
 
         The answer is for these two alone, under the rules in force; it ignores the window and the limits on candidates.
         """
-        return _json_answer(await self._service.explainer.explain(request))
+        explanation = await self._service.explainer.explain(request)
+        return _json_answer(await asyncio.to_thread(explanation_json, explanation))
 
     async def articles(self, wanted: ArticleListing) -> Response:
         """Return the articles with this id, newest first, with their texts as the source topic has them."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import Any
 
 import numpy as np
 from pydantic import ConfigDict, Field, model_validator
@@ -21,7 +20,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.decode import Article, Rejection, decode
 from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.core.model import Coordinates, LogPosition, SourceOffset
-from stream_dedup.explain.explain import as_json, explain
+from stream_dedup.explain.explain import Explanation, explain
 from stream_dedup.explain.side import Side, side_at, side_of_texts
 from stream_dedup.serve.checking import GivenArticle, GivenObject, raw_of, refuse_unused
 from stream_dedup.serve.clusters import ServiceClusters
@@ -91,8 +90,8 @@ class Explainer:
         self._texts = texts
         self._lane = Lane("explain", EXPLAIN_S)
 
-    async def explain(self, request: ExplainRequest) -> dict[str, Any]:
-        """Return the explanation, as ``stream-dedup explain --json`` writes it.
+    async def explain(self, request: ExplainRequest) -> Explanation:
+        """Return the explanation of the two.
 
         Raises:
             ProblemError: an article is not known or cannot be read, or the log is not read yet.
@@ -105,7 +104,7 @@ class Explainer:
         for name, article in (("a", a), ("b", b)):
             _check_length(name, article)
         maker = self._fingerprinter.get().texts
-        return await self._lane.run(lambda: as_json(explain(_side(maker, "A", a), _side(maker, "B", b), rules)))
+        return await self._lane.run(lambda: explain(_side(maker, "A", a), _side(maker, "B", b), rules))
 
     def close(self) -> None:
         """End the thread."""

@@ -1,7 +1,7 @@
 """The follower: the thread that owns the index of the service, follows the log and answers from the index.
 
     log-tail  reads the log (``worker.log_tail``)
-    log-watch looks whether it is still the same log (``_LogWatch``)
+    log-watch asks where it ends, and whether it is still the same log (``_LogWatch``)
     follower  opens log and index, applies each record; between two records it does the work that other threads ask for
 
 Rules:
@@ -33,7 +33,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -47,10 +47,18 @@ from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, DefectError, RefusedError, StreamDedupError, UnavailableError, UserError
-from stream_dedup.index import LogIndex, is_unknown, keep_aside, only_copy_in
+from stream_dedup.index import IndexSettings, LogIndex, is_unknown, keep_aside, only_copy_in
 from stream_dedup.index.judge import CheckedArticle
 from stream_dedup.kafka.log import WaitingLog
-from stream_dedup.ports import Clock, FingerprintLog, GroupOffsets, PassingError, RefusedByBrokerError
+from stream_dedup.ports import (
+    Clock,
+    FingerprintLog,
+    GroupOffsets,
+    Partition,
+    PortError,
+    RefusedByBrokerError,
+    TopicReader,
+)
 from stream_dedup.serve.problems import ProblemError, not_ready
 from stream_dedup.serve.serve_metrics import ServeMetrics
 from stream_dedup.worker.log_tail import LogTail
@@ -76,40 +84,18 @@ class Phase(StrEnum):
     """The log was read to its end, and no broker answers now."""
     FAILED = "failed"
     """The log cannot be followed; it is opened again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Activity:
-    """What is being done, in codes and in words."""
-
-    phase: Phase
-    detail: str
-    """In English, for ``/readyz``, the log and problems."""
-    progress: tuple[int, int] | None = None
-    """While the log is read: the records that are read, and all."""
-
-    @classmethod
-    def reading(cls, done: int, total: int) -> Activity:
-        """Return the activity of reading a log of ``total`` records."""
-        return cls(Phase.READING, f"reading the log: {done} of {total} records", (done, total))
-
-
-STARTING = Activity(Phase.STARTING, "starting")
-OPENING = Activity(Phase.OPENING, "opening the index")
-LOADING = Activity(Phase.LOADING, "loading the dictionaries")
-FOLLOWING = Activity(Phase.FOLLOWING, "following the log")
-SILENT = Activity(Phase.SILENT, "no broker answers")
+    ENDING = "ending"
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
     """How far the follower is. Any thread may read it."""
 
-    ready: bool = False
-    """Whether the index is open and was once read to the end of the log."""
-    up_to_date: bool = False
-    """Whether, besides, a broker answers and the index is at the end that it named."""
-    activity: Activity = STARTING
+    phase: Phase = Phase.STARTING
+    detail: str = "starting"
+    """What the follower is doing, in English, for ``/readyz``, the log and problems."""
+    progress: tuple[int, int] | None = None
+    """While the log is read: the records that are read, and all."""
     log_id: str | None = None
     offset: LogOffset = LogOffset(0)
     """Log offset before which every record is applied."""
@@ -119,40 +105,70 @@ class Position:
     """The rules in force at the end of what is applied."""
 
     @property
-    def detail(self) -> str:
-        """What the follower is doing, in English."""
-        return self.activity.detail
+    def ready(self) -> bool:
+        """Whether the index is open and was once read to the end of the log."""
+        return self.phase in {Phase.FOLLOWING, Phase.SILENT}
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether, besides, a broker answers and the index is at the end that it named."""
+        return self.phase is Phase.FOLLOWING and self.offset >= self.end
 
     @property
     def lag(self) -> int:
         """Records that are not applied yet: of those that there were at the opening, while they are read."""
-        if self.activity.progress is not None:
-            done, total = self.activity.progress
+        if self.progress is not None:
+            done, total = self.progress
             return total - done
         return max(0, self.end - self.offset)
 
 
-LOG_LOOK_S = 2.0
-"""Seconds between two looks: answers may be of both logs for so long."""
+@dataclass(frozen=True, slots=True)
+class TopicPorts:
+    """What reads topics, outside any group; both connect at their first use. One thread."""
+
+    reader: TopicReader
+    offsets: GroupOffsets
+    """For the ids of topics."""
+
+    def close(self) -> None:
+        """Close the connections."""
+        with closing(self.reader), closing(self.offsets):
+            pass
+
+
+LOG_LOOK_S = 1.0
+"""Seconds between two looks at the log: answers may be of both logs for so long."""
+SILENCE_S = 5.0
+"""A broker that has not answered for so long does not answer."""
 
 
 class _LogWatch:
-    """Watches whether the log is still the one that was opened. ``run`` is the thread; ``stop`` may be called from any.
+    """Asks for the end of the log, and whether it is still the one that was opened. ``run`` is the thread.
 
     A topic that is deleted and recreated has another id. A reader goes by its name: it would go on in the other log at
     its own offset as soon as that log is long enough, and the index would hold the beginning of one log and the end of
     another.
     """
 
-    def __init__(self, topic: str, log_id: bytes, offsets: GroupOffsets, clock: Clock) -> None:
-        """Watch the log of this name and id through ``offsets``, which ``run`` closes."""
-        self._topic = topic
-        self._log_id = log_id
-        self._offsets = offsets
+    def __init__(self, topic: str, opened: _ServedLog, ports: TopicPorts, clock: Clock) -> None:
+        """Watch the log that was opened, which has this name, through ``ports``, which ``run`` closes."""
+        self._log = Partition(topic, 0)
+        self._log_id = uuid.UUID(opened.log_id).bytes
+        self._ports = ports
+        self._clock = clock
         self._stopped = clock.event()
+        self._answered_at = clock.monotonic()
+        self.end = opened.index.next_offset
+        """Offset after the log's last record, as of the last answer."""
+
+    @property
+    def answers(self) -> bool:
+        """Whether a broker has answered lately. Any thread."""
+        return self._clock.monotonic() - self._answered_at < SILENCE_S
 
     def stop(self) -> None:
-        """Let ``run`` return."""
+        """Let ``run`` return. Any thread."""
         self._stopped.set()
 
     def run(self) -> None:
@@ -162,27 +178,28 @@ class _LogWatch:
             RefusedError: the log was recreated.
             UserError: this client may not describe it.
         """
-        try:
+        with closing(self._ports):
             while not self._stopped.is_set():
                 self._look()
                 self._stopped.wait(LOG_LOOK_S)
-        finally:
-            self._offsets.close()
 
     def _look(self) -> None:
+        topic = self._log.topic
         try:
-            found = self._offsets.topic_ids([self._topic]).get(self._topic)
-        except PassingError as error:
-            log.debug("id of topic %s: %r", self._topic, error)
-            return
+            found = self._ports.offsets.topic_ids([topic]).get(topic)
+            if found not in {self._log_id, None}:
+                raise RefusedError(f"topic {topic} was deleted and recreated")
+            if found is not None:
+                self.end = LogOffset(self._ports.reader.bounds([self._log])[self._log][1])
+                self._answered_at = self._clock.monotonic()
         except RefusedByBrokerError as error:
-            raise UserError(f"topic {self._topic}: this client may not describe it: {error}") from error
-        if found not in {self._log_id, None}:
-            raise RefusedError(f"topic {self._topic} was deleted and recreated")
+            raise UserError(f"topic {topic}: this client may not describe it: {error}") from error
+        except PortError as error:
+            log.debug("topic %s: %r", topic, error)
 
 
-Say = Callable[[Activity], None]
-"""Takes what is being done, for those who wait. May raise, to end the opening."""
+Say = Callable[..., None]
+"""Takes what is being done, for those who wait: phase, detail, progress of a ``Position``. May raise, to end that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,18 +221,23 @@ def opened_log(config: Config, topic: LogTopic, log_id: bytes, say: Say) -> Iter
         UnavailableError: the broker did not answer in time.
         CorruptError: a log record cannot be read.
     """
+    path, settings = config.serve.data_dir / SERVED_INDEX, index_settings_of(config)
     with ExitStack() as stack:
         # 2
-        say(OPENING)
-        folder = _ServedIndex(config.serve.data_dir / SERVED_INDEX, config)
-        stack.callback(folder.close)
-        folder.open()
-        port = topic.connect()
-        stack.callback(port.close)
+        say(Phase.OPENING, "opening the index")
+        index: LogIndex | Disagreement = _open_index(path, settings)
+        if isinstance(index, LogIndex):
+            stack.enter_context(index)
+        port = stack.enter_context(closing(topic.connect()))
         waiting = WaitingLog(port, config)
         # 3
-        folder.agree(lambda index: disagreement_of(index, log_id, waiting, topic, config.log_topic))
-        index = folder.index
+        if isinstance(index, LogIndex):
+            found = disagreement_of(index, log_id, waiting, topic, config.log_topic)
+            if found is not None:
+                index.close()
+                index = replace(found, reason=f"index {path}: {found.reason}")
+        if isinstance(index, Disagreement):
+            index = stack.enter_context(_emptied_index(path, settings, index))
         if index.log_id is None:
             index.begin(str(uuid.UUID(bytes=log_id)))
         # 4
@@ -224,58 +246,33 @@ def opened_log(config: Config, topic: LogTopic, log_id: bytes, say: Say) -> Iter
         for records in waiting.read(start, end):
             for record in records:
                 index.apply([record])
-                say(Activity.reading(record.offset + 1 - start, end - start))
+                done, total = record.offset + 1 - start, end - start
+                say(Phase.READING, f"reading the log: {done} of {total} records", (done, total))
         port.seek(max(index.next_offset, first))
         yield _ServedLog(index, port, str(index.log_id))
 
 
-class _ServedIndex:
-    """The index folder of the service, and the index that is open in it."""
+def _open_index(path: Path, settings: IndexSettings) -> LogIndex | Disagreement:
+    """Open the index of the service; return the reason if it is damaged."""
+    if only_copy_in(path):
+        raise UserError(
+            f"serve.data_dir: {path} was made by `stream-dedup filter` or stream_dedup.Index and is the only "
+            "place of what it holds; name another folder with --data-dir"
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        return LogIndex.open(path, scheme=None, settings=settings)
+    except CorruptError as error:
+        return Disagreement(str(error), lost=is_unknown(path))
 
-    def __init__(self, path: Path, config: Config) -> None:
-        self._path = path
-        self._settings = index_settings_of(config)
-        self._index: LogIndex | None = None
-        self._damage: str | None = None
 
-    @property
-    def index(self) -> LogIndex:
-        """The open index."""
-        assert self._index is not None  # noqa: S101 - an order of our own, for the type checker
-        return self._index
-
-    def open(self) -> None:
-        """Open the index, or keep the reason why it is damaged."""
-        if only_copy_in(self._path):
-            raise UserError(
-                f"serve.data_dir: {self._path} was made by `stream-dedup filter` or stream_dedup.Index and is the only "
-                "place of what it holds; name another folder with --data-dir"
-            )
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            self._index = LogIndex.open(self._path, scheme=None, settings=self._settings)
-        except CorruptError as error:
-            self._damage = str(error)
-
-    def agree(self, disagreement: Callable[[LogIndex], Disagreement | None]) -> None:
-        """Make the index one of the log: an empty one, if it is damaged or does not agree with it."""
-        found = None if self._damage is not None else disagreement(self.index)
-        reason = self._damage if found is None else f"index {self._path}: {found.reason}"
-        if reason is None:
-            return
-        self.close()
-        where = ""
-        may_be_last = is_unknown(self._path) if found is None else found.lost
-        if may_be_last and (kept := keep_aside(self._path)) is not None:
-            where = f"; what it had is kept in {kept}"
-        log.warning("%s; it is built from the log again%s", reason, where)
-        self._index = LogIndex.open(self._path, scheme=None, settings=self._settings, emptied=True)
-
-    def close(self) -> None:
-        """Close the index, if it is open."""
-        if self._index is not None:
-            self._index.close()
-            self._index = None
+def _emptied_index(path: Path, settings: IndexSettings, found: Disagreement) -> LogIndex:
+    """Open an empty index in place of one that does not agree with the log; keep that aside if it may be the last."""
+    where = ""
+    if found.lost and (aside := keep_aside(path)) is not None:
+        where = f"; what it had is kept in {aside}"
+    log.warning("%s; it is built from the log again%s", found.reason, where)
+    return LogIndex.open(path, scheme=None, settings=settings, emptied=True)
 
 
 FOLLOWER_WAIT_S = 0.1
@@ -284,10 +281,8 @@ APPLY_S = 0.02
 """Time for which records are applied while requests wait."""
 WORK_S = 0.15
 """Time for which requests are answered while records wait."""
-ASK_END_S = 1.0
-"""Seconds between two requests for the log's end, which also show whether a broker answers."""
-SILENCE_S = 5.0
-"""A broker that has not answered for so long does not answer."""
+STATS_S = 1.0
+"""Seconds between two looks at the size of the index, for the metrics."""
 ABSENT_S = 1.0
 """Seconds between two looks for a log that does not exist yet."""
 RETRY_OPEN_S = 2.0
@@ -339,14 +334,14 @@ class LogFollower:
         self,
         config: Config,
         topic: LogTopic,
-        connect_offsets: Callable[[], GroupOffsets],
+        connect_topics: Callable[[], TopicPorts],
         clock: Clock,
         metrics: ServeMetrics,
     ) -> None:
-        """``connect_offsets`` is for the id of the log."""
+        """``connect_topics`` is for the id and the end of the log."""
         self._config = config
         self._topic = topic
-        self._connect_offsets = connect_offsets
+        self._connect_topics = connect_topics
         self._clock = clock
         self._metrics = metrics
         self._wake = clock.event()
@@ -419,7 +414,7 @@ class LogFollower:
             return
         finally:
             self._stopped.set()  # what is asked from now on is refused by who asks
-            self._set(ready=False, up_to_date=False)
+            self._set(phase=Phase.ENDING, detail="the service ends", progress=None)
             self._refuse_all("the service ends")
 
     # opening
@@ -429,7 +424,7 @@ class LogFollower:
         with opened_log(self._config, self._topic, log_id, self._say) as opened:
             if opened.index.rules is None:
                 return
-            self._say(LOADING)
+            self._say(Phase.LOADING, "loading the dictionaries")
             on_open(opened.log_id, opened.index.rules)
             self._follow_opened(opened)
 
@@ -439,20 +434,19 @@ class LogFollower:
             found = self._topic.find()
             if found.absence is None and found.log_id is not None:
                 return found.log_id
-            self._say(Activity(Phase.NO_LOG, f"there is no log yet: {found.absence}"))
+            self._say(Phase.NO_LOG, f"there is no log yet: {found.absence}")
             self._pause(ABSENT_S)
 
-    def _say(self, activity: Activity) -> None:
+    def _say(self, phase: Phase, detail: str, progress: tuple[int, int] | None = None) -> None:
         """Show what is being done; end if the service does. Refuse what waits: nothing is answered meanwhile."""
         if self._stopped.is_set():
             raise _ServiceEndsError
-        self._set(ready=False, up_to_date=False, activity=activity)
-        self._refuse_all(activity.detail)
+        self._set(phase=phase, detail=detail, progress=progress)
+        self._refuse_all(detail)
 
     def _note_failure(self, error: StreamDedupError) -> None:
         log.warning("%s; the log is opened again", error)
-        self._set(ready=False, up_to_date=False, activity=Activity(Phase.FAILED, str(error)))
-        self._refuse_all(str(error))
+        self._say(Phase.FAILED, str(error))
 
     def _pause(self, seconds: float) -> None:
         """Wait; refuse what is asked for meanwhile."""
@@ -467,19 +461,23 @@ class LogFollower:
     def _follow_opened(self, opened: _ServedLog) -> None:
         topic = self._config.log_topic
         tail = LogTail(opened.log, self._clock, self._wake.set, topic)
-        watch = _LogWatch(topic, uuid.UUID(opened.log_id).bytes, self._connect_offsets(), self._clock)
+        watch = _LogWatch(topic, opened, self._connect_topics(), self._clock)
         failures: list[BaseException] = []
         threads = [
             self._clock.spawn(name, partial(_guarded, run, failures, self._wake.set))
             for name, run in (("log-tail", tail.run), ("log-watch", watch.run))
         ]
+        shown_at = float("-inf")
         try:
-            following = _Following(opened, tail, self._clock)
-            self._show(following)
+            self._show(opened, watch)
             while not self._stopped.is_set():
                 self._wake.wait(FOLLOWER_WAIT_S)
                 self._wake.clear()
-                self._step(following)
+                self._step(opened.index, tail)
+                self._show(opened, watch)
+                if (now := self._clock.monotonic()) - shown_at >= STATS_S:
+                    shown_at = now
+                    self._metrics.show_index(opened.index.stats())
                 if failures:
                     raise failures[0]
         finally:
@@ -488,43 +486,40 @@ class LogFollower:
             for thread in threads:
                 thread.join(JOIN_S)
 
-    def _step(self, following: _Following) -> None:
+    def _step(self, index: LogIndex, tail: LogTail) -> None:
         """Answer what waits, and apply what was read of the log, in turns."""
-        self._answer(following)
+        self._answer(index)
         until = self._clock.monotonic() + APPLY_S
-        while records := following.tail.next_records():
+        while records := tail.next_records():
             for record in records:
-                following.index.apply([record])
+                index.apply([record])
                 if self._works and self._clock.monotonic() >= until:
-                    self._answer(following)
+                    self._answer(index)
                     until = self._clock.monotonic() + APPLY_S
-        if following.look():
-            self._metrics.show_index(following.index.stats())
-        self._show(following)
         if self._works:
             self._wake.set()
 
-    def _answer(self, following: _Following) -> None:
+    def _answer(self, index: LogIndex) -> None:
         """Do the work that waits, for ``WORK_S`` at most."""
         until = self._clock.monotonic() + WORK_S
         for _ in range(len(self._works)):
             work = self._next_work()
             if work is not None and work.future.set_running_or_notify_cancel():
-                work.complete(following.index)
+                work.complete(index)
                 if self._clock.monotonic() >= until:
                     return
 
     # what others see
 
-    def _show(self, following: _Following) -> None:
-        index = following.index
+    def _show(self, opened: _ServedLog, watch: _LogWatch) -> None:
+        index, answers = opened.index, watch.answers
         self._set(
-            ready=True,
-            up_to_date=following.answers and index.next_offset >= following.end,
-            activity=FOLLOWING if following.answers else SILENT,
-            log_id=following.log_id,
+            phase=Phase.FOLLOWING if answers else Phase.SILENT,
+            detail="following the log" if answers else "no broker answers",
+            progress=None,
+            log_id=opened.log_id,
             offset=index.next_offset,
-            end=max(following.end, index.next_offset),
+            end=max(watch.end, index.next_offset),
             rules=index.rules,
         )
 
@@ -548,37 +543,6 @@ class LogFollower:
             return self._works.popleft()
         except IndexError:
             return None
-
-
-class _Following:
-    """An open log that is followed, and when its broker last answered."""
-
-    def __init__(self, opened: _ServedLog, tail: LogTail, clock: Clock) -> None:
-        self.index = opened.index
-        self.log_id = opened.log_id
-        self.tail = tail
-        self.end = opened.index.next_offset
-        self._clock = clock
-        self._answered_at = clock.monotonic()
-        self._asked_at = clock.monotonic()
-        self._request: Future[LogOffset] | None = None
-
-    @property
-    def answers(self) -> bool:
-        """Whether a broker has answered lately."""
-        return self._clock.monotonic() - self._answered_at < SILENCE_S
-
-    def look(self) -> bool:
-        """Take the answer about the log's end, and ask again from time to time; return whether it did."""
-        now = self._clock.monotonic()
-        if self._request is not None and self._request.done():
-            if self._request.exception() is None:
-                self.end, self._answered_at = self._request.result(), now
-            self._request = None
-        if self._request is None and now - self._asked_at >= ASK_END_S:
-            self._request, self._asked_at = self.tail.request_end(), now
-            return True
-        return False
 
 
 def _guarded(run: Callable[[], None], failures: list[BaseException], wake: Callable[[], None]) -> None:

@@ -50,7 +50,7 @@ class ProblemError(Exception):
         headers: Mapping[str, str] | None = None,
         errors: Sequence[Fault] = (),
     ) -> None:
-        """``name`` ends the type of the problem."""
+        """``name`` ends the type of the problem; ``errors`` are the parts of it, if it has any."""
         super().__init__(detail)
         self.status = status
         self.name = name
@@ -60,17 +60,10 @@ class ProblemError(Exception):
 
     def response(self) -> Response:
         """Return the answer."""
-        return problem_response(self.status, self.name, self.detail, self.headers, self.errors)
-
-
-def problem_response(
-    status: int, name: str, detail: str, headers: Mapping[str, str] | None = None, errors: Sequence[Fault] = ()
-) -> Response:
-    """Return the answer that says a problem; ``errors`` are the parts of it, if it has any."""
-    title = HTTPStatus(status).phrase
-    members = {"type": f"{PROBLEM_TYPE}{name}", "title": title, "status": int(status), "detail": detail}
-    body = orjson.dumps(members | ({"errors": list(errors)} if errors else {}))
-    return Response(body, int(status), dict(headers or {}), media_type=PROBLEM_JSON)
+        title = self.status.phrase
+        members = {"type": f"{PROBLEM_TYPE}{self.name}", "title": title, "status": self.status, "detail": self.detail}
+        body = orjson.dumps(members | ({"errors": list(self.errors)} if self.errors else {}))
+        return Response(body, self.status, self.headers, media_type=PROBLEM_JSON)
 
 
 def busy(detail: str) -> ProblemError:

@@ -9,8 +9,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from http import HTTPStatus
 from queue import SimpleQueue
@@ -22,9 +21,9 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.decode import Article
 from stream_dedup.core.model import Coordinates, SourceOffset
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.ports import Clock, GroupOffsets, Partition, PortError, SourceRecord, TopicReader, raw_of
+from stream_dedup.ports import Clock, Partition, PortError, SourceRecord, TopicReader, raw_of
 from stream_dedup.registry.values import RecordReader, Schemas, asks_registry
-from stream_dedup.serve.follower import LogFollower
+from stream_dedup.serve.follower import LogFollower, TopicPorts
 from stream_dedup.serve.problems import ProblemError, busy, not_ready
 from stream_dedup.status.findings import find
 from stream_dedup.status.reading import StatusReader
@@ -34,7 +33,7 @@ from stream_dedup.status.text import values_of
 _T = TypeVar("_T")
 
 QUEUED = 8
-"""Pieces of work of one lane that may be under way or wait."""
+"""Pieces of work of one lane that may wait."""
 END_LANE_S = 5.0
 """Longest wait for the work under way when the service ends; its thread does not keep the process alive."""
 
@@ -42,16 +41,15 @@ _Task = tuple[Callable[[], Any], "Future[Any]"]
 
 
 class Lane:
-    """Does one piece of work after the other, on a thread that begins with the first. Any thread."""
+    """Does one piece of work after the other, on a thread of its own. One event loop."""
 
     def __init__(self, name: str, limit_s: float) -> None:
         """``name`` is that of the thread; ``limit_s`` is the longest time that a request waits for its work."""
         self._name = name
         self._limit_s = limit_s
-        self._lock = threading.Lock()
-        self._under_way = 0
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
 
     async def run(self, work: Callable[[], _T]) -> _T:
         """Return what the work returns.
@@ -61,8 +59,10 @@ class Lane:
         Raises:
             ProblemError: too much is under way, or it took too long; or what the work raises.
         """
+        if self._tasks.qsize() >= QUEUED:
+            raise busy(f"{QUEUED} requests wait ({self._name})")
         future: Future[_T] = Future()
-        self._put(work, future)
+        self._tasks.put((work, future))
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self._limit_s)
         except TimeoutError:
@@ -72,18 +72,7 @@ class Lane:
     def close(self) -> None:
         """End the thread when its work is done; wait for it for ``END_LANE_S``."""
         self._tasks.put(None)
-        if self._thread is not None:
-            self._thread.join(END_LANE_S)
-
-    def _put(self, work: Callable[[], Any], future: Future[Any]) -> None:
-        with self._lock:
-            if self._under_way >= QUEUED:
-                raise busy(f"{self._under_way} requests are under way ({self._name})")
-            self._under_way += 1
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
-        self._tasks.put((work, future))
+        self._thread.join(END_LANE_S)
 
     def _run(self) -> None:
         while (task := self._tasks.get()) is not None:
@@ -93,8 +82,6 @@ class Lane:
                     future.set_result(work())
                 except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
                     future.set_exception(error)
-            with self._lock:
-                self._under_way -= 1
 
 
 TEXTS_S = 10.0
@@ -135,24 +122,15 @@ Place = tuple[str, Coordinates]
 """Name of a source topic, and coordinates in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextPorts:
-    """What reads the source topics; both connect at their first use. One thread."""
-
-    reader: TopicReader
-    offsets: GroupOffsets
-    """For the ids of topics."""
-
-
 class SourceTexts:
     """Reads texts. ``read`` belongs to the event loop."""
 
-    def __init__(self, config: Config, connect: Callable[[], TextPorts]) -> None:
+    def __init__(self, config: Config, connect: Callable[[], TopicPorts]) -> None:
         """``connect`` makes the ports, again after an error."""
         schemas = Schemas(config, wait_s=0) if asks_registry(config) else None
         self._reader = RecordReader(config, input_format_of(config), schemas)
         self._connect = connect
-        self._ports: TextPorts | None = None
+        self._ports: TopicPorts | None = None
         self._lane = Lane("texts", TEXTS_S)
 
     async def read(self, places: Iterable[Place]) -> dict[Coordinates, SourcedText]:
@@ -181,7 +159,7 @@ class SourceTexts:
                 for _, at in places
             }
 
-    def _found(self, ports: TextPorts, places: Iterable[Place]) -> dict[Coordinates, SourcedText]:
+    def _found(self, ports: TopicPorts, places: Iterable[Place]) -> dict[Coordinates, SourcedText]:
         ids = ports.offsets.topic_ids({topic for topic, _ in places})
         texts = {at: _DELETED for _, at in places}
         wanted: dict[Partition, list[tuple[SourceOffset, SourceOffset]]] = {}
@@ -208,9 +186,7 @@ class SourceTexts:
     def _disconnect(self) -> None:
         ports, self._ports = self._ports, None
         if ports is not None:
-            with ExitStack() as stack:
-                stack.enter_context(closing(ports.reader))
-                stack.enter_context(closing(ports.offsets))
+            ports.close()
 
 
 def _kept(
@@ -229,6 +205,13 @@ RATES_S = 60.0
 """Longest time over which rates are computed."""
 
 
+class StatusValues(NamedTuple):
+    """The state of the group as ``stream-dedup status --json`` writes it, and when the brokers said so."""
+
+    values: dict[str, Any]
+    read_ms: int
+
+
 class GroupStatus:
     """Reads snapshots. ``read`` belongs to the event loop."""
 
@@ -240,7 +223,8 @@ class GroupStatus:
         self._lane = Lane("status", STATUS_S)
         self._reader: StatusReader | None = None
         self._now: Snapshot | None = None
-        self._values: dict[str, Any] = {}
+        self.last: StatusValues | None = None
+        """What was read last, however old it is. Any thread."""
 
     async def read(self) -> dict[str, Any]:
         """Return the state of the group, as ``stream-dedup status --json`` writes it.
@@ -257,8 +241,11 @@ class GroupStatus:
 
     def _read(self) -> dict[str, Any]:
         now = self._now
-        if now is not None and self._clock.monotonic() - now.at_s < FRESH_S:
-            return self._values
+        if self.last is None or now is None or self._clock.monotonic() - now.at_s >= FRESH_S:
+            self.last = self._newest()
+        return self.last.values
+
+    def _newest(self) -> StatusValues:
         try:
             if self._reader is None:
                 self._reader = StatusReader(self._config, with_rules=False, progress=lambda *_: None)
@@ -266,16 +253,13 @@ class GroupStatus:
         except StreamDedupError as error:
             self._disconnect()
             raise not_ready(str(error)) from error
-        self._take(snapshot)
-        return self._values
-
-    def _take(self, snapshot: Snapshot) -> None:
         rules = self._follower.position.rules
         snapshot = replace(snapshot, log=replace(snapshot.log, rules=rules))
         before = self._now if self._now is not None and snapshot.at_s - self._now.at_s < RATES_S else None
         rates = None if before is None else Rates.between(before, snapshot)
         self._now = snapshot
-        self._values = values_of(snapshot, rates, find(snapshot, before, rules_of(self._config)))
+        values = values_of(snapshot, rates, find(snapshot, before, rules_of(self._config)))
+        return StatusValues(values, self._clock.time_ms())
 
     def _disconnect(self) -> None:
         reader, self._reader = self._reader, None

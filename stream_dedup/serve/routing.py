@@ -17,7 +17,6 @@ from http import HTTPStatus
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from pydantic.json_schema import models_json_schema
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
@@ -191,12 +190,9 @@ _REF = "#/components/schemas/{model}"
 
 def described(routes: Iterable[Route]) -> dict[str, Any]:
     """Return the description of the routes that have a summary (OpenAPI 3.1)."""
-    shown = [route for route in routes if route.summary]
-    models = dict.fromkeys(route.model for route in shown if route.model is not None)
-    refs, schemas = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
-    components = schemas["$defs"]
+    components: dict[str, Any] = {}
     paths: dict[str, dict[str, Any]] = {}
-    for route in shown:
+    for route in (one for one in routes if one.summary):
         path = route.path.replace(":any_text", "")
         operation: dict[str, Any] = {
             "summary": route.summary,
@@ -205,15 +201,16 @@ def described(routes: Iterable[Route]) -> dict[str, Any]:
             "responses": _responses(route),
         }
         if route.model is not None:
-            ref = refs[route.model, "validation"]
+            schema = route.model.model_json_schema(ref_template=_REF)
+            components |= schema.pop("$defs", {})
             if route.method == "POST":
-                operation["requestBody"] = {"content": {JSON: {"schema": ref}}, "required": True}
+                name = route.model.__name__
+                components[name] = schema
+                content = {JSON: {"schema": {"$ref": _REF.format(model=name)}}}
+                operation["requestBody"] = {"content": content, "required": True}
             else:
-                operation["parameters"] = _parameters(components[ref["$ref"].rpartition("/")[2]], route.path)
+                operation["parameters"] = _parameters(schema, route.path)
         paths.setdefault(path, {})[route.method.lower()] = operation
-    for route in shown:
-        if route.model is not None and route.method != "POST":
-            components.pop(route.model.__name__, None)
     info = {
         "title": "stream-dedup",
         "summary": "Near-duplicate articles of a stream: what an article would be, as of now, and why.",

@@ -32,15 +32,15 @@ from stream_dedup.kafka.clients import SystemClock, kafka_follow_ports
 from stream_dedup.kafka.connection import unavailable_on_kafka_error, wait_for_broker
 from stream_dedup.kafka.readers import KafkaTopicReader
 from stream_dedup.kafka.rules_log import KafkaLogTopic
-from stream_dedup.ports import Clock, FollowPorts, GroupOffsets
+from stream_dedup.ports import Clock, FollowPorts
 from stream_dedup.serve.api import Service, api_routes
 from stream_dedup.serve.checking import Checker, name_paths
 from stream_dedup.serve.clusters import ServiceClusters
 from stream_dedup.serve.explaining import Explainer
-from stream_dedup.serve.follower import LogFollower
+from stream_dedup.serve.follower import LogFollower, TopicPorts
 from stream_dedup.serve.pages.backend import PageBackend
 from stream_dedup.serve.pages.routes import page_routes
-from stream_dedup.serve.reading import GroupStatus, SourceTexts, TextPorts
+from stream_dedup.serve.reading import GroupStatus, SourceTexts
 from stream_dedup.serve.routing import Router
 from stream_dedup.serve.schemes import SchemeFingerprinter
 from stream_dedup.serve.serve_metrics import ServeMetrics
@@ -57,9 +57,8 @@ class ServePorts:
 
     topic: LogTopic
     clock: Clock
-    connect_offsets: Callable[[], GroupOffsets]
-    """For the id of the log."""
-    connect_texts: Callable[[], TextPorts]
+    connect_topics: Callable[[], TopicPorts]
+    """For the end of the log, and for texts."""
     connect_outputs: Callable[[], AbstractContextManager[FollowPorts]]
 
 
@@ -93,8 +92,7 @@ def _kafka_ports(config: Config) -> ServePorts:
     return ServePorts(
         topic=KafkaLogTopic(config),
         clock=SystemClock(),
-        connect_offsets=lambda: KafkaOffsets(config.kafka),
-        connect_texts=lambda: TextPorts(KafkaTopicReader(config.kafka), KafkaOffsets(config.kafka)),
+        connect_topics=lambda: TopicPorts(KafkaTopicReader(config.kafka), KafkaOffsets(config.kafka)),
         connect_outputs=lambda: kafka_follow_ports(config),
     )
 
@@ -112,9 +110,9 @@ class RunningService:
         metrics = ServeMetrics(CollectorRegistry())
         metrics.watch_disk(config.serve.data_dir)
         self._fingerprinter = SchemeFingerprinter(config)
-        self.follower = LogFollower(config, ports.topic, ports.connect_offsets, ports.clock, metrics)
+        self.follower = LogFollower(config, ports.topic, ports.connect_topics, ports.clock, metrics)
         self._clusters = ServiceClusters(config, ports.connect_outputs, ClusterMetrics(metrics.registry))
-        texts = SourceTexts(config, ports.connect_texts)
+        texts = SourceTexts(config, ports.connect_topics)
         follower, fingerprinter, clusters = self.follower, self._fingerprinter, self._clusters
         service = Service(
             config=config,

@@ -32,7 +32,6 @@ import threading
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -40,13 +39,14 @@ from typing import Any
 import h11
 import uvicorn
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stream_dedup.config.model import ServeConfig
 from stream_dedup.errors import StreamDedupError, UserError
 from stream_dedup.metrics.server import bound_socket
-from stream_dedup.serve.problems import FAILED, ProblemError, busy, problem_response, unsupported
+from stream_dedup.serve.problems import FAILED, ProblemError, busy, unsupported
 from stream_dedup.serve.routing import Router
 from stream_dedup.serve.serve_metrics import ServeMetrics
 
@@ -159,19 +159,6 @@ GONE = 499
 """Status, in the metrics, of a request whose client has closed the connection before its body was there."""
 
 
-@dataclass(slots=True)
-class _Reading:
-    """How far the body of a request is read."""
-
-    has_begun: bool = False
-    """Whether the client was told to send it, where it asked (``Expect: 100-continue``)."""
-    is_done: bool = False
-    is_late: bool = False
-    """Whether it did not arrive in its time."""
-    goes_on: bool = False
-    """Whether what arrives of it after the head of the answer is read."""
-
-
 class Gate:
     """The ASGI application around the routes. One event loop."""
 
@@ -186,46 +173,47 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        begun, reading, status = time.perf_counter(), _Reading(), GONE
+        begun, status = time.perf_counter(), GONE
         is_head = scope["method"] == "HEAD"
         if is_head:
             scope = {**scope, "method": "GET"}
         try:
-            with suppress(_ClientGoneError):
-                response = await self._answer(scope, receive, reading)
+            with suppress(ClientDisconnect):
+                response, is_read = await self._answer(scope, receive)
                 status = response.status_code
                 if is_head:
                     response.body = b""  # its length is in the headers
-                await self._send(response, receive, send, reading)
+                await self._send(response, send, receive=None if is_read else receive)
         finally:
             if status == HTTPStatus.SERVICE_UNAVAILABLE and scope["path"] not in OPEN_PAGES:
                 self._metrics.serve_refused.inc()
             self._metrics.count_request(route_of(scope), status, time.perf_counter() - begun)
 
-    async def _answer(self, scope: Scope, receive: Receive, reading: _Reading) -> Response:
+    async def _answer(self, scope: Scope, receive: Receive) -> tuple[Response, bool]:
+        """Return the answer, and whether the body of the request was read."""
         headers = Headers(scope=scope)
+        is_read = not _has_body(headers)
         try:
             _check_head(scope, headers)
             self._check_client(scope, headers)
-            body = await self._body(headers, receive, reading)
+            body = await self._body(headers, receive)
+            is_read = True
             try:
-                return await self._router.answer(scope, body)
+                return await self._router.answer(scope, body), True
             finally:
                 self._buffered -= len(body)
         except ProblemError as problem:
-            if _has_body(headers) and not reading.is_done:
+            if not is_read:
                 problem.headers["Connection"] = "close"  # else the rest of the body would be read, however long
-                # A client that has asked whether to send it (``Expect``) sends nothing.
-                reading.goes_on = not reading.is_late and (reading.has_begun or "expect" not in headers)
-            return problem.response()
+            return problem.response(), is_read
         except StreamDedupError as error:  # a store that cannot be read
             log.warning("a request cannot be answered: %s", error)
-            return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", FAILED)
-        except _ClientGoneError:
+            return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", FAILED).response(), True
+        except ClientDisconnect:
             raise
         except Exception:
             log.exception("a request for %s failed", route_of(scope))
-            return problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", FAILED)
+            return ProblemError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal-error", FAILED).response(), True
 
     # 1
 
@@ -241,7 +229,7 @@ class Gate:
 
     # 2
 
-    async def _body(self, headers: Headers, receive: Receive, reading: _Reading) -> bytes:
+    async def _body(self, headers: Headers, receive: Receive) -> bytes:
         """Read the body; its length counts as buffered until the request is answered."""
         declared = headers.get("content-length", "0")
         if not declared.isdecimal() or int(declared) > self._serve.max_body_bytes:
@@ -249,19 +237,15 @@ class Gate:
         if _has_body(headers):
             _check_coding(headers)
         body = bytearray()
-        reading.has_begun = True
         try:
             async with asyncio.timeout(self._serve.client_s):
                 await self._receive(receive, body)
-        except TimeoutError:
+        except BaseException as error:
             self._buffered -= len(body)
-            reading.is_late = True
+            if not isinstance(error, TimeoutError):
+                raise
             detail = f"the request was not complete within {self._serve.client_s:g} s"
             raise ProblemError(HTTPStatus.REQUEST_TIMEOUT, "timeout", detail) from None
-        except BaseException:
-            self._buffered -= len(body)
-            raise
-        reading.is_done = True
         return bytes(body)
 
     async def _receive(self, receive: Receive, body: bytearray) -> None:
@@ -270,7 +254,7 @@ class Gate:
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise _ClientGoneError
+                raise ClientDisconnect
             part = message.get("body", b"")
             body += part
             self._buffered += len(part)
@@ -284,12 +268,13 @@ class Gate:
         detail = f"a request may have {self._serve.max_body_bytes} bytes (serve.max_body_bytes)"
         return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", detail)
 
-    async def _send(self, response: Response, receive: Receive, send: Send, reading: _Reading) -> None:
+    async def _send(self, response: Response, send: Send, receive: Receive | None) -> None:
+        """Send an answer; with ``receive`` before the body was read: who still sends it would not get the answer."""
         names = {name for name, _ in response.raw_headers}
         headers = [*response.raw_headers, *(one for one in HEADERS if one[0] not in names)]
         body: Message = {"type": "http.response.body", "body": response.body}
         await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-        if reading.goes_on:  # who is still sending would not get the answer else
+        if receive is not None:
             await send({**body, "more_body": True})
             await self._read_on(receive)
             body["body"] = b""
@@ -307,10 +292,6 @@ class Gate:
 def route_of(scope: Scope) -> str:
     """Return the path of the route that a request took, as it is declared: a label that clients cannot multiply."""
     return str(scope.get("route", OTHER_ROUTE))
-
-
-class _ClientGoneError(Exception):
-    """The client has closed the connection."""
 
 
 def _check_head(scope: Scope, headers: Headers) -> None:

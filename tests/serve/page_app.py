@@ -13,23 +13,20 @@ import pytest
 
 from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.model import Coordinates, LogOffset
-from stream_dedup.serve.checking import GivenArticle
-from stream_dedup.serve.follower import FOLLOWING, Position
+from stream_dedup.explain.explain import Explanation
+from stream_dedup.serve.checking import GivenArticle, Json
+from stream_dedup.serve.follower import Phase, Position
 from stream_dedup.serve.pages import routes
-from stream_dedup.serve.pages.backend import (
-    ArticleText,
-    ClustersState,
-    PageBackend,
-    ShownSource,
-    StatusView,
-)
+from stream_dedup.serve.pages.backend import ArticleText, ClustersState, PageBackend, StatusView
 from stream_dedup.serve.pages.rendering import Renderer, read_assets
 from stream_dedup.serve.pages.routes import page_routes
+from stream_dedup.serve.pages.shown_text import ShownArticle, shown_fields
 from stream_dedup.serve.problems import ProblemError
+from stream_dedup.serve.reading import Place
 from stream_dedup.serve.routing import Router
 from tests.serve.clients import Answer
 
-READY = Position(ready=True, up_to_date=True, activity=FOLLOWING, offset=LogOffset(7), end=LogOffset(7))
+READY = Position(Phase.FOLLOWING, "following the log", offset=LogOffset(7), end=LogOffset(7))
 TOPIC_ID = uuid.UUID(int=7)
 ONE_TEXT = InputFormat()
 NO_CLUSTERS, NO_STATUS = ClustersState(None), StatusView(None)
@@ -67,7 +64,6 @@ class ChosenBackend(PageBackend):
     state: ClustersState = NO_CLUSTERS
     view: StatusView = NO_STATUS
     answer: dict[str, Any] | ProblemError = field(default_factory=check_answer)
-    pair: dict[str, Any] | None = None
     known: Mapping[Coordinates, ArticleText] = field(default_factory=dict)
     checked: list[GivenArticle] = field(default_factory=list)
 
@@ -83,13 +79,12 @@ class ChosenBackend(PageBackend):
     async def status(self) -> StatusView:
         return self.view
 
-    async def texts(self, sources: Sequence[ShownSource], within_s: float) -> Mapping[Coordinates, ArticleText]:
+    async def texts(self, places: Sequence[Place], within_s: float) -> Mapping[Coordinates, ArticleText]:
         assert within_s > 0
-        return {one.coordinates: self.known[one.coordinates] for one in sources if one.coordinates in self.known}
+        return {at: self.known[at] for _, at in places if at in self.known}
 
-    async def readable(self, fields: Sequence[str]) -> str | None:
-        assert all(isinstance(one, str) for one in fields)
-        return None
+    async def shown(self, fields: Sequence[str]) -> ShownArticle:
+        return ShownArticle.of(shown_fields(fields), None)
 
     async def check(self, article: GivenArticle, top: int) -> dict[str, Any]:
         assert top > 0
@@ -98,9 +93,9 @@ class ChosenBackend(PageBackend):
             raise self.answer
         return self.answer
 
-    async def compare(self, article: GivenArticle, other: ShownSource) -> dict[str, Any] | None:
-        assert (article.text, other.topic) != (None, "")
-        return self.pair
+    async def compare(self, article: GivenArticle, source: Json) -> Explanation | None:
+        assert (article.text, source["topic"]) != (None, "")
+        return None
 
 
 @cache

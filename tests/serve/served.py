@@ -18,7 +18,7 @@ from stream_dedup.core.entry import LogRecord, Payload, make_batch
 from stream_dedup.core.fingerprinter import EntryMaker
 from stream_dedup.kafka.clients import SystemClock
 from stream_dedup.ports import FollowPorts, Partition
-from stream_dedup.serve.reading import TextPorts
+from stream_dedup.serve.follower import TopicPorts
 from stream_dedup.serve.run import RunningService, ServePorts
 from tests.memory.broker import Cluster
 from tests.memory.following import MemoryTopicFollower
@@ -91,7 +91,7 @@ class MemoryService:
     def serve(self, *, until_ready: bool = True) -> Iterator[RunningService]:
         """Run the service."""
         topic = MemoryLogTopic(self.cluster, self.connection, self.config.kafka.group, self.config.log_topic)
-        ports = ServePorts(topic, SystemClock(), self._connect_offsets, self._connect_texts, self._connect_outputs)
+        ports = ServePorts(topic, SystemClock(), self._connect_topics, self._connect_outputs)
         with RunningService(self.config, ports) as running:
             self.running = running
             running.follow()
@@ -99,11 +99,10 @@ class MemoryService:
                 self.wait_ready()
             yield running
 
-    def _connect_offsets(self) -> MemoryOffsets:
-        return MemoryOffsets(self.cluster, self.connection, "group")
-
-    def _connect_texts(self) -> TextPorts:
-        return TextPorts(MemoryTopicReader(self.cluster, self.connection), self._connect_offsets())
+    def _connect_topics(self) -> TopicPorts:
+        return TopicPorts(
+            MemoryTopicReader(self.cluster, self.connection), MemoryOffsets(self.cluster, self.connection, "group")
+        )
 
     @contextmanager
     def _connect_outputs(self) -> Iterator[FollowPorts]:

@@ -17,7 +17,7 @@ from stream_dedup.core.fingerprinter import Fingerprinter
 from stream_dedup.errors import DefectError, UserError
 from stream_dedup.index import LogIndex, mark_corrupt
 from stream_dedup.ports import Partition, PassingError
-from stream_dedup.serve.follower import Activity, Position, opened_log
+from stream_dedup.serve.follower import Position, opened_log
 from stream_dedup.serve.problems import ProblemError
 from stream_dedup.serve.schemes import SchemeFingerprinter
 from tests.index.panics import SAID, planted_panic
@@ -161,12 +161,12 @@ def test_opening_says_how_far_the_log_is_read(made: MemoryService) -> None:
     made.log_articles([value(1)])
     topic = MemoryLogTopic(made.cluster, made.connection, made.config.kafka.group, made.config.log_topic)
     log_id = topic.find().log_id
-    said: list[Activity] = []
+    said: list[Position] = []
     assert log_id is not None
-    with opened_log(made.config, topic, log_id, said.append):
+    with opened_log(made.config, topic, log_id, lambda *values: said.append(Position(*values))):
         assert [one.phase for one in said] == ["opening", "reading", "reading", "reading"]
         assert [one.progress for one in said] == [None, (1, 3), (2, 3), (3, 3)]
-        assert [Position(activity=one).lag for one in said] == [0, 2, 1, 0]
+        assert [one.lag for one in said] == [0, 2, 1, 0]
 
 
 @pytest.mark.slow

@@ -17,11 +17,11 @@ import pytest
 from stream_dedup.clusters import ClusteredArticle, MissingOutputs, VerdictCounts, cluster_id_of
 from stream_dedup.clusters.follow import FollowerState
 from stream_dedup.config.load import load_config
-from stream_dedup.core.decode import InputFormat
+from stream_dedup.core.decode import Article, InputFormat
 from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Verdict
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError
 from stream_dedup.ports import Partition
-from stream_dedup.serve.follower import OPENING, SILENT, Activity, Phase, Position
+from stream_dedup.serve.follower import Phase, Position
 from stream_dedup.serve.pages.backend import (
     RECENT_S,
     ArticleText,
@@ -30,14 +30,14 @@ from stream_dedup.serve.pages.backend import (
     PageBackend,
     ShownError,
     StatusView,
-    characters_of,
     shown_error,
 )
 from stream_dedup.serve.pages.check_page import CheckForm
 from stream_dedup.serve.pages.live_page import RateMeter, VerdictRates, live_page
 from stream_dedup.serve.pages.rendering import LANGUAGES, said
+from stream_dedup.serve.pages.shown_text import ShownArticle
 from stream_dedup.serve.problems import ProblemError, busy, not_ready
-from stream_dedup.serve.reading import TextAbsence
+from stream_dedup.serve.reading import StatusValues, TextAbsence
 from stream_dedup.status.findings import FINDING_SENTENCES, FindingCode
 from tests.serve.page_app import READY, TOPIC_ID, ChosenBackend, PageApp, check_answer, nearest_value, text_of
 from tests.serve.screenshots import status_values
@@ -52,10 +52,10 @@ NUMBERS = frozenset(("lag", "growth", "held", "seconds"))
 PATHS = ("/check", "/clusters", "/live", "/system")
 FORM = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "same-origin"}
 STATES = {
-    "notice.reading.title": Position(activity=Activity.reading(250, 1000)),
-    "notice.log.title": Position(activity=Activity(Phase.NO_LOG, "there is no log yet: its topic does not exist")),
-    "notice.starting.title": Position(activity=OPENING),
-    "notice.broker.title": replace(READY, up_to_date=False, activity=SILENT, end=LogOffset(9)),
+    "notice.reading.title": Position(Phase.READING, "reading the log", (250, 1000)),
+    "notice.log.title": Position(Phase.NO_LOG, "there is no log yet: its topic does not exist"),
+    "notice.starting.title": Position(Phase.OPENING, "opening the index"),
+    "notice.broker.title": replace(READY, phase=Phase.SILENT, end=LogOffset(9)),
 }
 
 
@@ -191,7 +191,7 @@ def test_errors_are_known_by_their_types(error: Exception, kind: ErrorKind) -> N
 
 def test_a_log_that_cannot_be_followed() -> None:
     """The page says in the reader's language what the service does, and has the message of the error."""
-    failed = Position(activity=Activity(Phase.FAILED, "log <x> was cut"))
+    failed = Position(Phase.FAILED, "log <x> was cut")
     html = text_of(PageApp(ChosenBackend(at=failed)).get("/live", accept_language="zh"))
     assert said("zh", "notice.starting", activity=said("zh", "phase.failed")) in html
     assert '<span lang="en" class="mono">log &lt;x&gt; was cut</span>' in html
@@ -284,12 +284,11 @@ def test_fields_and_scope() -> None:
 
 
 def test_fields_of_the_form_may_be_paths() -> None:
-    """Each text is given where its path leads, beside the others; too long ones are not explained."""
+    """Each text is given where its path leads, beside the others."""
     paths = ("page.title", "turns[].text", "turns[].by")
     form = CheckForm(dict.fromkeys(paths, "x") | {"page.title": "T"})
     article = form.article(InputFormat(fields=paths))
     assert article.fields == {"page": {"title": "T"}, "turns": [{"text": "x", "by": "x"}]}
-    assert characters_of(article) == 3
 
 
 def test_an_article_of_the_stream_is_checked_as_it_was_logged() -> None:
@@ -300,7 +299,8 @@ def test_an_article_of_the_stream_is_checked_as_it_was_logged() -> None:
         at, "articles", "a", Verdict.UNIQUE, None, None, None, None, 0, 0, Partition("unique", 0), 0
     )
     fmt = InputFormat(fields=("title", "lead", "body"), scope_field="scope")
-    known = {at: ArticleText("A\n\nB", None, ("A", "", "B"), "news")}
+    article = Article("a", ("A", "", "B"), scope="news")
+    known = {at: ArticleText(article, shown=ShownArticle.of("A\nB", None))}
     backend = ChosenBackend(format=fmt, state=ClustersState(store), known=known)
     PageApp(backend).get(f"/check?article={cluster_id_of(at)}")
     (given,) = backend.checked
@@ -409,11 +409,12 @@ class ChosenService:
         self.at_s = 1000.0
         self.answer: dict[str, Any] | None = None
         self.clock = SimpleNamespace(monotonic=lambda: self.at_s, time_ms=lambda: int(self.at_s * 1000))
-        self.group_status = SimpleNamespace(read=self._read)
+        self.group_status = SimpleNamespace(read=self._read, last=None)
 
     async def _read(self) -> dict[str, Any]:
         if self.answer is None:
             raise not_ready("no broker answers")
+        self.group_status.last = StatusValues(self.answer, int(self.at_s * 1000))
         return self.answer
 
     def pages(self) -> PageBackend:
@@ -455,20 +456,11 @@ def test_old_values_are_shown_as_old(path: str, language: str) -> None:
         assert (' class="old"' in html or ' class="figures old"' in html) is is_old
 
 
-def test_rates_when_an_output_was_last_read() -> None:
-    """They stay those of the stream while nothing can be read, where the rates themselves fall to nothing."""
+def test_rates_of_the_last_seconds() -> None:
+    """They are those of the stream; while no broker answers there are none."""
     meter = RateMeter()
-
-    def counts(articles: int) -> VerdictCounts:
-        return VerdictCounts(unique=articles)
-
     for second in range(5):
-        meter.rates(counts(10 * second), float(second))
-    for second in range(5, 12):
-        falling = meter.rates(counts(40), float(second))
-    assert falling is not None
-    assert falling.articles < 5
-    assert meter.last_moving == VerdictRates(10, 0, 0)
-    for position, rates in ((SILENT_POSITION, VerdictRates(10, 0, 0)), (READY, None)):  # None: it measures again
-        backend = ChosenBackend(at=position, state=ClustersState(EMPTY))
-        assert asyncio.run(live_page(backend, meter, READ_MS, 30.0)).rates == rates
+        rates = meter.rates(VerdictCounts(unique=10 * second), float(second))
+    assert rates == VerdictRates(10, 0, 0)
+    view = live_page(ChosenBackend(at=SILENT_POSITION, state=ClustersState(EMPTY)), meter, READ_MS, 6.0)
+    assert asyncio.run(view).rates is None

@@ -19,18 +19,16 @@ from stream_dedup.config.effective import rules_of
 from stream_dedup.config.load import load_config
 from stream_dedup.core.reasons import CODES
 from stream_dedup.core.rules import Rules
-from stream_dedup.serve.follower import Activity, Phase
+from stream_dedup.serve.follower import Phase
 from stream_dedup.serve.pages import rendering
 from stream_dedup.serve.pages.backend import ErrorKind, StatusView
-from stream_dedup.serve.pages.rendering import LANGUAGES, language_of, said
-from stream_dedup.serve.pages.strings_en import ENGLISH
-from stream_dedup.serve.pages.strings_zh import CHINESE
-from stream_dedup.serve.pages.system_page import GROUP_STATES, VALUE_KEYS
+from stream_dedup.serve.pages.rendering import GROUP_STATES, LANGUAGES, VALUE_KEYS, language_of, said
 from stream_dedup.serve.reading import TextAbsence
 from stream_dedup.status.findings import FindingCode
 from tests.serve.page_app import READY, ChosenBackend, PageApp, text_of
 from tests.serve.screenshots import status_values
 
+ENGLISH, CHINESE = LANGUAGES["en"], LANGUAGES["zh"]
 PAGES = Path(rendering.__file__).parent
 SOURCES = [*PAGES.rglob("*.html"), PAGES / "rendering.py", PAGES / "routes.py"]
 DYNAMIC = (
@@ -92,16 +90,16 @@ def test_every_sentence_is_used_and_exists() -> None:
     [
         (None, "", "en"),
         (None, "zh-CN,zh;q=0.9,en;q=0.8", "zh"),
-        (None, "fr-FR, en;q=0.5, zh;q=0.7", "zh"),
+        (None, "fr-FR, zh;q=0.7, en;q=0.5", "zh"),
         (None, "de, fr", "en"),
-        (None, "zh;q=0, en;q=0.1", "en"),
-        (None, "zh;q=x", "en"),
+        (None, "zh;q=x", "zh"),
+        (None, ",;,zhx", "en"),
         ("en", "zh-CN", "en"),
         ("xx", "zh-TW", "zh"),
     ],
 )
 def test_the_language_of_a_reader(chosen: str | None, accepted: str, expected: str) -> None:
-    """What they chose; else what their browser prefers, by its weights; else English."""
+    """What they chose; else the first language of their browser that the pages have; else English."""
     assert language_of(chosen, accepted) == expected
 
 
@@ -135,7 +133,7 @@ def test_no_english_word_stays(phase: Phase, state: str) -> None:
         rules("comment", window_ms=86_400_000, recrawl="duplicate"),
     ]
     for one in in_force:
-        position = replace(READY, activity=Activity(phase, ""), rules=one)
+        position = replace(READY, phase=phase, detail="", rules=one)
         backend = ChosenBackend(at=position, view=StatusView(status_values(5) | {"state": state}))
         texts = texts_of(text_of(PageApp(backend).get("/system", accept_language="zh")))
         english = {key for key, text in ENGLISH.items() if text in texts and CHINESE[key] != text}

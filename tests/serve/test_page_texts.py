@@ -1,10 +1,11 @@
-"""Foreign text as pages show it: harmless, complete, with its passages; and the numbers of the drawings.
+"""Foreign text as pages show it: harmless, complete, with its passages; and the bits of two signatures.
 
 The steps of the page Check: which conditions of near a pair fulfils.
 """
 
 from __future__ import annotations
 
+import re
 import time
 
 import numpy as np
@@ -13,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.core.model import Status
+from stream_dedup.core.probes import pack_margins
 from stream_dedup.core.rules import Rules
-from stream_dedup.explain.explain import as_json, explain
+from stream_dedup.explain.explain import explain
 from stream_dedup.explain.side import Side
-from stream_dedup.serve.pages.charts import bar_chart, bit_drawing
-from stream_dedup.serve.pages.check_page import steps
+from stream_dedup.serve.pages.check_page import bit_pairs, steps
+from stream_dedup.serve.pages.rendering import Renderer, read_assets
 from stream_dedup.serve.pages.shown_text import (
     DRAWN_MARKS,
     EXCERPT,
@@ -134,32 +136,28 @@ def test_an_excerpt_begins_before_the_first_difference() -> None:
     assert excerpt("x" * 500) == "x" * EXCERPT + "…"
 
 
-def side(signature: str, margins: list[int]) -> dict[str, object]:
-    return {"signature": signature, "margins": margins}
-
-
 def test_the_bits_of_two_signatures() -> None:
-    """Every bit has its place; those that differ are counted, in the fingerprint and in all, and the unsure ones."""
-    a = side("8" + "0" * 62 + "1", [15] * 64)
-    b = side("0" * 15 + "1" + "0" * 48, [3] + [15] * 62 + [2])
-    drawing = bit_drawing(a, b)
-    assert [cell.number for cell in drawing.cells if cell.differs] == [0, 63, 255]
-    assert (drawing.differing, drawing.differing_fingerprint, drawing.differing_unsure) == (3, 2, 2)
-    assert [(cell.number, cell.a, cell.b) for cell in drawing.cells if cell.a or cell.b] == [
-        (0, 1, 0),
-        (63, 0, 1),
-        (255, 1, 0),
-    ]
-    assert len({(cell.x, cell.y) for cell in drawing.cells}) == 256
-    assert drawing.cells[64].margin is None
+    """Each has its number, those that differ are known, and the unsure ones; not every bit has a margin."""
+    a = bytes([0x80, *bytes(30), 1])
+    b = bytes([*bytes(7), 1, *bytes(24)])
+    margins = np.array([3] + [15] * 62 + [2], np.uint8)
+    shown = bit_pairs(*(Side("", Status.LONG, 7, bits, pack_margins(margins)) for bits in (a, b)))
+    assert [number for number, bit in enumerate(shown) if bit.differs] == [0, 63, 255]
+    assert [number for number, bit in enumerate(shown) if bit.unsure] == [0, 63]
+    assert {number: bit[:2] for number, bit in enumerate(shown) if bit.a or bit.b} == {
+        0: (1, 0),
+        63: (0, 1),
+        255: (1, 0),
+    }
+    assert (len(shown), shown[64].margin) == (256, None)
 
 
 def test_bars() -> None:
     """The largest count has the whole height; a count of 0 has no bar."""
-    chart = bar_chart([(0, 0), (60, 5), (120, 10)], 20)
-    assert [(bar.x, bar.y, bar.height) for bar in chart.bars] == [(6, 10.0, 10.0), (12, 0.0, 20.0)]
-    assert (chart.width, chart.most, chart.start_ms, chart.end_ms) == (18, 10, 0, 120)
-    assert bar_chart([], 20).bars == []
+    template = '{% import "parts.html" as parts with context %}{{ parts.bars(growth, "label") }}'
+    drawn = Renderer(read_assets())._environment.from_string(template).render(growth=[(0, 0), (60, 5), (120, 10)])
+    found = re.findall(r'<rect x="(\d+)" y="([\d.]+)" width="5" height="([\d.]+)"/>', drawn)
+    assert found == [("6", "9.0", "9.0"), ("12", "0.0", "18.0")]
 
 
 RULES = [
@@ -187,7 +185,7 @@ def test_all_steps_hold_of_a_pair_that_is_near(rules: Rules) -> None:
     for later in range(len(entries) - 7, len(entries)):
         for earlier in range(later):
             two = entries.rows(np.array([earlier, later]))
-            shown = steps(as_json(explain(sides[earlier], sides[later], rules)), rules)
+            shown = steps(explain(sides[earlier], sides[later], rules))
             assert all(step.holds for step in shown) is (plain_matches(two, rules)[1] is not None)
             near += all(step.holds for step in shown)
             failed |= {step.name for step in shown if not step.holds}
@@ -206,5 +204,5 @@ def test_exact_texts_are_equal_or_not(bits: tuple[int, ...], holds: bool) -> Non
     flipped[list(bits)] ^= 1
     a = Side("A", Status.EXACT, 5, np.packbits(flipped).tobytes(), b.margins, sketch=b.sketch)
     rules = directed_rules(min_equal=9)
-    (step,) = steps(as_json(explain(a, b, rules)), rules)
+    (step,) = steps(explain(a, b, rules))
     assert (step.name, step.holds) == ("equal", holds)

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from stream_dedup.core.model import Coordinates, Judgement, SourceOffset
 from stream_dedup.ports import Partition
-from stream_dedup.serve.reading import SourceTexts, TextAbsence, TextPorts
+from stream_dedup.serve.follower import TopicPorts
+from stream_dedup.serve.reading import SourceTexts, TextAbsence
 from tests.amount import examples
 from tests.headers import output_headers
 from tests.memory.partition import Message
@@ -352,7 +353,7 @@ def test_every_route_is_described_with_its_problems(service: MemoryService) -> N
     assert service.call("POST", "/v1/explain", example).status == 200
 
 
-def unused() -> TextPorts:
+def unused() -> TopicPorts:
     raise AssertionError("the record is there already")
 
 

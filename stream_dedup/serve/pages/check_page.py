@@ -6,22 +6,20 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from itertools import zip_longest
+from typing import Any, NamedTuple
 from uuid import UUID
-
-import numpy as np
 
 from stream_dedup.clusters import ClusteredArticle, parse_cluster_id
 from stream_dedup.core.decode import InputFormat
 from stream_dedup.core.model import FINGERPRINT_BITS, SIGNATURE_BITS, Coordinates, SourceOffset, Status, Verdict
-from stream_dedup.core.near import Account, Forms, PairCheck
-from stream_dedup.core.probes import pack_margins
-from stream_dedup.core.rules import Rules
-from stream_dedup.serve.checking import GivenArticle, fields_of
-from stream_dedup.serve.pages.backend import ArticleText, PageBackend, ShownSource
-from stream_dedup.serve.pages.charts import BitDrawing, bit_drawing
+from stream_dedup.core.near import Forms
+from stream_dedup.explain.explain import Explanation
+from stream_dedup.explain.side import Side
+from stream_dedup.serve.checking import GivenArticle, Json, fields_of
+from stream_dedup.serve.pages.backend import LATE_TEXT, ArticleText, PageBackend
 from stream_dedup.serve.pages.clusters_page import stored_clusters
-from stream_dedup.serve.pages.shown_text import ComparedTexts, Piece, ShownArticle, compared, pieces, shown_fields
+from stream_dedup.serve.pages.shown_text import ComparedTexts, ShownArticle, compared
 from stream_dedup.serve.problems import ProblemError
 from stream_dedup.serve.reading import TextAbsence
 
@@ -29,6 +27,8 @@ SHOWN_NEAREST = 10
 """Nearest entries that the page lists."""
 TEXT_WITHIN_S = 4.0
 """Longest wait for the text of the other article."""
+SURE_MARGIN = 4
+"""Margins below it are drawn as unsure: a quarter of their range."""
 FIELD_PREFIX = "field."
 """Begins the names of the inputs of the text fields of a record."""
 
@@ -55,11 +55,6 @@ class CheckForm:
             int(beside) if beside in set(map(str, range(SHOWN_NEAREST))) else 0,
         )
 
-    @property
-    def text(self) -> str:
-        """The texts of all fields, as they are shown and compared."""
-        return shown_fields(tuple(self.texts.values()))
-
     def article(self, fmt: InputFormat) -> GivenArticle:
         """Return the article to check; what was left empty is not given."""
         values: dict[str, Any] = {}
@@ -84,17 +79,23 @@ class PairStep:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class NearRow:
-    """One of the nearest entries."""
+class BitPair(NamedTuple):
+    """One bit of two signatures."""
 
-    id: str
-    source: ShownSource
-    time_ms: int
-    distance: int
-    similarity: float
-    cluster_id: str | None
-    """None: its output was not read."""
+    a: int
+    b: int
+    margin: int | None
+    """Of B; None where the scheme keeps no margin of this bit."""
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two bits differ."""
+        return self.a != self.b
+
+    @property
+    def unsure(self) -> bool:
+        """Whether B's bit is likely to turn over in an edited copy."""
+        return self.margin is not None and self.margin < SURE_MARGIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +103,21 @@ class Beside:
     """The other article, beside the text."""
 
     number: int
-    row: NearRow
-    absence: TextAbsence | None
+    """Which of the nearest it is."""
+    other: ArticleText
     compared: ComparedTexts | None
-    is_explained: bool
-    steps: Sequence[PairStep]
-    bits: BitDrawing | None
-    is_cut: bool
-    source: Sequence[Piece] = ()
-    """The other text with its markup; none where it has no markup."""
+    """Its text and yours; None without its text."""
+    explanation: Explanation | None
+
+    @property
+    def steps(self) -> Sequence[PairStep]:
+        """The conditions of the verdict; none without an explanation."""
+        return () if self.explanation is None else steps(self.explanation)
+
+    @property
+    def bits(self) -> Sequence[BitPair]:
+        """The bits of both signatures; none without an explanation."""
+        return () if self.explanation is None else bit_pairs(self.explanation.a, self.explanation.b)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +126,12 @@ class CheckView:
 
     form: CheckForm
     result: Mapping[str, Any] | None = None
+    """Of ``POST /v1/check``."""
     log: Mapping[str, Any] | None = None
-    nearest: Sequence[NearRow] = ()
     beside: Beside | None = None
     problem: ProblemError | None = None
-    shown: Sequence[Piece] = ()
-    """The text itself, where there is nothing beside it."""
-    source: Sequence[Piece] = ()
-    """The text with its markup; none where it has no markup."""
+    yours: ShownArticle | None = None
+    """The text itself, where there is a result."""
     absence: TextAbsence | None = None
     """Why the text of the article that was asked for is not in the form."""
 
@@ -142,12 +147,11 @@ async def checked(backend: PageBackend, form: CheckForm) -> CheckView:
         article = form.article(backend.format)
         answer = await backend.check(article, SHOWN_NEAREST)
         result = answer["results"][0]
-        rows = [_near_row(one) for one in result["nearest"]]
-        yours = ShownArticle.of(form.text, await backend.readable(tuple(form.texts.values())))
-        beside = await _beside(backend, form, article, rows, yours) if rows else None
+        yours = await backend.shown(tuple(form.texts.values()))
+        beside = await _beside(backend, form, article, result["nearest"], yours) if result["nearest"] else None
     except ProblemError as problem:
         return CheckView(form, problem=problem)
-    return CheckView(form, result, answer["log"], rows, beside, shown=pieces(yours.text), source=yours.source)
+    return CheckView(form, result, answer["log"], beside, yours=yours)
 
 
 async def prefilled(backend: PageBackend, article: str) -> CheckView:
@@ -159,65 +163,41 @@ async def prefilled(backend: PageBackend, article: str) -> CheckView:
     known = None if at is None else await asyncio.to_thread(_known, backend, at)
     if at is None or known is None:
         return CheckView(CheckForm(dict.fromkeys(backend.format.text_fields, "")))
-    source = ShownSource(known.topic, at)
-    found = (await backend.texts([source], TEXT_WITHIN_S)).get(at, _LATE)
-    if found.text is None:
+    found = (await backend.texts([(known.topic, at)], TEXT_WITHIN_S)).get(at, LATE_TEXT)
+    if found.article is None:
         return CheckView(CheckForm(dict.fromkeys(backend.format.text_fields, "")), absence=found.absence)
-    texts = dict(zip(backend.format.text_fields, found.fields, strict=True))
-    return await checked(backend, CheckForm(texts, scope=found.scope or ""))
+    texts = dict(zip(backend.format.text_fields, found.article.texts, strict=True))
+    return await checked(backend, CheckForm(texts, scope=found.article.scope or ""))
 
 
 def _known(backend: PageBackend, at: Coordinates) -> ClusteredArticle | None:
     return stored_clusters(backend.clusters().store, lambda store: store.article(at), None)
 
 
-_LATE = ArticleText(None, TextAbsence.NO_BROKER)
-
-
-def _near_row(one: Mapping[str, Any]) -> NearRow:
-    at = one["source"]
-    coordinates = Coordinates(UUID(at["topic_id"]).bytes, at["partition"], SourceOffset(at["offset"]))
-    source = ShownSource(at["topic"], coordinates)
-    return NearRow(one["id"], source, one["time_ms"], one["distance"], one["similarity"], one["cluster"])
-
-
 async def _beside(
-    backend: PageBackend, form: CheckForm, article: GivenArticle, rows: Sequence[NearRow], yours: ShownArticle
-) -> Beside | None:
-    number = min(form.beside, len(rows) - 1)
-    row = rows[number]
-    pair, rules = await backend.compare(article, row.source), backend.position().rules
-    at = row.source.coordinates
-    texts = await backend.texts([row.source], TEXT_WITHIN_S)
-    found = texts.get(at, _LATE)
-    other = None if found.text is None else ShownArticle.of(found.text, found.readable)
-    return Beside(
-        number=number,
-        row=row,
-        absence=found.absence,
-        compared=None if other is None else compared(other.text, yours.text),
-        is_explained=pair is not None,
-        steps=() if pair is None or rules is None else steps(pair, rules),
-        bits=None if pair is None else bit_drawing(pair["a"], pair["b"]),
-        is_cut=yours.is_cut or (other is not None and other.is_cut),
-        source=() if other is None else other.source,
-    )
+    backend: PageBackend, form: CheckForm, article: GivenArticle, nearest: Sequence[Json], yours: ShownArticle
+) -> Beside:
+    number = min(form.beside, len(nearest) - 1)
+    source = nearest[number]["source"]
+    explanation = await backend.compare(article, source)
+    at = Coordinates(UUID(source["topic_id"]).bytes, source["partition"], SourceOffset(source["offset"]))
+    other = (await backend.texts([(source["topic"], at)], TEXT_WITHIN_S)).get(at, LATE_TEXT)
+    return Beside(number, other, None if other.shown is None else compared(other.shown.text, yours.text), explanation)
 
 
-def steps(pair: Mapping[str, Any], rules: Rules) -> list[PairStep]:
+def steps(pair: Explanation) -> list[PairStep]:
     """Return the conditions under which the later article is a duplicate of the earlier one, and whether they hold.
 
     Both are of one kind and one scope: the index lists no others.
     """
-    status = Status[pair["b"]["kind"].upper()]
-    account = _account(pair, status, rules)
+    account, rules, status = pair.account, pair.rules, pair.b.status
     if status is Status.EXACT:
         return [PairStep("equal", account.within)]
     values = {"distance": account.distance, "of": SIGNATURE_BITS if rules.directed else FINGERPRINT_BITS}
-    rank = None if pair["finder"] is None else pair["finder"]["lookup"]
+    rank = None if pair.finder is None else pair.finder.lookup
     found = [
         PairStep("distance", account.within, values | {"limit": rules.reach(status)}),
-        PairStep("lookup", pair["found"], {"rank": rank, "plan": pair["lookups"]}),
+        PairStep("lookup", pair.found, {"rank": rank, "plan": pair.probes}),
     ]
     if account.form is Forms.OTHER_NUMBERS:
         limits = {"distance": account.distance, "limit": rules.form_bits}
@@ -226,17 +206,13 @@ def steps(pair: Mapping[str, Any], rules: Rules) -> list[PairStep]:
         counts = {"equal": account.equal, "of": rules.scheme.sketch_values, "least": account.least_equal}
         found.append(PairStep("sketch", account.enough, counts))
     if rules.copies > 1:
-        found.append(PairStep("copies", pair["verdict"] == Verdict.DUPLICATE, {"copies": rules.copies}))
+        found.append(PairStep("copies", pair.verdict is Verdict.DUPLICATE, {"copies": rules.copies}))
     return found
 
 
-def _account(pair: Mapping[str, Any], status: Status, rules: Rules) -> Account:
-    """Return the account of a pair as it is explained: the later article and the earlier one."""
-    later, earlier = (
-        (bytes.fromhex(side["signature"]), bytes.fromhex(side["sketch"])) for side in (pair["b"], pair["a"])
-    )
-    margins = pack_margins(np.array(pair["b"]["margins"], np.uint8))
-    return PairCheck(rules).account(status, margins, later, earlier)
+def bit_pairs(a: Side, b: Side) -> list[BitPair]:
+    """Return the bits of the signatures of two sides, in order."""
+    return [BitPair(*bits) for bits in zip_longest(a.bits, b.bits, b.bit_margins)]
 
 
 def _lines(text: str) -> str:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from stream_dedup.clusters import ArticleCluster, ClusteredArticle, ClusterQueries, Window
-from stream_dedup.core.model import Coordinates
 from stream_dedup.errors import StreamDedupError, UserError
 from stream_dedup.serve.pages.backend import (
+    LATE_TEXT,
     ArticleText,
     ClustersState,
     PageBackend,
     ShownError,
-    ShownSource,
     shown_error,
 )
-from stream_dedup.serve.pages.charts import BarChart, bar_chart
 from stream_dedup.serve.pages.shown_text import (
     Passage,
     Piece,
@@ -37,9 +35,6 @@ SHOWN_CLUSTERS = 20
 SHOWN_MEMBERS = 20
 EXCERPTS_WITHIN_S = 1.5
 """Longest wait for the texts of a page; what comes later is left out."""
-SPARK_HEIGHT = 18
-GROWTH_HEIGHT = 96
-_LATE_TEXT = ArticleText(None, TextAbsence.NO_BROKER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +42,11 @@ class ClusterRow:
     """A cluster in the list."""
 
     cluster: ArticleCluster
-    in_window: int
+    growth: Sequence[tuple[int, int]]
     excerpt: Sequence[Piece]
     """The beginning of its first article's text; empty without a text, or where that is empty."""
     absence: TextAbsence | None
     """Why there is no text."""
-    growth: BarChart
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +67,15 @@ class MemberRow:
     """An article of a cluster."""
 
     article: ClusteredArticle
-    is_first: bool
-    absence: TextAbsence | None
-    excerpt: Sequence[Passage]
-    passages: Sequence[Passage]
-    common: float | None
+    text: ArticleText
+    passages: Sequence[Passage] = ()
+    common: float | None = None
     """Share of its words that are in the first article, too; None: one of the texts is not known."""
-    source: Sequence[Piece] = ()
-    """The text with its markup; none where it has no markup."""
+
+    @property
+    def excerpt(self) -> Sequence[Passage]:
+        """One line of the text, from shortly before what differs."""
+        return differing_excerpt(self.passages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +86,6 @@ class ClusterView:
     window: Window
     cluster: ArticleCluster | None
     growth: Sequence[tuple[int, int]] = ()
-    chart: BarChart | None = None
-    first_text: ArticleText | None = None
     members: Sequence[MemberRow] = ()
     after: str | None = None
     is_first_page: bool = True
@@ -108,6 +101,11 @@ def stored_clusters(store: ClusterQueries | None, ask: Callable[[ClusterQueries]
         return ask(store)
     except StreamDedupError:
         return default
+
+
+def most_of(growth: Sequence[tuple[int, int]]) -> int:
+    """Return the articles of the largest bucket."""
+    return max((count for _, count in growth), default=0)
 
 
 def growth_columns(growth: Sequence[tuple[int, int]], window: Window) -> dict[str, int | list[int]]:
@@ -129,10 +127,9 @@ async def cluster_list(backend: PageBackend, window: Window, now_ms: int) -> Clu
         clusters, curves, articles, missing = await asyncio.to_thread(_largest, store, window, now_ms)
     except StreamDedupError as error:
         return ClusterListView(window, ClustersState(None, state.follower, shown_error(error)), (), 0)
-    firsts = [ShownSource(cluster.first_topic, cluster.first) for cluster in clusters]
-    texts = await backend.texts(firsts, EXCERPTS_WITHIN_S) if firsts else {}
+    texts = await backend.texts([(one.first_topic, one.first) for one in clusters], EXCERPTS_WITHIN_S)
     rows = [
-        _cluster_row(cluster, window, curve, texts.get(cluster.first, _LATE_TEXT))
+        _cluster_row(cluster, curve, texts.get(cluster.first, LATE_TEXT))
         for cluster, curve in zip(clusters, curves, strict=True)
     ]
     return ClusterListView(window, state, rows, articles, missing)
@@ -160,13 +157,14 @@ async def cluster_page(
         raise
     except StreamDedupError as error:
         return ClusterView(state, window, None, failure=shown_error(error))
-    sources = {cluster.first: ShownSource(cluster.first_topic, cluster.first)}
-    sources |= {one.coordinates: ShownSource(one.topic, one.coordinates) for one in page.members}
-    texts = await backend.texts(list(sources.values()), EXCERPTS_WITHIN_S)
-    first = texts.get(cluster.first)
-    members = [_member(one, cluster.first, first, texts) for one in page.members]
-    chart = bar_chart(growth, GROWTH_HEIGHT)
-    return ClusterView(state, window, cluster, growth, chart, first, members, page.after, after is None)
+    places = [(one.topic, one.coordinates) for one in page.members]
+    texts = await backend.texts([(cluster.first_topic, cluster.first), *places], EXCERPTS_WITHIN_S)
+    first = texts.get(cluster.first, LATE_TEXT).shown
+    members = [
+        _member(one, texts.get(one.coordinates, LATE_TEXT), None if one.coordinates == cluster.first else first)
+        for one in page.members
+    ]
+    return ClusterView(state, window, cluster, growth, members, page.after, after is None)
 
 
 def _largest(
@@ -179,27 +177,16 @@ def _largest(
     return clusters, curves, store.totals(window, now_ms).articles, missing
 
 
-def _member(
-    article: ClusteredArticle,
-    first: Coordinates,
-    first_text: ArticleText | None,
-    texts: Mapping[Coordinates, ArticleText],
-) -> MemberRow:
-    found = texts.get(article.coordinates, _LATE_TEXT)
-    is_first = article.coordinates == first
-    if found.text is None:
-        return MemberRow(article, is_first, found.absence, (), (), None)
-    shown = ShownArticle.of(found.text, found.readable)
-    if is_first or first_text is None or first_text.text is None:
-        whole = [Passage(shown.text, is_common=True)]
-        return MemberRow(article, is_first, None, differing_excerpt(whole), whole, None, shown.source)
-    both = compared(ShownArticle.of(first_text.text, first_text.readable).text, shown.text)
-    return MemberRow(article, is_first, None, differing_excerpt(both.b), both.b, both.common, shown.source)
+def _member(article: ClusteredArticle, text: ArticleText, first: ShownArticle | None) -> MemberRow:
+    """Return an article beside the first one, or by itself."""
+    if text.shown is None:
+        return MemberRow(article, text)
+    if first is None:
+        return MemberRow(article, text, [Passage(text.shown.text, is_common=True)])
+    both = compared(first.text, text.shown.text)
+    return MemberRow(article, text, both.b, both.common)
 
 
-def _cluster_row(
-    cluster: ArticleCluster, window: Window, growth: Sequence[tuple[int, int]], first: ArticleText
-) -> ClusterRow:
-    text = first.text if first.readable is None else first.readable
-    beginning = () if text is None else pieces(excerpt(text), keeps_lines=False)
-    return ClusterRow(cluster, cluster.counts[window], beginning, first.absence, bar_chart(growth, SPARK_HEIGHT))
+def _cluster_row(cluster: ArticleCluster, growth: Sequence[tuple[int, int]], first: ArticleText) -> ClusterRow:
+    beginning = () if first.shown is None else pieces(excerpt(first.shown.text), keeps_lines=False)
+    return ClusterRow(cluster, growth, beginning, first.absence)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import NamedTuple
 from stream_dedup.clusters import ClusteredArticle, ClusterQueries, VerdictCounts, Window
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import StreamDedupError
-from stream_dedup.serve.follower import Position
+from stream_dedup.serve.follower import Phase
 from stream_dedup.serve.pages.backend import (
     ClustersState,
     PageBackend,
@@ -21,7 +20,6 @@ from stream_dedup.serve.pages.backend import (
     StatusView,
     shown_error,
 )
-from stream_dedup.serve.pages.system_page import is_followed
 
 SHOWN_VERDICTS = 25
 LATENCY_OF = 200
@@ -55,7 +53,6 @@ class Latency(NamedTuple):
 class LiveView:
     """What the page shows; None: not known."""
 
-    position: Position
     status: StatusView
     state: ClustersState
     rates: VerdictRates | None = None
@@ -66,59 +63,43 @@ class LiveView:
     failure: ShownError | None = None
 
 
-class _Sample(NamedTuple):
-    at_s: float
-    counts: VerdictCounts
-
-
 class RateMeter:
-    """Rates of the verdicts, from what the totals were when pages asked before. Any thread."""
+    """Rates of the verdicts, from what the totals were when pages asked before. One event loop."""
 
     def __init__(self) -> None:
-        self._samples: deque[_Sample] = deque(maxlen=MAX_SAMPLES)
-        self._counts: VerdictCounts | None = None
-        self._last_moving: VerdictRates | None = None
-        self._lock = threading.Lock()
+        self._samples: deque[tuple[float, VerdictCounts]] = deque(maxlen=MAX_SAMPLES)
 
     def rates(self, counts: VerdictCounts, at_s: float) -> VerdictRates | None:
         """Return the rates up to now (monotonic seconds); None: there is nothing recent to compare with."""
-        with self._lock:
-            while self._samples and at_s - self._samples[0].at_s > RATE_S + 5:
-                self._samples.popleft()
-            if not self._samples or at_s - self._samples[-1].at_s >= SAMPLE_S:
-                self._samples.append(_Sample(at_s, counts))
-            old = self._samples[0]
-        seconds = at_s - old.at_s
+        samples = self._samples
+        while samples and at_s - samples[0][0] > RATE_S + 5:
+            samples.popleft()
+        if not samples or at_s - samples[-1][0] >= SAMPLE_S:
+            samples.append((at_s, counts))
+        old_s, old = samples[0]
+        seconds = at_s - old_s
         if seconds < SAMPLE_S:
             return None
         moved = (
-            counts.articles - old.counts.articles,
-            counts.duplicates - old.counts.duplicates,
-            _rejected(counts) - _rejected(old.counts),
+            counts.articles - old.articles,
+            counts.duplicates - old.duplicates,
+            _rejected(counts) - _rejected(old),
         )
-        rates = VerdictRates(*(max(0, count) / seconds for count in moved))
-        if counts != self._counts:
-            self._counts, self._last_moving = counts, rates
-        return rates
-
-    @property
-    def last_moving(self) -> VerdictRates | None:
-        """The rates when an output was last read: what to show while none can be read."""
-        return self._last_moving
+        return VerdictRates(*(max(0, count) / seconds for count in moved))
 
 
 async def live_page(backend: PageBackend, meter: RateMeter, now_ms: int, at_s: float) -> LiveView:
     """Return what happens now."""
-    position, status, state = backend.position(), await backend.status(), backend.clusters()
+    status, state = await backend.status(), backend.clusters()
     store = state.store
     if store is None:
-        return LiveView(position, status, state)
+        return LiveView(status, state)
     try:
         totals, latest, hour, history = await asyncio.to_thread(_read, store, now_ms)
     except StreamDedupError as error:
-        return LiveView(position, status, state, failure=shown_error(error))
-    rates = meter.rates(totals, at_s) if is_followed(position) else meter.last_moving
-    return LiveView(position, status, state, rates, latency_of(latest), hour, history, latest[:SHOWN_VERDICTS])
+        return LiveView(status, state, failure=shown_error(error))
+    rates = meter.rates(totals, at_s) if backend.position().phase is Phase.FOLLOWING else None
+    return LiveView(status, state, rates, latency_of(latest), hour, history, latest[:SHOWN_VERDICTS])
 
 
 def _read(

@@ -1,12 +1,16 @@
 """Templates with their filters and sentences, and what a reader has chosen: language and theme.
 
-Each language has one table of every sentence: ``strings_en``, ``strings_zh``.
+Every sentence stands in ``strings.toml``, in each language. The findings about a group have their English sentences
+where the program has them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
+import re
+import tomllib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -17,20 +21,43 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from stream_dedup import __version__
 from stream_dedup.clusters import Window, cluster_id_of
-from stream_dedup.core.rules import COPIES_LIMIT
-from stream_dedup.serve.pages.clusters_page import growth_columns
+from stream_dedup.core.logged_scheme import NONE, value_text
+from stream_dedup.core.rules import (
+    COPIES_LIMIT,
+    DIRECTED,
+    DUPLICATE,
+    EXACT,
+    FOR_EVER,
+    REJECTED,
+    UNIQUE,
+    UPDATE,
+    Rules,
+    rule_values,
+)
+from stream_dedup.serve.pages.clusters_page import growth_columns, most_of
 from stream_dedup.serve.pages.live_page import VERDICT_NAMES, history_columns, rejected_reasons, verdict_name
-from stream_dedup.serve.pages.shown_text import MAX_SHOWN
-from stream_dedup.serve.pages.strings_en import ENGLISH
-from stream_dedup.serve.pages.strings_zh import CHINESE
-from stream_dedup.serve.pages.system_page import GROUP_STATES, VALUE_KEYS, as_data, failure_of, is_followed, is_silent
+from stream_dedup.serve.pages.shown_text import MAX_SHOWN, pieces
+from stream_dedup.status.findings import FINDING_SENTENCES
 from stream_dedup.status.text import bytes_text
 from stream_dedup.terminal import shorten, visible
 
-LANGUAGES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH, "zh": CHINESE}
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
 DEFAULT_LANGUAGE = "en"
 HTML_LANGUAGES = {"en": "en", "zh": "zh-Hans"}
 """The languages as HTML names them."""
+
+
+def _read_sentences() -> Mapping[str, Mapping[str, str]]:
+    """Return the sentences of each language by their keys."""
+    tables = tomllib.loads((HERE / "strings.toml").read_text("utf-8"))
+    english, chinese = ({key: pair[at] for key, pair in tables["sentences"].items()} for at in (0, 1))
+    for code, one in FINDING_SENTENCES.items():
+        english |= {f"finding.{code}": one.text, f"remedy.{code}": one.remedy}
+    return {"en": english, "zh": chinese | tables["findings"]}
+
+
+LANGUAGES = _read_sentences()
 
 
 def language_of(chosen: str | None, accepted: str) -> str:
@@ -38,21 +65,12 @@ def language_of(chosen: str | None, accepted: str) -> str:
 
     Args:
         chosen: what the reader has chosen, if anything.
-        accepted: the header Accept-Language.
+        accepted: the header Accept-Language; browsers name the preferred one first.
     """
     if chosen in LANGUAGES:
         return str(chosen)
-    wanted = sorted(map(_weighed, accepted.lower().split(",")[:16]), key=lambda one: -one[1])
-    return next((tag for tag, weight in wanted if weight > 0 and tag in LANGUAGES), DEFAULT_LANGUAGE)
-
-
-def _weighed(part: str) -> tuple[str, float]:
-    """Return the primary tag of a part of Accept-Language, and its weight."""
-    tag, _, weight = part.strip().partition(";q=")
-    try:
-        return tag.partition("-")[0], float(weight or 1)
-    except ValueError:
-        return tag, 0.0
+    tags = (re.split("[-;]", part.strip(), maxsplit=1)[0] for part in accepted.lower().split(",")[:16])
+    return next((tag for tag in tags if tag in LANGUAGES), DEFAULT_LANGUAGE)
 
 
 def said(language: str, key: str, **values: object) -> str:
@@ -64,8 +82,17 @@ def said(language: str, key: str, **values: object) -> str:
     return LANGUAGES[language][key].format(**values)
 
 
-HERE = Path(__file__).parent
-STATIC = HERE / "static"
+VALUE_KEYS = {
+    "yes": "yes",
+    "no": "no",
+    NONE: "none",
+    EXACT: "search.exact",
+    DIRECTED: "search.directed",
+    **{value: f"verdict.{value}" for value in (UNIQUE, REJECTED, DUPLICATE, UPDATE)},
+}
+"""Values of rules and of parameters that are words, with the keys of their strings; others are names and numbers."""
+GROUP_STATES = ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Dead")
+"""States of a consumer group for which the pages have a word; another one is shown as the broker names it."""
 THEMES = ("auto", "light", "dark")
 LEAST_MINUTES_S = 120
 """Shorter times are shown in seconds."""
@@ -120,7 +147,10 @@ class Renderer:
             "name": lambda text: shorten(text, 40),
             "visible": visible,
             "cluster_id": cluster_id_of,
-            "data": as_data,
+            "pieces": pieces,
+            "data": partial(json.dumps, separators=(",", ":")),
+            "rules": _rules,
+            "scheme": _scheme,
         }
         self._environment.filters |= filters
         self._environment.globals |= {
@@ -131,12 +161,10 @@ class Renderer:
             "copies_limit": COPIES_LIMIT,
             "max_shown": MAX_SHOWN,
             "asset": lambda name: f"/assets/{name}?v={assets[name].version}",
-            "is_silent": is_silent,
-            "is_followed": is_followed,
-            "failure_of": failure_of,
             "group_states": GROUP_STATES,
             "value_keys": VALUE_KEYS,
             "growth_columns": growth_columns,
+            "most_of": most_of,
             "bucket_names": {window: window.width.name.lower() for window in Window},
             "history_columns": history_columns,
             "rejected_reasons": rejected_reasons,
@@ -159,6 +187,16 @@ class Renderer:
             now_ms=now_ms,
             **values,
         )
+
+
+def _rules(rules: Rules) -> list[tuple[str, str | None]]:
+    """Return each rule that has a value, in the form of the configuration; None: for ever."""
+    return [(name, None if value == FOR_EVER else value) for name, value in rule_values(rules).items() if value != NONE]
+
+
+def _scheme(rules: Rules) -> list[tuple[str, str]]:
+    """Return the parameters of the scheme."""
+    return [(name, value_text(value)) for name, value in rules.scheme.flat().items()]
 
 
 def _decimal(value: float) -> str:

@@ -31,7 +31,6 @@ from stream_dedup.serve.pages.check_page import CheckForm, CheckView, checked, p
 from stream_dedup.serve.pages.clusters_page import ClusterView, cluster_list, cluster_page, stored_clusters
 from stream_dedup.serve.pages.live_page import LATENCY_OF, RateMeter, live_page
 from stream_dedup.serve.pages.rendering import LANGUAGES, THEMES, PageReader, Renderer, language_of, read_assets, said
-from stream_dedup.serve.pages.system_page import system_page
 from stream_dedup.serve.problems import ProblemError, invalid, not_found
 from stream_dedup.serve.routing import Route, require_type
 
@@ -126,7 +125,7 @@ class _PageRoutes:
 
     async def system(self, request: Request) -> Response:
         """Show the state of the system."""
-        return self._page(request, "system.html", view=await system_page(self._backend))
+        return self._page(request, "system.html", status=await self._backend.status(), state=self._backend.clusters())
 
     # the rest
 
@@ -146,7 +145,7 @@ class _PageRoutes:
                 response.set_cookie(name, given[name], max_age=COOKIE_S, samesite="strict", httponly=True)
         return response
 
-    def _page(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:  # noqa: ANN401 - what a template shows
+    def _page(self, request: Request, template: str, code: int = 200, **values: Any) -> Response:  # noqa: ANN401 - what a template shows
         address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         body = self._renderer.page(
             template,
@@ -157,7 +156,7 @@ class _PageRoutes:
             position=self._backend.position(),
             **values,
         )
-        return HTMLResponse(body.encode("utf-8", "replace"), int(status), PAGE_HEADERS)
+        return HTMLResponse(body.encode("utf-8", "replace"), int(code), PAGE_HEADERS)
 
 
 def _reader(request: Request) -> PageReader:

@@ -52,7 +52,6 @@ function stacked(columns) {
 
 function drawGrowth(figure) {
   const data = JSON.parse(figure.dataset.chart);
-  figure.querySelector("svg")?.setAttribute("hidden", "");
   draw(figure, data, [["counts", figure.dataset.label, "--link"]]);
 }
 
