@@ -7,7 +7,6 @@ mod entities;
 mod folding;
 mod interpreter;
 mod jieba;
-mod marisa;
 mod opencc;
 #[path = "../src/text/ranges.rs"]
 mod ranges;
