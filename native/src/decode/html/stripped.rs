@@ -5,8 +5,6 @@ use memchr::{memchr, memchr_iter, memmem};
 use crate::text::characters::Class;
 use crate::text::{entities, points};
 
-/// Digits of a number, leading zeros among them, from which on it is no character.
-const LONG_NUMBER: usize = 1_000;
 const SCRIPT: &[u8] = b"script";
 const STYLE: &[u8] = b"style";
 
@@ -112,33 +110,18 @@ fn without_references(html: &str) -> String {
     let mut done = 0;
     for start in memchr_iter(b'&', bytes) {
         if bytes.get(start + 1) == Some(&b'#') {
-            if let Some((character, end)) = numbered(bytes, start + 2) {
+            if let Some((character, end)) = entities::numbered(bytes, start + 2) {
                 text.push_str(&html[done..start]);
                 text.extend(character);
                 done = end;
             }
         } else if let Some((size, named)) = entities::named(&bytes[start + 1..]) {
             text.push_str(&html[done..start]);
-            text.push_str(named);
+            text.push_str(&named);
             done = start + 1 + size;
         }
     }
     text + &html[done..]
-}
-
-/// The character whose number begins here, if HTML has it, and where it ends.
-fn numbered(bytes: &[u8], start: usize) -> Option<(Option<char>, usize)> {
-    let (begin, radix) = if matches!(bytes.get(start), Some(b'x' | b'X')) { (start + 1, 16) } else { (start, 10) };
-    let digits = bytes[begin..].iter().map_while(|&byte| char::from(byte).to_digit(radix));
-    let (count, number) = digits
-        .fold((0, 0_u32), |(count, number), digit| (count + 1, number.saturating_mul(radix).saturating_add(digit)));
-    if count == 0 {
-        return None;
-    }
-    let is_long = radix == 10 && count >= LONG_NUMBER;
-    let end = begin + count;
-    let end = end + usize::from(bytes.get(end) == Some(&b';'));
-    Some((if is_long { Some(char::REPLACEMENT_CHARACTER) } else { entities::numbered(number) }, end))
 }
 
 #[cfg(test)]
