@@ -5,20 +5,13 @@ use memchr::{memchr, memchr_iter, memmem};
 use crate::text::characters::Class;
 use crate::text::{entities, points};
 
-const SCRIPT: &[u8] = b"script";
-const STYLE: &[u8] = b"style";
+/// What is cut with its content, by its name; a comment has none.
+const RAW: [&[u8]; 2] = [b"script", b"style"];
+const COMMENT: &[u8] = b"";
 
 /// The text of a page.
 pub fn text_of(html: &str) -> String {
     without_references(&without_tags(&without_raw(html)))
-}
-
-/// What is cut with its content.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Raw {
-    Comment,
-    Script,
-    Style,
 }
 
 /// Cut comments, scripts and styles that have an end.
@@ -46,25 +39,23 @@ fn without_raw(html: &str) -> String {
 }
 
 /// What is cut that begins here, and where its content begins.
-fn raw_begin(bytes: &[u8], start: usize) -> Option<(Raw, usize)> {
+fn raw_begin(bytes: &[u8], start: usize) -> Option<(&'static [u8], usize)> {
     if bytes[start..].starts_with(b"<!--") {
-        return Some((Raw::Comment, start + 4));
+        return Some((COMMENT, start + 4));
     }
-    [(Raw::Script, SCRIPT), (Raw::Style, STYLE)].into_iter().find_map(|(raw, name)| {
+    RAW.into_iter().find_map(|name| {
         let end = name_end(bytes, start + 1, name)?;
         // As the name of another element.
         let goes_on = points::at(bytes, end).is_some_and(|(point, _)| is_word(point));
-        (!goes_on).then_some((raw, end))
+        (!goes_on).then_some((name, end))
     })
 }
 
 /// Where what is cut ends whose content begins here.
-fn raw_end(bytes: &[u8], start: usize, raw: Raw) -> Option<usize> {
-    let name = match raw {
-        Raw::Comment => return memmem::find(&bytes[start..], b"-->").map(|at| start + at + 3),
-        Raw::Script => SCRIPT,
-        Raw::Style => STYLE,
-    };
+fn raw_end(bytes: &[u8], start: usize, name: &[u8]) -> Option<usize> {
+    if name == COMMENT {
+        return memmem::find(&bytes[start..], b"-->").map(|at| start + at + 3);
+    }
     memmem::find_iter(&bytes[start..], b"</").find_map(|at| {
         let mut end = name_end(bytes, start + at + 2, name)?;
         while let Some((_, size)) = points::at(bytes, end).filter(|&(point, _)| Class::of_point(point).is_white()) {
