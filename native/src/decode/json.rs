@@ -372,7 +372,7 @@ fn without_escapes(written: &[u8]) -> Vec<u8> {
         let Some(escape) = rest.get(1) else { return text };
         let escaped = match escape {
             b'u' => {
-                rest = add_units(rest, &mut text);
+                rest = add_escaped(rest, &mut text);
                 continue;
             }
             b'b' => 8,
@@ -387,28 +387,41 @@ fn without_escapes(written: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Add what escapes with digits stand for that follow each other; return what is behind them. Half of a surrogate pair
-/// that stands alone has three bytes, as if it were a character.
-fn add_units<'a>(mut escapes: &'a [u8], text: &mut Vec<u8>) -> &'a [u8] {
-    let units = std::iter::from_fn(|| match *escapes {
-        [b'\\', b'u', first, second, third, fourth, ref rest @ ..] => {
-            escapes = rest;
-            code_unit([first, second, third, fourth])
-        }
-        _ => None,
-    });
-    for one in char::decode_utf16(units) {
-        match one {
-            Ok(one) => text.extend_from_slice(one.encode_utf8(&mut [0; 4]).as_bytes()),
-            Err(half) => text.extend_from_slice(&halves::bytes_of(half.unpaired_surrogate())),
+/// Add what an escape with digits stands for, or two that are the halves of a character; return what is behind. Half of a
+/// surrogate pair that stands alone has three bytes, as if it were a character.
+fn add_escaped<'a>(escape: &'a [u8], text: &mut Vec<u8>) -> &'a [u8] {
+    let (first, mut behind) = unit_of(escape).expect("an escape of a valid string");
+    let mut one = char::from_u32(first);
+    if let (None, Some((second, rest))) = (one, unit_of(behind)) {
+        if let Some(Ok(pair)) = char::decode_utf16([first as u16, second as u16]).next() {
+            (one, behind) = (Some(pair), rest);
         }
     }
-    escapes
+    let Some(one) = one else {
+        text.extend_from_slice(&halves::bytes_of(first as u16));
+        return behind;
+    };
+    // As many bytes for each: a processor copies them in one step.
+    let begin = text.len();
+    text.extend_from_slice(&[0; 4]);
+    let size = one.encode_utf8(&mut text[begin..]).len();
+    text.truncate(begin + size);
+    behind
+}
+
+/// The code unit of an escape with digits, and what follows; none of anything else.
+fn unit_of(escape: &[u8]) -> Option<(u32, &[u8])> {
+    match escape {
+        &[b'\\', b'u', first, second, third, fourth, ref rest @ ..] => {
+            Some((code_unit([first, second, third, fourth])?, rest))
+        }
+        _ => None,
+    }
 }
 
 /// The number of four hexadecimal digits; none where one is not.
-fn code_unit(digits: [u8; 4]) -> Option<u16> {
-    let [first, second, third, fourth] = digits.map(|digit| u16::from(DIGITS[usize::from(digit)]));
+fn code_unit(digits: [u8; 4]) -> Option<u32> {
+    let [first, second, third, fourth] = digits.map(|digit| u32::from(DIGITS[usize::from(digit)]));
     (first | second | third | fourth < 16).then_some(first << 12 | second << 8 | third << 4 | fourth)
 }
 
