@@ -1,7 +1,7 @@
 """The native core (``native/``): bytes in, bytes out; arrays are little-endian. Every call may come from any thread."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, final
+from typing import TypeAlias, final
 
 from stream_dedup.core.arrays import I64, U8, U32, U64
 from stream_dedup.core.query import Articles
@@ -352,13 +352,8 @@ def field(value: bytes, at: FieldAt) -> tuple[str, str] | None:
 def field_id(value: bytes, at: FieldAt) -> str | None:
     """Return the id that an object has at a path to one value; None where there is neither text nor a number."""
 
-def parse_object(value: bytes, *, names: Sequence[FieldAt] = ()) -> dict[str, Any] | Reason:
-    """Return the members of a JSON object, or why there are none.
-
-    Args:
-        value: the bytes of the object.
-        names: where numbers name something: they are made as texts, as ids are.
-    """
+def quoted_names(value: bytes, names: Sequence[FieldAt]) -> bytes | Reason:
+    """Return a JSON object in which the numbers at these paths are texts, as ids are, or why it cannot be read."""
 
 def stripped_lines(lines: list[bytes]) -> tuple[list[bytes], list[int], bool]:
     """Return what is not blank of some lines, without white space and byte order marks around it.
@@ -463,6 +458,3 @@ class TextReader:
 
     def weigh(self, counts: Sequence[tuple[str, int]], is_long: bool) -> Explained:
         """Return the same of features that the caller counted, as those of a long text or of a short one."""
-
-    def words(self, fields: Sequence[str]) -> list[str]:
-        """Return the words of a text as long text, those of ideographs first."""

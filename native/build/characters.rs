@@ -9,10 +9,9 @@ use caseless::Caseless;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::{canonical_combining_class, decompose_canonical, decompose_compatible};
 
-use crate::ranges::HAN;
+use crate::ranges::{ANEW, BLOCK, DECIMAL, HAN, HAN_BIT, LETTER, MARK, NO_SPACES, SAME, SEPARATES, UNASSIGNED, WHITE};
 
 const POINTS: usize = 0x11_0000;
-const BLOCK: usize = 128;
 
 /// Kana, bopomofo, Thai, Lao, Burmese, Khmer, and the ideographs beyond jieba's.
 const UNSPACED: [(u32, u32); 13] = [
@@ -33,23 +32,15 @@ const UNSPACED: [(u32, u32); 13] = [
 /// Vowels and final consonants of Hangul compose with the syllable before them.
 const JAMO: [(u32, u32); 2] = [(0x1161, 0x1175), (0x11a8, 0x11c2)];
 
-/// Bits above the ASCII character that a code point becomes; `text/characters.rs` says what they mean.
-const HAN_BIT: u16 = 1 << 7;
-const LETTER: u16 = 1 << 8;
-const MARK: u16 = 1 << 9;
-const DECIMAL: u16 = 1 << 10;
-const WHITE: u16 = 1 << 11;
-const ANEW: u16 = 1 << 12;
-const SAME: u16 = 1 << 13;
-const SEPARATES: u16 = 1 << 14;
-const NO_SPACES: u16 = 1 << 15;
-
 /// The source of the table: the number of the block of each 128 code points, and the blocks.
 pub fn source() -> String {
-    let traits = Traits::read();
-    let composing = composing();
+    let [assigned, alphanumeric, decimal, mark, white] =
+        ["assigned", "alphanumeric", "decimal", "mark", "white"].map(flags);
+    let traits = [&*alphanumeric, &decimal, &mark, &white, &composing()];
     let classes: Vec<u16> = (0..POINTS as u32)
-        .map(|point| char::from_u32(point).map_or(UNASSIGNED, |one| traits.class(one, &composing)))
+        .map(|point| {
+            char::from_u32(point).filter(|_| assigned[point as usize]).map_or(UNASSIGNED, |one| class(one, traits))
+        })
         .collect();
     let (mut numbers, mut index, mut blocks) = (HashMap::new(), Vec::new(), Vec::new());
     for block in classes.chunks_exact(BLOCK) {
@@ -59,80 +50,42 @@ pub fn source() -> String {
         });
         index.push(number);
     }
-    let bits = [
-        ("HAN_BIT", HAN_BIT),
-        ("LETTER", LETTER),
-        ("MARK", MARK),
-        ("DECIMAL", DECIMAL),
-        ("WHITE", WHITE),
-        ("ANEW", ANEW),
-        ("SAME", SAME),
-        ("SEPARATES", SEPARATES),
-        ("NO_SPACES", NO_SPACES),
-        ("UNASSIGNED", UNASSIGNED),
-    ];
-    let lines = bits.iter().map(|(name, bit)| format!("const {name}: u16 = {bit};"));
-    let bits = lines.collect::<Vec<_>>().join("\n");
     format!(
-        "{bits}\nconst BLOCK: usize = {BLOCK};\nstatic INDEX: [u16; {}] = {index:?};\nstatic BLOCKS: [[u16; BLOCK]; {}] = {blocks:?};\n",
+        "static INDEX: [u16; {}] = {index:?};\nstatic BLOCKS: [[u16; BLOCK]; {}] = {blocks:?};\n",
         index.len(),
         blocks.len(),
     )
 }
 
-/// What Unicode 14 does not know becomes a space, and is no white space: no other character is so.
-const UNASSIGNED: u16 = b' ' as u16 | ANEW | SEPARATES;
-
-struct Traits {
-    assigned: Vec<bool>,
-    alphanumeric: Vec<bool>,
-    decimal: Vec<bool>,
-    mark: Vec<bool>,
-    white: Vec<bool>,
-}
-
-impl Traits {
-    fn read() -> Self {
-        Self {
-            assigned: flags("assigned"),
-            alphanumeric: flags("alphanumeric"),
-            decimal: flags("decimal"),
-            mark: flags("mark"),
-            white: flags("white"),
-        }
+/// The class of an assigned character.
+fn class(one: char, [alphanumeric, decimal, mark, white, composing]: [&[bool]; 5]) -> u16 {
+    let point = one as usize;
+    let becomes: String = std::iter::once(one).nfkc().default_case_fold().nfkc().collect();
+    let begins_anew = |text: &str| {
+        let mut first = None;
+        text.chars().take(1).for_each(|one| decompose_compatible(one, |part| first = first.or(Some(part))));
+        first.is_some_and(|first| canonical_combining_class(first) == 0 && !composing[first as usize])
+    };
+    let is_anew = begins_anew(&one.to_string()) && begins_anew(&becomes);
+    let separates = |one: char| !(alphanumeric[one as usize] || mark[one as usize]);
+    let is_han = HAN.contains(&(one as u32));
+    let traits = [
+        (HAN_BIT, is_han),
+        (LETTER, !is_han && alphanumeric[point]),
+        (MARK, mark[point]),
+        (DECIMAL, decimal[point]),
+        (WHITE, white[point]),
+        (NO_SPACES, UNSPACED.iter().any(|(first, last)| (*first..=*last).contains(&(one as u32)))),
+        (ANEW, is_anew),
+        (SAME, becomes.chars().eq([one])),
+        (SEPARATES, is_anew && becomes.chars().all(separates)),
+    ];
+    let mut class = traits.into_iter().filter(|(_, has)| *has).fold(0, |class, (bit, _)| class | bit);
+    if let (true, &[ascii @ 1..=0x7f]) = (is_anew, becomes.as_bytes()) {
+        class |= u16::from(ascii);
     }
-
-    fn class(&self, one: char, composing: &[bool]) -> u16 {
-        let point = one as usize;
-        if !self.assigned[point] {
-            return UNASSIGNED;
-        }
-        let becomes: String = std::iter::once(one).nfkc().default_case_fold().nfkc().collect();
-        let mut class = 0;
-        if HAN.contains(&(one as u32)) {
-            class |= HAN_BIT;
-        } else if self.alphanumeric[point] {
-            class |= LETTER;
-        }
-        let has = |bit, flag| if flag { bit } else { 0 };
-        class |= has(MARK, self.mark[point]) | has(DECIMAL, self.decimal[point]) | has(WHITE, self.white[point]);
-        class |= has(NO_SPACES, UNSPACED.iter().any(|(first, last)| (*first..=*last).contains(&(one as u32))));
-        let begins_anew = |text: &str| {
-            let mut first = None;
-            text.chars().take(1).for_each(|one| decompose_compatible(one, |part| first = first.or(Some(part))));
-            first.is_some_and(|first| canonical_combining_class(first) == 0 && !composing[first as usize])
-        };
-        let is_anew = begins_anew(&one.to_string()) && begins_anew(&becomes);
-        let separates = |one: char| !(self.alphanumeric[one as usize] || self.mark[one as usize]);
-        class |= has(ANEW, is_anew);
-        class |= has(SAME, becomes.chars().eq([one]));
-        class |= has(SEPARATES, is_anew && becomes.chars().all(separates));
-        if let (true, &[ascii @ 1..=0x7f]) = (is_anew, becomes.as_bytes()) {
-            class |= u16::from(ascii);
-        }
-        assert_ne!(class, UNASSIGNED, "{one:?} is assigned");
-        class
-    }
+    assert_ne!(class, UNASSIGNED, "{one:?} is assigned");
+    class
 }
 
 /// The words of a line of the table of properties.

@@ -1,13 +1,11 @@
-//! Makes what the crate embeds: tables of Unicode, of letters that are folded, of HTML's entities, of `OpenCC` and of jieba's package.
+//! Makes what the crate embeds: tables of Unicode, of letters that are folded, of `OpenCC` and of jieba's package.
 //!
 //! It also tells whether the compiler knows AVX-512, which is stable since Rust 1.89: Debian's is older.
 
 mod characters;
-mod entities;
 mod folding;
 mod interpreter;
 mod jieba;
-mod marisa;
 mod opencc;
 #[path = "../src/text/ranges.rs"]
 mod ranges;
@@ -26,7 +24,6 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
     let keep = |name: &str, content: &[u8]| fs::write(out.join(name), content).expect("OUT_DIR can be written");
 
-    keep("entities.rs", entities::source().as_bytes());
     let conversion = opencc::Conversion::read();
     keep("opencc.rs", conversion.source().as_bytes());
     let folding = folding::Folding::read();

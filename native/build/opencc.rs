@@ -1,22 +1,16 @@
 //! `OpenCC`'s conversion `t2s`, from the dictionaries of the package opencc.
 //!
-//! A file (`.ocd2`) is a trie of keys (marisa), and behind it the values of each, in the order of the trie's numbers:
-//!
-//!     "OPENCC_MARISA_0.2.5"  trie  keys: u32  bytes: u32  values, each with a zero byte behind it
-//!     and for each key: values: u16, and for each of these its bytes: u16, the zero byte with them
-//!
-//! The first value of a key is what the conversion takes.
+//! The package's own tool turns a dictionary (`.ocd2`) into text: lines of a key, a tab, and its values with spaces between
+//! them. The first value of a key is what the conversion takes.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
 
 use crate::interpreter;
-use crate::marisa;
 
-const MAGIC: &[u8] = b"OPENCC_MARISA_0.2.5";
-
-/// Prints the folder, and the files of the dictionaries in the order of the stages; refuses what is not known here.
+/// Prints the tool, the folder, and the files of the dictionaries in the order of the stages; refuses what is not known here.
 const SCRIPT: &str = r#"
 import importlib.util, json, pathlib
 [package] = importlib.util.find_spec("opencc").submodule_search_locations
@@ -26,6 +20,7 @@ assert config.keys() == {"name", "normalization", "conversion_chain"}, config
 [first], [second] = config["normalization"], config["conversion_chain"]
 assert second["dict"].keys() == {"type", "match_policy", "dicts"}, second
 assert second["dict"]["match_policy"] == "short_circuit", second
+print(pathlib.Path(package, "clib", "bin", "opencc_dict"))
 print(folder)
 for dictionary in (first["dict"], *second["dict"]["dicts"]):
     assert dictionary["type"] == "ocd2", dictionary
@@ -53,9 +48,8 @@ impl Conversion {
     /// Reads the package of the interpreter that the crate is built for.
     pub fn read() -> Self {
         let said = interpreter::run(SCRIPT);
-        let (folder, names) = said.split_once('\n').expect("a folder and names");
-        let names: Vec<&str> = names.lines().collect();
-        let dictionaries: Vec<_> = names.iter().map(|name| read(&Path::new(folder).join(name))).collect();
+        let [tool, folder, names @ ..] = &said.lines().collect::<Vec<_>>()[..] else { panic!("printed: {said}") };
+        let dictionaries: Vec<_> = names.iter().map(|name| read(tool, &Path::new(folder).join(name))).collect();
         let hashes = dictionaries.iter().map(|(hash, _)| hash.clone()).collect();
         let [(_, first), (_, phrases), others @ ..] = &dictionaries[..] else {
             panic!("dictionaries of t2s: {names:?}")
@@ -122,34 +116,17 @@ fn alone(text: &str) -> char {
 }
 
 /// Returns the hash of a dictionary, and what it has.
-fn read(path: &Path) -> (String, Dictionary) {
+fn read(tool: &str, path: &Path) -> (String, Dictionary) {
     println!("cargo:rerun-if-changed={}", path.display());
     let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let hash = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&bytes));
-    let mut rest = bytes.strip_prefix(MAGIC).unwrap_or_else(|| panic!("{} has another format", path.display()));
-    let keys = marisa::keys(&mut rest);
-    assert_eq!(number(&mut rest, 4), keys.len(), "{} has values of all keys", path.display());
-    let size = number(&mut rest, 4);
-    let (mut values, mut lengths) = rest.split_at(size);
-    let mut dictionary = Dictionary::new();
-    for key in keys {
-        let of_key: Vec<&[u8]> = (0..number(&mut lengths, 2))
-            .map(|_| {
-                let (value, behind) = values.split_at(number(&mut lengths, 2));
-                values = behind;
-                value.strip_suffix(b"\0").expect("a zero byte")
-            })
-            .collect();
-        let first = std::str::from_utf8(of_key.first().expect("a value")).expect("a value is UTF-8");
-        dictionary.insert(String::from_utf8(key).expect("a key is UTF-8"), first.to_owned());
-    }
-    assert!(values.is_empty() && lengths.is_empty(), "{} ends behind its values", path.display());
-    (hash, dictionary)
-}
-
-/// Takes a little-endian number off the bytes.
-pub fn number(bytes: &mut &[u8], size: usize) -> usize {
-    let (own, behind) = bytes.split_at(size);
-    *bytes = behind;
-    own.iter().rev().fold(0, |number, &byte| number << 8 | usize::from(byte))
+    let made = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo")).join("dictionary.txt");
+    let run = Command::new(tool).args(["-f", "ocd2", "-t", "text", "-i"]).arg(path).arg("-o").arg(&made).status();
+    assert!(run.is_ok_and(|status| status.success()), "{tool} fails at {}", path.display());
+    let lines = fs::read_to_string(&made).expect("the tool wrote text");
+    let entry = |line: &str| {
+        let (key, values) = line.split_once('\t').expect("a key and its values");
+        (key.to_owned(), values.split(' ').next().unwrap_or(values).to_owned())
+    };
+    (hash, lines.lines().map(entry).collect())
 }

@@ -2,27 +2,24 @@
 
 use crate::folding::Folding;
 use crate::opencc::Conversion;
-use crate::ranges::{FULL_WIDTH, IDEOGRAPH, INVISIBLE, PICTURE, Ranges, is_wide};
+use crate::ranges::{
+    COMBINING, FIRST, FOLDED, FULL_WIDTH, IDEOGRAPH, IDEOGRAPHS, INVISIBLE, INVISIBLES, PICTURE, PICTURES, Ranges,
+    TRADITIONAL, WIDES, is_wide,
+};
 
 const UNITS: usize = 1 << 16;
-/// In the order of the bits.
-const RANGES: [&Ranges; 3] = [INVISIBLE, PICTURE, IDEOGRAPH];
-const WIDE: u8 = 1 << 3;
-const TRADITIONAL: u8 = 1 << 4;
-const FIRST: u8 = 1 << 5;
-const FOLDED: u8 = 1 << 6;
-const COMBINING: u8 = 1 << 7;
+const RANGES: [(u8, &Ranges); 3] = [(INVISIBLES, INVISIBLE), (PICTURES, PICTURE), (IDEOGRAPHS, IDEOGRAPH)];
 
 /// Returns the traits of each unit, as bits; the first unit of a pair has those of the characters that begin with it.
 pub fn of_units(conversion: &Conversion, folding: &Folding) -> Vec<u8> {
     let mut traits = vec![0; UNITS];
-    for (bit, ranges) in RANGES.iter().enumerate() {
-        for range in *ranges {
-            traits[unit(*range.start())..=unit(*range.end())].iter_mut().for_each(|one| *one |= 1 << bit);
+    for (bit, ranges) in RANGES {
+        for range in ranges {
+            traits[unit(*range.start())..=unit(*range.end())].iter_mut().for_each(|one| *one |= bit);
         }
     }
     for point in FULL_WIDTH.filter(|&point| is_wide(point)) {
-        traits[unit(point)] |= WIDE;
+        traits[unit(point)] |= WIDES;
     }
     for point in conversion.simplifiable() {
         traits[unit(point)] |= TRADITIONAL;

@@ -28,8 +28,8 @@
 //! is; missing, null and empty mean no scope. Any other scope is a reason to reject the record, because the article would
 //! be compared within the wrong scope. Of members of one name the last one counts.
 //!
-//! A value is tested for its size, its nesting, UTF-8, JSON, an object, a delete, its id, its texts, its scope, and text
-//! that is not empty, in this order: the first one that it fails is its reason. NaN and Infinity are values that are neither
+//! A value is tested for its size, UTF-8, JSON that is not nested too deeply, an object, a delete, its id, its texts, its
+//! scope, and text that is not empty, in this order: the first one that it fails is its reason. NaN and Infinity are values that are neither
 //! text nor a number.
 
 pub mod html;
@@ -40,8 +40,7 @@ pub mod readable;
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use json::{Container, NotJson, Reader, Token};
-use memchr::memchr2_iter;
+use json::{Container, Reader, Token};
 use paths::{Path, Value};
 use simdutf8::compat::from_utf8;
 
@@ -57,8 +56,6 @@ pub const MOST_LEVELS: usize = 512;
 const LINE_END: &[u8] = b"\n";
 /// A mark that UTF-8 does not need, and that some programs write all the same.
 pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// Bytes of the escape that stands for half of a surrogate pair where the length of an id is limited.
-const ESCAPED_HALF: usize = 6;
 
 /// How the values of records are read.
 #[derive(Debug)]
@@ -77,13 +74,8 @@ pub struct Format {
     pub may_lack_texts: bool,
     /// Where the id is in a key that is a JSON object; none of a key that is the id.
     pub key: Option<Path>,
-    /// Which records are deletes; none if no record is one.
-    pub deletes: Option<Deletes>,
-}
-
-/// Which records are deletes, beside those without a value.
-#[derive(Debug)]
-pub struct Deletes {
+    /// Whether a record without a value is a delete.
+    pub takes_deletes: bool,
     /// How an object says that it is one.
     pub operation: Option<Operation>,
 }
@@ -215,11 +207,7 @@ impl Format {
     #[must_use]
     pub fn decode<'a>(&self, key: Option<&'a [u8]>, value: Option<&'a [u8]>) -> Record<'a> {
         let Some(value) = value else {
-            return if self.deletes.is_some() {
-                delete(self.key_id(key))
-            } else {
-                self.rejected(key, Reason::Tombstone)
-            };
+            return if self.takes_deletes { delete(self.key_id(key)) } else { self.rejected(key, Reason::Tombstone) };
         };
         #[cfg(test)]
         crate::panics::planted::reached("decoding", value);
@@ -230,7 +218,7 @@ impl Format {
     }
 
     fn decode_json<'a>(&self, key: Option<&'a [u8]>, value: &'a [u8]) -> Record<'a> {
-        let operation = self.deletes.as_ref().and_then(|deletes| deletes.operation.as_ref());
+        let operation = self.operation.as_ref();
         let of_deletes = operation.into_iter().flat_map(|operation| [&operation.at, &operation.id]);
         let fields = match values(value, self.texts.iter().chain([&self.id]).chain(of_deletes).chain(&self.scope)) {
             Ok(fields) => fields,
@@ -264,8 +252,7 @@ impl Format {
     }
 
     fn decode_text<'a>(&self, key: Option<&'a [u8]>, value: &'a [u8]) -> Record<'a> {
-        let text = utf8(value.strip_prefix(BYTE_ORDER_MARK).unwrap_or(value));
-        let article = text.and_then(|text| Article::new(vec![Cow::Borrowed(text.as_bytes())], None));
+        let article = utf8(value).and_then(|text| Article::new(vec![Cow::Borrowed(text.as_bytes())], None));
         Record { id: self.key_id(key), article }
     }
 
@@ -336,18 +323,12 @@ impl<'a> Article<'a> {
     }
 }
 
-impl From<NotJson> for Reason {
-    fn from(NotJson: NotJson) -> Self {
-        Self::NotJson
-    }
-}
-
 /// What each path of an object leads to.
 ///
 /// # Errors
 /// The value is not an object that can be read.
 pub fn values<'a, 'p>(value: &'a [u8], paths: impl Iterator<Item = &'p Path>) -> Result<Vec<Vec<Value<'a>>>, Reason> {
-    let mut reader = Reader::new(checked(value)?);
+    let mut reader = Reader::new(utf8(value)?);
     let first = reader.next_token()?.ok_or(Reason::NotJson)?;
     if first != Token::Begin(Container::Object) {
         while reader.next_token()?.is_some() {}
@@ -356,6 +337,27 @@ pub fn values<'a, 'p>(value: &'a [u8], paths: impl Iterator<Item = &'p Path>) ->
     let values = paths::values(&mut reader, paths)?;
     while reader.next_token()?.is_some() {}
     Ok(values)
+}
+
+/// An object whose numbers at these paths are the texts that they are as ids.
+///
+/// # Errors
+/// The value is not an object that can be read.
+pub fn quoted_names(value: &[u8], names: &[Path]) -> Result<Vec<u8>, Reason> {
+    let found = values(value, names.iter())?.into_iter().flatten();
+    let number = |found| if let Value::Number(number) = found { Some(number) } else { None };
+    let mut numbers: Vec<_> = found.filter_map(number).map(|number| (number.written().as_ptr(), number)).collect();
+    numbers.sort_unstable_by_key(|(place, _)| *place);
+    numbers.dedup_by_key(|(place, _)| *place);
+    let (mut quoted, mut done) = (Vec::with_capacity(value.len()), 0);
+    for (place, number) in numbers {
+        let begin = place.addr() - value.as_ptr().addr();
+        quoted.extend_from_slice(&value[done..begin]);
+        quoted.extend_from_slice(format!("\"{}\"", number.name()).as_bytes());
+        done = begin + number.written().len();
+    }
+    quoted.extend_from_slice(&value[done..]);
+    Ok(quoted)
 }
 
 /// The id or the scope at a path: text or a number; nothing where it is missing, null or empty.
@@ -419,13 +421,13 @@ fn delete(id: Option<Cow<'_, [u8]>>) -> Record<'_> {
     Record { id, article: Err(reason) }
 }
 
-/// The text of a JSON value that is neither nested too deeply nor broken in its bytes.
+/// The text of a value, without a byte order mark before it.
 ///
 /// # Errors
-/// It is one or the other.
-pub fn checked(value: &[u8]) -> Result<&str, Reason> {
+/// It is not UTF-8.
+pub fn utf8(value: &[u8]) -> Result<&str, Reason> {
     let value = value.strip_prefix(BYTE_ORDER_MARK).unwrap_or(value);
-    if is_deeper(value, MOST_LEVELS) { Err(Reason::TooDeep) } else { utf8(value) }
+    from_utf8(value).map_err(|error| Reason::NotUtf8(error.valid_up_to()))
 }
 
 /// A key as an id, without the quotation marks of JSON, with escapes for bytes that are not UTF-8; none where there is
@@ -449,44 +451,9 @@ fn whole_key(key: Option<&[u8]>) -> Option<Cow<'_, [u8]>> {
     (id.len() <= MOST_ID_BYTES).then(|| Cow::Owned(id.into_bytes()))
 }
 
-fn utf8(value: &[u8]) -> Result<&str, Reason> {
-    from_utf8(value).map_err(|error| Reason::NotUtf8(error.valid_up_to()))
-}
-
-/// Whether brackets outside of strings are nested deeper than so many levels. A string that is not closed reaches to
-/// the end of the value.
-fn is_deeper(value: &[u8], levels: usize) -> bool {
-    if memchr2_iter(b'[', b'{', value).nth(levels).is_none() {
-        return false;
-    }
-    let (mut depth, mut deepest) = (0_isize, 0);
-    let mut bytes = value.iter();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'[' | b'{' => depth += 1,
-            b']' | b'}' => depth -= 1,
-            b'"' => skip_string(&mut bytes),
-            _ => {}
-        }
-        deepest = deepest.max(depth);
-    }
-    deepest > levels as isize
-}
-
-fn skip_string<'a>(bytes: &mut impl Iterator<Item = &'a u8>) {
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'"' => return,
-            b'\\' => _ = bytes.next(),
-            _ => {}
-        }
-    }
-}
-
 /// Bytes of a text whose half surrogates are escaped.
 fn escaped_bytes(text: &[u8]) -> usize {
-    let halves = (0..text.len()).filter(|&at| halves::half(&text[at..]).is_some()).count();
-    text.len() + halves * (ESCAPED_HALF - halves::BYTES)
+    halves::escaped(Cow::Borrowed(text)).len()
 }
 
 /// Whether there is nothing but white space.

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::decode::{Format, Reason, html};
 use crate::panics::{self, Panic};
 use crate::reader::{Reading, Scheme, Status};
-use crate::text::halves::{self, Text};
+use crate::text::halves;
 
 /// A record as it was received.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ impl Maker<'_> {
             Err(reason) => (self.scheme.rejected(), 0, Some(reason)),
         };
         Entry {
-            id: escaped(record.id.unwrap_or(Cow::Borrowed(raw.fallback))),
+            id: halves::escaped(record.id.unwrap_or(Cow::Borrowed(raw.fallback))),
             reason,
             checksum: raw.value.map_or(0, xxh3_64),
             scope_hash,
@@ -74,20 +74,15 @@ impl Maker<'_> {
     }
 
     fn read(&self, texts: &[Cow<[u8]>]) -> Reading {
-        if !self.html.contains(&true) {
-            return panics::read(self.scheme, &texts.iter().map(|text| Text::of(text)).collect::<Vec<_>>());
-        }
-        let fields = texts.iter().zip(self.html);
-        let marks_quotes = self.scheme.drops_quotes();
-        let without = fields.map(
-            |(text, &is_html)| {
-                if is_html { html::text_of(text, marks_quotes) } else { Cow::Borrowed(&**text) }
-            },
-        );
-        match panics::caught(|| without.collect::<Vec<_>>()) {
-            Ok(texts) => panics::read(self.scheme, &texts.iter().map(|text| Text::of(text)).collect::<Vec<_>>()),
-            Err(Panic(_)) => self.scheme.rejected(),
-        }
+        let is_html = |field| self.html.get(field) == Some(&true);
+        let made = panics::with_reader(|reader| {
+            let without = |(field, text)| {
+                if is_html(field) { html::text_of(text, self.scheme.drops_quotes()) } else { Cow::Borrowed(text) }
+            };
+            let texts: Vec<Cow<[u8]>> = texts.iter().map(|text| &**text).enumerate().map(without).collect();
+            reader.read(self.scheme, &texts.iter().map(|text| &**text).collect::<Vec<_>>())
+        });
+        made.unwrap_or_else(|Panic(_)| self.scheme.rejected())
     }
 }
 
@@ -103,35 +98,9 @@ fn scope_hash(status: Status, scope: Option<&[u8]>) -> u64 {
     xxh3_64(&scope.map_or_else(|| kind.to_vec(), |scope| [kind, b"\0", scope].concat()))
 }
 
-/// A text in generalized UTF-8 as one in UTF-8: half surrogates are escaped.
-fn escaped(text: Cow<[u8]>) -> Cow<[u8]> {
-    if std::str::from_utf8(&text).is_ok() {
-        return text;
-    }
-    let mut made = Vec::new();
-    let mut at = 0;
-    while at < text.len() {
-        if let Some(half) = halves::half(&text[at..]) {
-            made.extend_from_slice(format!("\\u{half:04x}").as_bytes());
-            at += halves::BYTES;
-        } else {
-            made.push(text[at]);
-            at += 1;
-        }
-    }
-    Cow::Owned(made)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn halves_are_escaped_and_nothing_else() {
-        let of = |text: &[u8]| String::from_utf8(escaped(Cow::Borrowed(text)).into_owned()).expect("UTF-8");
-        assert_eq!(of("a\u{1f600}\u{d7ff}".as_bytes()), "a\u{1f600}\u{d7ff}");
-        assert_eq!(of(b"a\xed\xa0\xbdb\xed\xbf\xbf\xed\x9f\xbf"), "a\\ud83db\\udfff\u{d7ff}");
-    }
 
     #[test]
     fn scope_hashes_keep_kinds_and_scopes_apart() {

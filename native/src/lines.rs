@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use memchr::memmem;
 
-use crate::decode::json::{NotJson, Reader, Token};
+use crate::decode::Reason;
+use crate::decode::json::{Reader, Token};
 
 /// The name of the member that says the verdict.
 const MEMBER: &[u8] = b"dedup";
@@ -52,7 +53,7 @@ pub fn unique(fingerprint: u64) -> String {
 
 /// A valid JSON object without the members of this name; the others are as they were.
 fn without_member(object: &[u8]) -> Cow<'_, [u8]> {
-    let members = std::str::from_utf8(object).map_err(|_| NotJson).and_then(members).unwrap_or_default();
+    let members = std::str::from_utf8(object).map_err(|_| Reason::NotJson).and_then(members).unwrap_or_default();
     if members.iter().all(|(is_it, _)| !is_it) {
         return Cow::Borrowed(object);
     }
@@ -61,7 +62,7 @@ fn without_member(object: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Of each member of an object, whether it is the one of the verdict, and how it is written.
-fn members(object: &str) -> Result<Vec<(bool, &[u8])>, NotJson> {
+fn members(object: &str) -> Result<Vec<(bool, &[u8])>, Reason> {
     let mut reader = Reader::new(object);
     reader.next_token()?;
     let mut members = Vec::new();
@@ -71,7 +72,7 @@ fn members(object: &str) -> Result<Vec<(bool, &[u8])>, NotJson> {
         reader.skip_value()?;
         // Before the name are white space and a comma.
         let member = &object.as_bytes()[end..reader.position()];
-        let begin = memchr::memchr(b'"', member).ok_or(NotJson)?;
+        let begin = memchr::memchr(b'"', member).ok_or(Reason::NotJson)?;
         members.push((name.is(MEMBER), &member[begin..]));
     }
 }

@@ -77,23 +77,14 @@ pub mod planted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::html;
     use crate::decode::paths::{Path, Step};
     use crate::entries::{Maker, Raw};
     use crate::reader::{OwnWords, Status};
-    use crate::settings::{Compared, Features, Normalisation, Settings, Treatment, Weights};
-    use crate::text::halves::Text;
+    use crate::settings::{
+        Compared, FeatureKind, Features, IdfSource, Normalisation, Settings, Treatment, Weights, WordSplit,
+    };
 
-    /// Each with the size of an article under which texts come to it: without one, all of them are short.
-    const STAGES: [(&str, Option<usize>); 7] = [
-        ("decoding", Some(20)),
-        ("html", Some(20)),
-        ("cleaning", Some(20)),
-        ("counting", Some(20)),
-        ("weighing", Some(20)),
-        ("signing", Some(20)),
-        ("counting characters", None),
-    ];
+    const STAGES: [&str; 3] = ["decoding", "html", "weighing"];
     const TEXTS: [&str; 4] = [
         "The ferry to the island left the harbour at dawn, with nine passengers and the mail of two days on board.",
         "渡口的船今天早上开了,船上有九位旅客和两天的邮件,岛上的人都在码头等着他们回来。",
@@ -101,32 +92,34 @@ mod tests {
         "船上有九位旅客 nine passengers",
     ];
 
-    fn scheme(article_size: Option<usize>) -> Scheme {
-        let treatment = |are_grams| Treatment {
+    fn scheme() -> Scheme {
+        let treatment = |kind| Treatment {
             normalisation: Normalisation { entities: true, tags: true, simplify: true, ..Normalisation::default() },
             features: Features {
-                are_grams,
-                marked: true,
-                weights: Weights::CountIdf(None),
+                kind,
+                words: WordSplit::Marked,
+                weights: Weights::CountIdf,
                 top_k: None,
-                of_languages: true,
+                damped: false,
+                damping: 1,
+                idf: IdfSource::Languages,
                 root: false,
                 gram_weights: [100; 5],
             },
         };
         let settings = Settings {
-            long: treatment(false),
-            short: treatment(true),
-            article_size,
+            long: treatment(FeatureKind::Words),
+            short: treatment(FeatureKind::Chars),
+            article_size: Some(20),
             exact_size: 4,
             exact: Compared::Letters,
             field_weights: vec![1],
             key_sentences: 0,
             sketch: vec![(2, 16)],
-            sketched: Compared::Letters,
+            sketch_text: Compared::Letters,
             form: true,
             seed: 7,
-            margin_bits: 64,
+            tables: 4,
         };
         Scheme::new(settings, &OwnWords::default())
     }
@@ -145,7 +138,8 @@ mod tests {
             texts: vec![path(b"text")],
             may_lack_texts: false,
             key: None,
-            deletes: None,
+            takes_deletes: false,
+            operation: None,
         }
     }
 
@@ -168,22 +162,19 @@ mod tests {
     #[test]
     fn a_panic_rejects_its_record_alone() {
         let sound: Vec<_> = TEXTS.iter().enumerate().map(|(id, text)| value(id, text)).collect();
-        let sizes = [Some(20), None];
-        let expected = sizes.map(|size| entries(&scheme(size), &sound));
-        let used = sizes.map(scheme);
-        for (stage, size) in STAGES {
-            let kind = usize::from(size.is_none());
+        let (expected, used) = (entries(&scheme(), &sound), scheme());
+        for stage in STAGES {
             for at in 0..=sound.len() {
                 let mut batch = sound.clone();
                 batch.insert(at, value(9, &format!("{} {}", TEXTS[at % TEXTS.len()], planted::plant(stage))));
-                let mut made = entries(&used[kind], &batch);
+                let mut made = entries(&used, &batch);
                 let (id, reason, scope_hash, reading) = made.remove(at);
                 let read = stage != "decoding";
                 assert_eq!(id, if read { b"a9".as_slice() } else { b"key" }, "{stage}");
                 assert_eq!((reason, scope_hash), (Some(Reason::Defect), 0), "{stage}");
-                assert_eq!(reading, used[kind].rejected(), "{stage}");
+                assert_eq!(reading, used.rejected(), "{stage}");
                 assert_eq!(reading.status, Status::Rejected);
-                assert!(made == expected[kind], "{stage}, before {at}");
+                assert!(made == expected, "{stage}, before {at}");
             }
         }
     }
@@ -191,17 +182,17 @@ mod tests {
     /// What a panic left in it would be read with the next text.
     #[test]
     fn a_reader_that_panicked_is_thrown_away() {
-        let scheme = scheme(Some(20));
+        let scheme = scheme();
         let is_kept = || {
             let reader = READER.take();
             let is_kept = reader.is_some();
             READER.set(reader);
             is_kept
         };
-        _ = read(&scheme, &[Text::Whole(TEXTS[0])]);
+        _ = read(&scheme, &[TEXTS[0].as_bytes()]);
         assert!(is_kept());
         let text = format!("{} {}", TEXTS[0], planted::plant("weighing"));
-        assert_eq!(read(&scheme, &[Text::Whole(&text)]).status, Status::Rejected);
+        assert_eq!(read(&scheme, &[text.as_bytes()]).status, Status::Rejected);
         assert!(!is_kept());
         assert_eq!(with_reader(|_| ()).map_err(|Panic(said)| said), Ok(()));
         assert!(is_kept());
@@ -214,10 +205,5 @@ mod tests {
         assert_eq!(said(|| panic!("a fixed text")), Err(String::from("a fixed text")));
         assert_eq!(said(|| panic!("number {}", 7 + TEXTS.len())), Err(String::from("number 11")));
         assert_eq!(said(|| std::panic::panic_any(7)), Err(String::from("no message")));
-        let page = format!("<p>{}</p>", planted::plant("html"));
-        assert_eq!(
-            caught(|| html::text_of(page.as_bytes(), true)).map_err(|Panic(said)| said),
-            Err(planted::plant("html"))
-        );
     }
 }

@@ -34,7 +34,7 @@ mod _native {
     use xxhash_rust::xxh3::xxh3_64;
 
     #[pymodule_export]
-    use super::decode::{JoinedBatches, PyFormat, field, field_id, join_batches, parse_object, readable, text_of_html};
+    use super::decode::{JoinedBatches, PyFormat, field, field_id, join_batches, quoted_names, readable, text_of_html};
     #[pymodule_export]
     use super::lines::{marked_lines, stripped_lines};
     #[pymodule_export]

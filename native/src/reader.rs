@@ -18,7 +18,6 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::ops::Range;
 use std::sync::LazyLock;
 
 use crate::decode::html;
@@ -27,18 +26,17 @@ use crate::features::grams::Grams;
 use crate::features::sentences::key_text;
 use crate::features::units::Units;
 use crate::features::weights::{self, Weigher};
-use crate::features::words::{Rule, Words, bytes_of};
+use crate::features::words::{Rule, Words};
 use crate::features::{Feature, Weighed, heaviest_first};
 use crate::segment::Segmenter;
 use crate::segment::dictionary::{DICTIONARY, Dictionary};
-use crate::settings::{Compared, Normalisation, Settings, Treat, Treatment};
+use crate::settings::{Compared, FeatureKind, Normalisation, Settings, Treat, Treatment, WordSplit};
 use crate::signature::form::{self, Form};
 use crate::signature::mixing::{WHOLE, factor, share_of_short};
 use crate::signature::sketch::Sketcher;
 use crate::signature::sums::{BITS, Hash, MAX_MARGIN, Sums, feature_hash};
 use crate::text::clean;
 use crate::text::edit::Room;
-use crate::text::halves::Text;
 use crate::text::normalise::normalise;
 use crate::text::quotes;
 
@@ -68,10 +66,12 @@ pub enum Status {
 /// for ever; who calls this lets no one fork.
 pub fn load() {
     LazyLock::force(&DICTIONARY);
-    weights::load();
-    quotes::load();
+    LazyLock::force(&weights::LISTED);
+    LazyLock::force(&weights::ONE_AND_LOG);
+    LazyLock::force(&quotes::KNOWN);
+    LazyLock::force(&form::IS_GRAMMAR);
+    LazyLock::force(&form::WORDS);
     html::load();
-    form::load();
 }
 
 /// What all texts of one scheme share.
@@ -107,35 +107,34 @@ impl Kind {
             dictionary: Cow::Borrowed(&*DICTIONARY),
             steps: treatment.normalisation,
             weigher: Weigher::new(&treatment.features),
-            rule: Rule { marked: treatment.features.marked, numbers: treatment.normalisation.numbers },
+            rule: Rule {
+                marked: treatment.features.words == WordSplit::Marked,
+                numbers: treatment.normalisation.numbers,
+            },
             stop_words: HashSet::new(),
         };
         let mut room = Room::default();
         if !own.words.is_empty() {
             // As they stand in texts.
             let mut simplified = |word: &str| {
-                if made.steps.simplify {
-                    clean::simplified(Text::Whole(word), &mut room).into_owned()
-                } else {
-                    word.to_owned()
-                }
+                if made.steps.simplify { clean::simplified(word, &mut room).into_owned() } else { word.to_owned() }
             };
             let words: Vec<_> = own.words.iter().map(|(word, frequency)| (simplified(word), *frequency)).collect();
             let words = words.iter().map(|(word, frequency)| (word.as_str(), *frequency));
             made.dictionary = Cow::Owned(DICTIONARY.with_words(words));
         }
-        made.stop_words = own.stop_words.iter().map(|text| made.normalise(Text::Whole(text), &mut room)).collect();
+        made.stop_words = own.stop_words.iter().map(|text| made.normalise(text.as_bytes(), &mut room)).collect();
         made
     }
 
     /// A text after all steps but that of numbers.
-    fn normalise(&self, text: Text, room: &mut Room) -> String {
+    fn normalise(&self, text: &[u8], room: &mut Room) -> String {
         let normalised = normalise(&clean::before_nfkc(text, &self.steps, room).text);
         clean::after_nfkc(&normalised, &self.steps, false, room).into_owned()
     }
 
     /// Splits a part of a text into words.
-    fn split(&self, text: Text, words: &mut Words, room: &mut Room) {
+    fn split(&self, text: &[u8], words: &mut Words, room: &mut Room) {
         if self.steps.changes_after_nfkc() {
             words.split_normalised(self.normalise(text, room), self.rule, &self.dictionary);
         } else {
@@ -159,22 +158,16 @@ pub struct Reading {
 }
 
 /// What the reading of a text is made from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Explained {
     /// The normalised text; of short text what counts.
     pub text: String,
     /// Heaviest first; an exact text is one feature.
     pub features: Vec<Feature>,
-    /// Sums of their weights.
-    pub sums: [i64; BITS],
+    /// Sums of their weights; none without features.
+    pub sums: Vec<i64>,
     /// Of the text.
     pub form: Form,
-}
-
-impl Default for Explained {
-    fn default() -> Self {
-        Self { text: String::new(), features: Vec::new(), sums: [0; BITS], form: Form::default() }
-    }
 }
 
 impl Explained {
@@ -199,7 +192,7 @@ impl Scheme {
     #[must_use]
     pub fn new(settings: Settings, own: &OwnWords) -> Self {
         let no_words = OwnWords::default();
-        let of_short = if settings.short.features.are_grams { &no_words } else { own };
+        let of_short = if settings.short.features.kind == FeatureKind::Chars { &no_words } else { own };
         Self {
             long: Kind::new(&settings.long, own),
             short: Kind::new(&settings.short, of_short),
@@ -211,7 +204,7 @@ impl Scheme {
     /// Whether what others wrote is dropped of every text, so that HTML keeps the tags of block quotations.
     #[must_use]
     pub fn drops_quotes(&self) -> bool {
-        self.long.steps.quotes && self.short.steps.quotes
+        [self.long.steps.quotes, self.short.steps.quotes] == [Treat::Drop; 2]
     }
 
     /// Bytes of an entry's sketch, with the form.
@@ -231,7 +224,7 @@ impl Scheme {
         Reading {
             status,
             signature: [0; BITS / 8],
-            margins: vec![0; self.settings.margin_bits / 2],
+            margins: vec![0; self.settings.margin_bits() / 2],
             sketch: vec![0; self.sketch_bytes()],
         }
     }
@@ -243,14 +236,22 @@ impl Scheme {
         made
     }
 
-    fn of_features(&self, status: Status, sums: &Sums, letters: &[u32], form: &Form) -> Reading {
+    /// What an entry has of features; all that it is made from is in `explained`, where that is asked for.
+    fn of_features(
+        &self,
+        status: Status,
+        Part { sums, features }: &Part,
+        letters: &[u32],
+        form: Form,
+        explained: Option<&mut Explained>,
+    ) -> Reading {
         let mut made = Reading {
             status,
             signature: sums.signature(),
-            margins: Vec::with_capacity(self.settings.margin_bits / 2),
+            margins: Vec::with_capacity(self.settings.margin_bits() / 2),
             sketch: Vec::with_capacity(self.sketch_bytes()),
         };
-        sums.pack_margins(self.settings.margin_bits, &mut made.margins);
+        sums.pack_margins(self.settings.margin_bits(), &mut made.margins);
         if !self.sketcher.is_idle() {
             self.sketcher.sketch(letters, &mut made.sketch);
             if self.settings.form {
@@ -258,12 +259,15 @@ impl Scheme {
             }
         }
         made.sketch.resize(self.sketch_bytes(), 0);
+        if let Some(explained) = explained {
+            (explained.features, explained.sums, explained.form) = (features.clone(), sums.sums.to_vec(), form);
+        }
         made
     }
 }
 
-/// The fields of a text, without markup.
-pub type Fields<'t> = &'t [Text<'t>];
+/// The fields of a text, without markup, in generalized UTF-8.
+pub type Fields<'t> = &'t [&'t [u8]];
 
 /// Reads texts of any scheme: the scratch memory of one thread.
 #[derive(Default)]
@@ -297,42 +301,31 @@ struct Short {
 impl Reader {
     /// Reads one text.
     pub fn read(&mut self, scheme: &Scheme, fields: Fields) -> Reading {
-        let made = self.read_with(scheme, fields, None);
-        #[cfg(test)]
-        reached("signing", fields);
-        made
+        self.read_with(scheme, fields, None)
     }
 
     /// Reads one text, with all that its reading is made from.
     pub fn explain(&mut self, scheme: &Scheme, fields: Fields) -> (Reading, Explained) {
         let mut explained = Explained::default();
         let made = self.read_with(scheme, fields, Some(&mut explained));
+        if made.status == Status::Long {
+            let normalised = fields.iter().map(|field| scheme.long.normalise(field, &mut self.room));
+            explained.text = normalised.collect::<Vec<_>>().join("\n");
+        } else if explained.text.is_empty() {
+            explained.text = self.read_short(scheme, fields).shown();
+        }
         (made, explained.with_names())
     }
 
-    /// The words of a text as long text, those of ideographs first.
-    pub fn words(&mut self, scheme: &Scheme, fields: Fields) -> Vec<String> {
-        self.split_long(scheme, fields);
-        let mut found = Vec::new();
-        for words in &self.words {
-            for (run, offset) in words.han_runs() {
-                let add = |word: Range<usize>, _| found.push(words.source()[bytes_of(offset, &word)].to_owned());
-                self.segmenter.cut(&scheme.long.dictionary, run, add);
-            }
-            found.extend(words.others().map(str::to_owned));
-        }
-        found
-    }
-
     /// Reads a text as long text; as short text, unless it is surely long; then as one of the two, as both, or whole.
-    fn read_with(&mut self, scheme: &Scheme, fields: Fields, mut explained: Option<&mut Explained>) -> Reading {
+    fn read_with(&mut self, scheme: &Scheme, fields: Fields, explained: Option<&mut Explained>) -> Reading {
         let settings = &scheme.settings;
+        let explains = explained.is_some();
         let size = if settings.has_long() { self.split_long(scheme, fields) } else { 0 };
         if settings.has_long() && size >= settings.surely_long() {
-            return match self.long(scheme, fields, explained.is_some()) {
-                Some(long) => self.finish_long(scheme, fields, long, &Form::default(), explained),
-                None => self.featureless(scheme, fields, explained),
-            };
+            let Some(long) = self.long(scheme, fields, explains) else { return scheme.blank(Status::Featureless) };
+            let letters = self.long_letters(scheme, fields);
+            return scheme.of_features(Status::Long, &long, &letters, Form::default(), explained);
         }
         let short = self.read_short(scheme, fields);
         let letters: usize = short.units.iter().map(Units::letters).sum();
@@ -344,47 +337,57 @@ impl Reader {
         let form = if settings.form { Form::of(&joined(&short.normalised)) } else { Form::default() };
         let article_size = settings.article_size.unwrap_or(0);
         let share = if settings.has_long() { share_of_short(size, article_size) } else { WHOLE };
-        let long = if share < WHOLE { self.long(scheme, fields, explained.is_some()) } else { None };
-        let own = if share == 0 && long.is_some() { None } else { self.short(scheme, &short, explained.is_some()) };
-        let (status, sums, features) = match (long, own) {
-            (Some(long), None) => return self.finish_long(scheme, fields, long, &form, explained),
-            (None, None) => return self.featureless(scheme, fields, explained),
-            (None, Some(own)) => (Status::Short, own.sums, own.features),
+        let long = if share < WHOLE { self.long(scheme, fields, explains) } else { None };
+        let own = if share == 0 && long.is_some() { None } else { self.short(scheme, &short, explains) };
+        let mixed;
+        let (part, is_long) = match (&long, &own) {
+            (None, None) => return scheme.blank(Status::Featureless),
+            (Some(long), None) => {
+                let letters = self.long_letters(scheme, fields);
+                return scheme.of_features(Status::Long, long, &letters, form, explained);
+            }
+            (None, Some(own)) => (own, false),
             (Some(long), Some(own)) => {
-                let status = if size >= article_size { Status::Long } else { Status::Short };
-                let factors = (factor(WHOLE - share, long.sums.squares), factor(share, own.sums.squares));
-                let mut features = long.times(factors.0);
-                features.extend(own.times(factors.1));
-                features.sort_by_key(|one| Reverse(one.weight));
-                (status, long.sums.mixed(factors.0, &own.sums, factors.1), features)
+                mixed = long.mixed(own, share);
+                (&mixed, size >= article_size)
             }
         };
-        let bytes = short.texts.iter().map(String::len).sum();
-        let mut letters = Vec::new();
-        if !scheme.sketcher.is_idle() {
-            // No more letters than bytes.
-            letters.reserve(bytes);
-            match settings.sketched {
-                Compared::Characters if short.is_addressed => {
-                    letters = self.characters_with_addresses(scheme, fields);
-                }
-                // No address was replaced, so these are all characters of the text.
-                Compared::Characters => short.texts.iter().for_each(|text| letters.extend(visible(text))),
-                Compared::Letters => short.units.iter().for_each(|units| units.add_letters(&mut letters)),
-            }
+        let letters = self.short_letters(scheme, fields, &short);
+        scheme.of_features(if is_long { Status::Long } else { Status::Short }, part, &letters, form, explained)
+    }
+
+    /// What the sketch of a text is made of that has features of short text.
+    fn short_letters(&mut self, scheme: &Scheme, fields: Fields, short: &Short) -> Vec<u32> {
+        // No more letters than bytes.
+        let mut letters = Vec::with_capacity(short.texts.iter().map(String::len).sum());
+        match scheme.settings.sketch_text {
+            _ if scheme.sketcher.is_idle() => {}
+            Compared::Characters if short.is_addressed => letters = self.characters_with_addresses(scheme, fields),
+            // No address was replaced, so these are all characters of the text.
+            Compared::Characters => short.texts.iter().for_each(|text| letters.extend(visible(text))),
+            Compared::Letters => short.units.iter().for_each(|units| units.add_letters(&mut letters)),
         }
-        if let Some(explained) = &mut explained {
-            explained.text = if status == Status::Long { self.long_text(scheme, fields) } else { short.shown() };
-            (explained.features, explained.sums, explained.form) = (features, sums.sums, form.clone());
+        letters
+    }
+
+    /// What the sketch of a text is made of that has those of long text alone.
+    fn long_letters(&mut self, scheme: &Scheme, fields: Fields) -> Cow<'_, [u32]> {
+        if scheme.sketcher.is_idle() {
+            Cow::Borrowed(&[])
+        } else if scheme.settings.sketch_text == Compared::Characters {
+            Cow::Owned(self.characters_with_addresses(scheme, fields))
+        } else if let [words] = self.words.as_slice() {
+            Cow::Borrowed(words.letters())
+        } else {
+            Cow::Owned(self.words.iter().flat_map(Words::letters).copied().collect())
         }
-        scheme.of_features(status, &sums, &letters, &form)
     }
 
     /// Splits the fields as long text; returns how many letters they have.
     fn split_long(&mut self, scheme: &Scheme, fields: Fields) -> usize {
         self.words.resize_with(fields.len(), Words::default);
         for (field, words) in fields.iter().zip(&mut self.words) {
-            scheme.long.split(*field, words, &mut self.room);
+            scheme.long.split(field, words, &mut self.room);
         }
         self.words.iter().map(|words| words.letters().len()).sum()
     }
@@ -395,20 +398,20 @@ impl Reader {
         for (words, &weight) in self.words.iter().zip(&settings.field_weights) {
             self.counts.add(words, weight, &mut self.segmenter, &scheme.long.dictionary);
         }
-        #[cfg(test)]
-        reached("counting", fields);
         if settings.key_sentences > 0 {
             let mut words = Words::default();
             for (field, &weight) in fields.iter().zip(&settings.field_weights) {
-                let key = key_text(clean::without_quotes(*field, &scheme.long.steps, &mut self.room).bytes());
-                scheme.long.split(Text::of(&key), &mut words, &mut self.room);
+                let key = key_text(clean::without_quotes(field, &scheme.long.steps, &mut self.room));
+                scheme.long.split(&key, &mut words, &mut self.room);
                 let times = weight.saturating_mul(settings.key_sentences);
                 self.counts.add(&words, times, &mut self.segmenter, &scheme.long.dictionary);
             }
         }
         let made = self.weigh_words(scheme, &scheme.long, explains);
         #[cfg(test)]
-        reached("weighing", fields);
+        for field in fields {
+            crate::panics::planted::reached("weighing", field);
+        }
         made
     }
 
@@ -417,7 +420,7 @@ impl Reader {
         let (mut normalised, mut texts, mut units) = (Vec::new(), Vec::new(), Vec::new());
         let mut is_addressed = false;
         for field in fields {
-            let cleaned = clean::before_nfkc(*field, &scheme.short.steps, &mut self.room);
+            let cleaned = clean::before_nfkc(field, &scheme.short.steps, &mut self.room);
             is_addressed |= cleaned.is_addressed;
             let one = normalise(&cleaned.text);
             let text = clean::after_nfkc(&one, &scheme.short.steps, true, &mut self.room).into_owned();
@@ -431,7 +434,7 @@ impl Reader {
     /// What a text is as short text; none without features.
     fn short(&mut self, scheme: &Scheme, short: &Short, explains: bool) -> Option<Part> {
         let kind = &scheme.short;
-        if !kind.weigher.features().are_grams {
+        if kind.weigher.features().kind == FeatureKind::Words {
             let mut words = Words::default();
             for (text, &weight) in short.texts.iter().zip(&scheme.settings.field_weights) {
                 // Numbers are replaced already.
@@ -443,8 +446,6 @@ impl Reader {
         for (units, &weight) in short.units.iter().zip(&scheme.settings.field_weights) {
             self.grams.add(units, weight);
         }
-        #[cfg(test)]
-        reached("counting characters", &short.texts.iter().map(|text| Text::Whole(text)).collect::<Vec<_>>());
         let mut features = Vec::new();
         let named = explains.then_some(&mut features);
         self.grams.weigh(&kind.weigher, scheme.settings.seed, &mut self.weighed, named);
@@ -470,32 +471,6 @@ impl Reader {
         Some(Part { sums: self.weighed.sums(), features })
     }
 
-    /// A text that is split, by its words alone.
-    fn finish_long(
-        &mut self,
-        scheme: &Scheme,
-        fields: Fields,
-        Part { sums, features }: Part,
-        form: &Form,
-        explained: Option<&mut Explained>,
-    ) -> Reading {
-        let letters = if scheme.sketcher.is_idle() {
-            Cow::Borrowed([].as_slice())
-        } else if scheme.settings.sketched == Compared::Characters {
-            Cow::Owned(self.characters_with_addresses(scheme, fields))
-        } else if let [words] = self.words.as_slice() {
-            Cow::Borrowed(words.letters())
-        } else {
-            Cow::Owned(self.words.iter().flat_map(Words::letters).copied().collect())
-        };
-        let made = scheme.of_features(Status::Long, &sums, &letters, form);
-        if let Some(explained) = explained {
-            explained.text = self.long_text(scheme, fields);
-            (explained.features, explained.sums, explained.form) = (features, sums.sums, form.clone());
-        }
-        made
-    }
-
     /// A text that is compared whole.
     fn exact(
         &mut self,
@@ -507,12 +482,12 @@ impl Reader {
     ) -> Reading {
         let has_address = short.texts.iter().any(|one| one.contains(clean::URL));
         if letters == 0 && !has_address {
-            return self.featureless(scheme, fields, explained);
+            return scheme.blank(Status::Featureless);
         }
         let text = if has_address {
             let steps = Normalisation { urls: Treat::Keep, ..scheme.short.steps };
-            let mut with_links = |field: &Text| {
-                let text = normalise(&clean::before_nfkc(*field, &steps, &mut self.room).text);
+            let mut with_links = |field: &&[u8]| {
+                let text = normalise(&clean::before_nfkc(field, &steps, &mut self.room).text);
                 clean::without_schemes(&text, &mut self.room).replace(' ', "")
             };
             fields.iter().map(&mut with_links).collect::<Vec<_>>().join("\n")
@@ -523,25 +498,13 @@ impl Reader {
         };
         let made = scheme.exact(&text);
         if let Some(explained) = explained {
-            let is_shown = has_address || scheme.settings.exact == Compared::Characters;
-            explained.text = if is_shown { text.clone() } else { short.shown() };
-            explained.sums = Sums::of(&[1], &[made.signature], []).sums;
+            if has_address || scheme.settings.exact == Compared::Characters {
+                explained.text.clone_from(&text);
+            }
+            explained.sums = Sums::of(&[1], &[made.signature], []).sums.to_vec();
             explained.features = vec![Feature { name: text, count: 1, weight: 1, hash: made.signature }];
         }
         made
-    }
-
-    fn featureless(&mut self, scheme: &Scheme, fields: Fields, explained: Option<&mut Explained>) -> Reading {
-        if let Some(explained) = explained {
-            explained.text = self.read_short(scheme, fields).shown();
-        }
-        scheme.blank(Status::Featureless)
-    }
-
-    /// The normalised text as long text.
-    fn long_text(&mut self, scheme: &Scheme, fields: Fields) -> String {
-        let normalised = fields.iter().map(|field| scheme.long.normalise(*field, &mut self.room));
-        normalised.collect::<Vec<_>>().join("\n")
     }
 
     /// All characters of a text as short text but white space, addresses included.
@@ -550,19 +513,11 @@ impl Reader {
         let steps = Normalisation { urls: Treat::Keep, emails: Treat::Keep, users: Treat::Keep, ..*own };
         let mut letters = Vec::new();
         for field in fields {
-            let text = normalise(&clean::before_nfkc(*field, &steps, &mut self.room).text);
+            let text = normalise(&clean::before_nfkc(field, &steps, &mut self.room).text);
             let text = clean::after_nfkc(&text, own, true, &mut self.room);
             letters.extend(visible(&text));
         }
         letters
-    }
-}
-
-/// Panics where a test has planted a panic in this stage.
-#[cfg(test)]
-fn reached(stage: &str, fields: Fields) {
-    for field in fields {
-        crate::panics::planted::reached(stage, field.bytes());
     }
 }
 
@@ -577,6 +532,15 @@ fn visible(text: &str) -> impl Iterator<Item = u32> {
 }
 
 impl Part {
+    /// A text that has features of long text and, to this share, of short text.
+    fn mixed(&self, short: &Self, share: u64) -> Self {
+        let factors = (factor(WHOLE - share, self.sums.squares), factor(share, short.sums.squares));
+        let mut features = self.times(factors.0);
+        features.extend(short.times(factors.1));
+        features.sort_by_key(|one| Reverse(one.weight));
+        Self { sums: self.sums.mixed(factors.0, &short.sums, factors.1), features }
+    }
+
     /// Its features, whose weights are multiplied.
     fn times(&self, factor: u64) -> Vec<Feature> {
         self.features.iter().map(|one| Feature { weight: one.weight * factor, ..one.clone() }).collect()
@@ -599,17 +563,18 @@ impl Scheme {
             return (self.blank(Status::Featureless), explained);
         }
         let weigher = if status == Status::Long { &self.long.weigher } else { &self.short.weigher };
-        explained.features.extend(counts.iter().map(|(name, count)| Feature {
+        let feature = |(name, count): &(String, u64)| Feature {
             name: name.clone(),
             count: *count,
             weight: u64::from(weigher.weight(weigher.idf(name), *count)),
             hash: feature_hash(name.as_bytes(), self.settings.seed),
-        }));
-        heaviest_first(&mut explained.features, weigher.features().top_k);
-        let weights: Vec<u32> = explained.features.iter().map(|one| one.weight as u32).collect();
-        let hashes: Vec<Hash> = explained.features.iter().map(|one| one.hash).collect();
-        let sums = Sums::of(&weights, &hashes, []);
-        explained.sums = sums.sums;
-        (self.of_features(status, &sums, &[], &explained.form), explained.with_names())
+        };
+        let mut features: Vec<_> = counts.iter().map(feature).collect();
+        heaviest_first(&mut features, weigher.features().top_k);
+        let weights: Vec<u32> = features.iter().map(|one| one.weight as u32).collect();
+        let hashes: Vec<Hash> = features.iter().map(|one| one.hash).collect();
+        let part = Part { sums: Sums::of(&weights, &hashes, []), features };
+        let made = self.of_features(status, &part, &[], Form::default(), Some(&mut explained));
+        (made, explained.with_names())
     }
 }

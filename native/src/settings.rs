@@ -1,26 +1,105 @@
-//! What a scheme says, parsed once.
+//! What a scheme says, by the names of `core/scheme.py`, which says what each means: read once, where it comes from Python.
 
+use crate::postings::plan::BLOCK_STEP;
 use crate::signature::mixing::mixing_end;
 
-/// What is done with addresses, numbers and so on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Treat {
-    /// They stay.
-    #[default]
-    Keep,
-    /// They are dropped.
-    Drop,
-    /// Each becomes a token for its kind.
-    Token,
+/// A choice, by the names that it has in a scheme.
+macro_rules! choice {
+    ($(#[$of_choice:meta])* $choice:ident { $($(#[$of_one:meta])* $one:ident = $name:literal,)+ }) => {
+        $(#[$of_choice])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $choice {
+            $($(#[$of_one])* $one,)+
+        }
+
+        #[cfg(feature = "python")]
+        impl<'a, 'py> pyo3::FromPyObject<'a, 'py> for $choice {
+            type Error = pyo3::PyErr;
+
+            fn extract(given: pyo3::Borrowed<'a, 'py, pyo3::PyAny>) -> pyo3::PyResult<Self> {
+                match given.extract::<String>()?.as_str() {
+                    $($name => Ok(Self::$one),)+
+                    other => Err(pyo3::exceptions::PyValueError::new_err(format!("unknown value {other:?}"))),
+                }
+            }
+        }
+    };
 }
 
-/// Optional steps of normalising, each with the name that it has in `scheme.Normalisation`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+choice! {
+    /// What is done with addresses, numbers and so on.
+    #[derive(Default)]
+    Treat {
+        /// They stay.
+        #[default]
+        Keep = "keep",
+        /// They are dropped.
+        Drop = "drop",
+        /// Each becomes a token for its kind.
+        Token = "token",
+    }
+}
+
+choice! {
+    /// What the features of a text are.
+    FeatureKind {
+        /// Words.
+        Words = "words",
+        /// Characters, pairs and trigrams.
+        Chars = "chars",
+    }
+}
+
+choice! {
+    /// How words are split.
+    WordSplit {
+        /// Into letters and digits.
+        Plain = "plain",
+        /// They keep combining marks, and runs without spaces are cut into fours.
+        Marked = "marked",
+    }
+}
+
+choice! {
+    /// What a weight is made of.
+    Weights {
+        /// How often the feature occurs.
+        Count = "tf",
+        /// A level, by the IDF.
+        Level = "level",
+        /// IDF, times the count or what damps it.
+        CountIdf = "tfidf",
+    }
+}
+
+choice! {
+    /// Where the IDF of words is from.
+    IdfSource {
+        /// jieba's table alone.
+        Jieba = "jieba",
+        /// Words of other languages than Chinese have one of their own.
+        Languages = "languages",
+    }
+}
+
+choice! {
+    /// What of an exact text is compared, and of a short text sketched.
+    Compared {
+        /// All characters.
+        Characters = "characters",
+        /// Letters and digits.
+        Letters = "letters",
+    }
+}
+
+/// Optional steps of normalising.
+#[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(feature = "python", derive(pyo3::FromPyObject))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a step, taken or not")]
 #[expect(missing_docs, reason = "the scheme has them")]
 pub struct Normalisation {
     pub invisible: bool,
-    pub quotes: bool,
+    pub quotes: Treat,
     pub tags: bool,
     pub entities: bool,
     pub urls: Treat,
@@ -51,82 +130,48 @@ pub const MOST_GRAM_WEIGHT: u64 = 1_000;
 /// See `MOST_GRAM_WEIGHT`.
 pub const MOST_FIELD_WEIGHT: u64 = 100;
 
-/// How the features of a text are counted and weighed: `scheme.Features`.
+/// How the features of a text are counted and weighed.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a choice of the scheme's")]
+#[cfg_attr(feature = "python", derive(pyo3::FromPyObject))]
+#[expect(missing_docs, reason = "the scheme has them")]
 pub struct Features {
-    /// Characters, pairs and trigrams, not words.
-    pub are_grams: bool,
-    /// Words keep combining marks, and runs without spaces are cut into fours.
-    pub marked: bool,
-    /// What a weight is made of.
+    pub kind: FeatureKind,
+    pub words: WordSplit,
     pub weights: Weights,
-    /// The heaviest so many features count; none: all.
     pub top_k: Option<usize>,
-    /// Words of other languages than Chinese have an IDF of their own.
-    pub of_languages: bool,
-    /// The square root of the IDF is taken.
+    pub damped: bool,
+    pub damping: u32,
+    pub idf: IdfSource,
     pub root: bool,
-    /// Of an ideograph, of a pair of ideographs, of another character, of another pair, and of a trigram, in hundredths.
-    pub gram_weights: [u32; 5],
-}
-
-/// What a weight is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weights {
-    /// How often the feature occurs.
-    Count,
-    /// A level, by the IDF.
-    Level,
-    /// IDF, times 1 + so much ln count; none: times the count.
-    CountIdf(Option<u32>),
+    pub gram_weights: [u64; 5],
 }
 
 /// Normalisation and features of one kind of text.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "python", derive(pyo3::FromPyObject))]
+#[expect(missing_docs, reason = "the scheme has them")]
 pub struct Treatment {
-    /// The optional steps.
     pub normalisation: Normalisation,
-    /// How its features are counted and weighed.
     pub features: Features,
 }
 
-/// What of an exact text is compared, and of a short text sketched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compared {
-    /// All characters.
-    Characters,
-    /// Letters and digits.
-    Letters,
-}
-
-/// How texts become entries: `scheme.FingerprintSettings`.
+/// How texts become entries.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "python", derive(pyo3::FromPyObject))]
+#[expect(missing_docs, reason = "the scheme has them")]
 pub struct Settings {
-    /// Of long text.
     pub long: Treatment,
-    /// Of short text.
     pub short: Treatment,
-    /// Letters below which a text is short; none: every text is.
     pub article_size: Option<usize>,
-    /// Characters below which a text is compared whole.
     pub exact_size: usize,
-    /// What is compared of such a text.
     pub exact: Compared,
-    /// Weights of the fields.
     pub field_weights: Vec<u64>,
-    /// How many more times key sentences count.
     pub key_sentences: u64,
-    /// Lengths of shingles, and values of each.
     pub sketch: Vec<(usize, usize)>,
-    /// What sketches are made of.
-    pub sketched: Compared,
-    /// Sketches end with the form of the text.
+    pub sketch_text: Compared,
     pub form: bool,
-    /// Of all hashes.
     pub seed: u64,
-    /// Bits that have margins.
-    pub margin_bits: usize,
+    pub tables: usize,
 }
 
 impl Settings {
@@ -148,6 +193,12 @@ impl Settings {
         let mixed = if self.has_short() { mixing_end(self.article_size.unwrap_or(0)) } else { 0 };
         let formed = if self.form { crate::signature::form::MOST_LETTERS + 1 } else { 0 };
         mixed.max(self.exact_size).max(formed)
+    }
+
+    /// Bits that have margins.
+    #[must_use]
+    pub fn margin_bits(&self) -> usize {
+        self.tables * BLOCK_STEP
     }
 
     /// Bytes of the values of a sketch.

@@ -18,6 +18,7 @@ pub mod normalise;
 pub mod numbers;
 pub mod points;
 pub mod quotes;
+#[expect(missing_docs, reason = "bits of tables")]
 pub mod ranges;
 pub mod simplify;
 pub mod spacing;

@@ -10,10 +10,12 @@ record key, or the field of it that is named, else the fallback (topic-partition
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, NoReturn, overload
 
 from stream_dedup import _native
 from stream_dedup.core import reasons
@@ -22,6 +24,9 @@ from stream_dedup.core.paths import FieldPath, parse_path
 MAX_ID_BYTES = _native.MAX_ID_BYTES
 """Longest id in UTF-8: a URL fits, and a log batch of 500 entries stays far below the size limit of a record."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_WHOLE_NUMBERS = range(-(1 << 63), 1 << 64)
+_MOST_DIGITS = 20
+"""Of these, with a sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +143,28 @@ def parse_object(value: bytes, names: Iterable[FieldPath] = ()) -> dict[str, Any
         value: the bytes of the object.
         names: where ids and scopes are: a number there is made as the text that it is as an id.
     """
-    made = _native.parse_object(value, names=[name.native for name in names])
-    return made if isinstance(made, dict) else reason_text(made)
+    quoted = _native.quoted_names(value, [name.native for name in names])
+    if not isinstance(quoted, bytes):
+        return reason_text(quoted)
+    try:
+        made: dict[str, Any] = json.loads(
+            quoted.decode("utf-8-sig"), parse_int=_number, parse_float=_number, parse_constant=_refuse
+        )
+    except ValueError:
+        return reasons.NOT_JSON
+    return made
+
+
+def _number(written: str) -> int | float:
+    """Return a whole number of at most 64 bits, else the nearest finite float."""
+    # Python takes quadratic time for a whole number of many digits.
+    if len(written) <= _MOST_DIGITS and written.lstrip("-").isdecimal() and int(written) in _WHOLE_NUMBERS:
+        return int(written)
+    return max(-sys.float_info.max, min(float(written), sys.float_info.max))
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def key_id(record: RawRecord, fmt: InputFormat) -> str:
@@ -157,7 +182,7 @@ def is_blank(line: bytes) -> bool:
 def native_format(fmt: InputFormat) -> _native.Format:
     """Return the format as the native core has it."""
     operation = None
-    if fmt.delete_field is not None:
+    if fmt.deletes and fmt.delete_field is not None:
         id_field = fmt.id_field if fmt.delete_id_field is None else fmt.delete_id_field
         says = fmt.delete_value.encode("utf-8", "surrogatepass")
         operation = (parse_path(fmt.delete_field, one=True).native, says, parse_path(id_field, one=True).native)

@@ -41,6 +41,7 @@ MAX_NAME_DIGITS = 40
 _KINDS = {dict: "an object", list: "an array", str: "text", bool: "a boolean", type(None): "null"}
 _MOST_CHARACTERS = 20
 _WHOLE_NUMBERS = range(-(1 << 63), 1 << 64)
+_BRACKET_OR_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
 _STEP = re.compile(r"\.?((?:[^.\[\]\\]|\\.)+)|\[(\d*)\]", re.DOTALL)
 
 
@@ -97,17 +98,21 @@ def parse_object(value: bytes) -> dict[str, Any] | str:
 
 def python_object(value: bytes) -> dict[str, Any] | str:
     """Parse a JSON object without NaN and Infinity; return it with Python's numbers, or the reason of the rejection."""
-    return _parsed(value, _python_number, _refuse)
+    read = parse_object(value)
+    return read if isinstance(read, str) else _parsed(value, _python_number, _refuse)
 
 
 def _parsed(value: bytes, number: Callable[[str], object], no_number: Callable[[str], object]) -> dict[str, Any] | str:
-    value = value.removeprefix(BYTE_ORDER_MARK)
-    if depth_of(value) > MAX_NESTING:
-        return TOO_DEEP.format(limit=MAX_NESTING)
     try:
-        obj = json.loads(value.decode(), parse_int=number, parse_float=number, parse_constant=no_number)
+        text = value.removeprefix(BYTE_ORDER_MARK).decode()
     except UnicodeDecodeError as error:
         return NOT_UTF8.format(at=error.start)
+    # Behind the first bracket that is too deep nothing is read: what is before it is JSON, or not.
+    readable, is_deep = _readable(text)
+    try:
+        obj = json.loads(readable, parse_int=number, parse_float=number, parse_constant=no_number)
+    except json.JSONDecodeError as error:
+        return TOO_DEEP.format(limit=MAX_NESTING) if is_deep and error.pos == len(readable) else NOT_JSON
     except ValueError:
         return NOT_JSON
     return obj if isinstance(obj, dict) else NOT_OBJECT.format(kind=_kind(obj))
@@ -158,19 +163,14 @@ def number_name(written: str) -> str:
     return "-" * sign + stripped + "0" * power
 
 
-def depth_of(value: bytes) -> int:
-    """Return how deep brackets outside of strings are nested; a string without an end has all that follows."""
-    depth = deepest = 0
-    is_inside = is_escaped = False
-    for byte in value:
-        if is_inside:
-            is_inside, is_escaped = is_escaped or byte != ord('"'), not is_escaped and byte == ord("\\")
-        elif byte == ord('"'):
-            is_inside = True
-        else:
-            depth += (byte in b"[{") - (byte in b"]}")
-            deepest = max(deepest, depth)
-    return deepest
+def _readable(text: str) -> tuple[str, bool]:
+    """Return a text up to the first bracket outside of strings that is nested too deeply, and whether there is one."""
+    depth = 0
+    for found in _BRACKET_OR_STRING.finditer(text):
+        depth += (found[0] in "[{") - (found[0] in "]}")
+        if depth > MAX_NESTING:
+            return text[: found.end()], True
+    return text, False
 
 
 def _key_name(key: bytes | None, fmt: InputFormat) -> str | None:

@@ -22,56 +22,12 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from tests.reference.nesting import too_deep
 from tests.reference.unicode14 import join_halves
 
-BLOCKS = [
-    "address",
-    "article",
-    "aside",
-    "blockquote",
-    "br",
-    "caption",
-    "center",
-    "dd",
-    "details",
-    "dialog",
-    "dir",
-    "div",
-    "dl",
-    "dt",
-    "fieldset",
-    "figcaption",
-    "figure",
-    "footer",
-    "form",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "header",
-    "hgroup",
-    "hr",
-    "legend",
-    "li",
-    "main",
-    "menu",
-    "nav",
-    "ol",
-    "optgroup",
-    "option",
-    "p",
-    "pre",
-    "section",
-    "summary",
-    "table",
-    "tbody",
-    "td",
-    "tfoot",
-    "th",
-    "thead",
-    "tr",
-    "ul",
-]
+_BLOCKS = """
+    address article aside blockquote br caption center dd details dialog dir div dl dt fieldset figcaption figure
+    footer form h1 h2 h3 h4 h5 h6 header hgroup hr legend li main menu nav ol optgroup option p pre section
+    summary table tbody td tfoot th thead tr ul
+"""
+BLOCKS = _BLOCKS.split()
 """Names of the elements that are separated from their surroundings."""
 _JUMP = "a[href^='#']:not([href='#'])"
 _UNSEEN = (

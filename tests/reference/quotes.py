@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import dropwhile, groupby
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.reference.unicode14 import unassigned
@@ -28,48 +29,9 @@ _NAMES = re.compile(r"(?:@|://)[^:：\0\s]*")
 """Names of users and addresses, from the sign that begins them on."""
 HEADING, FORUM, NAME, SOURCE, ATTRIBUTES = 200, 60, 30, 100, 500
 FROM, HEADERS_OF_BLOCK = 1, 3
-WROTE = (
-    *("wrote", "writes", "schrieb", "a écrit", "escribió", "ha scritto", "escreveu", "schreef", "skrev", "kirjoitti"),
-    *("napisał", "napsal", "написал", "пишет", "писал", "yazdı", "đã viết", "menulis", "写道", "寫道", "写到"),
-    *("書きました", "작성", "썼습니다", "كتب"),
-)
-FORUMS = (
-    *("引用", "原帖由", "quote", "originally posted by", "zitat", "citation", "cita", "citação", "Цитата"),
-    *("인용",),
-)
-HEADERS = (
-    (
-        *("from", "von", "de", "da", "van", "fra", "från", "lähettäjä", "От", "Від", "od", "kimden", "gönderen"),
-        *("từ", "dari", "发件人", "寄件者", "寄件人", "發件人", "差出人", "보낸 사람", "من", "จาก"),
-    ),
-    (
-        *("sent", "date", "gesendet", "datum", "envoyé", "enviado", "enviado el", "enviada em", "fecha"),
-        *("inviato", "data", "verzonden", "skickat", "sendt", "lähetetty", "Отправлено", "Дата", "wysłano"),
-        *(
-            "gönderildi",
-            "tarih",
-            "ngày",
-            "发送时间",
-            "发送日期",
-            "寄件日期",
-            "日期",
-            "时间",
-            "送信日時",
-            "日時",
-            "보낸 날짜",
-            "날짜",
-        ),
-        *("التاريخ",),
-    ),
-    (
-        *("to", "cc", "an", "À", "a", "para", "aan", "til", "till", "vastaanottaja", "Кому", "Копия", "do"),
-        *("kime", "Đến", "kepada", "收件人", "收件者", "抄送", "副本", "宛先", "받는 사람", "참조", "إلى", "ถึง"),
-    ),
-    (
-        *("subject", "betreff", "objet", "asunto", "oggetto", "assunto", "onderwerp", "Ämne", "emne", "aihe"),
-        *("Тема", "temat", "konu", "chủ đề", "主题", "主旨", "件名", "標題", "标题", "제목", "الموضوع"),
-    ),
-)
+QUOTE_WORDS = Path(__file__).parents[2] / "native" / "src" / "text" / "quote_words.txt"
+_LINES = [line for line in QUOTE_WORDS.read_text("utf-8").splitlines() if not line.startswith("#")]
+*HEADERS, FORUMS, WROTE = (line.partition(": ")[2].split(", ") for line in _LINES)
 _WHITE = " \t\r\xa0\u3000"
 _MARKS = re.compile(rf">(?:[{_WHITE}]*>)*")
 _PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")

@@ -15,6 +15,7 @@ mod tokens;
 mod tree;
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use memchr::memchr2;
 
@@ -22,8 +23,8 @@ use crate::text::halves;
 
 /// Makes the tables that are made once.
 pub fn load() {
-    nesting::load();
-    tree::load();
+    LazyLock::force(&nesting::TRAITS);
+    LazyLock::force(&tree::DISPLAYS);
 }
 
 /// The text of a page or of a fragment; each block is on its own line.

@@ -1,29 +1,24 @@
 //! JSON (RFC 8259), token by token.
 //!
-//! The reader goes from token to token and never calls itself, so nesting costs a byte a level. Nothing is made of what
-//! nobody asks for: a string stays as it is written until [`Written::text`] is called.
+//! The reader goes from token to token and never calls itself. Nothing is made of what nobody asks for: a string stays as
+//! it is written until [`Written::text`] is called.
 //!
 //! Where parsers differ, this one reads as follows. A value is UTF-8. An escape may name half of a surrogate pair alone,
 //! which the grammar allows; such a text is generalized UTF-8 (see [`crate::text::halves`]). NaN, Infinity and -Infinity,
 //! which are no JSON and which Python and its like write all the same, are tokens of their own. Numbers have no limit.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
-use multiversion::multiversion;
+use memchr::memchr2;
 
-const FIRST_HALVES: Range<u32> = 0xd800..0xdc00;
-const SECOND_HALVES: Range<u32> = 0xdc00..0xe000;
+use super::{MOST_LEVELS, Reason};
+use crate::text::halves;
 
 /// Digits of a whole number up to which it is the same name in whatever way it is written.
 pub const MOST_NAME_DIGITS: usize = 40;
 
 /// The value of each hexadecimal digit; 16 of what is none.
 const DIGITS: [u8; 256] = digits();
-
-/// The text is not JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotJson;
 
 /// A part of JSON.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,7 +73,6 @@ pub struct Reader<'a> {
     at: usize,
     open: Vec<Container>,
     expected: Expected,
-    is_strict: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -107,19 +101,7 @@ impl<'a> Reader<'a> {
     /// Begin at the first character of a value.
     #[must_use]
     pub fn new(text: &'a str) -> Self {
-        Self { bytes: text.as_bytes(), at: 0, open: Vec::new(), expected: Expected::Value, is_strict: false }
-    }
-
-    /// The same where NaN and Infinity are errors.
-    #[must_use]
-    pub fn strict(text: &'a str) -> Self {
-        Self { is_strict: true, ..Self::new(text) }
-    }
-
-    /// How many objects and arrays are open.
-    #[must_use]
-    pub fn depth(&self) -> usize {
-        self.open.len()
+        Self { bytes: text.as_bytes(), at: 0, open: Vec::new(), expected: Expected::Value }
     }
 
     /// The number of bytes that are read.
@@ -131,8 +113,8 @@ impl<'a> Reader<'a> {
     /// Read the next token; none at the end of the text.
     ///
     /// # Errors
-    /// What follows is not JSON, or there is more than one value.
-    pub fn next_token(&mut self) -> Result<Option<Token<'a>>, NotJson> {
+    /// What follows is not JSON, there is more than one value, or it is nested too deeply.
+    pub fn next_token(&mut self) -> Result<Option<Token<'a>>, Reason> {
         self.skip_white();
         match (self.expected, self.open.last().copied()) {
             (Expected::Value, _) => self.value().map(Some),
@@ -161,7 +143,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// As of [`Self::next_token`].
-    pub fn skip_value(&mut self) -> Result<(), NotJson> {
+    pub fn skip_value(&mut self) -> Result<(), Reason> {
         match self.next_token()? {
             Some(Token::Begin(_)) => self.leave(),
             _ => Ok(()),
@@ -172,39 +154,42 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// As of [`Self::next_token`].
-    pub fn leave(&mut self) -> Result<(), NotJson> {
-        let depth = self.depth();
-        while self.depth() >= depth {
+    pub fn leave(&mut self) -> Result<(), Reason> {
+        let depth = self.open.len();
+        while self.open.len() >= depth {
             self.next_token()?;
         }
         Ok(())
     }
 
-    fn value(&mut self) -> Result<Token<'a>, NotJson> {
-        let first = self.peek().ok_or(NotJson)?;
+    fn value(&mut self) -> Result<Token<'a>, Reason> {
+        let first = self.peek().ok_or(Reason::NotJson)?;
         self.expected = Expected::Comma;
         match first {
-            b'{' => Ok(self.begin(Container::Object, Expected::Member)),
-            b'[' => Ok(self.begin(Container::Array, Expected::Element)),
+            b'{' => self.begin(Container::Object, Expected::Member),
+            b'[' => self.begin(Container::Array, Expected::Element),
             b'"' => self.string().map(Token::Text),
             b't' => self.literal("true", Token::Boolean(true)),
             b'f' => self.literal("false", Token::Boolean(false)),
             b'n' => self.literal("null", Token::Null),
-            b'N' => self.no_number("NaN", Token::NotANumber),
-            b'I' => self.no_number("Infinity", Token::Infinite),
-            b'-' if self.bytes.get(self.at + 1) == Some(&b'I') => self.no_number("-Infinity", Token::Infinite),
+            b'N' => self.literal("NaN", Token::NotANumber),
+            b'I' => self.literal("Infinity", Token::Infinite),
+            b'-' if self.bytes.get(self.at + 1) == Some(&b'I') => self.literal("-Infinity", Token::Infinite),
             _ => self.number().map(Token::Number),
         }
     }
 
-    fn begin(&mut self, container: Container, expected: Expected) -> Token<'a> {
+    fn begin(&mut self, container: Container, expected: Expected) -> Result<Token<'a>, Reason> {
+        if self.open.len() == MOST_LEVELS {
+            return Err(Reason::TooDeep);
+        }
         self.at += 1;
         self.open.push(container);
         self.expected = expected;
-        Token::Begin(container)
+        Ok(Token::Begin(container))
     }
 
-    fn name(&mut self) -> Result<Token<'a>, NotJson> {
+    fn name(&mut self) -> Result<Token<'a>, Reason> {
         let name = self.string()?;
         self.skip_white();
         self.take(b':')?;
@@ -212,19 +197,15 @@ impl<'a> Reader<'a> {
         Ok(Token::Name(name))
     }
 
-    fn no_number(&mut self, written: &str, token: Token<'a>) -> Result<Token<'a>, NotJson> {
-        if self.is_strict { Err(NotJson) } else { self.literal(written, token) }
-    }
-
-    fn literal(&mut self, written: &str, token: Token<'a>) -> Result<Token<'a>, NotJson> {
+    fn literal(&mut self, written: &str, token: Token<'a>) -> Result<Token<'a>, Reason> {
         if !self.bytes[self.at..].starts_with(written.as_bytes()) {
-            return Err(NotJson);
+            return Err(Reason::NotJson);
         }
         self.at += written.len();
         Ok(token)
     }
 
-    fn string(&mut self) -> Result<Written<'a>, NotJson> {
+    fn string(&mut self) -> Result<Written<'a>, Reason> {
         self.take(b'"')?;
         let (begin, mut has_escapes) = (self.at, false);
         loop {
@@ -236,14 +217,14 @@ impl<'a> Reader<'a> {
                 }
                 Some(b'\\') => {
                     has_escapes = true;
-                    self.at += escape_bytes(&self.bytes[self.at..]).ok_or(NotJson)?;
+                    self.at += escape_bytes(&self.bytes[self.at..]).ok_or(Reason::NotJson)?;
                 }
-                _ => return Err(NotJson),
+                _ => return Err(Reason::NotJson),
             }
         }
     }
 
-    fn number(&mut self) -> Result<Number<'a>, NotJson> {
+    fn number(&mut self) -> Result<Number<'a>, Reason> {
         let begin = self.at;
         self.at += usize::from(self.peek() == Some(b'-'));
         if self.peek() == Some(b'0') {
@@ -267,10 +248,10 @@ impl<'a> Reader<'a> {
         Ok(Number { written, is_whole })
     }
 
-    fn digits(&mut self) -> Result<(), NotJson> {
+    fn digits(&mut self) -> Result<(), Reason> {
         let digits = self.bytes[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         self.at += digits;
-        if digits == 0 { Err(NotJson) } else { Ok(()) }
+        if digits == 0 { Err(Reason::NotJson) } else { Ok(()) }
     }
 
     fn skip_white(&mut self) {
@@ -282,16 +263,16 @@ impl<'a> Reader<'a> {
         self.bytes.get(self.at).copied()
     }
 
-    fn take(&mut self, byte: u8) -> Result<(), NotJson> {
+    fn take(&mut self, byte: u8) -> Result<(), Reason> {
         if self.peek() != Some(byte) {
-            return Err(NotJson);
+            return Err(Reason::NotJson);
         }
         self.at += 1;
         Ok(())
     }
 
-    fn at_end(&self) -> Result<(), NotJson> {
-        if self.at == self.bytes.len() { Ok(()) } else { Err(NotJson) }
+    fn at_end(&self) -> Result<(), Reason> {
+        if self.at == self.bytes.len() { Ok(()) } else { Err(Reason::NotJson) }
     }
 }
 
@@ -310,21 +291,10 @@ impl<'a> Written<'a> {
 }
 
 impl<'a> Number<'a> {
-    /// Digits of the whole numbers that 64 bits hold, and a sign.
-    const MOST_BYTES: usize = 20;
-
     /// The number as it is written.
     #[must_use]
     pub fn written(self) -> &'a str {
         self.written
-    }
-
-    /// The value of a whole number that 64 bits hold, with or without a sign; that of -0 is 0.
-    #[must_use]
-    pub fn whole(self) -> Option<i128> {
-        let digits = (self.is_whole && self.written.len() <= Self::MOST_BYTES).then_some(self.written)?;
-        let held = i128::from(i64::MIN)..=i128::from(u64::MAX);
-        digits.parse().ok().filter(|whole| held.contains(whole))
     }
 
     /// The number as the name of something: a whole number of at most [`MOST_NAME_DIGITS`] digits is these digits, in
@@ -335,12 +305,6 @@ impl<'a> Number<'a> {
             return Cow::Borrowed(self.written);
         }
         whole_digits(self.written).map_or(Cow::Borrowed(self.written), Cow::Owned)
-    }
-
-    /// The nearest number of floating point with 64 bits: infinite beyond the greatest one.
-    #[must_use]
-    pub fn float(self) -> f64 {
-        self.written.parse().expect("every number of JSON is one of Rust")
     }
 }
 
@@ -381,22 +345,11 @@ fn plain_bytes(bytes: &[u8]) -> usize {
     if bytes.first() == Some(&b'\\') {
         return 0;
     }
-    let plain = LANES * plain_lanes(bytes);
-    plain + bytes[plain..].iter().take_while(|&&byte| is_plain(byte)).count()
-}
-
-/// Bytes that are looked at together.
-const LANES: usize = 64;
-
-/// How many times so many bytes are plain.
-#[multiversion(targets("x86_64+avx2", "aarch64+neon"))]
-fn plain_lanes(bytes: &[u8]) -> usize {
-    let are_plain = |lanes: &&[u8]| lanes.iter().fold(true, |all, &byte| all & is_plain(byte));
-    bytes.chunks_exact(LANES).take_while(are_plain).count()
-}
-
-fn is_plain(byte: u8) -> bool {
-    byte >= b' ' && byte != b'"' && byte != b'\\'
+    let rest = &bytes[..memchr2(b'"', b'\\', bytes).unwrap_or(bytes.len())];
+    // Not `any`: a processor tests many bytes at once where it need not stop at the first.
+    let has_control = rest.iter().fold(0, |any, byte| any | u8::from(*byte < b' ')) > 0;
+    let control = if has_control { rest.iter().position(|byte| *byte < b' ') } else { None };
+    control.unwrap_or(rest.len())
 }
 
 /// The number of bytes of the escape that these begin with; none if it is not valid.
@@ -419,9 +372,7 @@ fn without_escapes(written: &[u8]) -> Vec<u8> {
         let Some(escape) = rest.get(1) else { return text };
         let escaped = match escape {
             b'u' => {
-                let (point, behind) = escaped_point(rest);
-                push(point, &mut text);
-                rest = behind;
+                rest = add_escaped(rest, &mut text);
                 continue;
             }
             b'b' => 8,
@@ -436,15 +387,26 @@ fn without_escapes(written: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The code point of an escape with digits, or of two that are the halves of one, and what follows.
-fn escaped_point(escape: &[u8]) -> (u32, &[u8]) {
-    let (first, rest) = unit_of(escape).expect("an escape of a valid string");
-    if let (true, Some((second, rest))) = (FIRST_HALVES.contains(&first), unit_of(rest)) {
-        if SECOND_HALVES.contains(&second) {
-            return (0x1_0000 + ((first - FIRST_HALVES.start) << 10) + (second - SECOND_HALVES.start), rest);
+/// Add what an escape with digits stands for, or two that are the halves of a character; return what is behind. Half of a
+/// surrogate pair that stands alone has three bytes, as if it were a character.
+fn add_escaped<'a>(escape: &'a [u8], text: &mut Vec<u8>) -> &'a [u8] {
+    let (first, mut behind) = unit_of(escape).expect("an escape of a valid string");
+    let mut one = char::from_u32(first);
+    if let (None, Some((second, rest))) = (one, unit_of(behind)) {
+        if let Some(Ok(pair)) = char::decode_utf16([first as u16, second as u16]).next() {
+            (one, behind) = (Some(pair), rest);
         }
     }
-    (first, rest)
+    let Some(one) = one else {
+        text.extend_from_slice(&halves::bytes_of(first as u16));
+        return behind;
+    };
+    // As many bytes for each: a processor copies them in one step.
+    let begin = text.len();
+    text.extend_from_slice(&[0; 4]);
+    let size = one.encode_utf8(&mut text[begin..]).len();
+    text.truncate(begin + size);
+    behind
 }
 
 /// The code unit of an escape with digits, and what follows; none of anything else.
@@ -463,24 +425,12 @@ fn code_unit(digits: [u8; 4]) -> Option<u32> {
     (first | second | third | fourth < 16).then_some(first << 12 | second << 8 | third << 4 | fourth)
 }
 
-/// Add a code point; half of a surrogate pair has three bytes, as if it were a character.
-fn push(point: u32, text: &mut Vec<u8>) {
-    let first_bits = |mark: u8, shift: u32| mark | (point >> shift) as u8;
-    let low_bits = |shift: u32| 0x80 | (point >> shift & 0x3f) as u8;
-    match point {
-        0..0x80 => text.push(point as u8),
-        0x80..0x800 => text.extend_from_slice(&[first_bits(0xc0, 6), low_bits(0)]),
-        0x800..0x1_0000 => text.extend_from_slice(&[first_bits(0xe0, 12), low_bits(6), low_bits(0)]),
-        _ => text.extend_from_slice(&[first_bits(0xf0, 18), low_bits(12), low_bits(6), low_bits(0)]),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Container, NotJson, Reader, Token};
+    use super::{Container, MOST_LEVELS, Reader, Reason, Token};
 
     /// The tokens of a text, and whether it is JSON to its end.
-    fn tokens(text: &str) -> (Vec<Token<'_>>, Result<(), NotJson>) {
+    fn tokens(text: &str) -> (Vec<Token<'_>>, Result<(), Reason>) {
         let (mut reader, mut tokens) = (Reader::new(text), Vec::new());
         loop {
             match reader.next_token() {
@@ -587,22 +537,6 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_those_of_64_bits() {
-        let whole = |written: &str| match tokens(written).0[..] {
-            [Token::Number(number)] => number.whole(),
-            ref other => panic!("{other:?}"),
-        };
-        for (written, value) in
-            [("-0", 0), ("18446744073709551615", u64::MAX.into()), ("-9223372036854775808", i64::MIN.into())]
-        {
-            assert_eq!(whole(written), Some(value));
-        }
-        for written in ["18446744073709551616", "-9223372036854775809", "1.0", "1e0", "999999999999999999999"] {
-            assert_eq!(whole(written), None);
-        }
-    }
-
-    #[test]
     fn a_whole_number_is_one_name_however_it_is_written() {
         let name = |written: &str| match tokens(written).0[..] {
             [Token::Number(number)] => number.name().into_owned(),
@@ -650,8 +584,12 @@ mod tests {
     }
 
     #[test]
-    fn nesting_costs_no_stack() {
-        let deep = "[".repeat(1_000_000);
-        assert_eq!(tokens(&deep).0.len(), deep.len());
+    fn nesting_has_a_limit() {
+        let nested = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        assert_eq!(tokens(&nested(MOST_LEVELS)).1, Ok(()));
+        assert_eq!(tokens(&nested(MOST_LEVELS + 1)).1, Err(Reason::TooDeep));
+        assert_eq!(tokens(&"[],".repeat(MOST_LEVELS + 1)).1, Err(Reason::NotJson));
+        let list = format!("[{}1]", "[[]],".repeat(MOST_LEVELS));
+        assert_eq!(tokens(&list).1, Ok(()));
     }
 }

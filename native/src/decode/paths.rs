@@ -6,8 +6,8 @@
 //! is no recursion: the walk is as deep as the longest path. Of members of one name the last one counts, also where what
 //! the earlier ones hold was taken already.
 
-use super::Kind;
-use super::json::{Container, NotJson, Number, Reader, Token, Written};
+use super::json::{Container, Number, Reader, Token, Written};
+use super::{Kind, Reason};
 
 /// A step from a value into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,11 +51,11 @@ pub enum Value<'a> {
 /// The reader has read the beginning of the object, and reads to its end.
 ///
 /// # Errors
-/// It is not JSON.
+/// It is not JSON, or nested too deeply.
 pub fn values<'a, 'p>(
     reader: &mut Reader<'a>,
     paths: impl Iterator<Item = &'p Path>,
-) -> Result<Vec<Vec<Value<'a>>>, NotJson> {
+) -> Result<Vec<Vec<Value<'a>>>, Reason> {
     let paths: Vec<_> = paths.collect();
     let mut walk = Walk {
         values: vec![Vec::new(); paths.len()],
@@ -65,11 +65,11 @@ pub fn values<'a, 'p>(
         paths,
     };
     while !walk.open.is_empty() {
-        match reader.next_token()?.ok_or(NotJson)? {
+        match reader.next_token()?.ok_or(Reason::NotJson)? {
             Token::End => walk.leave(),
             Token::Name(name) => {
                 walk.match_member(name);
-                let value = reader.next_token()?.ok_or(NotJson)?;
+                let value = reader.next_token()?.ok_or(Reason::NotJson)?;
                 walk.take(value, reader)?;
             }
             value => {
@@ -140,7 +140,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     /// Take what the matched paths need of a value; go into it, or past it.
-    fn take(&mut self, value: Token<'a>, reader: &mut Reader<'a>) -> Result<(), NotJson> {
+    fn take(&mut self, value: Token<'a>, reader: &mut Reader<'a>) -> Result<(), Reason> {
         let begin = self.active.len();
         for &(path, step) in &self.matched {
             if lead_into(self.paths[path], step, value, &mut self.values[path]) {

@@ -9,30 +9,18 @@ use super::html;
 use crate::text::characters::Class;
 use crate::text::clean;
 use crate::text::edit::Room;
-use crate::text::halves::Text;
 use crate::text::points;
 
 /// Most line feeds that stand together: one empty line.
 const LINE_FEEDS: usize = 2;
 
-/// The steps that drop markup.
-#[derive(Clone, Copy)]
-pub struct Markup {
-    /// The field is HTML.
-    pub is_html: bool,
-    /// Entities are undone.
-    pub entities: bool,
-    /// Tags are dropped.
-    pub tags: bool,
-}
-
-/// A text without the markup that these steps drop, its paragraphs on lines; without markup as it is.
+/// A text without the markup that the steps of the scheme drop (that of HTML, entities, tags), its paragraphs on lines;
+/// without markup as it is.
 #[must_use]
-pub fn readable(text: &[u8], markup: Markup) -> Cow<'_, [u8]> {
-    let Markup { is_html, entities, tags } = markup;
+pub fn readable(text: &[u8], is_html: bool, entities: bool, tags: bool) -> Cow<'_, [u8]> {
     let parsed = if is_html { html::text_of(text, false) } else { Cow::Borrowed(text) };
     let mut room = Room::default();
-    let bare = clean::without_markup(Text::of(&parsed), entities, tags, true, &mut room).bytes();
+    let bare = clean::without_markup(&parsed, entities, tags, true, &mut room);
     if bare == text { Cow::Borrowed(text) } else { Cow::Owned(tidied(bare)) }
 }
 

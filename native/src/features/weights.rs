@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::segment::dictionary::{DICTIONARY, Dictionary, jieba};
-use crate::settings::{Features, Weights};
+use crate::settings::{FeatureKind, Features, IdfSource, Weights};
 use crate::text::characters::{HAN_BYTES, han_number};
 use crate::text::numbers::is_number;
 use crate::text::ranges::HAN;
@@ -55,7 +55,7 @@ pub fn common_words() -> impl Iterator<Item = &'static str> {
 }
 
 /// The IDF of function words.
-static LISTED: LazyLock<HashMap<&str, u32>> = LazyLock::new(|| {
+pub(crate) static LISTED: LazyLock<HashMap<&str, u32>> = LazyLock::new(|| {
     let common = common_words().map(|word| (word, COMMON));
     common.chain(STOP_WORDS.map(|word| (word, NOISE))).collect()
 });
@@ -74,7 +74,7 @@ impl Weigher {
     /// Weighs as these settings say.
     #[must_use]
     pub fn new(features: &Features) -> Self {
-        let gram_idf = features.gram_weights.map(|weight| weight * UNIT / 100);
+        let gram_idf = features.gram_weights.map(|weight| weight as u32 * UNIT / 100);
         let mut made = Self { features: features.clone(), gram_idf, gram_weights: [[0; FEW]; 5] };
         made.gram_weights = gram_idf.map(|idf| std::array::from_fn(|count| made.weight(idf, count as u64)));
         made
@@ -89,14 +89,14 @@ impl Weigher {
     /// The IDF of a feature, or what replaces it.
     #[must_use]
     pub fn idf(&self, name: &str) -> u32 {
-        if self.features.are_grams {
+        if self.features.kind == FeatureKind::Chars {
             return self.gram_idf[class_of_gram(name)];
         }
         let node =
             DICTIONARY.codes_of(name).filter(|codes| !codes.is_empty()).and_then(|codes| DICTIONARY.find(&codes));
         self.rooted(match node.and_then(|node| DICTIONARY.idf(node)) {
             Some(idf) => idf,
-            None if self.features.of_languages => idf_of_languages(name),
+            None if self.features.idf == IdfSource::Languages => idf_of_languages(name),
             None if name.chars().nth(1).is_none() || STOP_WORDS.contains(&name) => jieba::LEAST_IDF,
             None => jieba::MEDIAN_IDF,
         })
@@ -105,14 +105,14 @@ impl Weigher {
     /// The same of a word of ideographs, by its node.
     #[must_use]
     pub fn idf_of_node(&self, dictionary: &Dictionary, node: u32, name: &str) -> u32 {
-        if self.features.are_grams {
+        if self.features.kind == FeatureKind::Chars {
             return self.idf(name);
         }
         let is_alone = name.len() == HAN_BYTES;
         self.rooted(match dictionary.idf(node) {
             Some(idf) => idf,
             None if is_alone => jieba::LEAST_IDF,
-            None if self.features.of_languages => HAN_UNKNOWN,
+            None if self.features.idf == IdfSource::Languages => HAN_UNKNOWN,
             None => jieba::MEDIAN_IDF,
         })
     }
@@ -139,23 +139,18 @@ impl Weigher {
         let times = match self.features.weights {
             Weights::Count => return count as u32,
             Weights::Level => return 1 + LEVEL_EDGES.iter().filter(|edge| **edge <= idf).count() as u32,
-            Weights::CountIdf(None) => count * u64::from(UNIT),
-            Weights::CountIdf(Some(damping)) => {
-                u64::from(UNIT) + u64::from(damping) * u64::from(one_and_log(count as u32) - UNIT)
+            Weights::CountIdf if self.features.damped => {
+                u64::from(UNIT) + u64::from(self.features.damping) * u64::from(one_and_log(count as u32) - UNIT)
             }
+            Weights::CountIdf => count * u64::from(UNIT),
         };
         ((u64::from(idf) * times) >> SHIFT).max(1) as u32
     }
 }
 
 /// [`one_and_log`] of small counts.
-static ONE_AND_LOG: LazyLock<[u32; 256]> = LazyLock::new(|| std::array::from_fn(|count| rounded_log(count as u32)));
-
-/// Makes the tables that are made once.
-pub fn load() {
-    LazyLock::force(&LISTED);
-    LazyLock::force(&ONE_AND_LOG);
-}
+pub(crate) static ONE_AND_LOG: LazyLock<[u32; 256]> =
+    LazyLock::new(|| std::array::from_fn(|count| rounded_log(count as u32)));
 
 /// 1 + ln `count` in units of 1/1024.
 fn one_and_log(count: u32) -> u32 {

@@ -1,5 +1,4 @@
-//! Bytes that are read: records to the fields of articles, JSON objects to Python's values, texts with markup, log
-//! records.
+//! Bytes that are read: records to the fields of articles, texts with markup, log records.
 
 use std::borrow::Cow;
 
@@ -7,16 +6,14 @@ use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyString, PyTuple};
 
 use super::values::{Given, text};
 use super::{caught, work};
 use crate::batches::{Batch, Format};
 use crate::decode::html;
-use crate::decode::json::{self, Container, NotJson, Number, Token};
 use crate::decode::paths::{Path, Step, Value};
-use crate::decode::readable::Markup;
-use crate::decode::{self, Deletes, Kind, MOST_ID_BYTES, MOST_LEVELS, Operation, Reason};
+use crate::decode::{self, Kind, MOST_ID_BYTES, MOST_LEVELS, Operation, Reason};
 use crate::panics;
 
 /// Why there is no article: see `said`.
@@ -72,7 +69,8 @@ impl PyFormat {
             texts: text_fields.into_iter().map(|field| path(field, true)).collect(),
             may_lack_texts,
             key: key_field.map(|field| path(field, false)),
-            deletes: takes_deletes.then_some(Deletes { operation }),
+            takes_deletes,
+            operation,
         })
     }
 
@@ -135,136 +133,11 @@ pub fn field_id(py: Python<'_>, value: PyBackedBytes, at: GivenPath) -> PyResult
 }
 
 #[pyfunction]
-#[pyo3(signature = (value, *, names = Vec::new()))]
-pub fn parse_object<'py>(py: Python<'py>, value: PyBackedBytes, names: Vec<GivenPath>) -> PyResult<Bound<'py, PyAny>> {
-    let names = names.into_iter().map(|name| path(name, false)).collect();
-    let made = caught(|| {
-        let mut reader = json::Reader::strict(decode::checked(&value)?);
-        match reader.next_token()?.map(Kind::of).ok_or(Reason::NotJson)? {
-            Kind::Object => Members { py, names }.read(&mut reader),
-            other => {
-                while reader.next_token()?.is_some() {}
-                Err(Reason::NotObject(other).into())
-            }
-        }
-    })?;
-    match made {
-        Ok(members) => Ok(members.into_any()),
-        Err(Unmade::Reason(reason)) => said(py, reason, None)?.into_bound_py_any(py),
-        Err(Unmade::Error(error)) => Err(error),
-    }
-}
-
-/// Makes Python's values of the members of a JSON object. NaN and Infinity are no JSON here.
-struct Members<'py> {
-    py: Python<'py>,
-    /// Where the numbers are that name something: they are made as texts.
-    names: Vec<Path>,
-}
-
-/// What holds the next value, and the name that it has in an object.
-enum Holder<'py> {
-    Object(Bound<'py, PyDict>, Option<Bound<'py, PyString>>),
-    Array(Bound<'py, PyList>),
-}
-
-enum Unmade {
-    Reason(Reason),
-    Error(PyErr),
-}
-
-impl<'py> Members<'py> {
-    /// Read what follows the beginning of the object.
-    fn read(&self, reader: &mut json::Reader) -> Result<Bound<'py, PyDict>, Unmade> {
-        let members = PyDict::new(self.py);
-        let mut open = vec![Holder::Object(members.clone(), None)];
-        while let Some(token) = reader.next_token()? {
-            match token {
-                Token::Name(name) => {
-                    if let Some(Holder::Object(_, waiting)) = open.last_mut() {
-                        *waiting = Some(text(self.py, &name.text())?);
-                    }
-                }
-                Token::End => _ = open.pop(),
-                Token::Begin(Container::Object) => {
-                    let object = PyDict::new(self.py);
-                    hold(&open, object.as_any())?;
-                    open.push(Holder::Object(object, None));
-                }
-                Token::Begin(Container::Array) => {
-                    let array = PyList::empty(self.py);
-                    hold(&open, array.as_any())?;
-                    open.push(Holder::Array(array));
-                }
-                Token::Text(written) => hold(&open, text(self.py, &written.text())?.as_any())?,
-                Token::Number(number) => hold(&open, &self.number(number, &open)?)?,
-                Token::Boolean(flag) => hold(&open, &flag.into_bound_py_any(self.py)?)?,
-                Token::Null => hold(&open, self.py.None().bind(self.py))?,
-                Token::NotANumber | Token::Infinite => return Err(NotJson.into()), // the reader is strict
-            }
-        }
-        Ok(members)
-    }
-
-    fn number(&self, number: Number, open: &[Holder<'py>]) -> PyResult<Bound<'py, PyAny>> {
-        for name in &self.names {
-            if is_at(open, &name.steps)? {
-                return number.name().into_bound_py_any(self.py);
-            }
-        }
-        match number.whole().map(|whole| i64::try_from(whole).map_err(|_| whole as u64)) {
-            Some(Ok(whole)) => whole.into_bound_py_any(self.py),
-            Some(Err(whole)) => whole.into_bound_py_any(self.py),
-            // JSON has no infinity: what writes the value again must write a number.
-            None => number.float().clamp(f64::MIN, f64::MAX).into_bound_py_any(self.py),
-        }
-    }
-}
-
-/// Whether the next value stands at these steps.
-fn is_at(open: &[Holder], steps: &[Step]) -> PyResult<bool> {
-    if open.len() != steps.len() {
-        return Ok(false);
-    }
-    for (level, (holder, step)) in (1..).zip(open.iter().zip(steps)) {
-        let is_led_to = match (holder, step) {
-            (Holder::Object(_, Some(name)), Step::Key(key)) => Given::of(name)?.text().bytes() == key.as_slice(),
-            // An object or array that is open is its last element; the value itself is none yet.
-            (Holder::Array(array), Step::Element(at)) => array.len() == at + usize::from(level < steps.len()),
-            (Holder::Array(_), Step::All) => true,
-            _ => false,
-        };
-        if !is_led_to {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-impl From<NotJson> for Unmade {
-    fn from(error: NotJson) -> Self {
-        Self::Reason(error.into())
-    }
-}
-
-impl From<Reason> for Unmade {
-    fn from(reason: Reason) -> Self {
-        Self::Reason(reason)
-    }
-}
-
-impl From<PyErr> for Unmade {
-    fn from(error: PyErr) -> Self {
-        Self::Error(error)
-    }
-}
-
-/// Add a value to the innermost holder.
-fn hold<'py>(open: &[Holder<'py>], value: &Bound<'py, PyAny>) -> PyResult<()> {
-    match open.last() {
-        Some(Holder::Object(object, Some(name))) => object.set_item(name, value),
-        Some(Holder::Array(array)) => array.append(value),
-        Some(Holder::Object(_, None)) | None => unreachable!("a value has a holder, and in an object a name"),
+pub fn quoted_names<'py>(py: Python<'py>, value: PyBackedBytes, names: Vec<GivenPath>) -> PyResult<Bound<'py, PyAny>> {
+    let names: Vec<_> = names.into_iter().map(|name| path(name, false)).collect();
+    match work(py, || decode::quoted_names(&value, &names))? {
+        Ok(object) => PyBytes::new(py, &object).into_bound_py_any(py),
+        Err(reason) => said(py, reason, None)?.into_bound_py_any(py),
     }
 }
 
@@ -286,7 +159,7 @@ pub fn said<'py>(py: Python<'py>, reason: Reason, format: Option<&decode::Format
             ("NOT_ID", 0, 0, format.map_or(none(), |format| vec![format.id.name.clone()]), Some(kind))
         }
         Reason::NotDeleteId(kind) => {
-            let operation = format.and_then(|format| format.deletes.as_ref()?.operation.as_ref());
+            let operation = format.and_then(|format| format.operation.as_ref());
             ("NOT_ID", 0, 0, operation.map(|one| one.id.name.clone()).into_iter().collect(), Some(kind))
         }
         Reason::LongId(size) => ("LONG_ID", size, MOST_ID_BYTES, none(), None),
@@ -312,7 +185,7 @@ pub fn text_of_html(html: Bound<'_, PyString>, marks_quotes: bool) -> PyResult<B
 #[pyfunction]
 #[pyo3(signature = (text, *, is_html, entities, tags))]
 pub fn readable(text: Bound<'_, PyString>, is_html: bool, entities: bool, tags: bool) -> PyResult<Bound<'_, PyString>> {
-    without(text, |text| decode::readable::readable(text, Markup { is_html, entities, tags }))
+    without(text, |text| decode::readable::readable(text, is_html, entities, tags))
 }
 
 /// What a step leaves of a text; the same object if it is all of it.
@@ -321,7 +194,7 @@ fn without<'py>(
     step: impl FnOnce(&[u8]) -> Cow<'_, [u8]> + Send,
 ) -> PyResult<Bound<'py, PyString>> {
     let bytes = Given::of(&given)?;
-    let made = work(given.py(), || match step(bytes.text().bytes()) {
+    let made = work(given.py(), || match step(bytes.bytes()) {
         Cow::Borrowed(_) => None,
         Cow::Owned(made) => Some(made),
     })?;

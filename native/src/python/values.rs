@@ -8,8 +8,6 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyBytes, PyString};
 
-use crate::text::halves::Text;
-
 /// Numbers from Python: a copy of its array.
 pub struct Array<T>(Vec<T>);
 
@@ -84,10 +82,11 @@ impl Given {
         Ok(Self::Halves(encoded.cast::<PyBytes>()?.as_bytes().to_vec()))
     }
 
-    pub fn text(&self) -> Text<'_> {
+    /// In generalized UTF-8.
+    pub fn bytes(&self) -> &[u8] {
         match self {
-            Self::Whole(text) => Text::Whole(text),
-            Self::Halves(bytes) => Text::Halves(bytes),
+            Self::Whole(text) => text.as_bytes(),
+            Self::Halves(bytes) => bytes,
         }
     }
 }

@@ -39,22 +39,16 @@ const NAMES: &str = "al da de del di dos du el la las le les li lo los ma may su
 const TOKENS: std::ops::RangeInclusive<char> = clean::URL..=clean::EMOJI;
 
 /// Whether each ideograph is one of these.
-static IS_GRAMMAR: LazyLock<[bool; HAN_COUNT]> = LazyLock::new(|| {
+pub(crate) static IS_GRAMMAR: LazyLock<[bool; HAN_COUNT]> = LazyLock::new(|| {
     let mut is_grammar = [false; HAN_COUNT];
     GRAMMAR.chars().filter_map(han_number).for_each(|number| is_grammar[number] = true);
     is_grammar
 });
-static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+pub(crate) static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     let names: HashSet<&str> = NAMES.split(' ').collect();
     let words = STOP_WORDS.iter().copied().chain(common_words());
     words.filter(|word| !names.contains(word) && word.chars().count() >= SHORTEST_WORD).collect()
 });
-
-/// Makes the tables that are made once.
-pub fn load() {
-    LazyLock::force(&IS_GRAMMAR);
-    LazyLock::force(&WORDS);
-}
 
 /// The form of a text, as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

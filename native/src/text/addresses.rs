@@ -11,7 +11,8 @@ use super::characters::Class;
 use super::edit::{Draft, Edit};
 use super::halves;
 use super::points;
-use super::traits::{Traits, WIDES};
+use super::ranges::WIDES;
+use super::traits::Traits;
 
 /// What a full-width character is beyond that of ASCII.
 const NARROWER: u32 = 0xff01 - '!' as u32;

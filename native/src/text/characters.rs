@@ -7,7 +7,9 @@
 //! A text must give the same log entry whatever version of Unicode a program knows. So what Unicode 14 does not have is
 //! no character, and becomes a space. Half surrogates are no characters either.
 
-use super::ranges::{HAN, HAN_COUNT};
+use super::ranges::{
+    ANEW, BLOCK, DECIMAL, HAN, HAN_BIT, HAN_COUNT, LETTER, MARK, NO_SPACES, SAME, SEPARATES, UNASSIGNED, WHITE,
+};
 
 include!(concat!(env!("OUT_DIR"), "/characters.rs"));
 

@@ -11,14 +11,16 @@ use super::addresses;
 use super::edit::{Draft, Edit, Room};
 use super::entities;
 use super::folding::fold;
-use super::halves::{self, Text};
+use super::halves;
 use super::numbers;
+use super::points;
 use super::quotes;
+use super::ranges::{IDEOGRAPHS, INVISIBLES, PICTURES, TRADITIONAL, WIDES};
 use super::simplify::simplify;
 use super::spacing;
 use super::spam;
 use super::tags;
-use super::traits::{IDEOGRAPHS, INVISIBLES, PICTURES, TRADITIONAL, Traits, WIDES};
+use super::traits::Traits;
 use crate::settings::{Normalisation, Treat};
 
 /// The token of an address of a page.
@@ -54,19 +56,18 @@ pub struct Cleaned<'a> {
 }
 
 /// Takes the steps before NFKC, in the order of these lines.
-pub fn before_nfkc<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room) -> Cleaned<'a> {
-    #[cfg(test)]
-    crate::panics::planted::reached("cleaning", text.bytes());
+pub fn before_nfkc<'a>(text: &'a [u8], steps: &Normalisation, room: &'a mut Room) -> Cleaned<'a> {
     let mut draft = Draft::of(text, room);
     if steps.entities {
         undo_entities(&mut draft);
     }
     // It holds until characters are folded: the steps before drop characters, or put ASCII or tokens in their place.
-    let mut has = Traits::of(draft.now());
+    let whole = halves::whole(text).filter(|_| !draft.is_changed());
+    let mut has = whole.map_or_else(|| traits_of(draft.now()), |text| Traits::of(text.chars().map(u32::from)));
     if steps.invisible && has.has(INVISIBLES | PICTURES) {
         draft.take(spacing::drop_invisible);
     }
-    if steps.quotes {
+    if steps.quotes == Treat::Drop {
         draft.take(quotes::drop);
     }
     if steps.tags {
@@ -78,7 +79,7 @@ pub fn before_nfkc<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room
         draft.take(|edit| spacing::replace_pictures(edit, &token));
     }
     if steps.fold && fold(&mut draft, has) {
-        has = has.or(Traits::of(draft.now()));
+        has = has.or(traits_of(draft.now()));
     }
     if steps.join_numbers {
         spacing::join_numbers(&mut draft);
@@ -90,14 +91,22 @@ pub fn before_nfkc<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room
         draft.take(halves::replace);
         simplify(&mut draft);
     }
-    Cleaned { text: draft.done().joined(), is_addressed }
+    let text = match whole {
+        Some(whole) if !draft.is_changed() => Cow::Borrowed(whole),
+        _ => halves::join(draft.done()),
+    };
+    Cleaned { text, is_addressed }
+}
+
+fn traits_of(text: &[u8]) -> Traits {
+    Traits::of(points::each(text).map(|(_, point)| point))
 }
 
 /// Takes the steps after NFKC and case folding: those against spam, and that of numbers if `numbers` asks for it.
 ///
 /// White space stays single spaces, except that what stands for a number brings spaces of its own.
 pub fn after_nfkc<'a>(text: &'a str, steps: &Normalisation, numbers: bool, room: &'a mut Room) -> Cow<'a, str> {
-    let mut draft = Draft::of(Text::Whole(text), room);
+    let mut draft = Draft::of(text.as_bytes(), room);
     if steps.unspace {
         draft.take(spam::unspace);
     }
@@ -110,22 +119,22 @@ pub fn after_nfkc<'a>(text: &'a str, steps: &Normalisation, numbers: bool, room:
     if numbers && steps.numbers != Treat::Keep {
         draft.take(|edit| numbers::replace(edit, steps.numbers));
     }
-    draft.done().joined()
+    if draft.is_changed() { halves::join(draft.done()) } else { Cow::Borrowed(text) }
 }
 
 /// Returns the text in simplified characters.
-pub fn simplified<'a>(text: Text<'a>, room: &'a mut Room) -> Cow<'a, str> {
-    let mut draft = Draft::of(text, room);
+pub fn simplified<'a>(text: &'a str, room: &'a mut Room) -> Cow<'a, str> {
+    let mut draft = Draft::of(text.as_bytes(), room);
     draft.take(halves::replace);
     simplify(&mut draft);
-    draft.done().joined()
+    halves::join(draft.done())
 }
 
 /// Returns normalised text without `https://`, `www.` and the like before hosts.
 pub fn without_schemes<'a>(text: &'a str, room: &'a mut Room) -> Cow<'a, str> {
-    let mut draft = Draft::of(Text::Whole(text), room);
+    let mut draft = Draft::of(text.as_bytes(), room);
     draft.take(addresses::drop_schemes);
-    draft.done().joined()
+    halves::join(draft.done())
 }
 
 /// Returns plain text without tags, comments and entities of HTML, the targets of Markdown links, and what subtitles have
@@ -133,12 +142,12 @@ pub fn without_schemes<'a>(text: &'a str, room: &'a mut Room) -> Cow<'a, str> {
 ///
 /// `entities`: entities are undone first. `keeps_lines`: the tag of a block leaves a line feed, not a space.
 pub fn without_markup<'a>(
-    text: Text<'a>,
+    text: &'a [u8],
     entities: bool,
     tags: bool,
     keeps_lines: bool,
     room: &'a mut Room,
-) -> Text<'a> {
+) -> &'a [u8] {
     let mut draft = Draft::of(text, room);
     if entities {
         undo_entities(&mut draft);
@@ -151,8 +160,8 @@ pub fn without_markup<'a>(
 
 /// Returns a text without what others wrote, where that is a step.
 #[must_use]
-pub fn without_quotes<'a>(text: Text<'a>, steps: &Normalisation, room: &'a mut Room) -> Text<'a> {
-    if !steps.quotes {
+pub fn without_quotes<'a>(text: &'a [u8], steps: &Normalisation, room: &'a mut Room) -> &'a [u8] {
+    if steps.quotes == Treat::Keep {
         return text;
     }
     let mut draft = Draft::of(text, room);

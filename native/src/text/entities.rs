@@ -1,24 +1,17 @@
 //! Entities of HTML in plain text that end in a semicolon, undone as Python's `html.unescape` does.
 
+use html5ever::data::{C1_REPLACEMENTS, NAMED_ENTITIES};
 use memchr::memchr_iter;
 
 use super::edit::Edit;
 use super::points;
 
-include!(concat!(env!("OUT_DIR"), "/entities.rs"));
-
-/// Most characters of a name, and digits of a number, that this step undoes: those of the longest name and of the last
-/// code point.
+/// Most characters of a name: those of the longest one.
 const NAME: usize = 31;
-const DIGITS: usize = 7;
-const HEX_DIGITS: usize = 6;
-
-/// What HTML reads where old pages have numbers of Windows-1252.
-const WINDOWS: [u32; 32] = [
-    0x20ac, 0x81, 0x201a, 0x192, 0x201e, 0x2026, 0x2020, 0x2021, 0x2c6, 0x2030, 0x160, 0x2039, 0x152, 0x8d, 0x17d,
-    0x8f, 0x90, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x2dc, 0x2122, 0x161, 0x203a, 0x153, 0x9d,
-    0x17e, 0x178,
-];
+/// Most bytes of the number of a character, with its signs, that this step undoes: `&#1114111;`, `&#x10ffff;`.
+const NUMBER: usize = 10;
+/// Digits of a decimal number, leading zeros among them, from which on it is no character.
+const LONG_NUMBER: usize = 1_000;
 
 /// Replaces entities by the characters that they stand for.
 pub fn undo(edit: &mut Edit) {
@@ -26,21 +19,17 @@ pub fn undo(edit: &mut Edit) {
     for at in memchr_iter(b'&', text) {
         let start = at + 1;
         if text.get(start) == Some(&b'#') {
-            undo_number(edit, at);
+            let number = numbered(text, at + 2).filter(|&(_, end)| end - at <= NUMBER && text[end - 1] == b';');
+            if let Some((character, end)) = number {
+                edit.replace(at..end, &character.map_or_else(String::new, String::from));
+            }
         } else if points::letter(text, start).is_some() {
             let end = start + points::run(text, start, |byte| byte.is_ascii_digit(), NAME);
-            let is_long_enough = points::count(&text[start..end]) > 1;
-            if is_long_enough && text.get(end) == Some(&b';') {
-                undo_name(edit, at, &text[start..=end]);
+            let is_entity = points::count(&text[start..end]) > 1 && text.get(end) == Some(&b';');
+            if let Some((length, by)) = is_entity.then(|| named(&text[start..])).flatten() {
+                edit.replace(at..start + length, &by);
             }
         }
-    }
-}
-
-/// `name`: with its semicolon.
-fn undo_name(edit: &mut Edit, at: usize, name: &[u8]) {
-    if let Some((length, text)) = named(name) {
-        edit.replace(at..at + 1 + length, text);
     }
 }
 
@@ -48,42 +37,37 @@ fn undo_name(edit: &mut Edit, at: usize, name: &[u8]) {
 ///
 /// Without the semicolon some names are known too, and what follows such a name stays.
 #[must_use]
-pub fn named(text: &[u8]) -> Option<(usize, &'static str)> {
+pub fn named(text: &[u8]) -> Option<(usize, String)> {
     let letters = text.iter().take(NAME).take_while(|byte| byte.is_ascii_alphanumeric()).count();
     let most = letters + usize::from(text.get(letters) == Some(&b';'));
     (2..=most).rev().find_map(|length| {
-        let found = ENTITIES.binary_search_by(|(known, _)| known.as_bytes().cmp(&text[..length])).ok()?;
-        Some((length, ENTITIES[found].1))
+        let &(first, second) = NAMED_ENTITIES.get(std::str::from_utf8(&text[..length]).ok()?)?;
+        // What is only the beginning of a name stands for 0.
+        let points = [first, second].into_iter().filter(|&point| point > 0);
+        (first > 0).then(|| (length, points.filter_map(char::from_u32).collect()))
     })
 }
 
-fn undo_number(edit: &mut Edit, at: usize) {
-    let text = edit.text;
-    let (start, radix, most) = match text.get(at + 2) {
-        Some(b'x' | b'X') => (at + 3, 16, HEX_DIGITS),
-        _ => (at + 2, 10, DIGITS),
-    };
-    let digits =
-        text[start.min(text.len())..].iter().take(most + 1).map_while(|&byte| char::from(byte).to_digit(radix));
-    let (count, number) = digits.fold((0, 0_u32), |(count, number), digit| (count + 1, number * radix + digit));
-    let end = start + count;
-    if !(1..=most).contains(&count) || text.get(end) != Some(&b';') {
-        return;
-    }
-    let mut room = [0; 4];
-    let made = numbered(number).map_or("", |character| character.encode_utf8(&mut room));
-    edit.replace(at..end + 1, made);
-}
-
-/// Returns the character of a number, if HTML has it.
+/// Returns the character whose number begins behind `&#`, if HTML has it, and where it ends, with its semicolon if it has
+/// one.
 #[must_use]
-pub fn numbered(number: u32) -> Option<char> {
-    match number {
-        0 | 0xd800..=0xdfff | 0x11_0000.. => Some('\u{fffd}'),
-        0x80..=0x9f => char::from_u32(WINDOWS[number as usize - 0x80]),
-        _ if is_invalid(number) => None,
-        _ => char::from_u32(number),
+pub fn numbered(text: &[u8], start: usize) -> Option<(Option<char>, usize)> {
+    let (begin, radix) = if matches!(text.get(start), Some(b'x' | b'X')) { (start + 1, 16) } else { (start, 10) };
+    let digits = text.get(begin..)?.iter().map_while(|&byte| char::from(byte).to_digit(radix));
+    let (count, number) = digits
+        .fold((0, 0_u32), |(count, number), digit| (count + 1, number.saturating_mul(radix).saturating_add(digit)));
+    if count == 0 {
+        return None;
     }
+    let end = begin + count;
+    let end = end + usize::from(text.get(end) == Some(&b';'));
+    Some(match number {
+        _ if radix == 10 && count >= LONG_NUMBER => (Some(char::REPLACEMENT_CHARACTER), end),
+        0 | 0xd800..=0xdfff | 0x11_0000.. => (Some(char::REPLACEMENT_CHARACTER), end),
+        0x80..=0x9f => (C1_REPLACEMENTS[number as usize - 0x80].or(char::from_u32(number)), end),
+        _ if is_invalid(number) => (None, end),
+        _ => (char::from_u32(number), end),
+    })
 }
 
 /// Whether HTML has no such character: control characters but white space, and those that Unicode never assigns.

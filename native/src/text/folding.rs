@@ -18,7 +18,8 @@ use super::characters::Class;
 use super::edit::{Draft, Edit};
 use super::normalise::MAX_MARKS;
 use super::points;
-use super::traits::{self, Traits};
+use super::ranges;
+use super::traits::Traits;
 
 include!(concat!(env!("OUT_DIR"), "/folding.rs"));
 
@@ -29,9 +30,9 @@ const SOLIDUS: u32 = 0x338;
 
 /// Takes both steps; returns whether they changed anything. `has`: what the text may have.
 pub fn fold(draft: &mut Draft, has: Traits) -> bool {
-    let is_bare = has.has(traits::COMBINING) && draft.take(drop_marks);
+    let is_bare = has.has(ranges::COMBINING) && draft.take(drop_marks);
     // Marks that compose may make what is folded.
-    let is_replaced = (has.has(traits::FOLDED) || is_bare) && draft.take(replace);
+    let is_replaced = (has.has(ranges::FOLDED) || is_bare) && draft.take(replace);
     is_bare || is_replaced
 }
 
@@ -134,14 +135,14 @@ fn replace(edit: &mut Edit) {
 
 /// Returns what a character becomes, if it is folded.
 fn folded(point: u32) -> Option<&'static (char, &'static str)> {
-    if !Traits::of_point(point).has(traits::FOLDED) {
+    if !Traits::of_point(point).has(ranges::FOLDED) {
         return None;
     }
     FOLDED.binary_search_by_key(&point, |&(one, _)| one.into()).ok().map(|found| &FOLDED[found])
 }
 
 fn is_combining(point: u32) -> bool {
-    Traits::of_point(point).has(traits::COMBINING) && has(&COMBINING, point)
+    Traits::of_point(point).has(ranges::COMBINING) && has(&COMBINING, point)
 }
 
 fn has(ranges: &[(u32, u32)], point: u32) -> bool {
@@ -153,14 +154,14 @@ fn has(ranges: &[(u32, u32)], point: u32) -> bool {
 mod tests {
     use super::{fold, without_marks};
     use crate::text::edit::{Draft, Room};
-    use crate::text::halves::Text;
+    use crate::text::halves::join;
     use crate::text::traits::Traits;
 
     fn folded(text: &str) -> String {
         let mut room = Room::default();
-        let mut draft = Draft::of(Text::Whole(text), &mut room);
-        fold(&mut draft, Traits::of(Text::Whole(text)));
-        draft.done().joined().into_owned()
+        let mut draft = Draft::of(text.as_bytes(), &mut room);
+        fold(&mut draft, Traits::of(text.chars().map(u32::from)));
+        join(draft.done()).into_owned()
     }
 
     #[test]

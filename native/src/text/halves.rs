@@ -23,50 +23,18 @@ const SECOND: std::ops::Range<u32> = 0xdc00..0xe000;
 const BITS: u32 = 10;
 const BEYOND: u32 = 0x1_0000;
 
-/// A text before NFKC.
-#[derive(Clone, Copy)]
-pub enum Text<'a> {
-    /// Without halves.
-    Whole(&'a str),
-    /// Generalized UTF-8, perhaps with halves.
-    Halves(&'a [u8]),
+/// Returns a text as UTF-8; nothing of one that has halves, or bytes that generalized UTF-8 does not have.
+#[must_use]
+pub fn whole(text: &[u8]) -> Option<&str> {
+    from_utf8(text).ok()
 }
 
-impl<'a> Text<'a> {
-    /// A text in generalized UTF-8.
-    #[must_use]
-    pub fn of(bytes: &'a [u8]) -> Self {
-        from_utf8(bytes).map_or(Self::Halves(bytes), Self::Whole)
-    }
-
-    /// Its bytes.
-    #[must_use]
-    pub fn bytes(self) -> &'a [u8] {
-        match self {
-            Self::Whole(text) => text.as_bytes(),
-            Self::Halves(bytes) => bytes,
-        }
-    }
-
-    /// Returns the text with halves that form a character joined, and each other half replaced by a space.
-    ///
-    /// So is each byte that generalized UTF-8 does not have.
-    #[must_use]
-    pub fn joined(self) -> Cow<'a, str> {
-        match self {
-            Self::Whole(text) => Cow::Borrowed(text),
-            Self::Halves(bytes) => join(bytes),
-        }
-    }
-}
-
-/// Does what `Text::joined` does with a text in generalized UTF-8.
+/// Returns the text with halves that form a character joined, and each other half replaced by a space.
+///
+/// So is each byte that generalized UTF-8 does not have.
 #[must_use]
 pub fn join(text: &[u8]) -> Cow<'_, str> {
-    match Text::of(text) {
-        Text::Whole(whole) => Cow::Borrowed(whole),
-        Text::Halves(_) => Cow::Owned(joined(text)),
-    }
+    whole(text).map_or_else(|| Cow::Owned(joined(text)), Cow::Borrowed)
 }
 
 /// Returns the half that the bytes begin with.
@@ -80,17 +48,16 @@ pub fn half(bytes: &[u8]) -> Option<u32> {
     }
 }
 
-/// Does what `Text::joined` does, as a step.
+/// The bytes of a half.
+#[must_use]
+pub fn bytes_of(half: u16) -> [u8; BYTES] {
+    [LEAD, 0x80 | (half >> 6 & 0x3f) as u8, 0x80 | (half & 0x3f) as u8]
+}
+
+/// Does what `join` does, as a step.
 pub fn replace(edit: &mut Edit) {
-    let text = edit.text;
-    for at in memchr_iter(LEAD, text) {
-        if at < edit.end() || half(&text[at..]).is_none() {
-            continue;
-        }
-        match pair(&text[at..]) {
-            Some(character) => edit.replace_by(at..at + 2 * BYTES, character),
-            None => edit.replace(at..at + BYTES, " "),
-        }
+    if let Cow::Owned(whole) = join(edit.text) {
+        edit.replace(0..edit.text.len(), &whole);
     }
 }
 
@@ -102,6 +69,26 @@ pub fn join_pairs(edit: &mut Edit) {
             edit.replace_by(at..at + 2 * BYTES, character);
         }
     }
+}
+
+/// Returns the text in UTF-8: halves are escaped.
+#[must_use]
+pub fn escaped(text: Cow<[u8]>) -> Cow<[u8]> {
+    if whole(&text).is_some() {
+        return text;
+    }
+    let mut made = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        if let Some(half) = half(&text[at..]) {
+            made.extend_from_slice(format!("\\u{half:04x}").as_bytes());
+            at += BYTES;
+        } else {
+            made.push(text[at]);
+            at += 1;
+        }
+    }
+    Cow::Owned(made)
 }
 
 /// Returns the character whose halves the bytes begin with.
@@ -135,7 +122,7 @@ fn joined(mut text: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::join;
+    use super::*;
 
     #[test]
     fn a_text_without_halves_is_not_copied() {
@@ -158,6 +145,13 @@ mod tests {
         for (parts, expected) in texts {
             assert_eq!(join(&parts.concat()), expected);
         }
+    }
+
+    #[test]
+    fn halves_are_escaped_and_nothing_else() {
+        let of = |text: &[u8]| String::from_utf8(escaped(Cow::Borrowed(text)).into_owned()).expect("UTF-8");
+        assert_eq!(of("a\u{1f600}\u{d7ff}".as_bytes()), "a\u{1f600}\u{d7ff}");
+        assert_eq!(of(b"a\xed\xa0\xbdb\xed\xbf\xbf\xed\x9f\xbf"), "a\\ud83db\\udfff\u{d7ff}");
     }
 
     #[test]

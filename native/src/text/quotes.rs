@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use memchr::memmem;
-use memchr::{memchr, memchr_iter, memchr2_iter, memchr3, memchr3_iter, memrchr};
+use memchr::{memchr, memchr_iter, memchr2, memchr2_iter, memchr3};
 
 use super::characters::Class;
 use super::edit::Edit;
@@ -40,169 +40,14 @@ const NAME: usize = 30;
 /// Most characters of what `[quote]` has behind its name.
 const SOURCE: usize = 100;
 const QUOTE: &[u8] = b"quote";
-/// Most bytes of the name of a header, with asterisks and a space.
-const HEADER: usize = 32;
 /// A line before the headers of a mail begins and ends with these.
 const DASHES: [&[u8]; 2] = [b"---", b"____"];
 
 const WIDE_COLON: &[u8] = "：".as_bytes();
 
-/// Who wrote it: `On Tuesday NAME wrote:`.
-const WROTE: [&str; 25] = [
-    "wrote",
-    "writes",
-    "schrieb",
-    "a écrit",
-    "escribió",
-    "ha scritto",
-    "escreveu",
-    "schreef",
-    "skrev",
-    "kirjoitti",
-    "napisał",
-    "napsal",
-    "написал",
-    "пишет",
-    "писал",
-    "yazdı",
-    "đã viết",
-    "menulis",
-    "写道",
-    "寫道",
-    "写到",
-    "書きました",
-    "작성",
-    "썼습니다",
-    "كتب",
-];
-/// What lines begin with, whatever the case of their ASCII letters: headers of mail (who sent it, when, to whom, about
-/// what), and headings of forums.
-const BEGINNINGS: [(u8, &[&str]); 5] = [
-    (
-        FROM,
-        &[
-            "from",
-            "von",
-            "de",
-            "da",
-            "van",
-            "fra",
-            "från",
-            "lähettäjä",
-            "От",
-            "Від",
-            "od",
-            "kimden",
-            "gönderen",
-            "từ",
-            "dari",
-            "发件人",
-            "寄件者",
-            "寄件人",
-            "發件人",
-            "差出人",
-            "보낸 사람",
-            "من",
-            "จาก",
-        ],
-    ),
-    (
-        1 << 1,
-        &[
-            "sent",
-            "date",
-            "gesendet",
-            "datum",
-            "envoyé",
-            "enviado",
-            "enviado el",
-            "enviada em",
-            "fecha",
-            "inviato",
-            "data",
-            "verzonden",
-            "skickat",
-            "sendt",
-            "lähetetty",
-            "Отправлено",
-            "Дата",
-            "wysłano",
-            "gönderildi",
-            "tarih",
-            "ngày",
-            "发送时间",
-            "发送日期",
-            "寄件日期",
-            "日期",
-            "时间",
-            "送信日時",
-            "日時",
-            "보낸 날짜",
-            "날짜",
-            "التاريخ",
-        ],
-    ),
-    (
-        1 << 2,
-        &[
-            "to",
-            "cc",
-            "an",
-            "À",
-            "a",
-            "para",
-            "aan",
-            "til",
-            "till",
-            "vastaanottaja",
-            "Кому",
-            "Копия",
-            "do",
-            "kime",
-            "Đến",
-            "kepada",
-            "收件人",
-            "收件者",
-            "抄送",
-            "副本",
-            "宛先",
-            "받는 사람",
-            "참조",
-            "إلى",
-            "ถึง",
-        ],
-    ),
-    (
-        1 << 3,
-        &[
-            "subject",
-            "betreff",
-            "objet",
-            "asunto",
-            "oggetto",
-            "assunto",
-            "onderwerp",
-            "Ämne",
-            "emne",
-            "aihe",
-            "Тема",
-            "temat",
-            "konu",
-            "chủ đề",
-            "主题",
-            "主旨",
-            "件名",
-            "標題",
-            "标题",
-            "제목",
-            "الموضوع",
-        ],
-    ),
-    (
-        POST,
-        &["引用", "原帖由", "quote", "originally posted by", "zitat", "citation", "cita", "citação", "Цитата", "인용"],
-    ),
-];
+/// Lines of words; those of comments begin with #.
+const WORDS: &str = include_str!("quote_words.txt");
+/// What a line begins with: a header of a mail, each kind with a bit of its own, or the heading of a post.
 const FROM: u8 = 1;
 const POST: u8 = 1 << 4;
 /// Different headers that make a block.
@@ -211,20 +56,20 @@ const HEADERS_OF_BLOCK: u32 = 3;
 /// Drops what others wrote, unless next to nothing remains.
 pub fn drop(edit: &mut Edit) {
     let text = edit.text;
-    if memchr3(b'[', b'<', b'@', text).is_none() && !may_have_lines(text) {
+    let has_lines = may_have_lines(text);
+    if !has_lines && memchr2(b'[', b'<', text).is_none() {
         return;
     }
     let Passages { brackets: mut quotes, blocks: mut loose, mut tags } = Passages::of(text);
-    let mut known = together(&quotes, &loose);
+    let passages = together(&quotes, &loose);
     let mut tail = None;
-    if !known.is_empty() || may_have_lines(text) {
-        let mut lines = Lines { text, passages: &known, ..Lines::default() }.read();
+    if has_lines {
+        let mut lines = Lines { text, passages: &passages, ..Lines::default() }.read();
         quotes.append(&mut lines.quotes);
         loose.append(&mut lines.loose);
         tail = lines.tail;
-        known = together(&quotes, &loose);
     }
-    let tail = [tail, passed_on(text, &known)].into_iter().flatten().min();
+    let tail = [tail, passed_on(text, &together(&quotes, &loose))].into_iter().flatten().min();
     quotes.extend(tail.map(|tail| tail..text.len()));
     quotes.extend(at_ends(text, &together(&quotes, &loose)));
     merge(&mut quotes);
@@ -236,6 +81,12 @@ pub fn drop(edit: &mut Edit) {
     for quote in quotes {
         edit.replace(quote, "\n");
     }
+}
+
+/// Whether a text may have quotes that are lines: the cheap test before [`Lines`]. They begin with `>`, or with a line
+/// that has a colon or the name of a user.
+fn may_have_lines(text: &[u8]) -> bool {
+    memchr3(b'>', b'@', b':', text).is_some() || memmem::find(text, WIDE_COLON).is_some()
 }
 
 /// Returns those of these spans before or behind which a text has next to no words outside of them.
@@ -396,55 +247,6 @@ fn passed_on(text: &[u8], quotes: &[Range<usize>]) -> Option<usize> {
         let (size, end) = points::each(name).take(NAME + 1).enumerate().find(|(_, (_, point))| ends_name(*point))?;
         (size > 0 && matches!(end.1, 0x3a | 0xff1a) && !is_inside(quotes, start)).then_some(start)
     })
-}
-
-/// Whether a text may have quotes that are lines, without one in [`passages`]: the cheap test before [`Lines`].
-///
-/// It must have a line that begins with `>`, with the sender of a mail or as the heading of a post, or that ends in a
-/// colon and has an @.
-fn may_have_lines(text: &[u8]) -> bool {
-    let first = Beginning { seen: 0, at: over_white(text) };
-    if memchr(b'\n', text).is_none() {
-        return begins_quote(&text[first.at..]);
-    }
-    let (mut line, mut of_colon) = (first, first);
-    memchr3_iter(b'>', b'@', b':', text).any(|at| match text[at] {
-        // An address: the header of no sender ends so.
-        b':' if text[at..].starts_with(b"://") && matches!(text[..at].last(), Some(b'p' | b's')) => false,
-        b':' => is_named(text, line.of(text, at), at, 1),
-        _ => begins_quote(&text[line.of(text, at)..]),
-    }) || memmem::find_iter(text, WIDE_COLON).any(|at| is_named(text, of_colon.of(text, at), at, WIDE_COLON.len()))
-}
-
-fn begins_quote(line: &[u8]) -> bool {
-    line.first() == Some(&b'>') || beginning_of(line) == Some(POST)
-}
-
-/// Whether a line that begins here has the sender of a mail before a colon, or may be the heading of a post or quote.
-fn is_named(text: &[u8], begin: usize, colon: usize, size: usize) -> bool {
-    let behind = &text[colon + size..];
-    let ends_line = matches!(behind[over_white(behind)..].first(), None | Some(b'\n'));
-    let is_short = colon - begin <= HEADING * MOST_BYTES;
-    (ends_line && is_short && memchr(b'@', &text[begin..colon]).is_some())
-        || ((ends_line || colon - begin <= HEADER) && matches!(beginning_of(&text[begin..]), Some(FROM | POST)))
-}
-
-/// Where lines begin, behind white space, of places in their order.
-#[derive(Clone, Copy)]
-struct Beginning {
-    seen: usize,
-    at: usize,
-}
-
-impl Beginning {
-    fn of(&mut self, text: &[u8], at: usize) -> usize {
-        if let Some(end) = memrchr(b'\n', &text[self.seen..at]) {
-            let start = self.seen + end + 1;
-            self.at = start + over_white(&text[start..]);
-        }
-        self.seen = at;
-        self.at
-    }
 }
 
 /// Reads a text line by line.
@@ -613,28 +415,33 @@ fn behind_marks(line: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// A name of [`BEGINNINGS`], and what begins with it.
-type Name = (&'static [u8], u8);
+/// What is looked for in lines.
+pub(crate) struct Known {
+    /// What they begin with, and what it is, by its first byte; whatever the case of ASCII letters.
+    beginnings: Vec<Vec<(&'static [u8], u8)>>,
+    /// What says who wrote what follows.
+    wrote: Vec<&'static [u8]>,
+}
 
-/// The names by their first byte.
-static KNOWN: LazyLock<Vec<Vec<Name>>> = LazyLock::new(|| {
-    let mut known = vec![Vec::new(); 1 << 8];
-    for (name, beginning) in BEGINNINGS.iter().flat_map(|(one, names)| names.iter().map(|name| (name, *one))) {
-        let name = name.as_bytes();
-        known[usize::from(name[0])].push((name, beginning));
+pub(crate) static KNOWN: LazyLock<Known> = LazyLock::new(|| {
+    let mut known = Known { beginnings: vec![Vec::new(); 1 << 8], wrote: Vec::new() };
+    let lines = WORDS.lines().filter_map(|line| line.split_once(": ").filter(|_| !line.starts_with('#')));
+    for (kind, (name, words)) in lines.enumerate() {
+        for word in words.split(", ").map(str::as_bytes) {
+            if name == "wrote" {
+                known.wrote.push(word);
+            } else {
+                known.beginnings[usize::from(word[0])].push((word, 1 << kind));
+            }
+        }
     }
     known
 });
 
-/// Makes the table that is made once.
-pub fn load() {
-    LazyLock::force(&KNOWN);
-}
-
 /// Returns what a line begins with: a header of a mail, or the heading of a post.
 fn beginning_of(line: &[u8]) -> Option<u8> {
     let line = &line[asterisks(line)..];
-    let known = &KNOWN[usize::from(line.first()?.to_ascii_lowercase())];
+    let known = &KNOWN.beginnings[usize::from(line.first()?.to_ascii_lowercase())];
     let found = known.iter().find(|(name, beginning)| {
         let begins = line.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name));
         begins && ends_beginning(&line[name.len()..], *beginning, name[0])
@@ -672,7 +479,7 @@ fn is_at_most(line: &[u8], characters: usize) -> bool {
 
 /// Whether a heading says that someone wrote something.
 fn says_who(heading: &[u8]) -> bool {
-    WROTE.iter().any(|word| memmem::find(heading, word.as_bytes()).is_some()) || has_address_and_time(heading)
+    KNOWN.wrote.iter().any(|word| memmem::find(heading, word).is_some()) || has_address_and_time(heading)
 }
 
 /// Whether it has the address of a mailbox and a time of day.

@@ -1,6 +1,5 @@
-//! Ranges of characters: the ideographs that jieba knows, and what the steps before NFKC look for.
-//!
-//! The build makes tables of them, too.
+//! Ranges of characters: the ideographs that jieba knows, and what the steps before NFKC look for; and the bits of the
+//! tables that the build makes of them and of Unicode 14.
 
 use std::ops::RangeInclusive;
 
@@ -56,3 +55,35 @@ const WIDE_SIGNS: &str = "！，：；？（）［］｛｝＂＇～";
 pub fn is_wide(point: u32) -> bool {
     FULL_WIDTH.contains(&point) && !WIDE_SIGNS.chars().any(|sign| sign as u32 == point)
 }
+
+/// Code points of a block of the table of classes.
+pub const BLOCK: usize = 128;
+/// The bits of a class, above the ASCII character that a character becomes; [`super::characters`] says what they mean.
+pub const HAN_BIT: u16 = 1 << 7;
+pub const LETTER: u16 = 1 << 8;
+pub const MARK: u16 = 1 << 9;
+pub const DECIMAL: u16 = 1 << 10;
+pub const WHITE: u16 = 1 << 11;
+pub const ANEW: u16 = 1 << 12;
+pub const SAME: u16 = 1 << 13;
+pub const SEPARATES: u16 = 1 << 14;
+pub const NO_SPACES: u16 = 1 << 15;
+/// What Unicode 14 does not know becomes a space, and is no white space: no other character is so.
+pub const UNASSIGNED: u16 = b' ' as u16 | ANEW | SEPARATES;
+
+/// The bits of the traits of a unit of UTF-16: characters that nobody sees.
+pub const INVISIBLES: u8 = 1;
+/// Pictures.
+pub const PICTURES: u8 = 1 << 1;
+/// Ideographs or kana of the first plane; never a false alarm.
+pub const IDEOGRAPHS: u8 = 1 << 2;
+/// Full-width letters, digits or signs that addresses have.
+pub const WIDES: u8 = 1 << 3;
+/// Characters that have a simplified form by themselves.
+pub const TRADITIONAL: u8 = 1 << 4;
+/// Characters that begin a phrase of `OpenCC`.
+pub const FIRST: u8 = 1 << 5;
+/// Characters that are folded.
+pub const FOLDED: u8 = 1 << 6;
+/// Marks that combine with letters of any script.
+pub const COMBINING: u8 = 1 << 7;

@@ -9,7 +9,8 @@ use memchr::memmem;
 
 use super::edit::{Draft, Edit};
 use super::points;
-use super::traits::{FIRST, TRADITIONAL, Traits};
+use super::ranges::{FIRST, TRADITIONAL};
+use super::traits::Traits;
 
 include!(concat!(env!("OUT_DIR"), "/opencc.rs"));
 

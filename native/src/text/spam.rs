@@ -50,37 +50,6 @@ const FOREIGN: [(&str, &str); 2] =
 const ENCLOSED_BYTE: u8 = 0xe2;
 const PLANE_1_BYTE: u8 = 0xf0;
 
-/// What a byte of a text may begin, for the cheap test before each step.
-const KINDS: [u8; 256] = {
-    let mut kinds = [0; 256];
-    let mut at = 0;
-    while at < 256 {
-        let byte = at as u8;
-        let decimal = if may_begin_decimal(byte) { DECIMAL } else { 0 };
-        let separator = if may_begin_separator(byte) { SEPARATOR } else { 0 };
-        kinds[at] = decimal
-            | separator
-            | match byte {
-                ENCLOSED_BYTE | PLANE_1_BYTE => ENCLOSED,
-                // U+0370 to U+052F are among these.
-                0xcd..=0xd4 => FOREIGN_LETTER,
-                b'l' | b'o' => LATIN | L_OR_O,
-                b'a'..=b'z' => LATIN,
-                b'0'..=b'9' | b'@' | b'$' => LEET_SIGN,
-                _ => 0,
-            };
-        at += 1;
-    }
-    kinds
-};
-const ENCLOSED: u8 = 1;
-const FOREIGN_LETTER: u8 = 1 << 1;
-const LATIN: u8 = 1 << 2;
-const LEET_SIGN: u8 = 1 << 3;
-const L_OR_O: u8 = 1 << 4;
-const DECIMAL: u8 = 1 << 5;
-const SEPARATOR: u8 = 1 << 6;
-
 /// Bytes that are tested at once.
 const PART: usize = 64;
 
@@ -104,7 +73,7 @@ pub fn unspace(edit: &mut Edit) {
 
 /// Returns where the single characters between two separators begin.
 fn between_separators(text: &[u8]) -> impl Iterator<Item = usize> {
-    let may_separate = |at: &usize| KINDS[usize::from(text[*at])] & SEPARATOR != 0;
+    let may_separate = |at: &usize| MAY_SEPARATE[usize::from(text[*at])];
     let mut behind = None;
     (0..text.len()).filter(may_separate).filter_map(move |at| {
         let (_, bytes) = points::at(text, at).filter(|&(point, _)| is_separator(point))?;
@@ -197,26 +166,23 @@ fn has_thrice<const BYTES: usize>(text: &[u8]) -> bool {
 /// 4. One or two digits or signs between two Latin letters become the letters that they look like (fr3e, c@sh, l00k), and
 ///    so do 0 (t0) and 1 (channe1) at the end of a word. 1 becomes i between two consonants, l elsewhere.
 pub fn undo_lookalikes(draft: &mut Draft) {
-    let mut kinds = kinds_of(draft.now().bytes());
-    for (kind, step) in [(ENCLOSED, undo_enclosed as fn(&mut Edit)), (FOREIGN_LETTER, undo_foreign)] {
-        if kinds & kind != 0 && draft.take(step) {
-            kinds = kinds_of(draft.now().bytes());
-        }
+    draft.take(undo_enclosed);
+    if has(draft.now(), may_begin_foreign) {
+        draft.take(undo_foreign);
     }
-    let has = |kind| kinds & kind != 0;
-    if has(LATIN) {
-        if has(L_OR_O) && has(DECIMAL) {
-            draft.take(undo_in_numbers);
-        }
-        if has(LEET_SIGN) {
-            draft.take(undo_in_words);
-            draft.take(undo_at_ends);
-        }
+    if has(draft.now(), may_begin_decimal) {
+        draft.take(undo_in_numbers);
+    }
+    if has(draft.now(), is_leet) {
+        draft.take(undo_in_words);
+        draft.take(undo_at_ends);
     }
 }
 
-fn kinds_of(text: &[u8]) -> u8 {
-    text.iter().fold(0, |kinds, byte| kinds | KINDS[usize::from(*byte)])
+/// Whether a text has such a byte: the cheap test before a step. Not `any`: a processor tests many bytes at once where it
+/// need not stop at the first.
+fn has(text: &[u8], is: impl Fn(u8) -> bool) -> bool {
+    text.iter().fold(false, |any, byte| any | is(*byte))
 }
 
 fn undo_enclosed(edit: &mut Edit) {
@@ -310,10 +276,26 @@ fn undo_in_numbers(edit: &mut Edit) {
     }
 }
 
+/// Whether a Cyrillic or Greek letter may begin with a byte.
+fn may_begin_foreign(byte: u8) -> bool {
+    (0xcd..=0xd4).contains(&byte)
+}
+
 /// Whether a decimal digit of any script may begin with a byte.
-const fn may_begin_decimal(byte: u8) -> bool {
+fn may_begin_decimal(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | 0xd9..=0xe1 | 0xea..)
 }
+
+/// [`may_begin_separator`] of each byte.
+const MAY_SEPARATE: [bool; 256] = {
+    let mut may_separate = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        may_separate[byte] = may_begin_separator(byte as u8);
+        byte += 1;
+    }
+    may_separate
+};
 
 /// Whether a separator may begin with a byte.
 const fn may_begin_separator(byte: u8) -> bool {
@@ -354,7 +336,7 @@ fn undo_at_ends(edit: &mut Edit) {
 fn behind_latin(text: &[u8]) -> impl Iterator<Item = usize> {
     // Most parts have none: of these, many bytes are tested at once.
     let parts = text.chunks(PART).enumerate();
-    let parts = parts.filter(|(_, part)| part.iter().fold(false, |any, byte| any | is_leet(*byte)));
+    let parts = parts.filter(|(_, part)| has(part, is_leet));
     let places = parts.flat_map(|(part, bytes)| part * PART..part * PART + bytes.len());
     places.filter(|&at| is_leet(text[at]) && at > 0 && text[at - 1].is_ascii_lowercase())
 }
@@ -438,7 +420,7 @@ fn char_size(point: u32) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Class, ENCLOSED, FOREIGN_LETTER, KINDS, has_thrice};
+    use super::*;
 
     #[test]
     fn what_comes_three_times_is_found_wherever_it_is() {
@@ -459,11 +441,10 @@ mod tests {
     fn no_character_that_a_step_is_for_begins_with_a_byte_that_leaves_the_step_out() {
         for character in '\0'..=char::MAX {
             let (point, first) = (u32::from(character), character.encode_utf8(&mut [0; 4]).as_bytes()[0]);
-            let kinds = KINDS[usize::from(first)];
-            assert!(!Class::of_point(point).is_decimal() || kinds & super::DECIMAL != 0, "{character:?}");
-            assert!(!super::is_separator(point) || kinds & super::SEPARATOR != 0, "{character:?}");
-            assert!(super::without_circle(point).is_none() || kinds & ENCLOSED != 0, "{character:?}");
-            assert!(!super::is_foreign_letter(point) || kinds & FOREIGN_LETTER != 0, "{character:?}");
+            assert!(!Class::of_point(point).is_decimal() || may_begin_decimal(first), "{character:?}");
+            assert!(!is_separator(point) || may_begin_separator(first), "{character:?}");
+            assert!(without_circle(point).is_none() || matches!(first, ENCLOSED_BYTE | PLANE_1_BYTE), "{character:?}");
+            assert!(!is_foreign_letter(point) || may_begin_foreign(first), "{character:?}");
         }
     }
 }

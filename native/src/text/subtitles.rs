@@ -244,13 +244,12 @@ fn back_over_spaces(text: &[u8], at: usize) -> usize {
 mod tests {
     use super::{drop_all, precision};
     use crate::text::edit::{Draft, Room};
-    use crate::text::halves::Text;
 
     fn dropped(text: &str) -> String {
         let mut room = Room::default();
-        let mut draft = Draft::of(Text::Whole(text), &mut room);
+        let mut draft = Draft::of(text.as_bytes(), &mut room);
         drop_all(&mut draft);
-        draft.done().joined().split_whitespace().collect::<Vec<_>>().join(" ")
+        String::from_utf8_lossy(draft.done()).split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     #[test]

@@ -26,56 +26,9 @@ const COMMENT_END: &[u8] = b"-->";
 const TARGET_BEGIN: &[u8] = b"](";
 
 /// Tags of blocks: what stands in two of them are two lines.
-pub const BLOCKS: [&str; 48] = [
-    "address",
-    "article",
-    "aside",
-    "blockquote",
-    "br",
-    "caption",
-    "center",
-    "dd",
-    "details",
-    "dialog",
-    "dir",
-    "div",
-    "dl",
-    "dt",
-    "fieldset",
-    "figcaption",
-    "figure",
-    "footer",
-    "form",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "header",
-    "hgroup",
-    "hr",
-    "legend",
-    "li",
-    "main",
-    "menu",
-    "nav",
-    "ol",
-    "optgroup",
-    "option",
-    "p",
-    "pre",
-    "section",
-    "summary",
-    "table",
-    "tbody",
-    "td",
-    "tfoot",
-    "th",
-    "thead",
-    "tr",
-    "ul",
-];
+pub const BLOCKS: &str = "address article aside blockquote br caption center dd details dialog dir div dl dt fieldset \
+    figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr legend li main menu nav ol optgroup \
+    option p pre section summary table tbody td tfoot th thead tr ul";
 
 /// Tags of readings and of what they belong to. They divide no word.
 const RUBY: [&str; 2] = ["ruby", "rb"];
@@ -147,7 +100,7 @@ fn drop_tags(edit: &mut Edit, keeps_lines: bool) {
             }
             let left = match name {
                 _ if READINGS.contains(&name) || RUBY.contains(&name) => "",
-                _ if keeps_lines && BLOCKS.contains(&name) => "\n",
+                _ if keeps_lines && BLOCKS.split(' ').any(|block| block == name) => "\n",
                 _ => " ",
             };
             edit.replace(at..end, left);

@@ -4,30 +4,12 @@
 //! the traits of all characters that begin with the same unit. This is part of the definition: a text is simplified if
 //! it may have what has a simplified form.
 
-use super::halves::Text;
-use super::points;
-use super::ranges::{INVISIBLE, PICTURE, Ranges};
+use super::ranges::{IDEOGRAPHS, INVISIBLE, INVISIBLES, PICTURE, PICTURES, Ranges};
 use std::ops::RangeInclusive;
 
 /// Of each unit, as bits: the build makes it.
 static OF_UNITS: &[u8; 1 << 16] = include_bytes!(concat!(env!("OUT_DIR"), "/traits.bin"));
 
-/// Characters that nobody sees.
-pub const INVISIBLES: u8 = 1;
-/// Pictures.
-pub const PICTURES: u8 = 1 << 1;
-/// Ideographs or kana of the first plane; never a false alarm.
-pub const IDEOGRAPHS: u8 = 1 << 2;
-/// Full-width letters, digits or signs that addresses have.
-pub const WIDES: u8 = 1 << 3;
-/// Characters that have a simplified form by themselves.
-pub const TRADITIONAL: u8 = 1 << 4;
-/// Characters that begin a phrase of `OpenCC`.
-pub const FIRST: u8 = 1 << 5;
-/// Characters that are folded.
-pub const FOLDED: u8 = 1 << 6;
-/// Marks that combine with letters of any script.
-pub const COMBINING: u8 = 1 << 7;
 /// Skin tones of pictures, which are pictures too.
 const SKIN: RangeInclusive<u32> = 0x1_f3fb..=0x1_f3ff;
 
@@ -36,14 +18,10 @@ const SKIN: RangeInclusive<u32> = 0x1_f3fb..=0x1_f3ff;
 pub struct Traits(u8);
 
 impl Traits {
-    /// Those of a text.
+    /// Those of a text, by its code points.
     #[must_use]
-    pub fn of(text: Text) -> Self {
-        let add = |seen: Self, point: u32| seen.or(Self::of_point(point));
-        match text {
-            Text::Whole(text) => text.chars().map(u32::from).fold(Self(0), add),
-            Text::Halves(text) => points::each(text).map(|(_, point)| point).fold(Self(0), add),
-        }
+    pub fn of(points: impl Iterator<Item = u32>) -> Self {
+        points.fold(Self(0), |seen, point| seen.or(Self::of_point(point)))
     }
 
     /// Those of a character.

@@ -47,18 +47,13 @@ const MOST_BLOCKS: usize = 8;
 struct Traits(u32);
 
 /// What elements are, by the keys of their names in order.
-static TRAITS: LazyLock<Vec<(u128, u32)>> = LazyLock::new(|| {
+pub(super) static TRAITS: LazyLock<Vec<(u128, u32)>> = LazyLock::new(|| {
     let mut of_names = BTreeMap::new();
     for (traits, names) in Traits::NAMES {
         names.split(' ').for_each(|name| *of_names.entry(Name::new(name).key).or_default() |= traits);
     }
     of_names.into_iter().collect()
 });
-
-/// Makes the table that is made once.
-pub fn load() {
-    LazyLock::force(&TRAITS);
-}
 
 impl Traits {
     /// Its content is text, not tags.

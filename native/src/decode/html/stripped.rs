@@ -5,22 +5,13 @@ use memchr::{memchr, memchr_iter, memmem};
 use crate::text::characters::Class;
 use crate::text::{entities, points};
 
-/// Digits of a number, leading zeros among them, from which on it is no character.
-const LONG_NUMBER: usize = 1_000;
-const SCRIPT: &[u8] = b"script";
-const STYLE: &[u8] = b"style";
+/// What is cut with its content, by its name; a comment has none.
+const RAW: [&[u8]; 2] = [b"script", b"style"];
+const COMMENT: &[u8] = b"";
 
 /// The text of a page.
 pub fn text_of(html: &str) -> String {
     without_references(&without_tags(&without_raw(html)))
-}
-
-/// What is cut with its content.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Raw {
-    Comment,
-    Script,
-    Style,
 }
 
 /// Cut comments, scripts and styles that have an end.
@@ -48,25 +39,23 @@ fn without_raw(html: &str) -> String {
 }
 
 /// What is cut that begins here, and where its content begins.
-fn raw_begin(bytes: &[u8], start: usize) -> Option<(Raw, usize)> {
+fn raw_begin(bytes: &[u8], start: usize) -> Option<(&'static [u8], usize)> {
     if bytes[start..].starts_with(b"<!--") {
-        return Some((Raw::Comment, start + 4));
+        return Some((COMMENT, start + 4));
     }
-    [(Raw::Script, SCRIPT), (Raw::Style, STYLE)].into_iter().find_map(|(raw, name)| {
+    RAW.into_iter().find_map(|name| {
         let end = name_end(bytes, start + 1, name)?;
         // As the name of another element.
         let goes_on = points::at(bytes, end).is_some_and(|(point, _)| is_word(point));
-        (!goes_on).then_some((raw, end))
+        (!goes_on).then_some((name, end))
     })
 }
 
 /// Where what is cut ends whose content begins here.
-fn raw_end(bytes: &[u8], start: usize, raw: Raw) -> Option<usize> {
-    let name = match raw {
-        Raw::Comment => return memmem::find(&bytes[start..], b"-->").map(|at| start + at + 3),
-        Raw::Script => SCRIPT,
-        Raw::Style => STYLE,
-    };
+fn raw_end(bytes: &[u8], start: usize, name: &[u8]) -> Option<usize> {
+    if name == COMMENT {
+        return memmem::find(&bytes[start..], b"-->").map(|at| start + at + 3);
+    }
     memmem::find_iter(&bytes[start..], b"</").find_map(|at| {
         let mut end = name_end(bytes, start + at + 2, name)?;
         while let Some((_, size)) = points::at(bytes, end).filter(|&(point, _)| Class::of_point(point).is_white()) {
@@ -112,33 +101,18 @@ fn without_references(html: &str) -> String {
     let mut done = 0;
     for start in memchr_iter(b'&', bytes) {
         if bytes.get(start + 1) == Some(&b'#') {
-            if let Some((character, end)) = numbered(bytes, start + 2) {
+            if let Some((character, end)) = entities::numbered(bytes, start + 2) {
                 text.push_str(&html[done..start]);
                 text.extend(character);
                 done = end;
             }
         } else if let Some((size, named)) = entities::named(&bytes[start + 1..]) {
             text.push_str(&html[done..start]);
-            text.push_str(named);
+            text.push_str(&named);
             done = start + 1 + size;
         }
     }
     text + &html[done..]
-}
-
-/// The character whose number begins here, if HTML has it, and where it ends.
-fn numbered(bytes: &[u8], start: usize) -> Option<(Option<char>, usize)> {
-    let (begin, radix) = if matches!(bytes.get(start), Some(b'x' | b'X')) { (start + 1, 16) } else { (start, 10) };
-    let digits = bytes[begin..].iter().map_while(|&byte| char::from(byte).to_digit(radix));
-    let (count, number) = digits
-        .fold((0, 0_u32), |(count, number), digit| (count + 1, number.saturating_mul(radix).saturating_add(digit)));
-    if count == 0 {
-        return None;
-    }
-    let is_long = radix == 10 && count >= LONG_NUMBER;
-    let end = begin + count;
-    let end = end + usize::from(bytes.get(end) == Some(&b';'));
-    Some((if is_long { Some(char::REPLACEMENT_CHARACTER) } else { entities::numbered(number) }, end))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The text of a page by its tree of elements, as the rules of HTML make it.
 //!
-//! The tree is one array: nodes name each other by their numbers, so it is walked and dropped without recursion. It
-//! keeps of an element only how it is shown. The parser has the names of those that it has open.
+//! The tree is one array, so it is walked and dropped without recursion. It keeps of an element only how it is shown. The
+//! parser has the names of those that it has open.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -9,6 +9,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
+use ego_tree::iter::Edge;
+use ego_tree::{NodeId, NodeMut, NodeRef, Tree};
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
 use html5ever::tendril::{StrTendril, TendrilSink};
 use html5ever::tokenizer::TokenizerOpts;
@@ -30,19 +32,20 @@ const NOTE_CLASSES: [&str; 4] = ["reference", "footnote", "footnote-ref", "noter
 /// The text of a page; each block is on its own line. `marks_quotes`: block quotations keep their tags.
 pub fn text_of(html: &str, marks_quotes: bool) -> String {
     let page = parsed(html);
-    page.body.map_or_else(String::new, |body| page.nodes.text(body, marks_quotes))
+    let body = page.body.and_then(|body| page.nodes.get(body));
+    body.map_or_else(String::new, |body| text_within(body, marks_quotes))
 }
 
 fn parsed(html: &str) -> Page {
     let tree_builder = TreeBuilderOpts { scripting_enabled: false, ..TreeBuilderOpts::default() };
     // A mark of the order of bytes is a character like others, because there are no bytes any more.
     let tokenizer = TokenizerOpts { discard_bom: false, ..TokenizerOpts::default() };
-    parse_document(Tree::new(), ParseOpts { tokenizer, tree_builder }).one(StrTendril::from_slice(html))
+    parse_document(Sink::new(), ParseOpts { tokenizer, tree_builder }).one(StrTendril::from_slice(html))
 }
 
 /// How an element is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Display {
+pub(super) enum Display {
     Inline,
     /// As an inline element: a superscript, and a link to a place of the page. One within the other marks a note.
     Raised,
@@ -55,18 +58,6 @@ enum Display {
     Unseen,
 }
 
-/// The number of a node.
-type Number = usize;
-
-struct Node {
-    parent: Option<Number>,
-    previous: Option<Number>,
-    next: Option<Number>,
-    first: Option<Number>,
-    last: Option<Number>,
-    content: Content,
-}
-
 enum Content {
     Element(Display),
     Text(StrTendril),
@@ -76,7 +67,7 @@ enum Content {
 struct Element {
     name: QualName,
     /// None of what is not in the tree: comments.
-    node: Option<Number>,
+    node: Option<NodeId>,
     /// What holds the content of a template, which is no child of it.
     contents: Option<Handle>,
     is_integration_point: bool,
@@ -86,144 +77,86 @@ type Handle = Rc<Element>;
 
 /// A page that is read to its end.
 struct Page {
-    nodes: Nodes,
+    nodes: Tree<Content>,
     /// Of a page of frames: what stands before them, which the rules take out of the page.
-    body: Option<Number>,
+    body: Option<NodeId>,
 }
 
 /// A page that is being read.
-struct Tree {
+struct Sink {
     document: Handle,
-    body: Cell<Option<Number>>,
-    nodes: RefCell<Nodes>,
+    body: Cell<Option<NodeId>>,
+    nodes: RefCell<Tree<Content>>,
 }
 
-struct Nodes(Vec<Node>);
-
-impl Tree {
+impl Sink {
     fn new() -> Self {
-        let mut nodes = Nodes(Vec::new());
-        let document = Element::nameless(Some(nodes.add(Content::Element(Display::Inline))));
+        let nodes = Tree::new(Content::Element(Display::Inline));
+        let document = Element::nameless(Some(nodes.root().id()));
         Self { document, body: Cell::new(None), nodes: RefCell::new(nodes) }
     }
 
-    fn insert(&self, parent: Number, before: Option<Number>, child: NodeOrText<Handle>) {
+    /// Puts an element or a text where a node is.
+    fn insert(&self, place: Option<NodeId>, child: NodeOrText<Handle>, put: impl FnOnce(NodeMut<Content>, NodeId)) {
         let mut nodes = self.nodes.borrow_mut();
         let child = match child {
-            NodeOrText::AppendText(text) => Some(nodes.add(Content::Text(text))),
+            NodeOrText::AppendText(text) => Some(nodes.orphan(Content::Text(text)).id()),
             NodeOrText::AppendNode(element) => element.node,
         };
-        if let Some(child) = child {
-            nodes.unlink(child);
-            nodes.link(child, parent, before);
+        if let (Some(child), Some(place)) = (child, place.and_then(|place| nodes.get_mut(place))) {
+            put(place, child);
         }
+    }
+
+    fn has_parent(&self, element: &Handle) -> bool {
+        element.node.and_then(|node| self.nodes.borrow().get(node)?.parent().map(|parent| parent.id())).is_some()
     }
 }
 
 impl Element {
-    fn nameless(node: Option<Number>) -> Handle {
+    fn nameless(node: Option<NodeId>) -> Handle {
         let name = QualName::new(None, ns!(), local_name!(""));
         Rc::new(Self { name, node, contents: None, is_integration_point: false })
     }
 }
 
-impl Nodes {
-    fn add(&mut self, content: Content) -> Number {
-        self.0.push(Node { parent: None, previous: None, next: None, first: None, last: None, content });
-        self.0.len() - 1
-    }
-
-    fn unlink(&mut self, node: Number) {
-        let Node { parent, previous, next, .. } = self.0[node];
-        let Some(parent) = parent else { return };
-        match previous {
-            Some(previous) => self.0[previous].next = next,
-            None => self.0[parent].first = next,
+/// The text of what a node holds.
+fn text_within(root: NodeRef<Content>, marks_quotes: bool) -> String {
+    let mut text = String::new();
+    // The node that is open and not shown.
+    let mut unseen = None;
+    for edge in root.traverse() {
+        let (Edge::Open(node) | Edge::Close(node)) = edge;
+        let is_end = matches!(edge, Edge::Close(_));
+        if unseen.is_some() {
+            unseen = unseen.filter(|unseen| !is_end || *unseen != node.id());
+            continue;
         }
-        match next {
-            Some(next) => self.0[next].previous = previous,
-            None => self.0[parent].last = previous,
-        }
-        let node = &mut self.0[node];
-        (node.parent, node.previous, node.next) = (None, None, None);
-    }
-
-    /// Make a node that has no parent a child of one: before another child, or the last one.
-    fn link(&mut self, node: Number, parent: Number, before: Option<Number>) {
-        let previous = before.map_or(self.0[parent].last, |before| self.0[before].previous);
-        match previous {
-            Some(previous) => self.0[previous].next = Some(node),
-            None => self.0[parent].first = Some(node),
-        }
-        match before {
-            Some(before) => self.0[before].previous = Some(node),
-            None => self.0[parent].last = Some(node),
-        }
-        let node = &mut self.0[node];
-        (node.parent, node.previous, node.next) = (Some(parent), previous, before);
-    }
-
-    /// The text of what a node holds.
-    fn text(&self, root: Number, marks_quotes: bool) -> String {
-        let mut text = String::new();
-        let mut at = root;
-        loop {
-            let node = &self.0[at];
-            let mut inner = None;
-            match &node.content {
-                Content::Text(part) => text.push_str(part),
-                Content::Element(Display::Unseen) => {}
-                Content::Element(_) if self.marks_note(node) => {}
-                Content::Element(display) => {
-                    inner = node.first;
-                    text.push_str(match display {
-                        Display::Quote if marks_quotes => "\n<blockquote>\n",
-                        Display::Block | Display::Quote => "\n",
-                        _ => "",
-                    });
-                }
+        match node.value() {
+            Content::Text(part) if !is_end => text.push_str(part),
+            Content::Element(display) if *display == Display::Unseen || is_mark_of_note(node) => {
+                unseen = Some(node.id());
             }
-            match inner {
-                Some(first) => at = first,
-                None => match self.leave(at, root, marks_quotes, &mut text) {
-                    Some(next) => at = next,
-                    None => return text,
-                },
+            Content::Element(Display::Quote) if marks_quotes => {
+                text.push_str(if is_end { "\n</blockquote>\n" } else { "\n<blockquote>\n" });
             }
+            Content::Element(Display::Block | Display::Quote) => text.push('\n'),
+            Content::Text(_) | Content::Element(_) => {}
         }
     }
-
-    /// Whether a node is all of a link from a raised number to its note, or the raised number in it.
-    fn marks_note(&self, node: &Node) -> bool {
-        let around = node.parent.map(|parent| &self.0[parent].content);
-        matches!(
-            (around, &node.content),
-            (Some(Content::Element(Display::Raised)), Content::Element(Display::Jump))
-                | (Some(Content::Element(Display::Jump)), Content::Element(Display::Raised))
-        )
-    }
-
-    /// End a node and those that end with it; return the next one within the root.
-    fn leave(&self, mut at: Number, root: Number, marks_quotes: bool, text: &mut String) -> Option<Number> {
-        loop {
-            let node = &self.0[at];
-            text.push_str(match node.content {
-                Content::Element(Display::Quote) if marks_quotes => "\n</blockquote>\n",
-                Content::Element(Display::Block | Display::Quote) => "\n",
-                _ => "",
-            });
-            if at == root {
-                return None;
-            }
-            match node.next {
-                Some(next) => return Some(next),
-                None => at = node.parent.expect("what is within the root has a parent"),
-            }
-        }
-    }
+    text
 }
 
-impl TreeSink for Tree {
+/// Whether a node is all of a link from a raised number to its note, or the raised number in it.
+fn is_mark_of_note(node: NodeRef<Content>) -> bool {
+    matches!(
+        (node.parent().map(|parent| parent.value()), node.value()),
+        (Some(Content::Element(Display::Raised)), Content::Element(Display::Jump))
+            | (Some(Content::Element(Display::Jump)), Content::Element(Display::Raised))
+    )
+}
+
+impl TreeSink for Sink {
     type Handle = Handle;
     type Output = Page;
     type ElemName<'a> = ExpandedName<'a>;
@@ -246,11 +179,12 @@ impl TreeSink for Tree {
 
     fn create_element(&self, name: QualName, attributes: Vec<Attribute>, flags: ElementFlags) -> Handle {
         let mut nodes = self.nodes.borrow_mut();
-        let node = nodes.add(Content::Element(display_of(&name.local, &attributes)));
+        let node = nodes.orphan(Content::Element(display_of(&name.local, &attributes))).id();
         if self.body.get().is_none() && name.expanded() == expanded_name!(html "body") {
             self.body.set(Some(node));
         }
-        let contents = flags.template.then(|| Element::nameless(Some(nodes.add(Content::Element(Display::Unseen)))));
+        let mut hold = || Element::nameless(Some(nodes.orphan(Content::Element(Display::Unseen)).id()));
+        let contents = flags.template.then(&mut hold);
         let is_integration_point = flags.mathml_annotation_xml_integration_point;
         Rc::new(Element { name, node: Some(node), contents, is_integration_point })
     }
@@ -264,21 +198,16 @@ impl TreeSink for Tree {
     }
 
     fn append(&self, parent: &Handle, child: NodeOrText<Handle>) {
-        if let Some(parent) = parent.node {
-            self.insert(parent, None, child);
-        }
+        self.insert(parent.node, child, |mut parent, child| _ = parent.append_id(child));
     }
 
     fn append_before_sibling(&self, sibling: &Handle, child: NodeOrText<Handle>) {
-        let parent = sibling.node.and_then(|node| self.nodes.borrow().0[node].parent);
-        if let Some(parent) = parent {
-            self.insert(parent, sibling.node, child);
-        }
+        let place = sibling.node.filter(|_| self.has_parent(sibling));
+        self.insert(place, child, |mut sibling, child| _ = sibling.insert_id_before(child));
     }
 
     fn append_based_on_parent_node(&self, element: &Handle, previous: &Handle, child: NodeOrText<Handle>) {
-        let has_parent = element.node.is_some_and(|node| self.nodes.borrow().0[node].parent.is_some());
-        if has_parent {
+        if self.has_parent(element) {
             self.append_before_sibling(element, child);
         } else {
             self.append(previous, child);
@@ -286,24 +215,25 @@ impl TreeSink for Tree {
     }
 
     fn remove_from_parent(&self, target: &Handle) {
-        if let Some(node) = target.node {
-            self.nodes.borrow_mut().unlink(node);
+        let mut nodes = self.nodes.borrow_mut();
+        if let Some(mut node) = target.node.and_then(|node| nodes.get_mut(node)) {
+            node.detach();
         }
     }
 
     fn reparent_children(&self, node: &Handle, new_parent: &Handle) {
-        if let (Some(node), Some(new_parent)) = (node.node, new_parent.node) {
-            let mut nodes = self.nodes.borrow_mut();
-            while let Some(child) = nodes.0[node].first {
-                nodes.unlink(child);
-                nodes.link(child, new_parent, None);
-            }
+        let mut nodes = self.nodes.borrow_mut();
+        let new_parent = new_parent.node.and_then(|parent| nodes.get_mut(parent));
+        if let (Some(node), Some(mut new_parent)) = (node.node, new_parent) {
+            new_parent.reparent_from_id_append(node);
         }
     }
 
     fn add_attrs_if_missing(&self, target: &Handle, attributes: Vec<Attribute>) {
-        if let (Some(node), true) = (target.node, is_hidden(&attributes)) {
-            self.nodes.borrow_mut().0[node].content = Content::Element(Display::Unseen);
+        let mut nodes = self.nodes.borrow_mut();
+        let node = target.node.and_then(|node| nodes.get_mut(node));
+        if let (Some(mut node), true) = (node, is_hidden(&attributes)) {
+            *node.value() = Content::Element(Display::Unseen);
         }
     }
 
@@ -322,16 +252,11 @@ impl TreeSink for Tree {
     fn set_quirks_mode(&self, _: QuirksMode) {}
 }
 
-static DISPLAYS: LazyLock<HashMap<&str, Display>> = LazyLock::new(|| {
-    let blocks = BLOCKS.iter().map(|&name| (name, Display::Block));
+pub(super) static DISPLAYS: LazyLock<HashMap<&str, Display>> = LazyLock::new(|| {
+    let blocks = BLOCKS.split(' ').map(|name| (name, Display::Block));
     let others = [("sup", Display::Raised), ("blockquote", Display::Quote)];
     blocks.chain(UNSEEN.iter().map(|&name| (name, Display::Unseen))).chain(others).collect()
 });
-
-/// Makes the table that is made once.
-pub fn load() {
-    LazyLock::force(&DISPLAYS);
-}
 
 fn display_of(name: &str, attributes: &[Attribute]) -> Display {
     let is_unseen = is_hidden(attributes) || attributes.iter().any(|attribute| hides(name, attribute));
@@ -393,7 +318,7 @@ fn is_space(character: char) -> bool {
 
 #[cfg(test)]
 pub mod tests {
-    use super::{Content, parsed};
+    use super::{Content, Edge, parsed};
 
     fn text_of(html: &str) -> String {
         super::text_of(html, false)
@@ -401,22 +326,16 @@ pub mod tests {
 
     /// Depth of the deepest node, and the number of nodes in the tree, that the parser makes of a page.
     pub fn size_of(html: &str) -> (usize, usize) {
-        let nodes = parsed(html).nodes.0;
-        let (mut depth, mut deepest, mut count, mut at) = (1, 1, 0, Some(0));
-        while let Some(number) = at {
-            deepest = depth.max(deepest);
-            count += 1;
-            depth += 1;
-            at = nodes[number].first.or_else(|| {
-                let mut ended = number;
-                loop {
-                    depth -= 1;
-                    match nodes[ended].next {
-                        Some(next) => return Some(next),
-                        None => ended = nodes[ended].parent?,
-                    }
-                }
-            });
+        let page = parsed(html);
+        let (mut depth, mut deepest, mut count) = (0, 0, 0);
+        for edge in page.nodes.root().traverse() {
+            if matches!(edge, Edge::Open(_)) {
+                depth += 1;
+                count += 1;
+                deepest = depth.max(deepest);
+            } else {
+                depth -= 1;
+            }
         }
         (deepest, count)
     }
@@ -470,8 +389,8 @@ pub mod tests {
     fn a_deep_page_costs_no_stack() {
         let depth = 20_000;
         let page = "<i>".repeat(depth) + "a";
-        let nodes = parsed(&page).nodes.0;
-        assert!(nodes.iter().filter(|node| matches!(node.content, Content::Element(_))).count() > depth);
+        let nodes = parsed(&page).nodes;
+        assert!(nodes.values().filter(|content| matches!(content, Content::Element(_))).count() > depth);
         assert_eq!(text_of(&page), "a");
     }
 }
