@@ -91,7 +91,7 @@ run: setup
 	@$(BIN)/python -P -m stream_dedup.dev.demo
 
 demo: setup
-	@exec $(BIN)/python -P -m stream_dedup.dev.live
+	@exec $(BIN)/python -P -m stream_dedup.dev.demo pages
 
 test: $(TOOLS)
 	@PYO3_PYTHON='$(CURDIR)/$(BIN)/python' cargo test $(CRATE) --no-default-features
