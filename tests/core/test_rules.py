@@ -97,37 +97,41 @@ def test_the_widths_of_a_scheme() -> None:
     [
         (EXACT_RULES, {"distance": None}, "distance none: must be a whole number from 0 to 11"),
         (EXACT_RULES, {"distance": 12}, "distance 12: must be a whole number from 0 to 11"),
-        (EXACT_RULES, {"distance": True}, "distance true: must be"),
-        (EXACT_RULES, {"probes": 64}, "probes 64: says nothing in exact search"),
-        (EXACT_RULES, {"limit": 52}, "limit 52: says nothing in exact search"),
-        (EXACT_RULES, {"short_limit": 44}, "short_limit 44: says nothing in exact search"),
-        (EXACT_RULES, {"min_equal": 9}, "min_equal 9: says nothing in exact search"),
-        (EXACT_RULES, {"short_min_equal": 0}, "short_min_equal 0: says nothing in exact search"),
-        (EXACT_RULES, {"form_limit": 9}, "form_limit 9: says nothing in exact search"),
-        (EXACT_RULES, {"far": 9}, "far 9: says nothing in exact search"),
-        (EXACT_RULES, {"far_min_equal": 9}, "far_min_equal 9: says nothing in exact search"),
-        (EXACT_RULES, {"dominated": 9}, "dominated 9: says nothing in exact search"),
-        (DIRECTED_RULES, {"dominated": 0}, "dominated 0: the scheme has no sketches"),
+        (EXACT_RULES, {"distance": True}, "distance yes: must be"),
+        (EXACT_RULES, {"probes": 64}, "probes 64: not used in exact search"),
+        (EXACT_RULES, {"limit": 52}, "limit 52: not used in exact search"),
+        (EXACT_RULES, {"short_limit": 44}, "short_limit 44: not used in exact search"),
+        (EXACT_RULES, {"min_equal": 9}, "min_equal 9: not used in exact search"),
+        (
+            EXACT_RULES,
+            {"short_min_equal": 0},
+            "short_min_equal 0: not used in exact search",
+        ),
+        (EXACT_RULES, {"form_limit": 9}, "form_limit 9: not used in exact search"),
+        (EXACT_RULES, {"far": 9}, "far 9: not used in exact search"),
+        (EXACT_RULES, {"far_min_equal": 9}, "far_min_equal 9: not used in exact search"),
+        (EXACT_RULES, {"dominated": 9}, "dominated 9: not used in exact search"),
+        (DIRECTED_RULES, {"dominated": 0}, "dominated 0: not used in directed search"),
         (DIRECTED_RULES, {"scheme": asdict(SKETCHED), "dominated": 65}, "dominated 65: .* from 0 to 64"),
-        (DIRECTED_RULES, {"far": 9}, "far 9, far_min_equal none: each takes the other"),
-        (DIRECTED_RULES, {"far_min_equal": 0}, "far none, far_min_equal 0: each takes the other"),
+        (DIRECTED_RULES, {"far": 9}, "far 9, far_min_equal none: set both, or none of them"),
+        (DIRECTED_RULES, {"far_min_equal": 0}, "far none, far_min_equal 0: set both, or none of them"),
         (DIRECTED_RULES, {"far": 257, "far_min_equal": 0}, "far 257: .* from 0 to 256"),
-        (DIRECTED_RULES, {"far": True, "far_min_equal": 0}, "far true: must be"),
-        (DIRECTED_RULES, {"far": 9, "far_min_equal": 9}, "far_min_equal 9: the scheme has no sketches"),
+        (DIRECTED_RULES, {"far": True, "far_min_equal": 0}, "far yes: must be"),
+        (DIRECTED_RULES, {"far": 9, "far_min_equal": 9}, "far_min_equal 9: must be a whole number from 0 to 0"),
         (
             DIRECTED_RULES,
             {"scheme": asdict(SKETCHED), "far": 9, "far_min_equal": 33},
             "far_min_equal 33: .* from 0 to 32",
         ),
-        (DIRECTED_RULES, {"form_limit": 9}, "form_limit 9: the scheme has no forms"),
+        (DIRECTED_RULES, {"form_limit": 9}, "form_limit 9: not used in directed search"),
         (DIRECTED_RULES, {"scheme": asdict(FORMED), "form_limit": 257}, "form_limit 257: .* from 0 to 256"),
         (DIRECTED_RULES, {"scheme": asdict(FORMED), "min_equal": 17}, "min_equal 17: .* from 0 to 16"),
         (DIRECTED_RULES, {"scheme": asdict(scheme_of(4, 8, form=True))}, "must have more than the 8 bytes of a form"),
-        (DIRECTED_RULES, {"min_equal": 9}, "min_equal 9: the scheme has no sketches"),
-        (DIRECTED_RULES, {"short_min_equal": 9}, "short_min_equal 9: the scheme has no sketches"),
-        (DIRECTED_RULES, {"min_equal": True}, "min_equal true: "),
+        (DIRECTED_RULES, {"min_equal": 9}, "min_equal 9: must be a whole number from 0 to 0"),
+        (DIRECTED_RULES, {"short_min_equal": 9}, "short_min_equal 9: must be a whole number from 0 to 0"),
+        (DIRECTED_RULES, {"min_equal": True}, "min_equal yes: "),
         (DIRECTED_RULES, {"scheme": asdict(SKETCHED), "min_equal": 33}, "min_equal 33: .* from 0 to 32"),
-        (EXACT_RULES, {"scheme": asdict(WIDE)}, "search 'exact': takes a scheme of 4 tables, this one has 8"),
+        (EXACT_RULES, {"scheme": asdict(WIDE)}, "search 'exact': needs a scheme of 4 tables, this one has 8"),
         (EXACT_RULES, {"search": "fuzzy"}, "search 'fuzzy': must be exact or directed"),
         (EXACT_RULES, {"window_ms": 0}, "window_ms 0: must be a whole number from 1 to"),
         (EXACT_RULES, {"window_ms": 1.5}, r"window_ms 1\.5: must be a whole number"),
@@ -139,9 +143,9 @@ def test_the_widths_of_a_scheme() -> None:
         (EXACT_RULES, {"copies": 33}, "copies 33"),
         (EXACT_RULES, {"featureless": "duplicate"}, "featureless 'duplicate': must be unique or rejected"),
         (EXACT_RULES, {"recrawl": "new"}, "recrawl 'new': must be duplicate or update"),
-        (EXACT_RULES, {"observe": 1}, "observe 1: must be true or false"),
+        (EXACT_RULES, {"observe": 1}, "observe 1: must be yes or no"),
         (EXACT_RULES, {"revision": -1}, "revision -1: must be"),
-        (DIRECTED_RULES, {"distance": 3}, "distance 3: says nothing in directed search"),
+        (DIRECTED_RULES, {"distance": 3}, "distance 3: not used in directed search"),
         (DIRECTED_RULES, {"probes": None}, "probes none: must be a whole number from 1 to 5576"),
         (DIRECTED_RULES, {"probes": 0}, "probes 0: must be"),
         (DIRECTED_RULES, {"probes": most_probes(8, 16) + 1}, "probes 5577: must be"),
@@ -216,7 +220,7 @@ def test_every_problem_is_reported_at_once() -> None:
 
 def test_rules_that_nobody_could_read_are_not_written() -> None:
     """Rules that reading would refuse are not written."""
-    with pytest.raises(ValueError, match="distance 3: says nothing in directed search"):
+    with pytest.raises(ValueError, match="distance 3: not used in directed search"):
         replace(DIRECTED_RULES, distance=3).to_json()
 
 
@@ -226,8 +230,8 @@ def test_differences_of_the_search() -> None:
     other = replace(DIRECTED_RULES, probes=32, window_ms=5, observe=True)
     assert DIRECTED_RULES.differences(other) == [
         "probes: 64 here, 32 in the log",
-        "window_ms: none here, 5 in the log",
-        "observe: false here, true in the log",
+        "observe: no here, yes in the log",
+        "window: for ever here, 5 ms in the log",
     ]
 
 
