@@ -22,7 +22,7 @@ record for consumers: it is a transaction marker, for example.
 From the log position of an entry of the status ``DELETE`` on, the entries with its id that are before it, of every
 source partition, match nobody.
 
-Rules (kind 2): UTF-8 JSON of ``Rules`` (see ``rules``), keys sorted. A field that is None by default may be missing.
+Rules (kind 2): UTF-8 JSON of ``Rules`` (see ``rules``), keys sorted, without spaces.
 
 Trim (kind 3):
 

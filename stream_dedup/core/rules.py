@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from itertools import count
 from typing import Any, NamedTuple
@@ -250,30 +250,27 @@ class Rules(SearchRules):
         Raises:
             ValueError: the rules are invalid (``problems``).
         """
-        problems = self.problems()
-        if problems:
-            raise ValueError(f"no rules: {'; '.join(problems)}")
-        values = _values_of(self) | {"scheme": _values_of(self.scheme)}
-        return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        if problems := self.problems():
+            raise ValueError(f"invalid rules: {'; '.join(problems)}")
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
     @classmethod
     def from_json(cls, raw: bytes) -> Rules:
-        """Read canonical JSON; a field that is None by default may be missing: an older log has none.
+        """Read canonical JSON.
 
         Raises:
-            CorruptError: the bytes are not JSON, fields are unknown or missing, or the rules are invalid.
+            CorruptError: the bytes are not what ``to_json`` returns, or the rules are invalid.
         """
         try:
             values: dict[str, Any] = json.loads(raw)
-            _refuse_other_fields("rules record", values, cls)
-            _refuse_other_fields("scheme in a rules record", values["scheme"], Scheme)
-            scheme = Scheme(**values.pop("scheme"))
-            rules = cls(scheme=scheme, **values)
-        except (ValueError, TypeError, AttributeError) as error:
+            rules = cls(**values | {"scheme": Scheme(**values["scheme"])})
+            problems = rules.problems()
+            if not problems and rules.to_json() != raw:
+                problems = ["not canonical JSON of all rules"]
+        except (ValueError, TypeError, KeyError) as error:
             raise CorruptError(f"rules record cannot be read: {error}") from error
-        problems = rules.problems()
         if problems:
-            raise CorruptError(f"rules record that says no rules: {'; '.join(problems)}")
+            raise CorruptError(f"rules record with invalid rules: {'; '.join(problems)}")
         return rules
 
     def differences(self, other: Rules) -> list[str]:
@@ -373,16 +370,6 @@ def _beside(near: NearEntries, rules: Rules) -> Judgement:
     if near.copies < rules.copies:
         return Judgement(Verdict.UNIQUE, copies=near.copies)
     return Judgement(Verdict.DUPLICATE, match=near.match, copies=near.copies)
-
-
-def _values_of(one: Rules | Scheme) -> dict[str, object]:
-    return {field.name: getattr(one, field.name) for field in fields(one)}
-
-
-def _refuse_other_fields(what: str, values: dict[str, Any], kind: type[Rules | Scheme]) -> None:
-    known = {field.name: field.default is None for field in fields(kind)}
-    if set(values) - set(known) or not all(name in values or may_lack for name, may_lack in known.items()):
-        raise CorruptError(f"{what} with fields {sorted(values)}: expected {sorted(known)}")
 
 
 def _none_of(name: str, value: object, *allowed: object) -> list[str]:
