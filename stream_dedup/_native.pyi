@@ -155,7 +155,7 @@ def join_batches(
     last_status: int,
     most_entries: int,
 ) -> JoinedBatches:
-    """Join the columns of the plain ones among some values of log records; see ``core.entry.decode_plain``.
+    """Join the columns of the plain ones among some values of log records; see ``core.entry``.
 
     Args:
         values: of log records.

@@ -50,11 +50,7 @@ def width_of(text: str) -> int:
 
 def shorten(text: str, width: int) -> str:
     """Return foreign text on one line, cut to ``width`` columns with an ellipsis; never cut an escape."""
-    return cut(" ".join(text.split()), width)
-
-
-def cut(text: str, width: int) -> str:
-    """Return foreign text, its spaces included, cut to ``width`` columns with an ellipsis; never cut an escape."""
+    text = " ".join(text.split())
     whole = visible(text)
     if width_of(whole) <= width:
         return whole

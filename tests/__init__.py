@@ -1,5 +1,1 @@
 """Tests, and what is a command among them: ``python -m tests.fuzz``, ``tests.simulation``, ``tests.make_readme``."""
-
-from stream_dedup.dev.scripts import say_errors
-
-say_errors()

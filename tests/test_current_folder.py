@@ -14,7 +14,7 @@ from stream_dedup.dev import showing
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = Path(sys.executable).with_name("stream-dedup")
-PACKAGES = ("click", "docker", "kafka", "numpy", "orjson", "pydantic", "rocksdict", "xxhash")
+PACKAGES = ("click", "kafka", "numpy", "orjson", "pydantic", "rocksdict", "xxhash")
 TRAP = """\
 import os
 os.write(os.open({ran!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND), {line!r})
@@ -23,7 +23,7 @@ os._exit(9)
 
 KEEPER = """\
 from stream_dedup.dev.broker.keeper import Keeper
-keeper = Keeper(containers=False)
+keeper = Keeper()
 keeper.close()
 print(keeper.folder.exists(), keeper._process.returncode)
 """

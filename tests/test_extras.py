@@ -6,14 +6,14 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
-from importlib import import_module, reload
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from stream_dedup.cli import run
-from stream_dedup.dev import scripts
 from stream_dedup.errors import EXIT_USER, UserError
 from stream_dedup.extras import SERVE_PACKAGES, SPARK_PACKAGES, need_packages, pip_command
 from tests.make_readme import ROOT
@@ -67,15 +67,10 @@ def test_a_package_that_is_there_and_cannot_be_imported(tmp_path: Path, monkeypa
 
 
 def test_each_package_is_in_the_extra_that_is_named() -> None:
-    """By the metadata that pip reads."""
-    assert {scripts._extra_of(name) for name in SERVE_PACKAGES} == {"serve"}
-    assert {scripts._extra_of(name) for name in SPARK_PACKAGES} == {"spark"}
-    assert [scripts._extra_of(name) for name in ("confluent_kafka", "simhash", "numpy", "stream_dedup")] == [
-        "confluent",
-        "bench",
-        None,
-        None,
-    ]
+    """By pyproject.toml, which pip reads."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    for extra, packages in (("serve", SERVE_PACKAGES), ("spark", SPARK_PACKAGES)):
+        assert {re.split(r"\W", needed)[0] for needed in extras[extra]} == set(packages)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +114,7 @@ def test_a_command_names_what_it_lacks(
         ("benchmarks.alerts", "jinja2", pip_command("serve")),
         ("benchmarks.alerts", "fastavro", pip_command("registry")),
         ("benchmarks.alerts", "", "apt install prometheus"),
-        ("stream_dedup.dev.live", "starlette", pip_command("serve")),
+        ("stream_dedup.dev.demo", "starlette", pip_command("serve")),
     ],
 )
 def test_a_script_names_what_it_lacks(
@@ -137,7 +132,7 @@ def test_a_script_names_what_it_lacks(
     monkeypatch.setattr(sys, "argv", [script])
     block(*missing.split())
     with pytest.raises(UserError, match=rf"^.* needs .*, which is not installed: {re.escape(remedy)}$"):
-        (module._run if script == "stream_dedup.dev.live" else module.main)()
+        (module._show_the_pages if script == "stream_dedup.dev.demo" else module.main)()
 
 
 @pytest.mark.parametrize("missing", ["pyspark", "pyarrow"])
@@ -150,46 +145,3 @@ def test_the_library_for_spark_names_what_it_lacks(block: Block, missing: str, m
         ModuleNotFoundError, match=re.escape(f"needs {missing}, which is not installed: {sys.executable}")
     ):
         import_module("stream_dedup.spark")
-
-
-@pytest.mark.parametrize(
-    ("error", "line"),
-    [
-        (ModuleNotFoundError("", name="simhash.x"), f"needs simhash, which is not installed: {pip_command('bench')}"),
-        (UserError("change it"), "change it"),
-        (ModuleNotFoundError("", name="stream_dedup.x"), None),
-        (ImportError("", name="simhash"), None),
-        (ValueError("bug"), None),
-    ],
-)
-def test_an_error_of_a_script_is_one_line(
-    error: Exception, line: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A bug keeps its traceback."""
-    shown: list[object] = []
-    monkeypatch.setattr(sys, "__excepthook__", lambda *parts: shown.extend(parts))
-    scripts._say(type(error), error, None)
-    if line is None:
-        assert shown[1] is error
-    else:
-        (said,) = capsys.readouterr().err.splitlines()
-        assert said.endswith(line)
-
-
-@pytest.mark.parametrize("package", ["benchmarks", "boards", "tests"])
-def test_the_scripts_of_a_package_end_so(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever of them is run: their package is imported first."""
-    monkeypatch.setattr(sys, "excepthook", None)
-    reload(import_module(package))
-    assert sys.excepthook is scripts._say
-
-
-def test_a_script_whose_imports_fail_is_one_line() -> None:
-    """In a process of its own, without a package that the script imports first."""
-    code = "import runpy, sys; sys.modules['grafana_foundation_sdk'] = None; runpy.run_module('boards', alter_sys=True)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    (line,) = done.stderr.splitlines()
-    assert (done.returncode, line) == (
-        1,
-        f"this script needs grafana-foundation-sdk, which is not installed: {pip_command('test')}",
-    )

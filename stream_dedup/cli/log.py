@@ -12,9 +12,10 @@ import click
 
 from stream_dedup.cli.options import GROUP_FLAGS, JUDGING, OFFSET_DIGITS, config_options
 from stream_dedup.cli.output import ProgressLine, write_json, write_lines
+from stream_dedup.config.keys import all_keys
 from stream_dedup.config.model import Config
+from stream_dedup.config.profile_file import ProfileFile
 from stream_dedup.core.logged_scheme import NONE, value_text
-from stream_dedup.core.model import SIGNATURE_BITS
 from stream_dedup.core.rules import Rules, rule_changes, rule_values
 from stream_dedup.errors import EXIT_FOUND, EXIT_OK, UserError
 from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
@@ -96,41 +97,14 @@ def _write_history(config: Config, history: RulesHistory) -> None:
 
 
 def _lines(rules: Rules) -> list[str]:
-    """Return the rules with their meanings, without those of the other kind of search, and the scheme's parameters."""
+    """Return the rules with the meanings of their keys, and the scheme's parameters; no rule of the other search."""
     values = {"scheme": rules.scheme.id, "revision": str(rules.revision)} | rule_values(rules)
-    rows = [(f"  {name}", f"{value} {_meaning(name, rules)}") for name, value in values.items() if value != NONE]
+    keys = [*all_keys(Config), *all_keys(ProfileFile)]
+    meanings = {name.partition(".")[2]: f"  ({field.description})" for name, field in keys}
+    rows = [(f"  {name}", value + meanings.get(name, "")) for name, value in values.items() if value != NONE]
     lines = table(rows, left=2)
     parameters = [f"  {name}: {value_text(value)}" for name, value in rules.scheme.flat().items()]
     return [*lines, "", "scheme, fixed for the whole log:", *parameters] if parameters else lines
-
-
-def _meaning(name: str, rules: Rules) -> str:
-    meanings = {
-        "distance": "bits of the fingerprint's 64",
-        "probes": f"look-ups for an article, in {rules.scheme.tables} tables",
-        "limit": _limit(rules.limit),
-        "short_limit": f"{_limit(rules.short_limit)}, for short text",
-        "min_equal": "values of the sketches must be equal",
-        "short_min_equal": "values of the sketches must be equal, for short text",
-        "certain": "bits of the signature, within which sketches are not compared",
-        "form_limit": "bits of the signature, for texts of one form that differ in their numbers",
-        "far": "bits of the signature, beyond which far_min_equal holds",
-        "far_min_equal": "values of the sketches must be equal",
-        "dominated": "bits with a small margin at most, where sketches are compared at every distance",
-        "bucket_limit": "newest entries compared in each posting list",
-        "candidates": "entries that pass the sieve are checked for an article",
-        "copies": "near earlier articles make a duplicate",
-        "featureless": "(verdict of text without words)",
-        "recrawl": "(an article near an earlier one with its id)",
-        "observe": "(every record goes to the unique topic)" if rules.observe else "",
-    }
-    return meanings.get(name, "")
-
-
-def _limit(bits: int | None) -> str:
-    from stream_dedup.core.model import similarity  # noqa: PLC0415 - loads numpy
-
-    return f"bits of the signature's {SIGNATURE_BITS}: similarity {similarity(bits or 0):.3f}"
 
 
 def _history_values(history: RulesHistory) -> dict[str, object]:

@@ -13,16 +13,15 @@ import json
 import re
 import shutil
 import sys
-import textwrap
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from typing import Any, Self
 
 import click
 
-from stream_dedup.terminal import cut, visible, visible_json
+from stream_dedup.terminal import visible, visible_json
 
 MIN_REPORT_COLUMNS = 60
 """A narrower terminal gets a report of this width: its tables and pairs of texts need it."""
@@ -117,51 +116,3 @@ class ProgressLine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class Screen:
-    """Shows lines in place of those before, on the alternate screen of a terminal, which is left at the end.
-
-    As a context manager, it leaves the last lines on the screen that was there before.
-    """
-
-    def __init__(self, *, shown: bool) -> None:
-        self._shown = shown and sys.stdout.isatty()
-        self._lines: Sequence[str] = ()
-
-    def show(self, lines: Sequence[str]) -> bool:
-        """Show lines in the size of the terminal; return whether there is a terminal to show them on."""
-        if self._shown:
-            self._lines = lines
-            columns, rows = shutil.get_terminal_size()
-            folded = [part for line in lines for part in _folded(line, columns)]
-            shown = (cut(line, columns) for line in _fitting(folded, rows - 1))
-            self._write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in shown) + "\x1b[J")
-        return self._shown
-
-    def __enter__(self) -> Self:
-        if self._shown:
-            self._write("\x1b[?1049h\x1b[?25l")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._shown:
-            self._write("\x1b[?25h\x1b[?1049l" + "".join(f"{visible(line)}\n" for line in self._lines))
-
-    def _write(self, text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-
-
-def _folded(line: str, columns: int) -> list[str]:
-    """Return the lines that a sentence takes: its end may be the remedy. The row of a table stays one line."""
-    is_row = "  " in line or not line
-    return [line] if is_row else textwrap.wrap(visible(line), columns, subsequent_indent="  ")
-
-
-def _fitting(lines: Sequence[str], rows: int) -> list[str]:
-    """Return the lines that fit: the first ones and the last ones, which say what is wrong."""
-    if len(lines) <= rows:
-        return list(lines)
-    last = min(rows // 2, len(lines))
-    return [*lines[: max(rows - last - 1, 0)], "…", *lines[len(lines) - last :]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stream_dedup.cli.options import GROUP_FLAGS, JUDGING, Seconds, config_options
-from stream_dedup.cli.output import ProgressLine, Screen, say, write_json, write_lines
+from stream_dedup.cli.output import ProgressLine, say, write_json, write_lines
 from stream_dedup.config.effective import rules_of
 from stream_dedup.config.model import Config
 from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_UNAVAILABLE, RefusedError, UnavailableError
@@ -46,9 +46,11 @@ def command(config: Config, *, watch: bool, as_json: bool, interval: float, no_r
     of the last refresh.
     """
     code = EXIT_OK
-    with suppress(KeyboardInterrupt), Screen(shown=watch and not as_json) as screen:
+    with suppress(KeyboardInterrupt):
         for report in _reports(config, interval, watch=watch, with_rules=not no_rules):
-            code = _show(report, screen, as_json=as_json)
+            if watch and not as_json:
+                click.clear()  # where there is a terminal
+            code = _show(report, as_json=as_json)
     return code
 
 
@@ -89,20 +91,18 @@ def _reports(
             time.sleep(interval)
 
 
-def _show(report: _StatusReport | UnavailableError | RefusedError, screen: Screen, *, as_json: bool) -> int:
+def _show(report: _StatusReport | UnavailableError | RefusedError, *, as_json: bool) -> int:
     """Write a report, or an error, and return its exit code."""
     from stream_dedup.status.text import lines_of, values_of  # noqa: PLC0415 - as above
 
     if isinstance(report, _NO_ANSWER):
         if as_json:
             write_json({"error": str(report)})
-        elif not screen.show([f"error: {report}"]):
+        else:
             say(f"error: {report}")
         return EXIT_UNAVAILABLE
     if as_json:
         write_json(values_of(report.now, report.rates, report.findings))
     else:
-        lines = lines_of(report.now, report.rates, report.findings)
-        if not screen.show(lines):
-            write_lines(*lines)
+        write_lines(*lines_of(report.now, report.rates, report.findings))
     return EXIT_OK if all(finding.is_note for finding in report.findings) else EXIT_FOUND

@@ -47,21 +47,18 @@ from stream_dedup.core.rules import (
     EXACT,
     MAX_BUCKET_LIMIT,
     MAX_CANDIDATES,
-    MAX_EXACT_LOOKUPS,
     SEARCH_RULES,
+    Rules,
     greatest_distance,
-    mask_bits,
     most_probes,
 )
-from stream_dedup.core.scheme import FingerprintSettings, Normalisation
+from stream_dedup.core.scheme import FingerprintSettings, Normalisation, scheme_of
 
 SUFFIX = ".toml"
 """Ends the path of a profile's file, and the name of no built-in profile."""
 MAX_TEXT_SIZE = 1_000_000
 """Characters: no text that is fingerprinted as short is longer."""
 MAX_SKETCH_VALUES = SKETCH_SIZES[-1] * SKETCH_WORD_VALUES // 8
-EXACT_TABLES = 4
-"""Number of tables that cover the fingerprint."""
 EVERY_TEXT = "every text is short"
 """Shown for an article size that no text reaches."""
 
@@ -230,15 +227,12 @@ def with_values(base: Profile, given: ProfileFile) -> Profile:
     own = {name: getattr(text, name) for name in ("article_size", "exact_size")}
     own |= {name: getattr(features, name) for name in _SETTINGS}
     settings = replace(settings, **{name: value for name, value in own.items() if value is not None})
-    rules = {name: getattr(search, name) for name in SEARCH_RULES}
-    if not settings.has_long:
-        rules |= {f"short_{name}": _or(rules[f"short_{name}"], rules[name]) for name in ("limit", "min_equal")}
-    rules = {name: _or(value, getattr(base, name)) for name, value in rules.items()}
     kind = search.kind or base.search
-    if kind == EXACT:
-        rules = dict.fromkeys(rules) | {"distance": rules["distance"]}
-    else:
-        rules["distance"] = None
+    rules = {name: getattr(search, name) for name in SEARCH_RULES}
+    if kind != EXACT and not settings.has_long:
+        rules |= {f"short_{name}": _or(rules[f"short_{name}"], rules[name]) for name in ("limit", "min_equal")}
+    of_base = {"distance"} if kind == EXACT else {*SEARCH_RULES} - {"distance"}
+    rules |= {name: _or(rules[name], getattr(base, name)) for name in of_base}
     return replace(
         base,
         settings=settings,
@@ -266,7 +260,7 @@ def profile_problems(base: Profile | None, given: ProfileFile) -> list[ConfigPro
         *file_problem("features.stop_words", given.features.stop_words),
         *_size_problems(profile.settings),
         *_feature_problems(base, profile.settings, given.features),
-        *_search_problems(base, profile, given.search),
+        *_search_problems(profile),
     ]
 
 
@@ -297,86 +291,13 @@ def _feature_problems(
             yield ConfigProblem(f"features.{name}, features.kind, from", f"{reason}; {remedy}")
 
 
-def _search_problems(base: Profile, profile: Profile, search: SearchSection) -> Iterator[ConfigProblem]:
-    exact = profile.search == EXACT
-    yield from _exact_problems(profile, search) if exact else _directed_problems(base, profile, search)
-    for name in ("distance",) if exact else ("probes", "limit", "short_limit"):
-        if getattr(profile, name) is None:
-            reason = f"required by {profile.search} search, and profile {base.name} has no value"
-            yield ConfigProblem(
-                f"search.{name}, search.kind, from", f"{reason}; set search.{name}, or remove search.kind"
-            )
-
-
-def _exact_problems(profile: Profile, search: SearchSection) -> Iterator[ConfigProblem]:
-    for name in SEARCH_RULES:
-        if name != "distance" and getattr(search, name) is not None:
-            reason = "the search is exact: only the distance of the fingerprints decides"
-            remedy = "set search.distance instead, or start from article or comment"
-            yield ConfigProblem(f"search.{name}, from, search.kind", f"{reason}; {remedy}")
-    if profile.settings.tables != EXACT_TABLES:
-        reason = "exact search uses the four tables over the fingerprint"
-        remedy = "set features.tables to 4, or use directed search (article or comment)"
-        yield ConfigProblem("features.tables, from, search.kind", f"{reason}; {remedy}")
-    width = profile.settings.block_bits
-    most = greatest_distance(width)
-    if (profile.distance or 0) > most:
-        yield ConfigProblem(
-            "search.distance, features.block_bits",
-            f"{width} bits of block find every fingerprint within {most} at most: for more, each article takes over "
-            f"{MAX_EXACT_LOOKUPS:,} look-ups; set at most {most}, or features.block_bits to 16",
-        )
-
-
-def _directed_problems(base: Profile, profile: Profile, search: SearchSection) -> Iterator[ConfigProblem]:
-    if search.distance is not None:
-        yield ConfigProblem(
-            "search.distance, from, search.kind",
-            "the search is directed: the fingerprint distance does not decide; set search.limit (bits of 256 between "
-            "signatures) and search.probes (posting lists) instead, or start from simhash",
-        )
-    settings = profile.settings
-    yield from _sketch_problems(base, search)
-    yield from _far_problems(base, profile, search)
-    if search.form_limit is not None and not settings.form:
-        text = f"articles of profile {base.name} have no form; remove search.form_limit"
-        yield ConfigProblem("search.form_limit, from", text)
-    most, flips = most_probes(settings.tables, settings.block_bits), mask_bits(settings.block_bits)
-    if (search.probes or 0) > most:
-        reason = f"{settings.tables} tables have at most {most} posting lists within {flips} bits of an article"
-        yield ConfigProblem("search.probes, features.tables, features.block_bits", f"{reason}; set at most {most}")
-
-
-def _sketch_problems(base: Profile, search: SearchSection) -> Iterator[ConfigProblem]:
-    """Yield each key that asks more of the sketches than they have."""
-    values = base.settings.sketch_values
-    for name in ("min_equal", "short_min_equal", "far_min_equal"):
-        if (getattr(search, name) or 0) > values:
-            remedy = f"set at most {values}" if values else f"remove search.{name}"
-            yield ConfigProblem(
-                f"search.{name}, from", f"a sketch of profile {base.name} has {values} values; {remedy}"
-            )
-    if search.dominated is not None and not values:
-        yield ConfigProblem("search.dominated, from", f"profile {base.name} has no sketches; remove search.dominated")
-
-
-def _far_problems(base: Profile, profile: Profile, search: SearchSection) -> Iterator[ConfigProblem]:
-    """Yield what the given keys say of far entries in vain: the limit is lower, or as many values are asked anyway."""
-    if (profile.far is None) is not (profile.far_min_equal is None):
-        missing = "far" if profile.far is None else "far_min_equal"
-        text = f"each needs the other, and profile {base.name} has no value; set search.{missing} too"
-        yield ConfigProblem("search.far, search.far_min_equal, from", text)
-    most = max(profile.limit or 0, profile.short_limit or 0)
-    if search.far is not None and search.far > most:
-        remedy = f"set search.far to at most {most}, or a greater search.limit"
-        yield ConfigProblem(
-            "search.far, search.limit, search.short_limit", f"no entry beyond {most} bits is near; {remedy}"
-        )
-    least = min(profile.min_equal or 0, profile.short_min_equal or 0)
-    if 0 < (search.far_min_equal or 0) < least:
-        reason = f"{least} values must be equal at any distance beyond search.certain"
-        remedy = f"set at least {least}, or 0 for no other number beyond search.far"
-        yield ConfigProblem("search.far_min_equal, search.min_equal, search.short_min_equal", f"{reason}; {remedy}")
+def _search_problems(profile: Profile) -> Iterator[ConfigProblem]:
+    """Yield what is wrong with the rules that a log would get from the profile, in the words of ``Rules``."""
+    scheme = scheme_of(replace(profile.settings, user_dictionary=None, stop_words=None))  # files of words are not read
+    for problem in Rules(scheme, **profile.rules).problems():
+        words = problem.partition(":")[0].split()
+        keys = [f"search.{name}" for name in SEARCH_RULES if name in words] or ["search.kind", "features.tables"]
+        yield ConfigProblem(", ".join(keys), problem)
 
 
 # The values of a profile, as they are read.

@@ -29,15 +29,12 @@ that the reader does not know is refused. All integers are little-endian.
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import pairwise
 from typing import Any, Final, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64, U8, U32, U64
 from stream_dedup.core.model import (
@@ -48,61 +45,10 @@ from stream_dedup.core.model import (
     Status,
     Widths,
 )
-from stream_dedup.errors import CorruptError
 
 _STORED: Final = "stored"
-LAST_STATUS: Final = max(Status)
 _ENTRY: Final = struct.Struct("<BH")
 """Kind and width of a column."""
-_UTF8_MASK, _UTF8_INSIDE = 0xC0, 0x80  # a byte within a character of UTF-8 begins with the bits 10
-
-
-class ByteReader:
-    """Reads the fields of a log record.
-
-    Every method raises ``CorruptError`` where the bytes do not hold what it reads.
-    """
-
-    def __init__(self, raw: bytes, at: int) -> None:
-        """Start at byte ``at``."""
-        self._raw = raw
-        self._at = at
-
-    def take(self, length: int) -> bytes:
-        """Return the next bytes."""
-        start = self._pass(length)
-        return self._raw[start : self._at]
-
-    def rest(self) -> bytes:
-        """Return all bytes that are left."""
-        return self.take(len(self._raw) - self._at)
-
-    def text(self, length: int) -> str:
-        """Return the topic name in the next bytes."""
-        try:
-            return self.take(length).decode()
-        except UnicodeDecodeError as error:
-            raise CorruptError(f"log batch whose topic name is no UTF-8: {error}") from error
-
-    def column(self, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Return the next column of numbers."""
-        kind, count = np.dtype(dtype), math.prod(shape)
-        if kind.itemsize == 1:
-            # The wide columns, signatures and margins, are not copied.
-            return np.frombuffer(self._raw, kind, count, self._pass(count)).reshape(shape)
-        return np.frombuffer(self.take(count * kind.itemsize), kind).reshape(shape)
-
-    def end(self) -> None:
-        """Refuse bytes behind the last field."""
-        if self._at != len(self._raw):
-            raise CorruptError(f"log record has {len(self._raw) - self._at} bytes after its end")
-
-    def _pass(self, length: int) -> int:
-        start, end = self._at, self._at + length
-        if end > len(self._raw):
-            raise CorruptError(f"log record of {len(self._raw)} bytes is cut short: a field ends at byte {end}")
-        self._at = end
-        return start
 
 
 def as_stored(text: str) -> str:
@@ -160,26 +106,6 @@ class Texts:
         """Return these texts with other texts in some rows."""
         return Texts.of([texts.get(row, text) for row, text in enumerate(self)])
 
-    def check(self, name: str) -> None:
-        """Refuse texts that are not UTF-8, end before they begin, or end within a character.
-
-        Raises:
-            CorruptError: the check failed; the message names the column.
-        """
-        if not self.joined and not self.ends.any():
-            return  # every text is empty, as all reasons are where nothing was rejected
-        if (self.ends[1:] < self.ends[:-1]).any():
-            raise CorruptError("log batch whose texts end before they begin")
-        if self.joined.isascii():
-            return  # as most ids are: each byte is a character
-        try:
-            self.joined.decode()
-        except UnicodeDecodeError as error:
-            raise CorruptError(f"log batch whose {name} are no UTF-8: {error}") from error
-        begins = np.frombuffer(self.joined, np.uint8)[self.ends[self.ends < len(self.joined)]]
-        if ((begins & _UTF8_MASK) == _UTF8_INSIDE).any():
-            raise CorruptError(f"log batch with {name} that end within a character")
-
     def _start(self, row: int) -> int:
         return int(self.ends[row - 1]) if row else 0
 
@@ -204,11 +130,6 @@ class StoredColumn:
     def shape(self, n: int, width: int) -> tuple[int, ...]:
         """Return the shape of the numbers of n entries."""
         return (n, width) if self.in_rows else (n,)
-
-    def column(self, reader: ByteReader, n: int, width: int) -> Any:  # noqa: ANN401 - an array or texts
-        """Read the column of n entries."""
-        numbers = reader.column(self.dtype, self.shape(n, width))
-        return Texts(numbers, reader.take(int(numbers[-1]))) if self.is_texts else numbers
 
     def made(self, values: Any) -> Any:  # noqa: ANN401 - a sequence of numbers or texts; an array or texts
         """Return a column of these values."""
@@ -317,16 +238,6 @@ def encode_columns(columns: Columns) -> list[bytes]:
     return [bytes([len(table)]), *table, *parts]
 
 
-def decode_columns(reader: ByteReader, n: int, of: type[Columns]) -> dict[str, Any]:
-    """Read the columns of n entries, by the names of the fields of ``of``.
-
-    Raises:
-        CorruptError: the bytes are cut short or damaged, or a column is of an unknown kind.
-    """
-    found = {name: stored_columns(of)[name].column(reader, n, width) for name, width in _table(reader, of)}
-    return _completed(found, n, of)
-
-
 def stored_columns(kind: type[Columns]) -> Mapping[str, StoredColumn]:
     """Return how the log stores each column, by rising kind."""
     if kind not in _known:
@@ -335,64 +246,13 @@ def stored_columns(kind: type[Columns]) -> Mapping[str, StoredColumn]:
     return _known[kind]
 
 
+_known: dict[type[Columns], Mapping[str, StoredColumn]] = {}
+"""What ``stored_columns`` has returned."""
+
+
 def names_of(kind: type[Columns]) -> tuple[str, ...]:
     """Return the names of the columns, including those that a subclass adds."""
     return tuple(stored_columns(kind))
-
-
-def _table(reader: ByteReader, of: type[Columns]) -> tuple[tuple[str, int], ...]:
-    """Read the names and widths of the columns that are there.
-
-    Raises:
-        CorruptError: a kind or a width is none that this release knows, or a kind comes twice.
-    """
-    (count,) = reader.take(1)
-    raw = reader.take(count * _ENTRY.size)
-    if (of, raw) not in _tables:
-        _tables[of, raw] = _read_table(raw, of)
-    return _tables[of, raw]
-
-
-def _read_table(raw: bytes, of: type[Columns]) -> tuple[tuple[str, int], ...]:
-    """Return the names and widths in the bytes of a table of columns; raises as ``_table``."""
-    names = {one.kind: name for name, one in stored_columns(of).items()}
-    table = list(_ENTRY.iter_unpack(raw))
-    unknown = [kind for kind, _ in table if kind not in names]
-    if unknown:
-        raise CorruptError(
-            f"log batch with a column of kind {unknown[0]}, and this program reads kinds 1 to {max(names)}"
-        )
-    if any(later <= earlier for (earlier, _), (later, _) in pairwise(table)):
-        raise CorruptError(f"log batch whose columns do not rise by kind: {', '.join(str(kind) for kind, _ in table)}")
-    for kind, width in table:
-        allowed = stored_columns(of)[names[kind]].widths
-        if width not in allowed:
-            raise CorruptError(f"log batch whose {names[kind]} have {width} bytes an entry: must be one of {allowed}")
-    return tuple((names[kind], width) for kind, width in table)
-
-
-def _completed(found: dict[str, Any], n: int, of: type[Columns]) -> dict[str, Any]:
-    """Add the columns that are not there, and check all.
-
-    Raises:
-        CorruptError: a status is unknown, or texts are none.
-    """
-    made = {}
-    for name, one in stored_columns(of).items():
-        made[name] = column = found[name] if name in found else one.blank(n)
-        if one.is_texts and name in found:
-            column.check(name)
-    if (greatest := made["statuses"].max()) > LAST_STATUS:
-        raise CorruptError(f"log batch with an entry of unknown status {greatest}")
-    return made
-
-
-_known: dict[type[Columns], Mapping[str, StoredColumn]] = {}
-"""What ``stored_columns`` has found: a record is decoded in half the time."""
-
-_tables: dict[tuple[type[Columns], bytes], tuple[tuple[str, int], ...]] = {}
-"""What ``_table`` has read, by its bytes: the records of a log have one of a few tables, and reading it was a sixth
-of decoding a record of few entries."""
 
 
 def _joined(columns: Sequence[Any]) -> Any:  # noqa: ANN401 - arrays or texts

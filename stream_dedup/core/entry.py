@@ -22,7 +22,7 @@ record for consumers: it is a transaction marker, for example.
 From the log position of an entry of the status ``DELETE`` on, the entries with its id that are before it, of every
 source partition, match nobody.
 
-Rules (kind 2): UTF-8 JSON of ``Rules`` (see ``rules``), keys sorted. A field that is None by default may be missing.
+Rules (kind 2): UTF-8 JSON of ``Rules`` (see ``rules``), keys sorted, without spaces.
 
 Trim (kind 3):
 
@@ -46,9 +46,9 @@ the log holds no article before the withdrawal has no effect: one that is trimme
 Seeded batch (kind 5): the bytes of a batch, with read_to. Its articles were published before they were logged: they
 count as every other article does, and no worker writes an output for them.
 
-Decoding raises ``CorruptError`` for bytes that this format does not allow. ``decode`` reads one value, and is the
-definition. ``decode_plain`` joins the columns of many batches, in the native core: to decode a record by itself takes
-as long as to apply some dozens of articles, however few it has, and busy workers append records of a few.
+Decoding raises ``CorruptError`` for bytes that this format does not allow. The native core reads batches, and joins the
+columns of many: to make arrays for one record takes as long as to apply some dozens of articles, however few it has,
+and busy workers append records of a few.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import pairwise, starmap
 from typing import Any, NamedTuple
@@ -65,17 +65,7 @@ import numpy as np
 
 from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U64
-from stream_dedup.core.columns import (
-    LAST_STATUS,
-    ByteReader,
-    Columns,
-    Texts,
-    decode_columns,
-    encode_columns,
-    names_of,
-    stored_columns,
-    stored_numbers,
-)
+from stream_dedup.core.columns import Columns, Texts, encode_columns, names_of, stored_columns, stored_numbers
 from stream_dedup.core.model import (
     FINGERPRINT_BITS,
     MAX_ROWS,
@@ -83,6 +73,7 @@ from stream_dedup.core.model import (
     LogOffset,
     LogPosition,
     SourceOffset,
+    Status,
 )
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, DefectError
@@ -109,12 +100,8 @@ _KIND_RULES = 2
 _KIND_TRIM = 3
 _KIND_WITHDRAWAL = 4
 _KIND_SEEDED = 5
+_BATCHES = (_KIND_BATCH, _KIND_SEEDED)
 
-LEAST_TOGETHER = 4
-"""Values that are decoded together: fewer take as long one by one."""
-MOST_TOGETHER_VALUE_BYTES = 8 << 10
-"""Bytes of a value that is decoded with others, of some 50 articles: from some 100 on it takes less by itself, because
-the wide columns are not copied then."""
 _KNOWN_TOPICS = 64
 """Names of topics that are kept decoded."""
 
@@ -263,27 +250,27 @@ def decode(raw: bytes) -> Payload:
     version, kind = _HEAD.unpack_from(raw)
     if version != LOG_FORMAT_VERSION:
         raise CorruptError(f"log record of format {version}, and this program reads format {LOG_FORMAT_VERSION}")
-    decode_kind = _DECODERS.get(kind)
-    if decode_kind is None:
+    if kind in _BATCHES:
+        (batch,) = decode_batches([raw])
+        if batch is None:
+            raise CorruptError(f"log batch of {len(raw)} bytes is cut short or damaged")
+        return batch
+    if kind not in _DECODERS:
         raise CorruptError(f"log record of unknown kind {kind}")
-    reader = ByteReader(raw, _HEAD.size)
-    payload = decode_kind(reader)
-    reader.end()
-    return payload
+    try:
+        return _DECODERS[kind](raw[_HEAD.size :])
+    except struct.error as error:
+        raise CorruptError(f"log record of {len(raw)} bytes is cut short or damaged: {error}") from error
 
 
-def decode_plain(raws: Sequence[bytes]) -> list[Batch | None]:
+def decode_batches(raws: Sequence[bytes]) -> list[Batch | None]:
     """Return the batch of each record value, None of a value that ``decode`` is to decode.
 
-    That is every value that is not plain: one of another kind or format, and one that is damaged, of which ``decode``
-    says what is wrong. The batches of one call share their memory, which is free when the last of them is.
+    That is every value that is another kind of record, has columns of other widths than the first batch, or is damaged.
+    The batches of one call share their memory, which is free when the last of them is.
     """
     found: list[Batch | None] = [None] * len(raws)
-    # A value that is empty is not plain.
-    small = [raw if len(raw) <= MOST_TOGETHER_VALUE_BYTES else b"" for raw in raws]
-    if len(raws) - small.count(b"") < LEAST_TOGETHER:
-        return found
-    joined = _native.join_batches(small, **_plain_form())
+    joined = _native.join_batches(raws, **_batch_form())
     if not joined.batches:
         return found
     columns = _joined_columns(joined)
@@ -297,10 +284,9 @@ def decode_plain(raws: Sequence[bytes]) -> list[Batch | None]:
         raw = raws[value]
         try:
             if not is_ascii:
-                made["ids"].check("ids")
-                made["reasons"].check("reasons")
+                _ = [*made["ids"], *made["reasons"]]
             topic = _topic(raw[_BATCH_HEAD : _BATCH_HEAD + name_bytes])
-        except (CorruptError, UnicodeDecodeError):
+        except UnicodeDecodeError:
             continue
         known = None if read_to == _NOT_READ else LogOffset(read_to)
         found[value] = Batch(
@@ -340,59 +326,35 @@ def _encode_batch(batch: Batch) -> bytes:
     return b"".join((head, name, *encode_columns(batch)))
 
 
-def _decode_batch(reader: ByteReader) -> Batch:
-    stored, topic_id, partition, n, name_length = _BATCH.unpack(reader.take(_BATCH.size))
-    read_to = None if stored == _NOT_READ else _read_to(stored)
-    if not 1 <= n <= MAX_ROWS:
-        raise CorruptError(f"log batch of {n} entries: must be 1 to {MAX_ROWS}")
-    if partition < 0:
-        raise CorruptError(f"log batch of source partition {partition}: no topic has one")
-    topic = reader.text(name_length)
-    columns = decode_columns(reader, n, Batch)
-    offsets = columns["offsets"]
-    if (offsets[1:] <= offsets[:-1]).any():
-        raise CorruptError("log batch whose offsets do not rise")
-    return Batch(topic_id=topic_id, topic=topic, partition=partition, read_to=read_to, **columns)
-
-
-def _decode_seeded(reader: ByteReader) -> Batch:
-    batch = replace(_decode_batch(reader), seeded=True)
-    if batch.read_to is None:
-        raise CorruptError("seeded log batch that does not say up to which log offset its author had read")
-    return batch
-
-
 def _encode_trim(trim: Trim) -> bytes:
     basis = trim.basis
     head = _TRIM.pack(trim.before, trim.horizon, basis.revision, basis.read_to, len(basis.forgotten))
     return head + b"".join(_FORGOTTEN.pack(*forgotten) for forgotten in basis.forgotten)
 
 
-def _decode_trim(reader: ByteReader) -> Trim:
-    before, horizon, revision, read_to, n = _TRIM.unpack(reader.take(_TRIM.size))
-    forgotten = tuple(starmap(Forgotten, _FORGOTTEN.iter_unpack(reader.take(n * _FORGOTTEN.size))))
+def _decode_trim(body: bytes) -> Trim:
+    before, horizon, revision, read_to, n = _TRIM.unpack_from(body)
+    forgotten = tuple(starmap(Forgotten, _FORGOTTEN.iter_unpack(body[_TRIM.size :])))
     sources = [one[:2] for one in forgotten]
+    if len(forgotten) != n:
+        raise CorruptError(f"log trim of {n} source partitions that has {len(forgotten)}")
     if any(one.before < 1 or one.partition < 0 for one in forgotten) or any(
         later <= earlier for earlier, later in pairwise(sources)
     ):
         raise CorruptError("log trim whose source partitions do not rise, or with one of which nothing is forgotten")
-    return Trim(before, horizon, Basis(revision, _read_to(read_to), forgotten))
+    if read_to < 0:
+        raise CorruptError(f"log trim whose author had read the log up to {read_to}")
+    return Trim(before, horizon, Basis(revision, LogOffset(read_to), forgotten))
 
 
-def _decode_withdrawal(reader: ByteReader) -> Withdrawal:
-    (n,) = _WITHDRAWN.unpack(reader.take(_WITHDRAWN.size))
+def _decode_withdrawal(body: bytes) -> Withdrawal:
+    (n,) = _WITHDRAWN.unpack_from(body)
     if not 1 <= n <= MAX_WITHDRAWN:
         raise CorruptError(f"log withdrawal of {n} log positions: must be 1 to {MAX_WITHDRAWN}")
-    positions = reader.column("<i8", (n,))
-    if positions[0] < 0 or (positions[1:] <= positions[:-1]).any():
+    _, *positions = struct.unpack(f"<I{n}q", body)
+    if positions[0] < 0 or any(later <= earlier for earlier, later in pairwise(positions)):
         raise CorruptError("log withdrawal whose log positions do not rise from 0 or more")
-    return Withdrawal(tuple(map(LogPosition, positions.tolist())))
-
-
-def _read_to(stored: int) -> LogOffset:
-    if stored < 0:
-        raise CorruptError(f"log record whose author had read the log up to {stored}")
-    return LogOffset(stored)
+    return Withdrawal(tuple(map(LogPosition, positions)))
 
 
 def _joined_columns(joined: _native.JoinedBatches) -> dict[str, Any]:
@@ -408,7 +370,7 @@ def _joined_columns(joined: _native.JoinedBatches) -> dict[str, Any]:
 
 
 @cache
-def _plain_form() -> dict[str, Any]:
+def _batch_form() -> dict[str, Any]:
     """Return what the formats say of a plain batch, as the native core takes it."""
     stored = stored_columns(Batch)
     allowed: list[list[int]] = [[] for _ in range(max(one.kind for one in stored.values()) + 1)]
@@ -416,10 +378,10 @@ def _plain_form() -> dict[str, Any]:
         allowed[one.kind] = list(one.widths)
     return {
         "version": LOG_FORMAT_VERSION,
-        "kinds": (_KIND_BATCH, _KIND_SEEDED),
+        "kinds": _BATCHES,
         "widths": allowed,
         "special": tuple(stored[name].kind for name in ("offsets", "statuses", "ids", "reasons")),
-        "last_status": int(LAST_STATUS),
+        "last_status": int(max(Status)),
         "most_entries": MAX_ROWS,
     }
 
@@ -429,10 +391,8 @@ def _topic(name: bytes) -> str:
     return name.decode()
 
 
-_DECODERS: dict[int, Callable[[ByteReader], Payload]] = {
-    _KIND_BATCH: _decode_batch,
-    _KIND_RULES: lambda reader: Rules.from_json(reader.rest()),
+_DECODERS: dict[int, Callable[[bytes], Payload]] = {
+    _KIND_RULES: Rules.from_json,
     _KIND_TRIM: _decode_trim,
     _KIND_WITHDRAWAL: _decode_withdrawal,
-    _KIND_SEEDED: _decode_seeded,
 }

@@ -31,6 +31,9 @@ MAX_FREQUENCY = 10**15
 """Of a word: 16 million times the sum of jieba's frequencies. Sums of them stay finite as floats."""
 _SHOWN = 60
 """Characters of a wrong line that its error repeats."""
+_WORD = re.compile(r"(\S+)(?:\s+0*([1-9][0-9]{0,15}))?(?:\s+(?![0-9]+(?:\s|$))\S+)?")
+"""A line of a dictionary: word, frequency, tag. A frequency of 0 is refused: in jieba it forbids the word in every
+tokenizer of the process."""
 _IDEOGRAPHS = re.compile("[\u4e00-\u9fd5]+")
 
 
@@ -149,32 +152,17 @@ def user_words(path: Path) -> dict[str, int | None]:
     """
     words: dict[str, int | None] = {}
     for number, line in read_lines(path).items():
-        word, *rest = line.split()
-        frequency = _frequency(rest[0]) if rest else None
-        # In jieba, a frequency of 0 forbids the word in every tokenizer of the process.
-        if len(rest) > 2 or (len(rest) == 2 and frequency is None) or frequency == 0:  # noqa: PLR2004 - and a tag
+        match = _WORD.fullmatch(line)
+        frequency = int(match[2]) if match is not None and match[2] else None
+        if match is None or (frequency or 0) > MAX_FREQUENCY:
             shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
             raise UserError(
-                f"{path}, line {number}: {shown!r} is no entry of a dictionary; write: word [frequency above 0] [tag]"
+                f"{path}, line {number}: {shown!r} is no entry of a dictionary; write: word [frequency] [tag], with a "
+                f"frequency of 1 to {MAX_FREQUENCY}"
             )
-        if frequency is not None and frequency > MAX_FREQUENCY:
-            raise UserError(
-                f"{path}, line {number}: the frequency has {len(rest[0])} digits; write at most {MAX_FREQUENCY}"
-            )
-        if _IDEOGRAPHS.fullmatch(word):
-            words[word] = frequency
+        if _IDEOGRAPHS.fullmatch(match[1]):
+            words[match[1]] = frequency
     return words
-
-
-def _frequency(digits: str) -> int | None:
-    """Return the number, one above the maximum for a larger one, or None for a tag.
-
-    Python itself reads 4,300 digits at most.
-    """
-    if not (digits.isascii() and digits.isdecimal()):
-        return None
-    significant = digits.lstrip("0")
-    return int(significant or "0") if len(significant) <= len(str(MAX_FREQUENCY)) else MAX_FREQUENCY + 1
 
 
 def read_lines(path: Path) -> dict[int, str]:

@@ -67,28 +67,9 @@ OTHER = "other"
 CODES = (*dict.fromkeys(_CODES.values()), OTHER)
 """Every code."""
 
-_FORMS = {
-    "size": r"\d+",
-    "limit": r"[\d.e+-]+",
-    "at": r"\d+",
-    "field": ".+",
-    "kind": "[A-Za-z ]+",
-    "encoding": "[A-Za-z0-9_-]+",
-    "problem": "[A-Za-z ]+",
-    "id": r"\d+",
-    "format": "[a-z-]+",
-}
-_PLACEHOLDER = re.compile(r"\{(\w+)[^}]*\}")
-
-
-def _pattern(text: str) -> str:
-    """Return a regular expression of the texts that this one becomes when its placeholders are filled in."""
-    parts = _PLACEHOLDER.split(text)  # text, name of a placeholder, text, …
-    return "".join(re.escape(part) if at % 2 == 0 else _FORMS[part] for at, part in enumerate(parts))
-
-
 _TEXTS = list(_CODES)
-_ANY_TEXT = re.compile("|".join(f"({_pattern(text)})" for text in _TEXTS), re.DOTALL)
+_PATTERNS = (re.sub(r"\\{\w+\\}", ".+", re.escape(text)) for text in _TEXTS)
+_ANY_TEXT = re.compile("|".join(f"({pattern})" for pattern in _PATTERNS), re.DOTALL)
 
 
 @lru_cache(maxsize=256)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from itertools import count
 from typing import Any, NamedTuple
@@ -216,15 +216,33 @@ class Rules(SearchRules):
 
     def problems(self) -> list[str]:
         """Return why these rules are invalid, each as ``name value: reason``; nothing if they are valid."""
-        scheme = self.scheme.problems()
-        if scheme:
-            return scheme
-        search: list[str] = []
-        if self.search == EXACT:
-            search = self._exact_problems()
-        elif self.search == DIRECTED:
-            search = self._directed_problems()
-        return [problem for problem in (*self._common_problems(), *search) if problem]
+        if problems := self.scheme.problems():
+            return problems
+        problems = [
+            *_none_of("search", self.search, EXACT, DIRECTED),
+            *_none_of("featureless", self.featureless, UNIQUE, REJECTED),
+            *_none_of("recrawl", self.recrawl, DUPLICATE, UPDATE),
+            *_none_of("observe", self.observe, *(True, False)),
+        ]
+        if problems:
+            return problems
+        needed = {"revision", "bucket_limit", "copies"}
+        needed |= {"probes", "limit", "short_limit"} if self.directed else {"distance"}
+        for name, allowed in self._ranges().items():
+            value = getattr(self, name)
+            if value is None and name not in needed:
+                continue
+            if allowed is None:
+                unused = f"not used in {self.search} search under this scheme; remove it"
+                problems.append(f"{name} {value_text(value)}: {unused}")
+            elif not is_whole(value) or not allowed[0] <= value <= allowed[1]:
+                problems.append(f"{name} {value_text(value)}: must be a whole number from {allowed[0]} to {allowed[1]}")
+        if self.directed and (self.far is None) is not (self.far_min_equal is None):
+            far = f"far {value_text(self.far)}, far_min_equal {value_text(self.far_min_equal)}"
+            problems.append(f"{far}: set both, or none of them")
+        if not self.directed and self.scheme.tables != BLOCKS_PER_WORD:
+            problems.append(f"search 'exact': needs a scheme of 4 tables, this one has {self.scheme.tables}")
+        return problems
 
     def to_json(self) -> bytes:
         """Canonical JSON.
@@ -232,30 +250,27 @@ class Rules(SearchRules):
         Raises:
             ValueError: the rules are invalid (``problems``).
         """
-        problems = self.problems()
-        if problems:
-            raise ValueError(f"no rules: {'; '.join(problems)}")
-        values = _values_of(self) | {"scheme": _values_of(self.scheme)}
-        return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        if problems := self.problems():
+            raise ValueError(f"invalid rules: {'; '.join(problems)}")
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
     @classmethod
     def from_json(cls, raw: bytes) -> Rules:
-        """Read canonical JSON; a field that is None by default may be missing: an older log has none.
+        """Read canonical JSON.
 
         Raises:
-            CorruptError: the bytes are not JSON, fields are unknown or missing, or the rules are invalid.
+            CorruptError: the bytes are not what ``to_json`` returns, or the rules are invalid.
         """
         try:
             values: dict[str, Any] = json.loads(raw)
-            _refuse_other_fields("rules record", values, cls)
-            _refuse_other_fields("scheme in a rules record", values["scheme"], Scheme)
-            scheme = Scheme(**values.pop("scheme"))
-            rules = cls(scheme=scheme, **values)
-        except (ValueError, TypeError, AttributeError) as error:
+            rules = cls(**values | {"scheme": Scheme(**values["scheme"])})
+            problems = rules.problems()
+            if not problems and rules.to_json() != raw:
+                problems = ["not canonical JSON of all rules"]
+        except (ValueError, TypeError, KeyError) as error:
             raise CorruptError(f"rules record cannot be read: {error}") from error
-        problems = rules.problems()
         if problems:
-            raise CorruptError(f"rules record that says no rules: {'; '.join(problems)}")
+            raise CorruptError(f"rules record with invalid rules: {'; '.join(problems)}")
         return rules
 
     def differences(self, other: Rules) -> list[str]:
@@ -263,10 +278,9 @@ class Rules(SearchRules):
 
         Schemes are compared first: rules of two schemes have nothing in common (``scheme_mismatch``).
         """
-        names = [field.name for field in fields(self) if field.name not in {"scheme", "revision"}]
-        pairs = ((name, getattr(self, name), getattr(other, name)) for name in names)
+        here, there = rule_values(self), rule_values(other)
         return [
-            f"{name}: {_word(mine)} here, {_word(theirs)} in the log" for name, mine, theirs in pairs if mine != theirs
+            f"{name}: {value} here, {there[name]} in the log" for name, value in here.items() if value != there[name]
         ]
 
     def takes_force_after(self, current: Rules | None) -> bool:
@@ -281,70 +295,27 @@ class Rules(SearchRules):
         """Return these rules as the change that follows ``current``."""
         return replace(self, revision=current.revision + 1)
 
-    def _common_problems(self) -> list[str]:
-        window = self.window_ms
-        return [
-            _outside("revision", self.revision, 0, MAX_WINDOW_MS),
-            _none_of("search", self.search, EXACT, DIRECTED),
-            "" if window is None else _outside("window_ms", window, 1, MAX_WINDOW_MS),
-            _outside("bucket_limit", self.bucket_limit, 1, MAX_BUCKET_LIMIT),
-            "" if self.candidates is None else _outside("candidates", self.candidates, 1, MAX_CANDIDATES),
-            _outside("copies", self.copies, 1, COPIES_LIMIT),
-            _none_of("featureless", self.featureless, UNIQUE, REJECTED),
-            _none_of("recrawl", self.recrawl, DUPLICATE, UPDATE),
-            _no_flag("observe", self.observe),
-        ]
-
-    def _exact_problems(self) -> list[str]:
-        tables = self.scheme.tables
-        four = tables == BLOCKS_PER_WORD
-        return [
-            _outside("distance", self.distance, 0, greatest_distance(self.scheme.block_bits)),
-            *(_given(name, getattr(self, name), EXACT) for name in SEARCH_RULES[1:]),
-            "" if four else f"search {self.search!r}: takes a scheme of 4 tables, this one has {tables}",
-        ]
-
-    def _directed_problems(self) -> list[str]:
-        return [
-            _given("distance", self.distance, DIRECTED),
-            _outside("probes", self.probes, 1, most_probes(self.scheme.tables, self.scheme.block_bits)),
-            _outside("limit", self.limit, 0, SIGNATURE_BITS),
-            _outside("short_limit", self.short_limit, 0, SIGNATURE_BITS),
-            self._sketch_problem("min_equal", self.min_equal),
-            self._sketch_problem("short_min_equal", self.short_min_equal),
-            "" if self.certain is None else _outside("certain", self.certain, 0, SIGNATURE_BITS),
-            self._form_problem(),
-            self._far_problem(),
-            self._sketch_problem("far_min_equal", self.far_min_equal),
-            self._dominated_problem(),
-        ]
-
-    def _far_problem(self) -> str:
-        if (self.far is None) is not (self.far_min_equal is None):
-            return f"far {_word(self.far)}, far_min_equal {_word(self.far_min_equal)}: each takes the other"
-        return "" if self.far is None else _outside("far", self.far, 0, SIGNATURE_BITS)
-
-    def _dominated_problem(self) -> str:
-        if self.dominated is None:
-            return ""
-        if not self.scheme.sketch_values:
-            return f"dominated {_word(self.dominated)}: the scheme has no sketches"
-        return _outside("dominated", self.dominated, 0, FINGERPRINT_BITS)
-
-    def _form_problem(self) -> str:
-        if self.form_limit is None:
-            return ""
-        if not self.scheme.form_bytes:
-            return f"form_limit {_word(self.form_limit)}: the scheme has no forms"
-        return _outside("form_limit", self.form_limit, 0, SIGNATURE_BITS)
-
-    def _sketch_problem(self, name: str, value: int | None) -> str:
-        if value is None:
-            return ""
-        values = self.scheme.sketch_values
-        if value and not values:
-            return f"{name} {_word(value)}: the scheme has no sketches"
-        return _outside(name, value, 0, values)
+    def _ranges(self) -> dict[str, tuple[int, int] | None]:
+        """Return the least and the greatest value of each number; None of one that search and scheme do not use."""
+        scheme, bits = self.scheme, (0, SIGNATURE_BITS)
+        ranges: dict[str, tuple[int, int] | None] = {
+            "revision": (0, MAX_WINDOW_MS),
+            "window_ms": (1, MAX_WINDOW_MS),
+            "copies": (1, COPIES_LIMIT),
+            "bucket_limit": (1, MAX_BUCKET_LIMIT),
+            "candidates": (1, MAX_CANDIDATES),
+            **dict.fromkeys(SEARCH_RULES),
+        }
+        if not self.directed:
+            return ranges | {"distance": (0, greatest_distance(scheme.block_bits))}
+        ranges["probes"] = (1, most_probes(scheme.tables, scheme.block_bits))
+        ranges |= dict.fromkeys(("limit", "short_limit", "certain", "far"), bits)
+        ranges |= dict.fromkeys(("min_equal", "short_min_equal", "far_min_equal"), (0, scheme.sketch_values))
+        if scheme.form_bytes:
+            ranges["form_limit"] = bits
+        if scheme.sketch_values:
+            ranges["dominated"] = (0, FINGERPRINT_BITS)
+        return ranges
 
 
 def rule_values(rules: Rules) -> dict[str, str]:
@@ -401,38 +372,10 @@ def _beside(near: NearEntries, rules: Rules) -> Judgement:
     return Judgement(Verdict.DUPLICATE, match=near.match, copies=near.copies)
 
 
-def _word(value: object) -> str:
-    if value is None:
-        return "none"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _values_of(one: Rules | Scheme) -> dict[str, object]:
-    return {field.name: getattr(one, field.name) for field in fields(one)}
-
-
-def _refuse_other_fields(what: str, values: dict[str, Any], kind: type[Rules | Scheme]) -> None:
-    known = {field.name: field.default is None for field in fields(kind)}
-    if set(values) - set(known) or not all(name in values or may_lack for name, may_lack in known.items()):
-        raise CorruptError(f"{what} with fields {sorted(values)}: expected {sorted(known)}")
-
-
-def _outside(name: str, value: object, least: int, most: int) -> str:
-    if isinstance(value, int) and is_whole(value) and least <= value <= most:
-        return ""
-    return f"{name} {_word(value)}: must be a whole number from {least} to {most}"
-
-
-def _none_of(name: str, value: object, *allowed: str) -> str:
-    return "" if value in allowed else f"{name} {value!r}: must be {' or '.join(allowed)}"
-
-
-def _no_flag(name: str, value: object) -> str:
-    return "" if isinstance(value, bool) else f"{name} {value!r}: must be true or false"
-
-
-def _given(name: str, value: object, search: str) -> str:
-    return "" if value is None else f"{name} {_word(value)}: says nothing in {search} search"
+def _none_of(name: str, value: object, *allowed: object) -> list[str]:
+    if any(value == one and isinstance(value, bool) is isinstance(one, bool) for one in allowed):  # 1 is no flag
+        return []
+    return [f"{name} {value!r}: must be {' or '.join(map(value_text, allowed))}"]
 
 
 def _duration(ms: int) -> str:

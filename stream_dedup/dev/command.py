@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from queue import Empty, SimpleQueue
 
 import click
 
 from stream_dedup.cli.options import WholeNumber
 from stream_dedup.cli.output import write_lines
-from stream_dedup.dev.broker import BrokerSettings, DevBroker, find_broker
+from stream_dedup.dev.broker import BrokerSettings, find_broker
 from stream_dedup.errors import UnavailableError
 
+ENDS = (signal.SIGINT, signal.SIGTERM)
+"""The signals that end the command."""
 LOOK_S = 1.0
 """Between two looks whether the broker still runs, seconds; Ctrl-C is noticed at once."""
 MAX_PORT = 65_535
@@ -48,33 +49,10 @@ def command(port: int | None, data: Path | None, nodes: int) -> None:
 
     One machine, no security: not for data that matters.
     """
-    signals = _signals()
     with find_broker(BrokerSettings(port=port, data=data, nodes=nodes), own=True) as broker:
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # from here on they wait until they are asked for
         write_lines(broker.bootstrap)
         write_lines(f"Kafka is ready at {broker.bootstrap}, {broker.description}; Ctrl-C ends it.", err=True)
-        _wait(broker, signals)
-
-
-def _signals() -> SimpleQueue[int]:
-    """Return the queue of the signals that end the command.
-
-    A signal that comes while its thread waits for an event cannot set the event: it would wait for the event's lock,
-    which its own thread holds. A simple queue may be used at any point.
-    """
-    signals: SimpleQueue[int] = SimpleQueue()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda received, _frame: signals.put(received))
-    return signals
-
-
-def _wait(broker: DevBroker, signals: SimpleQueue[int]) -> None:
-    while True:
-        try:
-            signals.get(timeout=LOOK_S)
-        except Empty:
+        while signal.sigtimedwait(ENDS, LOOK_S) is None:
             if not broker.running():
-                raise UnavailableError(
-                    f"the development broker ended by itself; its log ends:\n{broker.log_tail()}"
-                ) from None
-        else:
-            return
+                raise UnavailableError(f"the development broker ended by itself; its log ends:\n{broker.log_tail()}")

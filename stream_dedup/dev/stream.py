@@ -11,20 +11,18 @@ from __future__ import annotations
 import json
 import random
 import tomllib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import NamedTuple
 
 OUTLETS = ("gazette", "courier", "harbour-post", "morning-wire", "chenbao", "wanbao", "dushi", "jiangcheng")
-STORIES_AT_ONCE = 5
-CAMPAIGNS_AT_ONCE = 2
+SHARES = {"unique": 46, "story": 32, "spam": 11, "comment": 7, "recrawl": 3, "broken": 1}
+"""Records of each kind, percent."""
+STORIES_AT_ONCE, CAMPAIGNS_AT_ONCE = 5, 2
 CRAWLED_BEFORE = 50
 """The articles of the last so many that may be crawled again."""
-SENTENCES = 7
-
-_WAYS = ("unique", "story", "spam", "comment", "recrawl", "broken")
-_SHARES = (46, 32, 11, 7, 3, 1)
+CHINESE_SHARE = 0.6
 
 _TEXTS = tomllib.loads(files("stream_dedup.dev").joinpath("samples/stream.toml").read_text("utf-8"))
 
@@ -35,16 +33,16 @@ class SampleRecord(NamedTuple):
     key: str
     value: bytes
     way: str
-    """What it is: one of ``_WAYS``."""
+    """What it is: one of ``SHARES``."""
 
 
 @dataclass(slots=True)
-class _Story:
+class _Copied:
+    """An article or a comment; ``left`` copies of it are to come."""
+
     sentences: list[str]
-    is_chinese: bool
-    left: int
-    """Copies to come."""
-    copies: int = field(default=0)
+    language: str
+    left: int = 0
 
 
 class SampleStream:
@@ -54,107 +52,86 @@ class SampleStream:
         """Begin the stream of this seed."""
         self._random = random.Random(seed)  # noqa: S311 - sample texts
         self._number = 10_000
-        self._stories: list[_Story] = []
-        self._campaigns: list[_Story] = []
-        self._crawled: list[tuple[str, list[str], bool]] = []
+        self._stories: list[_Copied] = []
+        self._campaigns: list[_Copied] = []
+        self._crawled: list[tuple[str, _Copied]] = []
 
     def __iter__(self) -> Iterator[SampleRecord]:
         while True:
-            yield self._next()
+            (way,) = self._random.choices(list(SHARES), list(SHARES.values()))
+            key, text = getattr(self, f"_{way}")()
+            value = text if way == "broken" else json.dumps({"id": key, "text": text}, ensure_ascii=False)
+            yield SampleRecord(key, value.encode(), way)
 
-    def _next(self) -> SampleRecord:
-        way = self._random.choices(_WAYS, _SHARES)[0]
-        make = {"story": self._copied, "spam": self._spam, "recrawl": self._recrawled, "broken": self._broken}
-        if way == "comment":
-            return self._record(way, self._new_id("comment"), self._filled(self._random.choice(_TEXTS["comments"])))
-        return make.get(way, self._unique)()
+    def _unique(self) -> tuple[str, str]:
+        key, article = self._new_id(), self._article()
+        self._crawled = [*self._crawled[1 - CRAWLED_BEFORE :], (key, article)]
+        return key, _joined(article.sentences)
 
-    def _unique(self) -> SampleRecord:
-        is_chinese = self._random.random() < 0.6  # noqa: PLR2004 - three in five
-        sentences, key = self._sentences(is_chinese=is_chinese), self._new_id(self._random.choice(OUTLETS))
-        self._crawled = [*self._crawled[1 - CRAWLED_BEFORE :], (key, sentences, is_chinese)]
-        return self._record("unique", key, _joined(sentences, is_chinese=is_chinese))
-
-    def _copied(self) -> SampleRecord:
-        """Publish a story once more, edited as another newsroom does it; the first time as it was written."""
-        while len(self._stories) < STORIES_AT_ONCE:
-            is_chinese = self._random.random() < 0.6  # noqa: PLR2004 - three in five
-            sentences = self._sentences(is_chinese=is_chinese, count=SENTENCES + 3)
-            self._stories.append(_Story(sentences, is_chinese, self._random.randint(6, 90)))
-        story = self._random.choices(self._stories, [one.left for one in self._stories])[0]
-        sentences = list(story.sentences) if story.copies == 0 else self._edited(story)
-        story.copies += 1
-        story.left -= 1
-        self._stories = [one for one in self._stories if one.left]
-        text = _joined(sentences, is_chinese=story.is_chinese)
-        return self._record("story", self._new_id(self._random.choice(OUTLETS)), text)
-
-    def _edited(self, story: _Story) -> list[str]:
-        sentences = list(story.sentences)
+    def _story(self) -> tuple[str, str]:
+        """Publish a story once more, edited as another newsroom does it."""
+        story = self._copy_of(self._stories, STORIES_AT_ONCE, lambda: self._article(10, self._random.randint(6, 90)))
+        sentences, at = list(story.sentences), self._random.randrange(1, len(story.sentences) - 1)
         edits = self._random.sample(("drop", "swap", "reword", "credit", "none"), 2)
-        if "drop" in edits:
-            del sentences[self._random.randrange(1, len(sentences))]
         if "swap" in edits:
-            at = self._random.randrange(1, len(sentences) - 1)
             sentences[at], sentences[at + 1] = sentences[at + 1], sentences[at]
         if "reword" in edits:
-            at = self._random.randrange(len(sentences))
-            sentences[at] = self._sentences(is_chinese=story.is_chinese, count=1)[0]
+            sentences[at] = self._filled(self._random.choice(_TEXTS[story.language]["sentences"]))
+        if "drop" in edits:
+            del sentences[at - 1]
         if "credit" in edits:
             outlet = self._random.choice(OUTLETS)
-            sentences.append(f"（来源：{outlet}）" if story.is_chinese else f"First published by the {outlet}.")
-        return sentences
+            sentences.append(
+                f"（来源：{outlet}）" if story.language == "chinese" else f"First published by the {outlet}."
+            )
+        return self._new_id(), _joined(sentences)
 
-    def _spam(self) -> SampleRecord:
-        while len(self._campaigns) < CAMPAIGNS_AT_ONCE:
-            code = f"{self._random.choice('dkxz')}{self._random.choice('jqvw')}{self._random.randint(1000, 9999)}"
-            text = self._filled(self._random.choice(_TEXTS["spam"]).replace("{code}", code))
-            self._campaigns.append(_Story([text], is_chinese=True, left=self._random.randint(10, 60)))
-        campaign = self._random.choice(self._campaigns)
-        campaign.left -= 1
-        self._campaigns = [one for one in self._campaigns if one.left]
-        text = campaign.sentences[0]
-        change = self._random.choice(("none", "spaces", "marks", "tail"))
-        if change == "spaces":
-            text = text.replace("，", "， ").replace(", ", " , ")
-        elif change == "marks":
-            text = text.replace("！", "！！！").replace("!", "!!!")
-        elif change == "tail":
-            text += self._random.choice((" 速来", " 顶", " up", " pls"))
-        return self._record("spam", self._new_id("comment"), text)
+    def _spam(self) -> tuple[str, str]:
+        text = self._copy_of(self._campaigns, CAMPAIGNS_AT_ONCE, self._campaign).sentences[0]
+        more = self._random.choice(("", " 速来", " 顶", " up", " pls", "！！", "!!"))
+        return self._new_id("comment"), text + more
 
-    def _recrawled(self) -> SampleRecord:
-        if not self._crawled:
-            return self._unique()
-        key, sentences, is_chinese = self._random.choice(self._crawled)
-        more = [*sentences, *self._sentences(is_chinese=is_chinese, count=1)]
-        return self._record("recrawl", key, _joined(more, is_chinese=is_chinese))
+    def _comment(self) -> tuple[str, str]:
+        return self._new_id("comment"), self._filled(self._random.choice(_TEXTS["comments"]))
 
-    def _broken(self) -> SampleRecord:
+    def _recrawl(self) -> tuple[str, str]:
+        """Publish an earlier page with one more sentence."""
+        key, article = self._random.choice(self._crawled or [(self._new_id(), self._article())])
+        return key, _joined([*article.sentences, self._filled(_TEXTS[article.language]["sentences"][0])])
+
+    def _broken(self) -> tuple[str, str]:
         key = self._new_id("feed")
-        values = (json.dumps({"id": key}).encode(), json.dumps({"id": key, "text": "  "}).encode(), b'{"id": "feed')
-        return SampleRecord(key, self._random.choice(values), "broken")
+        return key, self._random.choice((f'{{"id": "{key}"}}', f'{{"id": "{key}", "text": "  "}}', '{"id": "feed'))
 
-    def _sentences(self, *, is_chinese: bool, count: int = SENTENCES) -> list[str]:
-        templates = _TEXTS["chinese" if is_chinese else "english"]["sentences"]
-        return [self._filled(one) for one in self._random.sample(templates, count)]
+    def _copy_of(self, running: list[_Copied], at_once: int, make: Callable[[], _Copied]) -> _Copied:
+        """Return what is copied next: more likely what has many copies to come."""
+        running[:] = [one for one in running if one.left]
+        running += [make() for _ in range(at_once - len(running))]
+        (chosen,) = self._random.choices(running, [one.left for one in running])
+        chosen.left -= 1
+        return chosen
+
+    def _article(self, sentences: int = 7, copies: int = 0) -> _Copied:
+        language = "chinese" if self._random.random() < CHINESE_SHARE else "english"
+        templates = self._random.sample(_TEXTS[language]["sentences"], sentences)
+        return _Copied([self._filled(one) for one in templates], language, copies)
+
+    def _campaign(self) -> _Copied:
+        code = f"{self._random.choice('dkxz')}{self._random.choice('jqvw')}{self._random.randint(1000, 9999)}"
+        text = self._filled(self._random.choice(_TEXTS["spam"]).replace("{code}", code))
+        return _Copied([text], "", self._random.randint(10, 60))
 
     def _filled(self, template: str) -> str:
         """Fill the slots of a sentence; Chinese ones by Chinese words."""
-        is_chinese = any("\u4e00" <= one <= "\u9fff" for one in template)
-        slots: dict[str, str] = _TEXTS["chinese" if is_chinese else "english"]["slots"]
+        slots: dict[str, str] = _TEXTS["english" if template.isascii() else "chinese"]["slots"]
         values = {name: self._random.choice(words.split(",")) for name, words in slots.items()}
         numbers = {"number": self._random.randint(12, 980), "few": self._random.randint(2, 11)}
         return template.format(**values, **numbers, year=self._random.randint(1904, 2019))
 
-    def _new_id(self, outlet: str) -> str:
+    def _new_id(self, outlet: str | None = None) -> str:
         self._number += 1
-        return f"{outlet}-{self._number}"
-
-    @staticmethod
-    def _record(way: str, key: str, text: str) -> SampleRecord:
-        return SampleRecord(key, json.dumps({"id": key, "text": text}, ensure_ascii=False).encode(), way)
+        return f"{outlet or self._random.choice(OUTLETS)}-{self._number}"
 
 
-def _joined(sentences: list[str], *, is_chinese: bool) -> str:
-    return "".join(sentences) if is_chinese else " ".join(sentences)
+def _joined(sentences: list[str]) -> str:
+    return (" " if sentences[0].isascii() else "").join(sentences)

@@ -58,7 +58,7 @@ class StoredRecord:
     head: Head
     raw: bytes
     is_alone: bool = False
-    """Whether the columns of its batch share no memory with those of others (``entry.decode_plain``)."""
+    """Whether the columns of its batch share no memory with those of others (``entry.decode_batches``)."""
 
     @cached_property
     def numbered(self) -> Bools:

@@ -19,7 +19,7 @@ from stream_dedup.core.entry import (
     LogRecord,
     Payload,
     decode,
-    decode_plain,
+    decode_batches,
     encode,
     naming_panics,
 )
@@ -199,7 +199,7 @@ def log_records(topic: str, consumed: Sequence[ConsumerRecord]) -> list[LogRecor
     """
     raws = [one.value or b"" for one in consumed]
     with naming_panics(lambda _: f"decoding topic {topic}, offsets {consumed[0].offset} to {consumed[-1].offset}"):
-        batches = decode_plain(raws)
+        batches = decode_batches(raws)
     return [
         _log_record(topic, one.offset, one.timestamp, one.timestamp_type, raw, batch)
         for one, raw, batch in zip(consumed, raws, batches, strict=True)

@@ -11,6 +11,7 @@ import tomllib
 import unicodedata
 from collections import Counter
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,8 +22,10 @@ from stream_dedup.audit.report import COUNT_KINDS, FAULT_KINDS
 from stream_dedup.cli import output as cli_output
 from stream_dedup.cli import run
 from stream_dedup.cli.logs import set_up_logging
-from stream_dedup.core.model import SourceOffset, Verdict
-from stream_dedup.dev.demo import write_verdict
+from stream_dedup.core.headers import Stamp, StampedMatch
+from stream_dedup.core.model import Coordinates, SourceOffset, Verdict
+from stream_dedup.dev.demo import write_output
+from stream_dedup.dev.showing import CommittedOutput
 from stream_dedup.errors import UserError
 from stream_dedup.kafka.offsets import PartitionOffsets
 from stream_dedup.ports import Partition
@@ -246,6 +249,10 @@ def test_progress_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
     """Ids, texts, notes and reasons of the stream."""
-    write_verdict(Verdict.UNIQUE, {"id": HOSTILE, "text": HOSTILE, "what": HOSTILE}, "", "")
-    write_verdict(Verdict.REJECTED, {"id": "1"}, "", HOSTILE)
+    coordinates = Coordinates(bytes(16), 0, SourceOffset(1))
+    match = StampedMatch(HOSTILE, 3, "0.9000", "t", coordinates, 0)
+    unique = Stamp(Verdict.UNIQUE, "s", 1, HOSTILE, coordinates, 0, None, None, None, None, None)
+    for stamp in (unique, replace(unique, match=match), replace(unique, verdict=Verdict.REJECTED, reason=HOSTILE)):
+        for record in ({"id": HOSTILE, "text": HOSTILE, "what": HOSTILE}, {"html": HOSTILE}):
+            write_output(CommittedOutput(json.dumps(record).encode(), stamp, 0))
     assert_harmless(capsys.readouterr().out)

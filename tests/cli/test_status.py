@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import os
-import shutil
-import sys
 import time
 from dataclasses import replace
 from typing import Any, Self
@@ -13,35 +9,11 @@ from typing import Any, Self
 import pytest
 
 from stream_dedup.cli import run
-from stream_dedup.cli.output import Screen
 from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_REFUSED, RefusedError
 from stream_dedup.status import reading
 from stream_dedup.status.snapshot import LogState, Snapshot
 
 NOBODY = Snapshot(0.0, 3000, "news", "Empty", (), (), LogState("news.fingerprints", exists=False), {}, (), (), None)
-
-
-class Terminal(io.StringIO):
-    """A terminal that keeps what is written to it."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_a_narrow_terminal_shows_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sentence is folded, for its end is the remedy; the row of a table is cut."""
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stdout", terminal)
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((30, 20)))
-    with Screen(shown=True) as screen:
-        screen.show(["partition   first   end   lag   owner", "", "wrong: nobody is in group g; start one: run"])
-        shown = terminal.getvalue()
-    assert shown.split("\x1b[H")[1].replace("\x1b[K", "").replace("\x1b[J", "").splitlines() == [
-        "partition   first   end   lag…",
-        "",
-        "wrong: nobody is in group g;",
-        "  start one: run",
-    ]
 
 
 class ReaderOf:

@@ -150,12 +150,14 @@ def test_a_name_that_is_not_utf8_is_no_defect(tmp_path: Path, text: str | None) 
 
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     """With those of the configuration: unknown keys, wrong values, what is wrong between keys; no unknown value."""
-    text = 'from = "article"\nspare = "hidden"\n[text]\nurl = "drop"\n[features]\ntables = 5\n[search]\nfar = 90\n'
+    text = (
+        'from = "article"\nspare = "hidden"\n[text]\nurl = "drop"\n[features]\ntables = 5\n[search]\nmin_equal = 49\n'
+    )
     told = problems_of(tmp_path, text, '[kafka]\nbrokers = "x"\n')
     assert sorted(line.split(" ")[0].strip(",:") for line in told) == [
         "features.tables",
         "kafka.brokers",
-        "search.far",
+        "search.min_equal",
         "spare",
         "text.url",
     ]
@@ -197,7 +199,7 @@ def test_a_problem_names_the_file(tmp_path: Path) -> None:
         load_config(None, {"match": {"profile": str(path)}}, {})
     assert caught.value.problems == [
         f"search.distance = 12 (file {path}): must be less than or equal to 11; give 0 to 11",
-        f"search.form_limit, from (file {path}): articles of profile comment have no form; remove search.form_limit",
+        f"search.form_limit (file {path}): form_limit 9: not used in directed search under this scheme; remove it",
     ]
 
 
@@ -235,13 +237,12 @@ def test_a_profile_that_is_none(value: object, told: str) -> None:
 
 
 @pytest.mark.parametrize("key", [name for name in SEARCH_RULES if name != "distance"])
-def test_limits_of_signatures_in_exact_search_name_the_distance(tmp_path: Path, key: str) -> None:
-    """And the other way round in directed search."""
+def test_a_rule_of_the_other_search_is_refused(tmp_path: Path, key: str) -> None:
+    """What is signatures' in exact search, and the distance of fingerprints in directed search."""
     (told,) = problems_of(tmp_path, f'from = "simhash"\n[search]\n{key} = 9\n')
-    assert told.startswith(f"search.{key}, ")
-    assert "set search.distance" in told
+    assert told == f"search.{key}: {key} 9: not used in exact search under this scheme; remove it"
     (told,) = problems_of(tmp_path, 'from = "comment"\n[search]\ndistance = 9\n')
-    assert "set search.limit (bits of 256 between signatures) and search.probes (posting lists)" in told
+    assert told == "search.distance: distance 9: not used in directed search under this scheme; remove it"
 
 
 DIRECTED = 'from = "simhash"\n[search]\nkind = "directed"\nprobes = 8\nlimit = 9\nshort_limit = 9\n'
@@ -253,64 +254,24 @@ def test_more_of_a_sketch_than_it_has(tmp_path: Path, key: str) -> None:
     if key != "dominated":
         assert rules(tmp_path, f"{DIRECTED}{key} = 0\n").problems() == []
     (told,) = problems_of(tmp_path, f"{DIRECTED}{key} = 9\n")
-    assert told.startswith(f"search.{key}, ")
-    assert f"remove search.{key}" in told
+    assert told.startswith(f"search.{key}: {key} 9: ")
 
 
-FAR = 'from = "comment"\n[search]\nlimit = 70\nmin_equal = 20\n'
-
-
-@pytest.mark.parametrize(
-    "text", ["far = 70\n", "far_min_equal = 20\n", "far_min_equal = 0\n", "far = 0\nfar_min_equal = 48\n"]
-)
-def test_far_and_its_number_have_a_range(tmp_path: Path, text: str) -> None:
-    """Up to the limit, from the number that is asked for at any distance; 0 is none."""
-    assert rules(tmp_path, FAR + text).problems() == []
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (
-            "far = 71\n",
-            (
-                "search.far, search.limit, search.short_limit: no entry beyond 70 bits is near; "
-                "set search.far to at most 70, or a greater search.limit"
-            ),
-        ),
-        (
-            "far_min_equal = 19\n",
-            (
-                "search.far_min_equal, search.min_equal, search.short_min_equal: 20 values must be equal at any "
-                "distance beyond search.certain; set at least 20, or 0 for no other number beyond search.far"
-            ),
-        ),
-        (
-            "far_min_equal = 49\n",
-            "search.far_min_equal, from: a sketch of profile comment has 48 values; set at most 48",
-        ),
-    ],
-)
-def test_what_says_nothing_of_far_entries_is_refused(tmp_path: Path, text: str, told: str) -> None:
-    """With the limits as they are in force, and what to set."""
-    assert problems_of(tmp_path, FAR + text) == [told]
-
-
-@pytest.mark.parametrize(("given", "missing"), [("far", "far_min_equal"), ("far_min_equal", "far")])
-def test_far_and_its_number_take_each_other(tmp_path: Path, given: str, missing: str) -> None:
+@pytest.mark.parametrize("given", ["far", "far_min_equal"])
+def test_far_and_its_number_take_each_other(tmp_path: Path, given: str) -> None:
     """Where the profile has neither."""
     (told,) = problems_of(tmp_path, f"{DIRECTED}{given} = 0\n")
-    assert told.startswith("search.far, search.far_min_equal, from: ")
-    assert told.endswith(f"set search.{missing} too")
+    assert told.startswith("search.far, search.far_min_equal: ")
+    assert told.endswith(": set both, or none of them")
     assert rules(tmp_path, f"{DIRECTED}far = 0\nfar_min_equal = 0\n").problems() == []
 
 
 @pytest.mark.parametrize(
     ("text", "keys", "word"),
     [
-        ('from = "simhash"\n[features]\ntables = 8\n', "features.tables", "four tables"),
-        ('from = "article"\n[search]\nprobes = 3000\n', "search.probes", "at most 2788"),
-        ('from = "article"\n[search]\nkind = "exact"\n', "search.distance", "profile article has no value"),
+        ('from = "simhash"\n[features]\ntables = 8\n', "search.kind, features.tables", "scheme of 4 tables"),
+        ('from = "article"\n[search]\nprobes = 3000\n', "search.probes", "from 1 to 2788"),
+        ('from = "article"\n[search]\nkind = "exact"\n', "search.distance", "distance none: must be"),
         ('from = "article"\n[text]\narticle_size = 50\nexact_size = 60\n', "text.exact_size", "smaller"),
         ('from = "article"\n[features]\nstop_words = "/no/such"\n', "features.stop_words", "not a readable file"),
         ('from = "article"\n[features]\nuser_dictionary = "/"\n', "features.user_dictionary", "not a readable file"),
@@ -322,16 +283,8 @@ def test_far_and_its_number_take_each_other(tmp_path: Path, given: str, missing:
         ('from = "comment"\n[features]\ntop_k = 5\n', "features.top_k", "every text is short"),
         ('from = "article"\n[features]\ntables = 5\n', "features.tables", "4, 8 or 16"),
         ('from = "article"\n[features]\nblock_bits = 18\n', "features.block_bits", "16, 20 or 24"),
-        (
-            'from = "simhash"\n[search]\ndistance = 7\n[features]\nblock_bits = 20\n',
-            "search.distance, features.block_bits",
-            "20 bits of block find every fingerprint within 6 at most",
-        ),
-        (
-            'from = "simhash"\n[search]\ndistance = 6\n[features]\nblock_bits = 24\n',
-            "search.distance, features.block_bits",
-            "set at most 5, or features.block_bits to 16",
-        ),
+        ('from = "simhash"\n[search]\ndistance = 6\n[features]\nblock_bits = 24\n', "search.distance", "from 0 to 5"),
+        ('from = "comment"\n[search]\nfar_min_equal = 49\n', "search.far_min_equal", "from 0 to 48"),
     ],
 )
 def test_what_is_wrong_between_keys_is_named(tmp_path: Path, text: str, keys: str, word: str) -> None:

@@ -217,6 +217,7 @@ RAWS = {
     "a batch": encode(replace(made(4, 16), read_to=LogOffset(9))),
     "a seeded batch": encode(replace(made(16), read_to=LogOffset(9), seeded=True)),
 }
+BAD_BATCH = r"^log batch of \d+ bytes is cut short or damaged$"
 CHANGES = (*sampled([1 << bit for bit in range(8)], 2), 0xFF)
 """Bits of a byte that are changed."""
 
@@ -255,39 +256,40 @@ def with_byte(raw: bytes, at: int, value: int) -> bytes:
         (with_byte(encode(made()), 0, 5), "format 5, and this program reads format 6"),
         (with_byte(encode(made()), 0, 7), "format 7, and this program reads format 6"),
         (with_byte(encode(made()), 1, 9), "unknown kind 9"),
-        (with_byte(encode(made()), 1, 5), "seeded log batch that does not say"),
+        (with_byte(encode(made()), 1, 5), BAD_BATCH),
         (encode(WITHDRAWAL)[:-1], "cut short"),
-        (encode(WITHDRAWAL) + b"\0", "1 bytes after its end"),
+        (encode(WITHDRAWAL) + b"\0", "cut short or damaged"),
         (encode(Withdrawal(())), "withdrawal of 0 log positions"),
         (encode(Withdrawal(WITHDRAWAL.positions[::-1])), "log positions do not rise"),
         (encode(Withdrawal(WITHDRAWAL.positions[:1] * 2)), "log positions do not rise"),
         (encode(Withdrawal((LogPosition(-1),))), "log positions do not rise from 0"),
         (encode(TRIM)[:-1], "cut short"),
-        (encode(TRIM) + b"\0", "1 bytes after its end"),
+        (encode(TRIM) + b"\0", "cut short or damaged"),
+        (encode(TRIM)[:-28], "log trim of 2 source partitions that has 1"),
         (encode(replace(TRIM, basis=Basis(1, LogOffset(1), FORGOTTEN[::-1]))), "partitions do not rise"),
         (encode(replace(TRIM, basis=Basis(1, LogOffset(1), FORGOTTEN[:1] * 2))), "partitions do not rise"),
         (with_byte(encode(TRIM), -8, 0), "with one of which nothing is forgotten"),
         (with_byte(encode(TRIM), 33, 0x80), "had read the log up to -"),
-        (encode(replace(made(), read_to=LogOffset(-2))), "had read the log up to -2"),
-        (encode(made()) + b"\0", "1 bytes after its end"),
-        (encode(replace(made(), partition=-1)), "source partition -1: no topic has one"),
+        (encode(replace(made(), read_to=LogOffset(-2))), BAD_BATCH),
+        (encode(made()) + b"\0", BAD_BATCH),
+        (encode(replace(made(), partition=-1)), BAD_BATCH),
         (
             encode(replace(TRIM, basis=Basis(1, LogOffset(1), (Forgotten(TOPIC_ID, -1, SourceOffset(1)),)))),
             "do not rise",
         ),
-        (with_byte(encode(made()), 30, 0), "batch of 0 entries"),
-        (with_byte(encode(made()), 33, 1), "batch of 16777219 entries: must be 1 to 1048576"),
-        (with_byte(encode(made()), HEAD.size, 0xFF), "topic name is no UTF-8"),
-        (with_byte(encode(made()), TABLE_AT + 1 + 3 * 7, 99), "column of kind 99, .* reads kinds 1 to 9"),
-        (with_byte(encode(made()), TABLE_AT + 1, 2), "columns do not rise by kind: 2, 2, 3"),
-        (with_byte(encode(made()), TABLE_AT + 1 + 3 * 5 + 1, 40), "margins have 40 bytes an entry: must be one of"),
-        (encode(made(statuses=[0, 6, 1])), "unknown status 6"),
-        (encode(made(offsets=[3, 3, 4])), "offsets do not rise"),
-        (encode(made(offsets=[3, 2, 4])), "offsets do not rise"),
+        (with_byte(encode(made()), 30, 0), BAD_BATCH),
+        (with_byte(encode(made()), 33, 1), BAD_BATCH),
+        (with_byte(encode(made()), HEAD.size, 0xFF), BAD_BATCH),
+        (with_byte(encode(made()), TABLE_AT + 1 + 3 * 7, 99), BAD_BATCH),
+        (with_byte(encode(made()), TABLE_AT + 1, 2), BAD_BATCH),
+        (with_byte(encode(made()), TABLE_AT + 1 + 3 * 5 + 1, 40), BAD_BATCH),
+        (encode(made(statuses=[0, 6, 1])), BAD_BATCH),
+        (encode(made(offsets=[3, 3, 4])), BAD_BATCH),
+        (encode(made(offsets=[3, 2, 4])), BAD_BATCH),
     ],
 )
 def test_damage_is_refused(raw: bytes, message: str) -> None:
-    """Damage raises an error whose message names it."""
+    """Damage raises an error that says what was to be read."""
     with pytest.raises(CorruptError, match=message):
         decode(raw)
 
@@ -296,14 +298,14 @@ def test_texts_that_end_before_they_begin() -> None:
     """Text ends that fall are refused: an entry would get the text of another."""
     batch = made()
     batch.ids.ends[:] = [5, 1, 7]
-    with pytest.raises(CorruptError, match="end before they begin"):
+    with pytest.raises(CorruptError, match=BAD_BATCH):
         decode(encode(batch))
 
 
 def test_texts_that_are_none() -> None:
     """Ids that are not UTF-8, joined or one by one, are refused."""
-    with pytest.raises(CorruptError, match="whose ids are no UTF-8"):
+    with pytest.raises(CorruptError, match=BAD_BATCH):
         decode(encode(replace(made(), ids=Texts(made().ids.ends, b"\xff" * len(made().ids.joined)))))
     batch = replace(made(), ids=Texts(np.array([3, 4, 6], np.uint32), "文章".encode()))
-    with pytest.raises(CorruptError, match="ids that end within a character"):
+    with pytest.raises(CorruptError, match=BAD_BATCH):
         decode(encode(batch))

@@ -64,7 +64,8 @@ def test_one_field_that_is_missing() -> None:
         ("unknown schema 17: the registry does not have it", "unknown_schema"),
         ("a defect in the native core", "defect"),
         ("invalid UTF-8 at byte 27", "invalid_utf8"),
-        ("invalid UTF-8 at byte 27 of the first line", OTHER),
+        ("invalid gb18030 at character 27", "invalid_encoding"),
+        ("invalid JSON text", OTHER),
         ("", OTHER),
     ],
 )

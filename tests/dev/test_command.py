@@ -1,20 +1,15 @@
 """``stream-dedup broker`` as a user sees it."""
 
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
-from stream_dedup.dev import command as command_module
 from stream_dedup.dev.broker import DevBroker
 from stream_dedup.dev.broker.base import free_ports, wait_until_ready
-from stream_dedup.errors import UnavailableError
+from stream_dedup.errors import EXIT_UNAVAILABLE
 
 END_S = 60.0
 """For the command to end after a signal, seconds."""
@@ -47,15 +42,19 @@ def test_prints_its_address_and_ends_on_ctrl_c(command: subprocess.Popen[str]) -
 
 
 STAND_IN = """
+import sys
 from contextlib import contextmanager
 from types import SimpleNamespace
+from stream_dedup.cli import run
 from stream_dedup.dev import command
 @contextmanager
 def stand_in(*_, **__):
-    yield SimpleNamespace(bootstrap="127.0.0.1:1", description="a stand-in", running=lambda: True)
+    yield SimpleNamespace(
+        bootstrap="127.0.0.1:1", description="a stand-in", running=lambda: False, log_tail=lambda: "no disk"
+    )
     print("closed", flush=True)
-command.find_broker = stand_in
-command.command()
+command.find_broker, command.LOOK_S = stand_in, 60 if len(sys.argv) == 1 else 0.01
+sys.exit(run(["broker"]))
 """
 
 
@@ -70,27 +69,9 @@ def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
     assert started.returncode == 0
 
 
-@pytest.mark.parametrize("at", range(1, 17))
-def test_a_signal_ends_the_wait_at_whatever_point_it_comes(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one that comes while the wait takes or gives back a lock."""
-    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    calls = 0
-
-    def send(*_: object) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == at:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(command_module, "LOOK_S", 0.01)
-    broker = SimpleNamespace(running=lambda: calls < 2 * at, log_tail=str)
-    try:
-        signals = command_module._signals()
-        sys.setprofile(send)
-        with suppress(UnavailableError):  # if the signal is not due before the broker ends
-            command_module._wait(cast("DevBroker", broker), signals)
-    finally:
-        sys.setprofile(None)
-        for number, handler in former.items():
-            signal.signal(number, handler)
-    assert calls >= at
+def test_a_broker_that_ends_by_itself_ends_it() -> None:
+    """The error has the end of the broker's log."""
+    command = [sys.executable, "-c", STAND_IN, "ended"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=END_S, check=False)
+    assert done.returncode == EXIT_UNAVAILABLE
+    assert done.stderr.endswith("error: the development broker ended by itself; its log ends:\n  no disk\n")

@@ -48,7 +48,7 @@ def test_the_pages_over_a_stream_until_ctrl_c(broker: DevBroker, tmp_path: Path)
     environment = os.environ | {BROKERS_VARIABLE: broker.bootstrap, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}
     with log.open("wb") as out:
         demo = subprocess.Popen(
-            [sys.executable, "-m", "stream_dedup.dev.live"], stdout=out, stderr=out, env=environment
+            [sys.executable, "-m", "stream_dedup.dev.demo", "pages"], stdout=out, stderr=out, env=environment
         )
     try:
         wait_until(lambda: "Ctrl-C" in log.read_text() or demo.poll() is not None, READY_S, "the pages are there")

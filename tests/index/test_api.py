@@ -173,7 +173,7 @@ def test_a_profile_of_ones_own() -> None:
     with Index(profile=replace(article, settings=replace(article.settings, tables=16), probes=32)) as index:
         index.add("story", STORY)
         assert index.search(STORY + " It did.")[0].id == "story"
-        with pytest.raises(ValueError, match="takes a scheme of 4 tables"):
+        with pytest.raises(ValueError, match="needs a scheme of 4 tables"):
             index.search(STORY, k=3)
 
 
@@ -193,7 +193,7 @@ def test_a_profile_of_a_file(tmp_path: Path) -> None:
     ("profile", "arguments", "message"),
     [
         ("simhash", {"k": 12}, "distance 12: must be a whole number from 0 to 11"),
-        ("simhash", {"probes": 3}, "probes 3: says nothing in exact search"),
+        ("simhash", {"probes": 3}, "probes 3: not used in exact search"),
         ("article", {"limit": 257}, "limit 257: must be"),
         ("article", {"probes": 0}, "probes 0: must be"),
     ],

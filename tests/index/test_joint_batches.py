@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from stream_dedup.audit.reference import plain_log
-from stream_dedup.core.entry import Basis, Batch, Forgotten, LogRecord, Trim, decode_plain
+from stream_dedup.core.entry import Basis, Batch, Forgotten, LogRecord, Trim, decode_batches
 from stream_dedup.core.model import LogOffset, SourceOffset, log_position
 from stream_dedup.errors import RefusedError
 from stream_dedup.index import IndexSettings, LogIndex, applying, tables
@@ -247,7 +247,7 @@ def test_records_before_one_that_is_refused_are_applied(
 def test_a_record_that_is_read_keeps_no_memory_of_others(tmp_path: Path) -> None:
     """Records that were decoded together share memory; one that is read may be kept when the others are gone."""
     records = [new_batch(at, 10 * at) for at in range(1, 9)]
-    batches = decode_plain([each.raw for each in records])
+    batches = decode_batches([each.raw for each in records])
     together = [each._replace(payload=batch) for each, batch in zip(records, batches, strict=True) if batch is not None]
     with build(open_index(tmp_path), [rules_record(0), *together]) as index:
         assert index.next_offset == 9

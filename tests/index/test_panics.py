@@ -11,7 +11,7 @@ import pytest
 
 import stream_dedup
 from stream_dedup import _native
-from stream_dedup.core.entry import LEAST_TOGETHER, encode
+from stream_dedup.core.entry import encode
 from stream_dedup.core.model import ROW_BITS
 from stream_dedup.core.query import Query
 from stream_dedup.errors import DefectError, RefusedError
@@ -242,7 +242,7 @@ def test_a_panic_while_records_are_decoded_names_their_offsets(monkeypatch: pyte
         raise _native.PanicError("a defect in the native core: index out of bounds")
 
     monkeypatch.setattr(_native, "join_batches", planted)
-    raws = [encode(batch([number], [FIRST])) for number in range(LEAST_TOGETHER)]
+    raws = [encode(batch([number], [FIRST])) for number in range(4)]
     consumed = [Consumed(40 + number, raw) for number, raw in enumerate(raws)]
     with pytest.raises(DefectError, match=f"^decoding topic a.log, offsets 40 to 43: {SAID}"):
         log_records("a.log", consumed)

@@ -187,9 +187,9 @@ def test_command_on_directed_search(
     assert changes in capsys.readouterr().out
     assert run(["rules", "show", f"--brokers={config.kafka.brokers}", f"--group={config.kafka.group}"]) == EXIT_OK
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert "probes 32 look-ups for an article, in 4 tables" in lines
-    assert "limit 52 bits of the signature's 256: similarity 0.803" in lines
-    assert any(line.startswith("observe yes") for line in lines)
+    assert "probes 32 (directed search: posting lists looked up for one article)" in lines
+    assert "limit 52 (directed search: bits of 256 in which two signatures may differ)" in lines
+    assert any(line.startswith("observe yes (send every record to the unique topic") for line in lines)
     assert not [line for line in lines if line.startswith("distance")]
 
 

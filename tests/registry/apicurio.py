@@ -76,7 +76,7 @@ class Apicurio:
 
 @contextmanager
 def apicurio() -> Iterator[Apicurio]:
-    keeper = Keeper(containers=False)
+    keeper = Keeper()
     made = None
     try:
         made = Apicurio(keeper)

@@ -20,7 +20,6 @@ import signal
 import subprocess
 import tempfile
 from collections import deque
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,7 +53,7 @@ class JvmBroker(DevBroker):
         port = settings.port or chosen_port
         self.bootstrap = f"127.0.0.1:{port}"
         self.description = f"Kafka {KAFKA_VERSION} from Maven's jars, {jars}"
-        self._keeper = Keeper(containers=False)
+        self._keeper = Keeper()
         self._data = data or self._keeper.folder / "data"
         self._keeps_data = data is not None
         self._log = self._keeper.folder / "broker.log"
@@ -151,7 +150,7 @@ REPLICAS_IN_SYNC = 2
 class DevCluster(DevBroker):
     """Nodes of Kafka that form one cluster; the constructor makes their folders and keepers, and starts nothing.
 
-    Nodes are counted from 1, as in ``node.id``. What the interface of a broker says is done to all of them.
+    Nodes are counted from 1, as in ``node.id``. They are stopped, killed and frozen one by one (``node``).
 
     With ``settings.port`` the nodes have that port and the next ones.
     """
@@ -184,31 +183,10 @@ class DevCluster(DevBroker):
         """Return whether every node runs."""
         return all(node.running() for node in self._nodes)
 
-    def restart(self) -> None:
-        """Start all nodes again on the same data and ports; stop those that run."""
-        self.thaw()
-        self.stop()
-        self.start()
-
-    def stop(self) -> None:
-        """Shut every node down, one after the other."""
-        self._each(JvmBroker.stop)
-
-    def kill(self) -> None:
-        """Kill every node with SIGKILL."""
-        self._each(JvmBroker.kill)
-
-    def freeze(self) -> None:
-        """Stop every node with SIGSTOP."""
-        self._each(JvmBroker.freeze)
-
-    def thaw(self) -> None:
-        """Continue every node with SIGCONT."""
-        self._each(JvmBroker.thaw)
-
     def close(self) -> None:
         """End every node and remove everything that they made, except a data folder of the caller."""
-        self._each(JvmBroker.close)
+        for node in self._nodes:
+            node.close()
 
     def log_tail(self) -> str:
         """Return the end of the log of every node that does not run, else of all."""
@@ -218,10 +196,6 @@ class DevCluster(DevBroker):
     def node(self, number: int) -> JvmBroker:
         """Return one node; they count from 1."""
         return self._nodes[number - 1]
-
-    def _each(self, act: Callable[[JvmBroker], None]) -> None:
-        for node in self._nodes:
-            act(node)
 
 
 def _replicated(nodes: int) -> dict[str, str]:

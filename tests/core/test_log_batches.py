@@ -1,4 +1,4 @@
-"""Batches that are decoded together are those that ``decode`` makes, one by one; what it is to decode is left to it."""
+"""The batches that the native core reads are those of the definition, however many are read at once; damage is none."""
 
 from __future__ import annotations
 
@@ -9,20 +9,12 @@ import numpy as np
 import pytest
 
 from stream_dedup.core.columns import Columns, Texts
-from stream_dedup.core.entry import (
-    LEAST_TOGETHER,
-    LOG_FORMAT_VERSION,
-    MOST_TOGETHER_VALUE_BYTES,
-    Batch,
-    decode,
-    decode_plain,
-    encode,
-    make_batch,
-)
+from stream_dedup.core.entry import Batch, decode, decode_batches, encode, make_batch
 from stream_dedup.core.model import SIGNATURE_BYTES, SKETCH_SIZES, TABLE_COUNTS, LogOffset, Status
 from stream_dedup.errors import CorruptError
 from tests.amount import sampled
 from tests.logs import rules, trim_of
+from tests.reference.log_batch import decoded_batch
 
 IDS = ["", "a", "https://example.org/1", "第三", "é" * 40]
 TOPICS = ["articles", "文章", "a.b-c"]
@@ -50,8 +42,8 @@ def drawn(rng: random.Random, tables: int = 4, sketch_bytes: int = 16) -> Batch:
     return replace(made, read_to=read_to, seeded=read_to is not None and rng.random() < 0.5)
 
 
-def assert_equal(found: Batch, expected: object) -> None:
-    assert isinstance(expected, Batch)
+def assert_equal(found: object, expected: Batch) -> None:
+    assert isinstance(found, Batch)
     assert not found.seeded or found.seeded is True
     for name in (one.name for one in fields(Batch)):
         one, other = getattr(found, name), getattr(expected, name)
@@ -72,13 +64,12 @@ def test_every_undamaged_batch_of_the_format_is_decoded_together(tables: int, sk
     """Of any sizes, texts and topics, with columns that are not there; the widths are those of the first."""
     rng = random.Random(f"{tables}/{sketch_bytes}")
     for _ in range(sampled(range(20), 4)[-1] + 1):
-        raws = [encode(drawn(rng, tables, sketch_bytes)) for _ in range(rng.randint(LEAST_TOGETHER, 30))]
+        raws = [encode(drawn(rng, tables, sketch_bytes)) for _ in range(rng.randint(1, 30))]
         full = encode(make_batch(Columns.of(**full_columns(tables, sketch_bytes)), bytes(16), "t", 0, [1]))
-        for raw, found in zip([full, *raws], decode_plain([full, *raws]), strict=True):
-            expected = decode(raw)
-            assert isinstance(expected, Batch)
+        for raw, found in zip([full, *raws], decode_batches([full, *raws]), strict=True):
+            expected = decoded_batch(raw)
+            assert_equal(decode(raw), expected)
             if expected.widths == (tables, sketch_bytes):
-                assert found is not None
                 assert_equal(found, expected)
             else:
                 assert found is None
@@ -111,17 +102,17 @@ def test_other_values_between_them_are_left_to_decode(seed: int) -> None:
         b"\5",
     ]
     others += [damaged(rng, encode(drawn(rng))) for _ in range(12)]
-    raws = [full := encode(make_batch(Columns.of(**full_columns(4, 16)), bytes(16), "t", 0, [1]))]
+    raws = [encode(make_batch(Columns.of(**full_columns(4, 16)), bytes(16), "t", 0, [1]))]
     raws += rng.sample([*map(encode, good), *others], len(good) + len(others))
-    for raw, found in zip(raws, decode_plain(raws), strict=True):
-        if found is not None:
-            assert_equal(found, decode(raw))
-        elif raw != full:
-            try:
-                expected = decode(raw)
-            except CorruptError:
-                continue
-            assert not isinstance(expected, Batch) or expected.widths != (4, 16) or raw[0] != LOG_FORMAT_VERSION
+    for raw, found in zip(raws, decode_batches(raws), strict=True):
+        try:
+            expected = decoded_batch(raw)
+        except CorruptError:
+            assert found is None
+            continue
+        assert_equal(decode(raw), expected)
+        if found is not None or expected.widths == (4, 16):
+            assert_equal(found, expected)
 
 
 def damaged(rng: random.Random, raw: bytes) -> bytes:
@@ -138,8 +129,8 @@ def damaged(rng: random.Random, raw: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(("ids", "read_to"), [(["é", "b第"], LogOffset(5)), (["ab", "cde"], None)])
-def test_a_byte_changed_anywhere_is_seen_as_decode_sees_it(ids: list[str], read_to: LogOffset | None) -> None:
-    """A batch is decoded together if and only if ``decode`` takes it, at each byte, and is then the same."""
+def test_a_byte_changed_anywhere_is_seen_as_the_definition_sees_it(ids: list[str], read_to: LogOffset | None) -> None:
+    """A batch is read if and only if the definition reads it, at each byte and each end, and is then the same."""
     whole = encode(
         make_batch(Columns.of(**two_rows(), ids=ids), bytes(range(16)), "文章", 7, [3, 2**40], read_to=read_to)
     )
@@ -149,18 +140,18 @@ def test_a_byte_changed_anywhere_is_seen_as_decode_sees_it(ids: list[str], read_
         raws += [whole[:at] + bytes([value]) + whole[at + 1 :] for value in values]
     raws += [whole[:end] for end in range(len(whole))] + [whole + b"\0"]
     taken = 0
-    for raw, found in zip(raws, decode_plain(raws), strict=True):
+    for raw, together in zip(raws, decode_batches(raws), strict=True):
+        (alone,) = decode_batches([raw])
         try:
-            expected = decode(raw)
-        except (CorruptError, UnicodeDecodeError):
-            assert found is None
+            expected = decoded_batch(raw)
+        except CorruptError:
+            assert alone is None
+            assert together is None
             continue
-        if not isinstance(expected, Batch) or raw[0] != LOG_FORMAT_VERSION or expected.widths != (4, 8):
-            assert found is None
-        else:
-            assert found is not None
-            assert_equal(found, expected)
-            taken += 1
+        assert_equal(alone, expected)
+        if expected.widths == (4, 8):
+            assert_equal(together, expected)
+        taken += 1
     assert 500 < taken < len(raws) - 500
 
 
@@ -176,31 +167,9 @@ def two_rows() -> dict[str, object]:
     }
 
 
-def test_few_values_are_decoded_one_by_one() -> None:
-    """Together they would take as long."""
-    raws = [encode(drawn(random.Random(at))) for at in range(LEAST_TOGETHER)]
-    assert decode_plain(raws[1:]) == [None] * (LEAST_TOGETHER - 1)
-    assert None not in decode_plain(raws)
-
-
-def test_a_large_value_is_decoded_by_itself() -> None:
-    """Between small ones, which are decoded together; large ones do not make them enough."""
-    large = encode(make_batch(Columns.of(**many_rows(120)), bytes(16), "t", 0, range(120)))
-    assert len(large) > MOST_TOGETHER_VALUE_BYTES
-    small = [encode(drawn(random.Random(1))) for _ in range(LEAST_TOGETHER)]
-    found = decode_plain([large, *small, large])
-    assert [one is None for one in found] == [True, *([False] * LEAST_TOGETHER), True]
-    assert decode_plain([large, *small[1:], large]) == [None] * (LEAST_TOGETHER + 1)
-
-
-def many_rows(n: int) -> dict[str, object]:
-    whole = make_batch(Columns.of(**full_columns(4, 16)), bytes(16), "t", 0, [1]).rows(np.zeros(n, np.int64))
-    return {one.name: getattr(whole, one.name) for one in fields(Columns)}
-
-
 def test_a_copied_batch_shares_no_memory() -> None:
     """So it may be kept longer than those that were decoded with it."""
-    found = decode_plain([encode(drawn(random.Random(1)))] * LEAST_TOGETHER)[1]
+    found = decode_batches([encode(drawn(random.Random(1)))] * 2)[1]
     assert found is not None
     copied = found.copied()
     for name in (one.name for one in fields(Batch)):
