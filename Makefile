@@ -74,7 +74,7 @@ $(VENV)/.run: pyproject.toml deploy/requirements.py $(if $(OTHER),other)
 	  || { echo 'Rust $(RUST) or later is needed: apt install cargo-web (Debian 12), apt install cargo (Debian 13), or rustup'; exit 1; }
 	@echo 'Setting up $(VENV) (the first time takes some minutes)'
 	@$(PYTHON) -m venv $(if $(OTHER),--clear )$(VENV) || { echo 'Python cannot make environments here: apt install python3-venv'; exit 1; }
-	@$(call install,build serve)
+	@$(call install,build broker serve)
 
 $(VENV)/.%: $(VENV)/.run
 	@$(call install,$*)
@@ -154,7 +154,7 @@ check-compose: docker
 
 # The context is made by tar: the jars come from the cache, and no builder but the classic one is needed.
 kafka-image: docker setup
-	@jars=$$($(BIN)/python -P -c 'from stream_dedup.dev.broker import jvm; print(jvm.install_jars())') \
+	@jars=$$($(BIN)/python -P -m stream_dedup.dev.broker) \
 	  && tar --create --transform 's,^\(.*\.jar\)$$,jars/\1,' -C deploy/kafka Dockerfile run \
 	    -C '$(CURDIR)/stream_dedup/dev/broker' log4j2.properties -C "$$jars" $$(ls $$jars) \
 	  | docker build --tag $(KAFKA_IMAGE) -

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-RUN = {"build", "serve"}
+RUN = {"build", "broker", "serve"}
 TEST = {"test", "bench", "confluent", "docs", "parquet", "registry"}
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
 LATER = 4_102_444_800

@@ -7,7 +7,9 @@ import socket
 import stat
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import docker
 import pytest
 
 from stream_dedup.dev.broker import BrokerSettings, base, container
@@ -91,28 +93,22 @@ def test_what_is_no_folder_is_refused_before_anything_is_made(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("options", "user"),
-    [("[name=seccomp,profile=builtin name=rootless]", "0:0"), ("[name=seccomp]", None), ("", None)],
+    ("options", "expected"),
+    [(["name=seccomp,profile=builtin", "name=rootless"], "0:0"), ([], f"{os.geteuid()}:{os.getegid()}"), (None, None)],
 )
 def test_the_broker_runs_as_the_caller(
-    options: str, user: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: list[str] | None, expected: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the caller's user and group; as root for an engine that itself runs as the caller."""
-    said = SimpleNamespace(stdout=options)
-    monkeypatch.setattr(container, "_docker", lambda *_: said)
-    data, config = tmp_path / "a,b", tmp_path / "config"
-    assert container._as_caller(data, config) == [
-        *("--user", user or f"{os.geteuid()}:{os.getegid()}"),
-        f'--mount=type=bind,"source={data}",target={container.DATA_FOLDER}',
-        f'--mount=type=bind,"source={config}",target={container.CONFIG_FOLDER}',
+
+    def client(**_: object) -> Any:  # noqa: ANN401 - as docker's
+        return SimpleNamespace(info=lambda: {"SecurityOptions": options}, close=lambda: None)
+
+    monkeypatch.setattr(docker, "from_env", client)
+    asked = container._run_as_caller(tmp_path, tmp_path / "config")
+    assert asked["user"] == (expected or f"{os.geteuid()}:{os.getegid()}")
+    assert [(mount["Type"], mount["Source"], mount["Target"]) for mount in asked["mounts"]] == [
+        ("bind", str(tmp_path), container.DATA_FOLDER),
+        ("bind", str(tmp_path / "config"), container.CONFIG_FOLDER),
     ]
-
-
-def test_a_docker_that_does_not_answer_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it was to do is in the error."""
-    program = tmp_path / "docker"
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    done = container._docker("pull", "image", limit_s=0.1)
-    assert (done.returncode, done.stderr) == (1, "docker pull took more than 0.1 s")
+    assert container._run_as_caller(None, tmp_path) == {}

@@ -18,11 +18,13 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.delenv(BROKERS_VARIABLE, raising=False)
     monkeypatch.delenv(IMAGE_VARIABLE, raising=False)
 
-    def set_up(*, engine: bool = False, image: bool = False, java: bool = False) -> None:
+    def set_up(*, client: bool = True, engine: bool = False, image: bool = False, java: bool = False) -> None:
+        monkeypatch.setattr(ways, "has_client", lambda: client)
         monkeypatch.setattr(ways, "engine_answers", lambda: engine)
         monkeypatch.setattr(ways, "missing_image", lambda name: None if image else f"no image {name}")
         monkeypatch.setattr(ways, "find_java", lambda: "/bin/java" if java else None)
         monkeypatch.setattr(ways, "install_jars", lambda: Path("/jars"))
+        monkeypatch.setattr("shutil.which", lambda _: None)
         monkeypatch.setattr(ways, "ContainerBroker", lambda _, image: DevBroker(image))
         monkeypatch.setattr(ways, "JvmBroker", lambda _, java, jars: DevBroker(f"{java} {jars}"))
 
@@ -69,6 +71,7 @@ def test_the_image_is_a_setting(machine: Machine, monkeypatch: pytest.MonkeyPatc
     [
         pytest.param({"engine": False}, id="no engine"),
         pytest.param({"engine": True, "image": False}, id="no image"),
+        pytest.param({"engine": True, "image": True, "client": False}, id="no testcontainers"),
     ],
 )
 def test_java_where_no_container_can_be(machine: Machine, lacking: dict[str, bool]) -> None:

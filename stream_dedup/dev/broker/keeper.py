@@ -30,6 +30,8 @@ WATCH_S = 1.0
 """Seconds between two checks of the owner; the closing of the pipe is noticed at once."""
 START_S = 0.3
 """Seconds until a new process shows its arguments: milliseconds, more on busy cores."""
+ENGINE_LIMIT_S = 20
+"""One request to the Docker engine, seconds: removing a container that wrote much takes a while."""
 CLOSE_LIMIT_S = 30
 """Seconds for the keeper to finish: removing a container takes 1 to 2."""
 
@@ -73,6 +75,18 @@ def _processes(token: str) -> Iterator[int]:
                 yield int(entry.parent.name)
 
 
+def remove_container(name: str) -> None:
+    """Remove a container with its volumes, whatever state it is in; no error where there is none."""
+    import docker  # noqa: PLC0415  (an optional dependency, and slow to import)
+    import docker.errors  # noqa: PLC0415
+
+    with contextlib.closing(docker.from_env(timeout=ENGINE_LIMIT_S)) as client:
+        with contextlib.suppress(docker.errors.APIError):
+            client.containers.get(name).unpause()  # a paused process does not die
+        with contextlib.suppress(docker.errors.NotFound):
+            client.containers.get(name).remove(force=True, v=True)
+
+
 def main() -> None:
     """Wait for the owner's end, then clean up."""
     parent = os.getppid()
@@ -81,11 +95,11 @@ def main() -> None:
         pass  # nothing is ever written: readable means closed
     token = Path(folder).name
     _kill_processes(token)
-    if container:
-        # A paused process does not die. Both fail where the container is gone.
-        for action in (["unpause"], ["rm", "--force", "--volumes"]):
-            subprocess.run(["docker", *action, token], check=False)
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        if container:
+            remove_container(token)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,15 @@ The nodes of a cluster are Java processes always: containers could not reach eac
 
 import logging
 import os
+import shutil
 from collections.abc import Callable
 from functools import partial
 
 from stream_dedup.dev.broker.base import BROKERS_VARIABLE, DEFAULT_IMAGE, IMAGE_VARIABLE, BrokerSettings, DevBroker
-from stream_dedup.dev.broker.container import ContainerBroker, engine_answers, missing_image
+from stream_dedup.dev.broker.container import ContainerBroker, engine_answers, has_client, missing_image
 from stream_dedup.dev.broker.jvm import JAVA_REMEDY, DevCluster, JvmBroker, find_java, install_jars
 from stream_dedup.errors import UnavailableError, UserError
+from stream_dedup.extras import pip_command
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +24,7 @@ class NoMachineryError(UserError):
 
 def can_run_broker() -> bool:
     """Return whether a broker must start here: one is named, or there is a Docker engine or Java 17."""
-    return bool(os.environ.get(BROKERS_VARIABLE)) or engine_answers() or find_java() is not None
+    return bool(os.environ.get(BROKERS_VARIABLE)) or _has_docker() or find_java() is not None
 
 
 def find_broker(settings: BrokerSettings | None = None, *, own: bool = False) -> DevBroker:
@@ -50,18 +52,29 @@ def prepare_broker() -> Callable[[BrokerSettings], DevBroker]:
         NoMachineryError: as ``find_broker``.
         UnavailableError: as ``find_broker``.
     """
-    has_engine = engine_answers()
-    lacking = missing_image(image_name()) if has_engine else "no Docker engine answers"
-    if lacking is None:
+    no_container = _why_no_container()
+    if no_container is None:
         return partial(ContainerBroker, image=image_name())
     if java := find_java():
-        log.info("no container for the development broker: %s", lacking)
+        log.info("no container for the development broker: %s", no_container)
         return partial(JvmBroker, java=java, jars=install_jars())
-    if has_engine:
-        raise UnavailableError(f"no broker can be started: {lacking}, and there is no Java 17: {JAVA_REMEDY}")
+    if _has_docker():
+        raise UnavailableError(f"no broker can be started: {no_container}, and there is no Java 17: {JAVA_REMEDY}")
     raise NoMachineryError(f"neither Docker nor Java 17 is on this machine, so no Kafka broker can run: {JAVA_REMEDY}")
 
 
 def image_name() -> str:
     """Return the container image of the broker."""
     return os.environ.get(IMAGE_VARIABLE) or DEFAULT_IMAGE
+
+
+def _why_no_container() -> str | None:
+    if not has_client():
+        return f"the Python package testcontainers is not installed ({pip_command('broker')})"
+    if not engine_answers():
+        return "no Docker engine answers"
+    return missing_image(image_name())
+
+
+def _has_docker() -> bool:
+    return engine_answers() if has_client() else shutil.which("docker") is not None
