@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream_dedup.status.findings import FINDING_SENTENCES
+from stream_dedup.status.findings import FindingCode
 
 ENGLISH = {
     "language.en": "English",
@@ -318,5 +318,5 @@ ENGLISH = {
     "unit.h": "{value} h",
     "unit.d": "{value} d",
 }
-ENGLISH |= {f"finding.{code}": one.text for code, one in FINDING_SENTENCES.items()}
-ENGLISH |= {f"remedy.{code}": one.remedy for code, one in FINDING_SENTENCES.items()}
+ENGLISH |= {f"finding.{code}": code.value.text for code in FindingCode}
+ENGLISH |= {f"remedy.{code}": code.value.remedy for code in FindingCode}
