@@ -117,8 +117,7 @@ def _equal_values(figures: Figures) -> str:
 
 
 def _table(settings: SettingsTable) -> str:
-    head, *rows = settings.rows
-    lines = "".join([_row("th", head), *(_row("td", row) for row in rows)])
+    lines = "".join(_row("td" if number else "th", row) for number, row in enumerate(settings.rows))
     return (
         f'<h3>{escape(settings.title)}</h3><div class="wide"><table>{lines}</table></div>'
         f'<p class="soft">{escape(settings.note)}</p>'
