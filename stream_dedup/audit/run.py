@@ -37,6 +37,7 @@ from stream_dedup.core.model import LogOffset, ReportStage, SourceOffset, Verdic
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.ports import (
     AuditPorts,
+    Clock,
     OffsetGoneError,
     Partition,
     PassingError,
@@ -67,37 +68,6 @@ class AuditOptions:
     texts: bool = False
 
 
-class _Patience:
-    """Repeats requests whose error may pass, each for ``broker_wait_s``."""
-
-    def __init__(self, config: Config, ports: AuditPorts) -> None:
-        self._clock = ports.clock
-        self._brokers = config.kafka.brokers
-        self._limit_s = config.kafka.broker_wait_s
-
-    def __call__(self, about: str, ask: Callable[[], T]) -> T:
-        """Return what ``ask`` returns; blocks.
-
-        Raises:
-            UserError: the broker refuses.
-            UnavailableError: the broker did not answer in that time.
-        """
-        deadline = self._clock.monotonic() + self._limit_s
-        while True:
-            try:
-                return ask()
-            except RefusedByBrokerError as error:
-                raise UserError(
-                    f"the broker at {self._brokers} refuses to answer about {about}: {error}; see docs/acls.md"
-                ) from error
-            except PassingError as error:
-                if self._clock.monotonic() > deadline:
-                    raise UnavailableError(
-                        f"the broker at {self._brokers} gave no answer about {about} ({error}); is it up?"
-                    ) from error
-            self._clock.sleep(REQUEST_RETRY_S)
-
-
 def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress: ReportStage) -> AuditReport:
     """Run an audit.
 
@@ -109,10 +79,10 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
             deleted outputs while they were read.
     """
     # 1 to 4
-    topics = _topics(config, ports)
-    # 5
     log, faults = PlainLog(), list[tuple[str, str]]()
     with _reading(config):
+        topics = _topics(config, ports)
+        # 5
         for record in _log_records(config, ports, topics.log, progress):
             faults += author_faults(log, record)
             log.append_record(record)
@@ -142,28 +112,38 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
     return audit.report()
 
 
-def _refuse_no_log(config: Config, patience: _Patience, ports: AuditPorts) -> None:
-    if config.log_topic not in patience("topics", lambda: ports.offsets.topic_ids([config.log_topic])):
-        raise UserError(f"there is no log {config.log_topic}; name the group whose work is meant with --group")
+def _patiently(clock: Clock, limit_s: float, request: Callable[[], T]) -> T:
+    """Return what ``request`` returns; an error that may pass is raised when it has not passed in that time. Blocks."""
+    deadline = clock.monotonic() + limit_s
+    while True:
+        try:
+            return request()
+        except PassingError:
+            if clock.monotonic() > deadline:
+                raise
+        clock.sleep(REQUEST_RETRY_S)
 
 
 def _topics(config: Config, ports: AuditPorts) -> AuditedTopics:
-    patience = _Patience(config, ports)
-    _refuse_no_log(config, patience, ports)
+    def ask(request: Callable[[], T]) -> T:
+        return _patiently(ports.clock, config.kafka.broker_wait_s, request)
+
+    if config.log_topic not in ask(lambda: ports.offsets.topic_ids([config.log_topic])):
+        raise UserError(f"there is no log {config.log_topic}; name the group whose work is meant with --group")
     # 1
-    _, settled = patience("the log", ports.log.bounds)
+    _, settled = ask(ports.log.bounds)
     # 2
-    committed = patience("committed offsets", ports.offsets.committed)
+    committed = ask(ports.offsets.committed)
     # 3
     outputs = _output_topics(config)
-    output_bounds = patience("output topics", lambda: _bounds(ports.reader, outputs.values()))
+    output_bounds = ask(lambda: _bounds(ports.reader, outputs.values()))
     # 4
-    log = patience("the log", ports.log.bounds)
+    log = ask(ports.log.bounds)
     # Of the source topics, no order is asked for: what is read of them was committed before step 2.
-    config = patience("topics", lambda: with_input_topics(config, lambda: ports.offsets.topic_ids(None)))
+    config = ask(lambda: with_input_topics(config, lambda: ports.offsets.topic_ids(None)))
     names = sorted({*config.topics.input, *(partition.topic for partition in committed)})
-    ids = patience("topics", lambda: ports.offsets.topic_ids(names))
-    bounds = patience("source topics", lambda: _bounds(ports.reader, names))
+    ids = ask(lambda: ports.offsets.topic_ids(names))
+    bounds = ask(lambda: _bounds(ports.reader, names))
     sources = {
         at: AuditedSource(ids[at.topic], SourceOffset(begin), SourceOffset(end))
         for at, (begin, end) in bounds.items()
@@ -252,7 +232,7 @@ def _reading(config: Config) -> Iterator[None]:
         ) from error
     except PassingError as error:
         raise UnavailableError(
-            f"the broker at {config.kafka.brokers} did not deliver what the audit reads: {error}"
+            f"the broker at {config.kafka.brokers} gave no answer to the audit ({error}); is it up?"
         ) from error
     except RefusedByBrokerError as error:
         raise UserError(
