@@ -272,10 +272,7 @@ class ClusterFollower:
         self._metrics.clusters_published.inc(count)
         if count == PUBLISHED_AT_ONCE:
             self._due.pop("publish", None)
-        if count == PUBLISHED_AT_ONCE and self._unpublished:
-            self._unpublished = max(1, self._unpublished - count)  # counting a long backlog takes its time
-        else:
-            self._unpublished = publisher.left()
+        self._unpublished = publisher.left()
         self._metrics.clusters_unpublished.set(self._unpublished)
 
     def _fenced(self, error: FencedError) -> Exception:
