@@ -16,7 +16,7 @@ Each shape has a process and a store of its own; the outputs were written evenly
 * processor time of an output, for reading its headers and its id and for storing it, over the last tenth of the outputs
 * the longest batch until then, which waits for the disk
 * memory of the process, of which up to 64 MiB are SQLite's pages, and bytes on disk
-* the question for the 20 largest clusters of each window, as long after the windows were counted as a service lets pass
+* the question for the 20 largest clusters of each window
 * the questions for a cluster, and for a page of 50 of its members
 
 With ``--broker``, outputs of 3 KB lie in topics of a real broker: the processor time an output of a follower that only
@@ -43,7 +43,7 @@ from prometheus_client import CollectorRegistry
 
 from benchmarks.processes import memory_of
 from stream_dedup.clusters import ClusterStore, Window, cluster_id_of
-from stream_dedup.clusters.follow import COUNT_S, ClusterFollower, ClusterMetrics
+from stream_dedup.clusters.follow import ClusterFollower, ClusterMetrics
 from stream_dedup.clusters.model import HOUR_MS, OutputReading
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
@@ -120,7 +120,6 @@ def measured(shape: str, size: int, batch: int, hours: float) -> StoreCost:
                 reading_s += read - started
                 storing_s += time.process_time() - read
         now_ms = TIME_MS + int(hours * HOUR_MS)
-        store.count_windows(now_ms - int(COUNT_S * 1000))
         cluster = cluster_id_of(store.latest(1)[0].coordinates)
         disk = sum(file.stat().st_size for file in Path(folder).iterdir())
         return StoreCost(

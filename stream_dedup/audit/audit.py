@@ -17,21 +17,18 @@ With a sample, the audit recomputes the verdicts of the sample only; it checks e
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
 import xxhash
-from numpy.typing import NDArray
 
 from stream_dedup.audit.log_faults import Owed, early_trims
 from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.audit.report import AuditReport
-from stream_dedup.audit.retention import Choice, Retention, most_deleted
-from stream_dedup.audit.sources import Compared, CopiedParts
-from stream_dedup.core.arrays import I64, U64
+from stream_dedup.audit.retention import Retention
+from stream_dedup.audit.sources import AuditedTopics, Compared, CopiedParts
+from stream_dedup.core.arrays import I64, U64, Bools
 from stream_dedup.core.headers import PREFIX, Headers, Stamp, StampedMatch, parse_headers, source_text, without_ours
 from stream_dedup.core.model import (
     Coordinates,
@@ -41,7 +38,6 @@ from stream_dedup.core.model import (
     SourceOffset,
     Status,
     Verdict,
-    log_offset_of,
 )
 from stream_dedup.core.reasons import code_of
 from stream_dedup.core.rules import REJECTED
@@ -105,43 +101,17 @@ NO_OUTPUT = -1
 """Time of an output that does not exist."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Which articles are audited, and what Kafka said about their topics.
-
-    ``topics`` names the output topic of each verdict. ``committed`` has the committed offset of each source partition
-    for which it is known; trims before the log offset ``settled`` were appended before it was read. ``current`` holds
-    the ids of the topics that exist now. ``since_ms`` excludes articles of an earlier log time, ``since_offset`` those
-    of earlier log records. ``begins`` has the first offset of each output partition. ``allowance_ms`` is the difference
-    that the clocks of a broker and of a worker may have, and the time between the steps that they measure. All of the
-    log had been written at ``read_ms``, by the clock of the audit. With ``texts``, articles are compared with their
-    source records.
-    """
-
-    topics: Mapping[Verdict, str]
-    committed: Mapping[SourcePartition, SourceOffset]
-    current: frozenset[bytes]
-    begins: Mapping[Partition, int] = field(default_factory=dict)
-    since_ms: int | None = None
-    since_offset: LogOffset | None = None
-    settled: int = 0
-    allowance_ms: int = 0
-    read_ms: int | None = None
-    allow_repeats: bool = False
-    texts: bool = False
-
-
-def audited(log: PlainLog, scope: Scope) -> NDArray[np.bool_]:
-    """Return which articles of the log are audited."""
+def audited(log: PlainLog, since_ms: int | None, since_offset: LogOffset | None) -> Bools:
+    """Return which articles of the log are audited: those of at least this log time and this log offset."""
     chosen = np.ones(len(log.entries), bool)
-    if scope.since_ms is not None:
-        chosen &= log.entries.times >= scope.since_ms
-    if scope.since_offset is not None:
-        chosen &= log.entries.log_offsets >= scope.since_offset
+    if since_ms is not None:
+        chosen &= log.entries.times >= since_ms
+    if since_offset is not None:
+        chosen &= log.entries.log_offsets >= since_offset
     return chosen
 
 
-def to_recompute(log: PlainLog, chosen: NDArray[np.bool_], sample: int | None, seed: int) -> I64:
+def to_recompute(log: PlainLog, chosen: Bools, sample: int | None, seed: int) -> I64:
     """Return the articles whose verdict is recomputed: all for which that is possible, or a sample of them."""
     indices = np.flatnonzero(chosen & log.recomputable)
     if sample is None or sample >= len(indices):
@@ -153,24 +123,28 @@ def to_recompute(log: PlainLog, chosen: NDArray[np.bool_], sample: int | None, s
 class Audit:
     """Reads the recomputed verdicts, then every output record, then makes the report."""
 
-    def __init__(self, log: PlainLog, scope: Scope) -> None:
-        """Audit this log."""
-        self.copied = CopiedParts(len(log.entries) if scope.texts else 0)
+    def __init__(
+        self, log: PlainLog, topics: AuditedTopics, chosen: Bools, *, allow_repeats: bool = False, texts: bool = False
+    ) -> None:
+        """Audit the articles ``chosen`` of this log. With ``texts``, they are compared with their source records."""
+        self.copied = CopiedParts(len(log.entries) if texts else 0)
         """What the outputs copy from their source records."""
         self._log = log
-        self._scope = scope
-        self.chosen = audited(log, scope)
-        """Which articles are audited."""
+        self._topics = topics
+        self._chosen = chosen
+        self._allow_repeats = allow_repeats
+        self._texts = texts
         self._expected: dict[int, Judgement] = {}
         self._written: I64 = np.full(len(log.entries), NO_OUTPUT, np.int64)
         self._digests: U64 = np.zeros(len(log.entries), np.uint64)
-        self._retention = Retention(scope.begins, scope.allowance_ms, ordered=not scope.allow_repeats)
+        begins = {partition: begin for partition, (begin, _) in topics.output_bounds.items()}
+        self._retention = Retention(begins, topics.allowance_ms, ordered=not allow_repeats)
         self.earlier: dict[SourcePartition, SourceOffset] = {}
         """Of each source partition the offset after the last article that belongs to an earlier log."""
         self._last_output: dict[SourcePartition, SourceOffset] = {}
         self._last_in: dict[tuple[SourcePartition, Partition], SourceOffset] = {}
-        self._report = AuditReport(articles=int(self.chosen.sum()))
-        self._report.found["trimmed"] = int((self.chosen & ~log.recomputable).sum())
+        self._report = AuditReport(articles=int(self._chosen.sum()))
+        self._report.found["trimmed"] = int((self._chosen & ~log.recomputable).sum())
 
     def log_faults(self, found: Iterable[tuple[str, str]]) -> None:
         """Report faults of log records: kind and description of each."""
@@ -198,13 +172,13 @@ class Audit:
             self._unknown(output, stamp)
             return
         index = self._answered(indices, output, stamp)
-        if self.chosen[index]:
+        if self._chosen[index]:
             self._compare(index, output, stamp)
 
     def never_logged(self, lost: Iterable[tuple[str, Coordinates]]) -> None:
         """Report records of source topics (name, coordinates) that should have been logged and were not."""
         for topic, coordinates in lost:
-            self._report.add("missing", f"{source_text(topic, coordinates)}: {self._why_missing(coordinates)}")
+            self._report.add("missing", f"{source_text(topic, coordinates)}: in the source, but not in the log")
 
     def compared(self, wanted: int, found: Iterable[Compared]) -> None:
         """Report how articles differ from their source records; ``wanted`` is the number of those asked for."""
@@ -220,9 +194,9 @@ class Audit:
     def report(self) -> AuditReport:
         """Return the report, after the last output."""
         behind = self._behind()
-        for index in np.flatnonzero(self.chosen & behind).tolist():
+        for index in np.flatnonzero(self._chosen & behind).tolist():
             self._report.add("pending" if self._is_current(index) else "source gone")
-        without = self.chosen & ~self._has_output
+        without = self._chosen & ~self._has_output
         self._without_output(np.flatnonzero(without & self._log.owed & ~behind))
         self._report.found["seeded"] = int((without & self._log.seeded).sum())
         self._report.found["deletes"] = int((without & self._log.deletes & ~self._log.seeded).sum())
@@ -231,8 +205,8 @@ class Audit:
         return self._report
 
     @property
-    def _has_output(self) -> NDArray[np.bool_]:
-        has_output: NDArray[np.bool_] = self._written != NO_OUTPUT
+    def _has_output(self) -> Bools:
+        has_output: Bools = self._written != NO_OUTPUT
         return has_output
 
     # outputs
@@ -247,7 +221,7 @@ class Audit:
         self._last_in[source, partition] = max(last, offset)
         # A second output of an article, or one of an article that was logged again, is another finding.
         first = len(indices) <= 1 and not any(self._has_output[index] for index in indices)
-        if offset < last and first and not self._scope.allow_repeats:
+        if offset < last and first and not self._allow_repeats:
             self._report.add("out of order", f"{_where(output)}: {_article(stamp)} comes after offset {last}")
 
     def _unknown(self, output: SourceRecord, stamp: Stamp) -> None:
@@ -268,8 +242,8 @@ class Audit:
 
         The group had another log then, which was lost; this one goes on behind what that one had judged.
         """
-        first = self._log.ever_logged.first_since((at.topic_id, at.partition), 0, LogOffset(0))
-        is_before = first is None or at.offset < first
+        offsets, _ = self._log.articles_of((at.topic_id, at.partition))
+        is_before = not len(offsets) or at.offset < offsets[0]
         return not self._log.first_offset and is_before and 0 <= output.timestamp < self._log.first_time
 
     def _answered(self, indices: list[int], output: SourceRecord, stamp: Stamp) -> int:
@@ -289,9 +263,9 @@ class Audit:
             if stamp.update and not found:
                 self._report.add("updates")
             self._digests[index] = digest
-            if self._scope.texts:
+            if self._texts:
                 self.copied.add(index, output, stamp)
-        elif self._scope.allow_repeats and digest == self._digests[index]:
+        elif self._allow_repeats and digest == self._digests[index]:
             self._report.add("repeats")
         else:
             self._report.add("twice", f"{_where(output)}: {_article(stamp)} has another output")
@@ -301,7 +275,7 @@ class Audit:
         log, expected = self._log, self._expected.get(index)
         checksum = int(log.entries.checksums[index])
         rows: Rows = [
-            ("topic", output.topic, self._scope.topics[Verdict.UNIQUE if log.observed(index) else stamp.verdict]),
+            ("topic", output.topic, self._topics.outputs[Verdict.UNIQUE if log.observed(index) else stamp.verdict]),
             ("scheme", stamp.scheme, log.scheme_id()),
             ("source topic", stamp.topic, log.topic(index)),
             ("checksum of the value", _checksum(output, stamp, checksum), checksum),
@@ -312,25 +286,11 @@ class Audit:
             rows.append(("status", "one with an output", "a delete, which has none"))
         elif expected is not None:
             rows += _judged_rows(stamp, expected, int(log.entries.fingerprints[index]))
-        found = [f"{name} {said!s}, should be {should!s}" for name, said, should in rows if said != should]
-        return found + self._judged_too_early(index, expected, stamp)
-
-    def _judged_too_early(self, index: int, expected: Judgement | None, stamp: Stamp) -> list[str]:
-        """Return a remark on a wrong match, where the right one is an entry that the batch's author had not read."""
-        match = None if expected is None else expected.match
-        reached = self._log.batch_of(index).read_to
-        if match is None or reached is None or stamp.match == _stamped(match):
-            return []
-        matched, at = log_offset_of(match.position), self._log.entries.log_offsets[index]
-        text = (
-            f"the match is in the log at offset {matched}, and the article was logged at {at} by a worker that had "
-            f"read up to {reached}: it may have been judged before the log was read"
-        )
-        return [text] if matched >= reached else []
+        return [f"{name} {said!s}, should be {should!s}" for name, said, should in rows if said != should]
 
     # articles without an output
 
-    def _behind(self) -> NDArray[np.bool_]:
+    def _behind(self) -> Bools:
         """Return which articles are owed an output, have none, and are not committed."""
         without = np.flatnonzero(~self._has_output & self._log.owed)
         offsets = self._log.entries.offsets[without]
@@ -341,53 +301,46 @@ class Audit:
     def _end(self, index: int) -> SourceOffset:
         """Return the source offset before which every article has left: the committed one, if it is known."""
         source = self._log.source(index)
-        return self._scope.committed.get(source, SourceOffset(self._last_output.get(source, -1) + 1))
+        return self._topics.committed.get(source, SourceOffset(self._last_output.get(source, -1) + 1))
 
     def _is_pending(self, index: int) -> bool:
         """Return whether the output of an article that has none is still to come for certain.
 
         Where the group has lost the committed offset, the output may have been written, and deleted by retention.
         """
-        return self._is_current(index) and (self._log.source(index) in self._scope.committed or not self._choice(index))
+        return self._is_current(index) and (
+            self._log.source(index) in self._topics.committed or not self._lost_from(index)
+        )
 
     def _is_current(self, index: int) -> bool:
-        return self._log.source(index)[0] in self._scope.current
+        return self._log.source(index)[0] in self._topics.current
 
     def _without_output(self, indices: I64) -> None:
         """Report articles that left and have no output: those that retention can have deleted, and the missing ones."""
-        choices = {index: self._choice(index) for index in indices.tolist()}
-        left = most_deleted(Counter(choice for choice in choices.values() if choice), self._retention.room)
-        for index, choice in choices.items():
-            if left.get(choice):
-                left[choice] -= 1
-                self._report.add("not kept")
-            else:
-                at = self._log.entries.log_offsets[index]
-                self._report.add(
-                    "missing", f"{self._log.name(index)}: in the log at offset {at}, but in no output topic"
-                )
+        missing = {index: self._lost_from(index) for index in indices.tolist()}
+        excused = self._retention.excused(missing)
+        self._report.add("not kept", count=len(excused))
+        for index in sorted(missing.keys() - excused):
+            at = self._log.entries.log_offsets[index]
+            self._report.add("missing", f"{self._log.name(index)}: in the log at offset {at}, but in no output topic")
 
-    def _choice(self, index: int) -> Choice:
+    def _lost_from(self, index: int) -> frozenset[str]:
+        """Return the topics from which retention can have deleted the output of an article."""
         time, offset = int(self._logged_by[index]), self._log.entries.offset(index)
-        return self._retention.may_have_deleted(self._topics(index), time, self._log.source(index), offset)
+        return self._retention.may_have_deleted(self._topics_of(index), time, self._log.source(index), offset)
 
     @cached_property
     def _logged_by(self) -> I64:
         """The time by which each article was logged: its log time, or an earlier one of an article logged after it.
 
-        The log's times go backwards where the broker's clock was ahead, and it was ahead if they are in the future. An
-        output of the article, or of one logged after it, shows then when it had been logged.
+        The log's times go backwards where the broker's clock was ahead.
         """
-        latest = np.iinfo(np.int64).max
-        written = np.where(self._has_output, self._written, latest)
-        is_future = self._log.entries.times > (latest if self._scope.read_ms is None else self._scope.read_ms)
-        shown_by_outputs = np.where(is_future, _least_from(written), latest)
-        logged_by: I64 = _least_from(np.minimum(self._log.entries.times, shown_by_outputs))
+        logged_by: I64 = np.minimum.accumulate(self._log.entries.times[::-1])[::-1]
         return logged_by
 
-    def _topics(self, index: int) -> frozenset[str]:
+    def _topics_of(self, index: int) -> frozenset[str]:
         """Return the topics that the output of an article may belong in; one, if its verdict was recomputed."""
-        names, status = self._scope.topics, self._log.entries.statuses[index]
+        names, status = self._topics.outputs, self._log.entries.statuses[index]
         if self._log.observed(index):
             return frozenset([names[Verdict.UNIQUE]])
         if index in self._expected:
@@ -404,27 +357,16 @@ class Audit:
     def _logged_again(self) -> None:
         at = self._log.entries.log_offsets
         for first, index in self._log.again:
-            if self.chosen[index]:
+            if self._chosen[index]:
                 text = f"{self._log.name(index)}: in the log at offset {at[first]}, and again at {at[index]}"
                 self._report.add("logged again", text)
 
-    def _trimmed_early(self, behind: NDArray[np.bool_]) -> None:
+    def _trimmed_early(self, behind: Bools) -> None:
         pending = behind.copy()
         pending[behind] = [self._is_pending(index) for index in np.flatnonzero(behind).tolist()]
-        owed = Owed(self._written - self._scope.allowance_ms, pending, self._scope.settled)
+        owed = Owed(self._written - self._topics.allowance_ms, pending, self._topics.settled)
         for valid, shown in early_trims(self._log, owed):
             self._report.add("trimmed early", f"the trim at log offset {valid.offset} {shown}")
-
-    def _why_missing(self, coordinates: Coordinates) -> str:
-        source = (coordinates.topic_id, coordinates.partition)
-        if self._log.ever_logged.logged_at(source, coordinates.offset) is None:
-            return "committed, but never logged"
-        return "inside a logged batch, but without an entry"
-
-
-def _least_from(times: I64) -> I64:
-    """Return for each article the least time of itself and those logged after it."""
-    return np.minimum.accumulate(times[::-1])[::-1]
 
 
 def _where(output: SourceRecord) -> str:

@@ -149,11 +149,6 @@ class _LoggedRanges:
         for source, ranges in self._ranges.items():
             self._ranges[source] = [kept for kept in ranges if kept.log_offset >= before and kept.time > horizon]
 
-    def first_since(self, source: SourcePartition, time: int, log_offset: LogOffset) -> SourceOffset | None:
-        """Return the first source offset covered at or after both this log time and this log offset, or None."""
-        ranges = self._ranges.get(source, [])
-        return next((kept.first for kept in ranges if kept.time >= time and kept.log_offset >= log_offset), None)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PlainRecord:
@@ -240,8 +235,6 @@ class PlainLog:
         self.end = LogOffset(0)
         self.rules: Rules | None = None
         self.sources: list[SourcePartition] = []
-        self.ever_logged = _LoggedRanges()
-        """Every source offset that was ever logged, trimmed or not."""
         self.logged = _LoggedRanges()
         """Every source offset that is covered now."""
         self.valid_trims: list[ValidTrim] = []
@@ -249,8 +242,6 @@ class PlainLog:
         """Entries at log offsets below this are trimmed."""
         self.void_trims_before = LogOffset(0)
         """A trim that names an X below this is void, unless X is trimmed already."""
-        self.holes: dict[SourcePartition, list[SourceRange]] = {}
-        """Source offsets (first, last) inside the span of the batch that logged them, but without an entry in it."""
         self._complete_trim = LogOffset(-1)
         """Log offset of the newest valid trim that listed all that was forgotten there."""
         self._rules_records: set[LogOffset] = set()
@@ -359,12 +350,14 @@ class PlainLog:
             for at in np.flatnonzero(offsets[1:] == offsets[:-1]).tolist()
         ]
 
+    def articles_of(self, source: SourcePartition) -> tuple[I64, I64]:
+        """Return the source offsets of all articles of a source partition, rising, and the articles."""
+        number = self._source_of.get(source)
+        return self._by_source[number] if number is not None else (np.empty(0, np.int64), np.empty(0, np.int64))
+
     def find(self, coordinates: Coordinates) -> list[int]:
         """Return the articles with these coordinates: at most one, or several if a trim came between them."""
-        source = self._source_of.get((coordinates.topic_id, coordinates.partition))
-        if source is None:
-            return []
-        offsets, order = self._by_source[source]
+        offsets, order = self.articles_of((coordinates.topic_id, coordinates.partition))
         start, stop = np.searchsorted(offsets, [coordinates.offset, coordinates.offset + 1])
         return [int(index) for index in order[start:stop]]
 
@@ -475,10 +468,8 @@ class PlainLog:
         self._copies += [(record.offset, first) for first in {*firsts} if first is not None]
         is_new = np.array([first is None for first in firsts])
         times = np.broadcast_to(np.asarray(record.time, np.int64), offsets.shape)
-        self.holes.setdefault(source, []).extend(self._new_holes(source, offsets))
         for logged in _ranges_of(record, offsets, times):
             self.logged.cover(source, logged)
-            self.ever_logged.cover(source, logged)
         if is_new.any():
             self._append_entries(record.offset, times, batch, rules, np.flatnonzero(is_new))
 
@@ -487,13 +478,6 @@ class PlainLog:
         if offset < self.logged.forgotten.get(source, 0):
             return self._complete_trim
         return self.logged.logged_at(source, offset)
-
-    def _new_holes(self, source: SourcePartition, offsets: I64) -> Iterator[SourceRange]:
-        """Yield the offsets between those of a batch, where no earlier batch covers them."""
-        for at in np.flatnonzero(np.diff(offsets) > 1).tolist():
-            yield from self.ever_logged.gaps(
-                source, SourceOffset(int(offsets[at]) + 1), SourceOffset(int(offsets[at + 1]))
-            )
 
     def _append_entries(self, log_offset: LogOffset, times: I64, batch: Batch, rules: Rules, rows: I64) -> None:
         source = self._source_of.setdefault((batch.topic_id, batch.partition), len(self.sources))

@@ -22,11 +22,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from stream_dedup.audit.audit import Audit, Scope, to_recompute
+from stream_dedup.audit.audit import Audit, audited, to_recompute
 from stream_dedup.audit.log_faults import author_faults
-from stream_dedup.audit.reference import PlainLog, SourcePartition
+from stream_dedup.audit.reference import PlainLog
 from stream_dedup.audit.report import AuditReport
-from stream_dedup.audit.sources import AuditedSource, Compared, Since, compare_texts, lost_records, records_of
+from stream_dedup.audit.sources import AuditedSource, AuditedTopics, Compared, compare_texts, lost_records, records_of
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of, rules_of, with_input_topics
 from stream_dedup.config.model import Config
 from stream_dedup.core.decode import RawRecord
@@ -37,7 +37,7 @@ from stream_dedup.core.model import LogOffset, ReportStage, SourceOffset, Verdic
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.ports import (
     AuditPorts,
-    CommittedOffset,
+    Clock,
     OffsetGoneError,
     Partition,
     PassingError,
@@ -68,51 +68,6 @@ class AuditOptions:
     texts: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
-    """Offsets of all topics, read in the order of steps 1 to 4."""
-
-    settled: LogOffset
-    committed: dict[Partition, CommittedOffset]
-    ids: dict[str, bytes]
-    outputs: dict[Partition, tuple[int, int]]
-    sources: dict[Partition, AuditedSource]
-    log: tuple[LogOffset, LogOffset]
-    read_ms: int
-    """When ``log`` had been read."""
-
-
-class _Patience:
-    """Repeats requests whose error may pass, each for ``broker_wait_s``."""
-
-    def __init__(self, config: Config, ports: AuditPorts) -> None:
-        self._clock = ports.clock
-        self._brokers = config.kafka.brokers
-        self._limit_s = config.kafka.broker_wait_s
-
-    def __call__(self, about: str, ask: Callable[[], T]) -> T:
-        """Return what ``ask`` returns; blocks.
-
-        Raises:
-            UserError: the broker refuses.
-            UnavailableError: the broker did not answer in that time.
-        """
-        deadline = self._clock.monotonic() + self._limit_s
-        while True:
-            try:
-                return ask()
-            except RefusedByBrokerError as error:
-                raise UserError(
-                    f"the broker at {self._brokers} refuses to answer about {about}: {error}; see docs/acls.md"
-                ) from error
-            except PassingError as error:
-                if self._clock.monotonic() > deadline:
-                    raise UnavailableError(
-                        f"the broker at {self._brokers} gave no answer about {about} ({error}); is it up?"
-                    ) from error
-            self._clock.sleep(REQUEST_RETRY_S)
-
-
 def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress: ReportStage) -> AuditReport:
     """Run an audit.
 
@@ -124,80 +79,94 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
             deleted outputs while they were read.
     """
     # 1 to 4
-    snapshot = _snapshot(config, ports)
-    # 5
     log, faults = PlainLog(), list[tuple[str, str]]()
     with _reading(config):
-        for record in _log_records(config, ports, snapshot.log, progress):
+        topics = _topics(config, ports)
+        # 5
+        for record in _log_records(config, ports, topics.log, progress):
             faults += author_faults(log, record)
             log.append_record(record)
     if options.texts:
         _refuse_another_scheme(config, log)
-    audit = Audit(log, _scope(config, options, snapshot))
+    chosen = audited(log, options.since_ms, options.since_offset)
+    audit = Audit(log, topics, chosen, allow_repeats=options.allow_repeats, texts=options.texts)
     audit.log_faults(faults)
-    wanted = to_recompute(log, audit.chosen, options.sample, options.seed)
+    wanted = to_recompute(log, chosen, options.sample, options.seed)
     for done, (index, judgement) in enumerate(log.judgements(wanted), 1):
         audit.expect(index, judgement)
         progress("verdicts recomputed", done, len(wanted))
     with _reading(config):
         # 6
-        total = sum(end - begin for begin, end in snapshot.outputs.values())
-        for done, output in enumerate(ports.reader.read(snapshot.outputs), 1):
+        total = sum(end - begin for begin, end in topics.output_bounds.values())
+        for done, output in enumerate(ports.reader.read(topics.output_bounds), 1):
             audit.add(output)
             progress("outputs compared", done, total)
         # 7
-        since = Since(options.since_ms or 0, options.since_offset or LogOffset(0))
-        audit.never_logged(lost_records(log, snapshot.sources, since, audit.earlier, ports.reader))
+        audit.never_logged(lost_records(log, topics, chosen, audit.earlier, ports.reader))
         if options.texts:
-            texts = np.flatnonzero(audit.chosen) if options.sample is None else wanted
-            records = records_of(log, texts, snapshot.sources, ports.reader)
+            texts = np.flatnonzero(chosen) if options.sample is None else wanted
+            records = records_of(log, texts, topics.sources, ports.reader)
             with _fingerprinter(config) as fingerprinter:
                 compared = compare_texts(log, texts, records, fingerprinter, audit.copied)
                 audit.compared(len(texts), _counted(compared, len(texts), progress))
     return audit.report()
 
 
-def _refuse_no_log(config: Config, patience: _Patience, ports: AuditPorts) -> None:
-    if config.log_topic not in patience("topics", lambda: ports.offsets.topic_ids([config.log_topic])):
+def _patiently(clock: Clock, limit_s: float, request: Callable[[], T]) -> T:
+    """Return what ``request`` returns; an error that may pass is raised when it has not passed in that time. Blocks."""
+    deadline = clock.monotonic() + limit_s
+    while True:
+        try:
+            return request()
+        except PassingError:
+            if clock.monotonic() > deadline:
+                raise
+        clock.sleep(REQUEST_RETRY_S)
+
+
+def _topics(config: Config, ports: AuditPorts) -> AuditedTopics:
+    def ask(request: Callable[[], T]) -> T:
+        return _patiently(ports.clock, config.kafka.broker_wait_s, request)
+
+    if config.log_topic not in ask(lambda: ports.offsets.topic_ids([config.log_topic])):
         raise UserError(f"there is no log {config.log_topic}; name the group whose work is meant with --group")
-
-
-def _snapshot(config: Config, ports: AuditPorts) -> _Snapshot:
-    patience = _Patience(config, ports)
-    _refuse_no_log(config, patience, ports)
     # 1
-    _, settled = patience("the log", ports.log.bounds)
+    _, settled = ask(ports.log.bounds)
     # 2
-    committed = patience("committed offsets", ports.offsets.committed)
+    committed = ask(ports.offsets.committed)
     # 3
-    outputs = patience("output topics", lambda: _bounds(ports.reader, _output_topics(config).values()))
+    outputs = _output_topics(config)
+    output_bounds = ask(lambda: _bounds(ports.reader, outputs.values()))
     # 4
-    log = patience("the log", ports.log.bounds)
-    read_ms = ports.clock.time_ms()
+    log = ask(ports.log.bounds)
     # Of the source topics, no order is asked for: what is read of them was committed before step 2.
-    config = patience("topics", lambda: with_input_topics(config, lambda: ports.offsets.topic_ids(None)))
+    config = ask(lambda: with_input_topics(config, lambda: ports.offsets.topic_ids(None)))
     names = sorted({*config.topics.input, *(partition.topic for partition in committed)})
-    ids = patience("topics", lambda: ports.offsets.topic_ids(names))
-    bounds = patience("source topics", lambda: _bounds(ports.reader, names))
+    ids = ask(lambda: ports.offsets.topic_ids(names))
+    bounds = ask(lambda: _bounds(ports.reader, names))
     sources = {
-        at: AuditedSource(
-            ids[at.topic], SourceOffset(begin), SourceOffset(end), _belonging(committed.get(at), ids[at.topic])
-        )
+        at: AuditedSource(ids[at.topic], SourceOffset(begin), SourceOffset(end))
         for at, (begin, end) in bounds.items()
         if at.topic in ids
     }
-    return _Snapshot(settled, committed, ids, outputs, sources, log, read_ms)
+    topic_ids = {at: found.topic_id or ids.get(at.topic) for at, found in committed.items()}
+    limits_s = config.kafka.transaction_timeout_s + config.kafka.broker_wait_s + config.worker.clock_allowance_s
+    return AuditedTopics(
+        outputs=outputs,
+        committed={
+            (topic_id, at.number): committed[at].offset for at, topic_id in topic_ids.items() if topic_id is not None
+        },
+        current=frozenset(ids.values()),
+        output_bounds=output_bounds,
+        sources=sources,
+        log=log,
+        settled=settled,
+        allowance_ms=int(limits_s * 1000),
+    )
 
 
 def _bounds(reader: TopicReader, names: Iterable[str]) -> dict[Partition, tuple[int, int]]:
     return reader.bounds(reader.partitions(dict.fromkeys(names)))
-
-
-def _belonging(committed: CommittedOffset | None, topic_id: bytes) -> SourceOffset | None:
-    """Return a committed offset, if there is one and it belongs to the topic with this id."""
-    if committed is None or committed.topic_id not in {None, topic_id}:
-        return None
-    return committed.offset
 
 
 def _output_topics(config: Config) -> dict[Verdict, str]:
@@ -227,27 +196,6 @@ def _log_records(
             raise UnavailableError(
                 f"the log {config.log_topic}: offset {position} of {end} did not arrive within {limit_s:g} s"
             )
-
-
-def _scope(config: Config, options: AuditOptions, snapshot: _Snapshot) -> Scope:
-    ids = {at: found.topic_id or snapshot.ids.get(at.topic) for at, found in snapshot.committed.items()}
-    committed: dict[SourcePartition, SourceOffset] = {
-        (topic_id, at.number): snapshot.committed[at].offset for at, topic_id in ids.items() if topic_id is not None
-    }
-    limits_s = config.kafka.transaction_timeout_s + config.kafka.broker_wait_s + config.worker.clock_allowance_s
-    return Scope(
-        topics=_output_topics(config),
-        committed=committed,
-        current=frozenset(snapshot.ids.values()),
-        begins={partition: begin for partition, (begin, _) in snapshot.outputs.items()},
-        since_ms=options.since_ms,
-        since_offset=options.since_offset,
-        settled=snapshot.settled,
-        read_ms=snapshot.read_ms,
-        allowance_ms=int(limits_s * 1000),
-        allow_repeats=options.allow_repeats,
-        texts=options.texts,
-    )
 
 
 def _refuse_another_scheme(config: Config, log: PlainLog) -> None:
@@ -284,7 +232,7 @@ def _reading(config: Config) -> Iterator[None]:
         ) from error
     except PassingError as error:
         raise UnavailableError(
-            f"the broker at {config.kafka.brokers} did not deliver what the audit reads: {error}"
+            f"the broker at {config.kafka.brokers} gave no answer to the audit ({error}); is it up?"
         ) from error
     except RefusedByBrokerError as error:
         raise UserError(

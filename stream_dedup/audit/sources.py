@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -22,11 +23,11 @@ import numpy as np
 import xxhash
 
 from stream_dedup.audit.reference import PlainLog, SourcePartition
-from stream_dedup.core.arrays import I64, U64
+from stream_dedup.core.arrays import I64, U64, Bools
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.decode import RawRecord
 from stream_dedup.core.headers import Stamp, without_ours
-from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Status
+from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Status, Verdict
 from stream_dedup.core.reasons import DEFECT, RECORD_TOO_LARGE, UNKNOWN_SCHEMA
 from stream_dedup.ports import OffsetGoneError, Partition, SourceRecord, TopicReader, raw_of
 from stream_dedup.threads import FingerprintThreads
@@ -39,39 +40,55 @@ Range = tuple[SourceOffset, SourceOffset]
 
 
 class AuditedSource(NamedTuple):
-    """A source partition: the id of its topic, its first and its end offset, and the group's committed offset."""
+    """A source partition: the id of its topic, its first and its end offset."""
 
     topic_id: bytes
     begin: SourceOffset
     end: SourceOffset
-    committed: SourceOffset | None
 
 
-class Since(NamedTuple):
-    """The part of the log that is audited: records of at least this log time and log offset."""
+@dataclass(frozen=True, slots=True)
+class AuditedTopics:
+    """What Kafka said of the topics of a group.
 
-    time: int
-    log_offset: LogOffset
+    ``outputs`` names the output topic of each verdict. ``committed`` has the committed offset of each source partition
+    for which it is known; trims before the log offset ``settled`` were appended before it was read. ``current`` holds
+    the ids of the topics that exist now. ``output_bounds`` has the first and the end offset of each output partition,
+    ``log`` those of the log. ``allowance_ms`` is the difference that the clocks of a broker and of a worker may have,
+    and the time between the steps that they measure.
+    """
+
+    outputs: Mapping[Verdict, str]
+    committed: Mapping[SourcePartition, SourceOffset]
+    current: frozenset[bytes]
+    output_bounds: Mapping[Partition, tuple[int, int]]
+    sources: Mapping[Partition, AuditedSource]
+    log: tuple[LogOffset, LogOffset]
+    settled: LogOffset
+    allowance_ms: int
 
 
 def lost_records(
     log: PlainLog,
-    sources: Mapping[Partition, AuditedSource],
-    since: Since,
+    topics: AuditedTopics,
+    audited: Bools,
     earlier: Mapping[SourcePartition, SourceOffset],
     reader: TopicReader,
 ) -> Iterator[tuple[str, Coordinates]]:
     """Yield topic and coordinates of the records that should have been logged and were not.
 
-    Records below the offsets ``earlier`` were in an earlier log of the group.
+    ``audited`` says which articles of the log are audited. Records below the offsets ``earlier`` were in an earlier log
+    of the group.
     """
-    wanted = {
-        partition: list(_unlogged(log, partition, source._replace(begin=max(source.begin, known)), since))
-        for partition, source in sources.items()
-        for known in [earlier.get((source.topic_id, partition.number), SourceOffset(0))]
-    }
+    wanted: dict[Partition, list[Range]] = {}
+    for partition, source in topics.sources.items():
+        known = (source.topic_id, partition.number)
+        begin = max(source.begin, earlier.get(known, SourceOffset(0)))
+        committed = topics.committed.get(known, SourceOffset(0))
+        start = _first_audited(log, known, begin, audited)
+        wanted[partition] = [] if start is None else list(_unlogged(log, known, start, committed, source.end))
     for record in read_ranges(reader, wanted):
-        topic_id = sources[Partition(record.topic, record.partition)].topic_id
+        topic_id = topics.sources[Partition(record.topic, record.partition)].topic_id
         yield record.topic, Coordinates(topic_id, record.partition, SourceOffset(record.offset))
 
 
@@ -86,30 +103,33 @@ def read_ranges(reader: TopicReader, wanted: Mapping[Partition, Iterable[Range]]
                 yield record
 
 
-def _unlogged(log: PlainLog, partition: Partition, source: AuditedSource, since: Since) -> Iterator[Range]:
-    """Yield the offsets without an entry: those that no batch covers and, below the last of them, those inside one."""
-    known: SourcePartition = (source.topic_id, partition.number)
-    start = _first_audited(log, known, source.begin, since)
-    if start is None:
-        return
-    stop = min(source.committed or SourceOffset(0), source.end)
-    gaps = [(first, _after(last)) for first, last in log.ever_logged.gaps(known, start, stop)] if start < stop else []
-    holes = [(first, _after(last)) for first, last in log.holes.get(known, []) if first >= start and last < source.end]
-    yield from sorted(gaps + holes)
+def _unlogged(
+    log: PlainLog, source: SourcePartition, start: SourceOffset, committed: SourceOffset, end: SourceOffset
+) -> Iterator[Range]:
+    """Yield the offsets from ``start`` on that have no entry: below the committed one, and those inside a batch."""
+    offsets, articles = log.articles_of(source)
+    records = log.entries.records[articles]
+    is_inside = np.concatenate([[False], records[1:] == records[:-1], [False]])[: len(offsets) + 1]
+    firsts = np.maximum(np.append(start, offsets + 1), start)
+    stops = np.append(offsets, committed)
+    stops = np.minimum(np.where(is_inside, stops, np.minimum(stops, committed)), end)
+    for at in np.flatnonzero(firsts < stops).tolist():
+        yield SourceOffset(int(firsts[at])), SourceOffset(int(stops[at]))
 
 
-def _first_audited(log: PlainLog, source: SourcePartition, begin: SourceOffset, since: Since) -> SourceOffset | None:
+def _first_audited(log: PlainLog, source: SourcePartition, begin: SourceOffset, audited: Bools) -> SourceOffset | None:
     """Return the source offset from which on every record must have been logged, None of none.
 
     If the log was cut, this is where the trims say that nothing is forgotten any more. If they do not say it, or
     if only a newer part of the log is audited, this is where the audited part begins.
     """
-    if since == Since(0, LogOffset(0)):
+    if audited.all():
         known = log.logged.forgotten.get(source) if log.first_offset else begin
         if known is not None:
             return max(begin, known)
-    first = log.ever_logged.first_since(source, since.time, since.log_offset)
-    return None if first is None else max(begin, first)
+    offsets, articles = log.articles_of(source)
+    offsets = offsets[audited[articles]]
+    return max(begin, SourceOffset(int(offsets[0]))) if len(offsets) else None
 
 
 def _joined(ranges: Iterable[Range]) -> list[Range]:
@@ -228,11 +248,8 @@ def records_of(
 
 def _offsets(log: PlainLog, wanted: I64, partition: Partition, source: AuditedSource) -> Iterator[Range]:
     """Yield the ranges of adjacent offsets that these articles have in a source partition."""
-    known = (source.topic_id, partition.number)
-    if known not in log.sources:
-        return
-    offsets = log.entries.offsets[wanted][log.entries.sources[wanted] == log.sources.index(known)]
-    offsets = np.unique(offsets[(offsets >= source.begin) & (offsets < source.end)])
+    offsets, articles = log.articles_of((source.topic_id, partition.number))
+    offsets = np.unique(offsets[np.isin(articles, wanted) & (offsets >= source.begin) & (offsets < source.end)])
     for run in np.split(offsets, np.flatnonzero(np.diff(offsets) > 1) + 1):
         if len(run):
             yield SourceOffset(int(run[0])), SourceOffset(int(run[-1]) + 1)

@@ -24,9 +24,10 @@ one at small distances, and a higher one where the nearest entry is an unrelated
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +57,7 @@ LEAST_ARTICLES = 10
 """Articles on each side: fewer make no hill."""
 LEAST_SHARE = 0.005
 """And as a share of all: with a hundred thousand articles ten are stragglers."""
+SCORES = "Precision / recall / F1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,8 @@ class Cell:
     """The result of one setting for the measured articles.
 
     ``duplicates`` is their number; ``within`` is the number if every earlier entry were compared, so the two differ by
-    the duplicates that the look-ups miss. ``compared`` is the mean number of candidates of an article.
+    the duplicates that the look-ups miss. ``compared`` is the mean number of entries in the posting lists that an
+    article's look-ups read, once all articles are logged.
     """
 
     lookups: int
@@ -341,9 +344,53 @@ def _suggest_by_labels(measured: Measured, scores: tuple[tuple[Score, ...], ...]
     )
 
 
-def short_share(value: float | None, missing: str = "-") -> str:
-    """Return a share with three decimals and no zero before them."""
-    return missing if value is None else f"{value:.3f}".removeprefix("0")
+class SettingsTable(NamedTuple):
+    """What each setting would have decided, as text; a star marks the present one."""
+
+    title: str
+    rows: list[list[str]]
+    """The first one is the head."""
+    note: str
+
+
+def settings_tables(figures: Figures) -> Iterator[SettingsTable]:
+    """Yield the duplicates under each setting, with its cost, and precision, recall and F1 where there are labels."""
+    note = "* the present setting; compared: entries in the posting lists that an article's look-ups read"
+    if figures.exact:
+        head = ["k", "look-ups", "duplicates", "compared"]
+        rows = [
+            [_mark(cell, figures), f"{cell.lookups:,}", f"{cell.duplicates:,}", f"{cell.compared:,.1f}"]
+            for cell in figures.cells
+        ]
+        if figures.scores is not None:
+            head.append(SCORES)
+            rows = [[*row, _score(cell)] for row, cell in zip(rows, figures.cells, strict=True)]
+        yield SettingsTable("What each distance k would have decided", [head, *rows], note)
+        return
+    head = ["limit", *(f"{lookups:,}{'*' if lookups == figures.lookups else ''}" for lookups in figures.steps)]
+    lines, own = figures.rows(), figures.lookups
+    rows = [
+        [_mark(line[0], figures), *(f"{cell.duplicates:,}" for cell in line), f"{line[0].within:,}"]
+        for line in lines.values()
+    ]
+    rows.append(["cost", *(f"{cell.lookups / own:.2g}x" for cell in lines[figures.limit]), ""])
+    rows.append(["compared", *(f"{cell.compared:,.1f}" for cell in lines[figures.limit]), ""])
+    title = "Duplicates under each limit (rows) and number of look-ups (columns); all: with no look-up missing any"
+    yield SettingsTable(title, [[*head, "all"], *rows], f"{note}; cost: look-ups beside the present {own:,}")
+    if figures.scores is not None:
+        rows = [[_mark(line[0], figures), *map(_score, line)] for line in lines.values()]
+        yield SettingsTable(f"{SCORES} by the labels", [head, *rows], "* the present setting")
+
+
+def _mark(cell: Cell, figures: Figures) -> str:
+    return f"{cell.limit}" + ("*" if cell.limit == figures.limit else "")
+
+
+def _score(cell: Cell) -> str:
+    """Return the shares with three decimals and no zero before them."""
+    score = cell.score
+    shares = () if score is None else (score.precision, score.recall, score.f1)
+    return "/".join("-" if share is None else f"{share:.3f}".removeprefix("0") for share in shares)
 
 
 def families(ids: Iterable[str], originals: Sequence[str | None]) -> I64:

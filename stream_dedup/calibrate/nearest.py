@@ -6,11 +6,11 @@ entry that its look-ups reach is kept. One pass so gives the verdicts under all 
     with the first r look-ups of its plan and the limit L an article is a duplicate
     if and only if ``distances[article, r] <= L``
 
-This holds because a near entry is one that a look-up reaches, that passes the sieve, that is among the newest entries
-of the posting list, and that is within the limit; and because the match is the nearest entry, then the earliest. An
-entry that the sketches rule out is near at no limit, and left out: beyond ``certain`` bits, and with another
-number beyond ``far`` bits, one with too few equal values; beyond ``form_limit`` bits one of the same form
-with other numbers. The bound on candidates, which decides in floods only, is ignored.
+This holds because a near entry is one that a look-up reaches, that passes the sieve, and that is within the limit; and
+because the match is the nearest entry, then the earliest. An entry that the sketches rule out is near at no limit, and
+left out: beyond ``certain`` bits, and with another number beyond ``far`` bits, one with too few equal values; beyond
+``form_limit`` bits one of the same form with other numbers. The bounds on the entries of a posting list and on
+candidates are ignored: they decide in floods only, where the newest entries are as near as the older ones.
 
 The work grows with the square of the entries; the caller bounds it by measuring fewer articles. Memory: some
 200 bytes an entry, and 32 MB.
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core import probes
-from stream_dedup.core.arrays import I32, I64, U16, U32, U64, Bools
+from stream_dedup.core.arrays import I32, I64, U16, U32, U64
 from stream_dedup.core.columns import Columns
 from stream_dedup.core.model import BLOCKS_PER_WORD, FINGERPRINT_BITS, SIGNATURE_BITS, ReportProgress, signed
 from stream_dedup.core.near import NO_PLACE, PairCheck, PairTexts
@@ -37,8 +37,6 @@ _DISTANCES = 1 << 24
 """Distances that are computed at once, 2 bytes each: more of them share the copying of the entries' signatures."""
 _STEP = 256
 """Articles whose plans are made at once, and between two progress reports."""
-_NUMBER_BITS = 40
-"""Bits of an entry's number below its block in one int64: more than any file has lines."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,9 +45,10 @@ class Nearest:
 
     ``queries`` are the articles' numbers among the entries. ``distances`` are in bits (``NOWHERE``: no entry
     is reached), ``matches`` are numbers of entries (-1: none). ``ranks`` are the least lengths of plan that
-    reach the nearest entry of all, less one (``NO_PLACE``: none does). ``compared`` counts the candidates of the
-    look-ups (it lacks the last column). ``closest`` is the distance of the nearest entry whatever its sketch, ``equal``
-    the number of equal values in the sketches of the two (``NOWHERE`` and 0: none is within the ceiling).
+    reach the nearest entry of all, less one (``NO_PLACE``: none does). ``compared`` counts the entries in the posting
+    lists that the look-ups read, once all are logged (it lacks the last column). ``closest`` is the distance of the
+    nearest entry whatever its sketch, ``equal`` the number of equal values in the sketches of the two (``NOWHERE`` and
+    0: none is within the ceiling).
     """
 
     queries: I64
@@ -59,45 +58,6 @@ class Nearest:
     compared: I64
     closest: U16
     equal: I64
-
-
-class ListLengths:
-    """The posting lists of all tables, as of each article.
-
-    Entries are numbered 0, 1, 2, ... in their order; the posting list of table t and value v has the numbers of the
-    entries whose block t is v. How many are between two numbers gives the candidates of a look-up (the newest entries
-    of the list, as many as the bucket limit), and whether a given entry is among them.
-    """
-
-    def __init__(self, blocks: U32, block_bits: int) -> None:
-        """Sort ``blocks`` of shape (entries, tables), of so many bits each; block t of an entry is column t."""
-        self._block_bits = block_bits
-        numbers = np.arange(len(blocks), dtype=np.int64)
-        self._sorted = [np.sort(_joined(column, numbers)) for column in blocks.T]
-        self.longest = max(
-            (int(np.bincount(np.unique_inverse(column)[1]).max(initial=0)) for column in blocks.T), default=0
-        )
-        """Length of the longest posting list."""
-
-    def between(self, table: int, values: U32, since: I64, until: I64) -> I64:
-        """Return how many entries from ``since`` to before ``until`` are in the posting lists of these values."""
-        ordered = self._sorted[table]
-        return np.searchsorted(ordered, _joined(values, until)) - np.searchsorted(ordered, _joined(values, since))
-
-    def sizes(self, lookups: U32, until: I64) -> I64:
-        """Return how many entries before ``until`` are in each list, given as ``table << block_bits | value``."""
-        tables = lookups >> self._block_bits
-        values = lookups & (1 << self._block_bits) - 1
-        sizes = np.empty(lookups.shape, np.int64)
-        for table in range(len(self._sorted)):
-            chosen = tables == table
-            ends = np.broadcast_to(until, lookups.shape)[chosen]
-            sizes[chosen] = self.between(table, values[chosen], np.zeros_like(ends), ends)
-        return sizes
-
-
-def _joined(values: U32, numbers: I64) -> I64:
-    return values.astype(np.int64) << _NUMBER_BITS | numbers
 
 
 class MeasuredSearch:
@@ -121,7 +81,7 @@ class MeasuredSearch:
         tables, self._block_bits = rules.scheme.tables, rules.scheme.block_bits
         keys = probes.keys(entries.signatures, entries.scope_hashes)[:, : tables // BLOCKS_PER_WORD]
         self._blocks = probes.blocks(keys.reshape(-1), self._block_bits).reshape(-1, tables)
-        self._lists = ListLengths(self._blocks, self._block_bits)
+        self._sorted = np.sort(self._blocks.T, axis=1)
         self._prepared: dict[int, tuple[U32, U64]] = {}
         steps = [probes.exact_plan(k, self._block_bits)[0] for k in exact_steps(self._block_bits)]
         self.lengths = tuple(sorted(lengths)) if rules.directed else tuple(map(len, steps))
@@ -143,8 +103,8 @@ class MeasuredSearch:
     def ranks(self, query: int, others: I64) -> I32:
         """Return the least length of the plan that reaches each of the others, less one; ``NO_PLACE`` where none does.
 
-        A look-up reaches an entry that its posting list has among its newest, if the sieve passes the entry. In exact
-        search the sieve is the limit, whichever that is.
+        A look-up reaches an entry of its posting list that the sieve passes. In exact search the sieve is the limit,
+        whichever that is.
         """
         plan, masks = self._prepared[query]
         own, words = np.array([query]), len(masks)
@@ -155,30 +115,24 @@ class MeasuredSearch:
             masks,
             plan[np.newaxis],
         )
-        places = (met.found if self._rules.directed else met.places).copy()
-        if self._lists.longest > self._rules.bucket_limit:
-            for table in range(places.shape[1]):
-                places[self._overtaken(query, others, table), table] = NO_PLACE
-        least: I32 = places.min(axis=1)
+        least: I32 = (met.found if self._rules.directed else met.places).min(axis=1)
         return least
 
     def compared(self, queries: I64) -> I64:
-        """Return the number of candidates at each step, shape (queries, steps)."""
+        """Return the number of entries in the posting lists read up to each step, shape (queries, steps)."""
         plans = np.stack([self._prepared[query][0] for query in queries.tolist()])
-        own = self._blocks[queries[:, np.newaxis], plans >> self._block_bits]
-        met = np.minimum(self._lists.sizes(plans ^ own, queries[:, np.newaxis]), self._rules.bucket_limit)
-        return np.cumsum(met, axis=1)[:, np.array(self.lengths) - 1]
+        tables = plans >> self._block_bits
+        values = (plans ^ self._blocks[queries[:, np.newaxis], tables]) & (1 << self._block_bits) - 1
+        sizes = np.empty(plans.shape, np.int64)
+        for table, ordered in enumerate(self._sorted):
+            of_table = values[tables == table]
+            sizes[tables == table] = np.searchsorted(ordered, of_table, "right") - np.searchsorted(ordered, of_table)
+        return np.cumsum(np.minimum(sizes, self._rules.bucket_limit), axis=1)[:, np.array(self.lengths) - 1]
 
     def _plans(self, queries: I64) -> U32:
         if self._rules.directed:
             return probes.directed(self._margins[queries], self.lengths[-1], self._block_bits)
         return np.broadcast_to(self._exact_plan, (len(queries), len(self._exact_plan)))
-
-    def _overtaken(self, query: int, others: I64, table: int) -> Bools:
-        """Return which entries are no longer among the newest of their posting list as of the article."""
-        until = np.full(len(others), query, np.int64)
-        newer: Bools = self._lists.between(table, self._blocks[others, table], others, until) > self._rules.bucket_limit
-        return newer
 
 
 def measure(entries: Columns, search: MeasuredSearch, queries: I64, ceiling: int, progress: ReportProgress) -> Nearest:

@@ -1,6 +1,6 @@
 """A calibration report as one HTML page: charts, table, pairs. The page loads nothing from elsewhere.
 
-Charts are SVG: bars, lines, axes, a legend, vertical lines at limits. The style sheet gives the colours by class, so
+Charts are SVG: bars, axes, a legend, vertical lines at limits. The style sheet gives the colours by class, so
 that they are readable in light and dark. Coordinates are rounded to a tenth of a unit of the drawing.
 """
 
@@ -12,13 +12,11 @@ from html import escape
 from importlib.resources import files
 from typing import NamedTuple
 
-from stream_dedup.calibrate.figures import Cell, Figures, short_share
+from stream_dedup.calibrate.figures import Figures, SettingsTable, settings_tables
 from stream_dedup.calibrate.report import CalibrationReport, ShownPair
-from stream_dedup.core.model import BLOCKS_PER_WORD
+from stream_dedup.calibrate.text import head
 from stream_dedup.terminal import visible
 
-CURVES = 5
-"""Curves drawn, beside that of the present setting: more could not be distinguished."""
 WIDTH, HEIGHT = 860, 330
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 34, 48
 """Space around the plot: for the numbers and names of the axes, and the legend above."""
@@ -32,7 +30,7 @@ class Series(NamedTuple):
 
     name: str
     style: str
-    values: Sequence[float]
+    values: Sequence[int]
 
 
 class Line(NamedTuple):
@@ -56,18 +54,7 @@ def page(report: CalibrationReport) -> str:
 
 def _body(report: CalibrationReport) -> Iterator[str]:
     yield f"<h1>Calibration of {', '.join(map(_foreign, report.files))}</h1>"
-    yield (
-        f'<p class="soft">{report.lines:,} lines: {report.articles:,} articles, {report.rejected:,} unreadable, '
-        f"{report.featureless:,} without words. Scheme <code>{escape(report.scheme)}</code>, {report.search} search. "
-        f"{report.asked:,} articles were compared with all before them "
-        f"({report.comparisons:,} comparisons, {report.seconds} s).</p>"
-    )
-    if report.exact:
-        yield (
-            f'<p class="soft">{report.exact:,} are so short that only an equal text is near: '
-            f"{report.exact_duplicates:,} duplicates.</p>"
-        )
-    yield from (f"<p><strong>{escape(note)}</strong></p>" for note in report.notes)
+    yield from (f'<p class="soft">{_foreign(line)}</p>' for line in head(report))
     for figures in report.figures:
         yield from _kind(report, figures)
 
@@ -79,12 +66,7 @@ def _kind(report: CalibrationReport, figures: Figures) -> Iterator[str]:
     yield _histogram(figures)
     if figures.equal_values:
         yield _equal_values(figures)
-    yield _curves(figures, "Duplicates by limit and look-ups", "duplicates", figures.curves)
-    if figures.scores is not None:
-        shares = [[one.f1 or 0.0 for one in line] for line in figures.scores]
-        yield _curves(figures, "F1 by the labels", "F1", shares, 1.0)
-    yield "<h3>What each setting would have decided</h3>"
-    yield _table(report, figures)
+    yield from map(_table, settings_tables(figures))
     for title, shown in report.edge_lists(figures.kind):
         yield f"<h3>{title}</h3>"
         yield "".join(map(_pair, shown)) or '<p class="soft">None.</p>'
@@ -101,16 +83,6 @@ def _suggestion(report: CalibrationReport, figures: Figures) -> str:
     )
 
 
-def _lines(figures: Figures, *, between: bool) -> list[Line]:
-    """Return lines at the present limit and at a different suggested one; ``between`` two bars or on a point."""
-    shift = 0.5 if between else 0.0
-    name = "distance" if figures.exact else "limit"
-    drawn = [Line(figures.limit + shift, f"present {name} {figures.limit}", "limit")]
-    if figures.suggestion.limit != figures.limit:
-        drawn.append(Line(figures.suggestion.limit + shift, f"suggested {figures.suggestion.limit}", "hint"))
-    return drawn
-
-
 def _histogram(figures: Figures) -> str:
     counts, reached, limit = figures.histogram, figures.reached, figures.limit
     within = [count if bits <= limit else 0 for bits, count in enumerate(reached)]
@@ -121,8 +93,11 @@ def _histogram(figures: Figures) -> str:
     if any(missed):
         series.insert(1, Series(f"within the limit, not reached by {figures.lookups} look-ups", "missed", missed))
     title = f"Distance of the nearest earlier article ({figures.kind} text)"
-    chart = Chart(title, f"bits of {figures.width} in which the two differ", "articles", min(last, figures.width))
-    return chart.bars(series, _lines(figures, between=True))
+    lines = [Line(limit + 0.5, f"present {'distance' if figures.exact else 'limit'} {limit}", "limit")]
+    if figures.suggestion.limit != limit:
+        lines.append(Line(figures.suggestion.limit + 0.5, f"suggested {figures.suggestion.limit}", "hint"))
+    across = f"bits of {figures.width} in which the two differ"
+    return Chart(title, across, min(last, figures.width), series, lines).svg()
 
 
 def _equal_values(figures: Figures) -> str:
@@ -138,91 +113,20 @@ def _equal_values(figures: Figures) -> str:
         series.insert(1, Series("too few beyond search.far bits", "missed", between))
     title = f"Equal values in the sketches of articles within the limit ({figures.kind} text)"
     most = len(counts) - 1
-    return Chart(title, f"values of {most} that are equal", "articles", most).bars(series, drawn)
+    return Chart(title, f"values of {most} that are equal", most, series, drawn).svg()
 
 
-def _chosen(figures: Figures) -> list[int]:
-    """Return some steps at even distances, without the present one, which is always drawn."""
-    others = [step for step, lookups in enumerate(figures.steps) if lookups != figures.lookups]
-    count = min(CURVES, len(others))
-    return [others[round(at * (len(others) - 1) / max(count - 1, 1))] for at in range(count)]
-
-
-def _series(figures: Figures, values: Sequence[Sequence[float]]) -> list[Series]:
-    if figures.exact:
-        return [
-            Series(
-                "with the look-ups that k takes",
-                "own",
-                [values[k // BLOCKS_PER_WORD][k] for k in range(len(values[0]))],
-            )
-        ]
-    drawn = [
-        Series(f"{figures.steps[step]}", f"c{number}", values[step]) for number, step in enumerate(_chosen(figures))
-    ]
-    own = figures.steps.index(figures.lookups)
-    return [*drawn, Series(f"{figures.lookups} look-ups (present)", "own", values[own])]
-
-
-def _curves(figures: Figures, title: str, up: str, values: Sequence[Sequence[float]], most: float | None = None) -> str:
-    chart = Chart(title, "distance k, bits" if figures.exact else "limit, bits", up, len(values[0]) - 1)
-    return chart.curves(_series(figures, values), _lines(figures, between=False), most)
-
-
-def _table(report: CalibrationReport, figures: Figures) -> str:
-    rows = _exact_rows(report, figures) if report.probes is None else _directed_rows(report, figures)
-    said = "Marked: the present setting. Compared: entries that an article's look-ups meet."
-    if report.labelled and report.probes is not None:
-        said += " Below each count: F1; precision and recall where the pointer rests."
-    return f'<div class="wide"><table>{"".join(rows)}</table></div><p class="soft">{said}</p>'
-
-
-def _directed_rows(report: CalibrationReport, figures: Figures) -> Iterator[str]:
-    yield f'<tr><th></th><th class="over" colspan="{len(figures.steps)}">look-ups</th><th></th></tr>'
-    yield _row("th", ["limit", *(f"{lookups:,}" for lookups in figures.steps), "all within"])
-    rows = figures.rows()
-    for limit, line in rows.items():
-        cells = "".join(_cell(cell, figures) for cell in line)
-        yield f"<tr><td{_own(limit == figures.limit)}>{limit}</td>{cells}<td>{line[0].within:,}</td></tr>"
-    line = rows[figures.limit]
-    yield _row("td", ["cost", *(f"{cell.lookups / (report.probes or 1):.2g}×" for cell in line), ""], "foot")
-    yield _row("td", ["compared", *(f"{cell.compared:,.1f}" for cell in line), ""], "foot")
-
-
-def _exact_rows(report: CalibrationReport, figures: Figures) -> Iterator[str]:
-    labels = ["precision / recall / F1"] if report.labelled else []
-    yield _row("th", ["k", "look-ups", "duplicates", "compared", *labels])
-    for cell in figures.cells:
-        scored = f"<td>{_score(cell)}</td>" if report.labelled else ""
-        yield (
-            f"<tr><td{_own(cell.limit == figures.limit)}>{cell.limit}</td><td>{cell.lookups:,}</td>"
-            f"<td>{cell.duplicates:,}</td><td>{cell.compared:,.1f}</td>{scored}</tr>"
-        )
-
-
-def _cell(cell: Cell, figures: Figures) -> str:
-    own = cell.limit == figures.limit and cell.lookups == figures.lookups
-    if cell.score is None:
-        return f"<td{_own(own)}>{cell.duplicates:,}</td>"
+def _table(settings: SettingsTable) -> str:
+    lines = "".join(_row("td" if number else "th", row) for number, row in enumerate(settings.rows))
     return (
-        f'<td{_own(own)} title="precision / recall / F1: {_score(cell)}">{cell.duplicates:,}'
-        f'<br/><span class="soft">{short_share(cell.score.f1, "–")}</span></td>'
+        f'<h3>{escape(settings.title)}</h3><div class="wide"><table>{lines}</table></div>'
+        f'<p class="soft">{escape(settings.note)}</p>'
     )
 
 
-def _score(cell: Cell) -> str:
-    if cell.score is None:
-        return ""
-    shares = (cell.score.precision, cell.score.recall, cell.score.f1)
-    return " / ".join(short_share(share, "–") for share in shares)
-
-
-def _own(own: bool) -> str:  # noqa: FBT001 - a condition to be shown
-    return ' class="own"' if own else ""
-
-
-def _row(kind: str, cells: Sequence[str], style: str = "") -> str:
-    return f'<tr class="{style}">' + "".join(f"<{kind}>{escape(cell)}</{kind}>" for cell in cells) + "</tr>"
+def _row(kind: str, cells: Sequence[str]) -> str:
+    marked = ((cell, ' class="own"' if cell.endswith("*") else "") for cell in cells)
+    return "<tr>" + "".join(f"<{kind}{style}>{escape(cell)}</{kind}>" for cell, style in marked) + "</tr>"
 
 
 def _pair(one: ShownPair) -> str:
@@ -241,62 +145,48 @@ def _foreign(text: str) -> str:
 
 
 class Chart:
-    """A chart under its title; it has its axes from what is drawn."""
+    """Stacked bars under a title, with vertical lines; later series are on top of earlier ones."""
 
-    def __init__(self, title: str, across: str, up: str, last: int) -> None:
-        """``across`` and ``up`` are the names of the axes; ``last`` is the greatest x shown."""
-        self._title, self._across, self._up = title, across, up
-        self._last, self._half = last, 0.0
-        self._ticks: list[float] = []
+    def __init__(self, title: str, across: str, last: int, series: Sequence[Series], lines: Sequence[Line]) -> None:
+        """``across`` is the name of the x axis, ``last`` the greatest x shown."""
+        self._title, self._across, self._last = title, across, last
+        self._series, self._lines = series, lines
+        heights = [sum(column) for column in zip(*(one.values[: last + 1] for one in series), strict=True)]
+        self._ticks = _ticks(max(heights, default=0) or 1)
         self._plot = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM)
 
-    def bars(self, series: Sequence[Series], lines: Sequence[Line]) -> str:
-        """Draw stacked bars: later series are on top of earlier ones."""
-        heights = [sum(column) for column in zip(*(one.values for one in series), strict=True)]
-        self._half, self._ticks = 0.5, _ticks(max(heights[: self._last + 1], default=0) or 1)
+    def svg(self) -> str:
+        """Return the title and the whole chart."""
+        title = escape(self._title)
+        parts = [*self._grid(), *self._bars(), *self._verticals(), *self._names(), *_key(self._series)]
+        return (
+            f'<h3>{title}</h3><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}">'
+            f"<title>{title}</title>{''.join(parts)}</svg>"
+        )
+
+    def _bars(self) -> list[str]:
         drawn = []
-        base = [0.0] * len(heights)
-        for one in series:
+        base = [0] * (self._last + 1)
+        for one in self._series:
             for x, value in enumerate(one.values[: self._last + 1]):
                 if value:
                     left, right = self._x(x - 0.45), self._x(x + 0.45)
                     top, bottom = self._y(base[x] + value), self._y(base[x])
-                    tip = f"{x}: {value:,.0f} {one.name}"
+                    tip = f"{x}: {value:,} {one.name}"
                     drawn.append(
                         f'<rect class="{one.style}" x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" '
                         f'height="{bottom - top:.1f}"><title>{escape(tip)}</title></rect>'
                     )
                     base[x] += value
-        return self._svg(drawn, series, lines)
-
-    def curves(self, series: Sequence[Series], lines: Sequence[Line], most: float | None = None) -> str:
-        """Draw a line for each series."""
-        highest = max((max(one.values[: self._last + 1], default=0) for one in series), default=0)
-        self._ticks = _ticks(most or highest or 1)
-        drawn = []
-        for one in series:
-            points = " ".join(f"{self._x(x):.1f},{self._y(y):.1f}" for x, y in enumerate(one.values[: self._last + 1]))
-            tip = f"<title>{escape(one.name)}</title>"
-            drawn.append(f'<polyline class="curve {one.style}" points="{points}">{tip}</polyline>')
-        return self._svg(drawn, series, lines)
+        return drawn
 
     def _x(self, value: float) -> float:
         """Return the distance from the left edge."""
-        whole = self._last + 2 * self._half
-        return LEFT + (value + self._half) / max(whole, 1) * self._plot[0]
+        return LEFT + (value + 0.5) / (self._last + 1) * self._plot[0]
 
     def _y(self, value: float) -> float:
         """Return the distance from the upper edge."""
         return TOP + (1 - value / self._ticks[-1]) * self._plot[1]
-
-    def _svg(self, drawn: Sequence[str], series: Sequence[Series], lines: Sequence[Line]) -> str:
-        """Return the title and the whole chart."""
-        title = escape(self._title)
-        parts = [*self._grid(), *drawn, *self._verticals(lines), *self._names(), *_key(series)]
-        return (
-            f'<h3>{title}</h3><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}">'
-            f"<title>{title}</title>{''.join(parts)}</svg>"
-        )
 
     def _grid(self) -> list[str]:
         bottom = self._y(0)
@@ -313,9 +203,9 @@ class Chart:
                 drawn.append(f'<text class="tick" x="{x}" y="{bottom + 19:.1f}" text-anchor="middle">{value:g}</text>')
         return drawn
 
-    def _verticals(self, lines: Sequence[Line]) -> list[str]:
+    def _verticals(self) -> list[str]:
         drawn = []
-        ordered = sorted(lines, key=lambda line: line.at)
+        ordered = sorted(self._lines, key=lambda line: line.at)
         for number, one in enumerate(ordered):
             at = self._x(one.at)
             # Of two lines the left one has its name to the left, where there is room.
@@ -332,7 +222,7 @@ class Chart:
         across = f'<text class="name" x="{middle:.1f}" y="{HEIGHT - 8}" text-anchor="middle">{name}</text>'
         up = (
             f'<text class="name" transform="translate(14 {TOP + self._plot[1] / 2:.1f}) rotate(-90)" '
-            f'text-anchor="middle">{escape(self._up)}</text>'
+            f'text-anchor="middle">articles</text>'
         )
         return [across, up]
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.config.model import Config
-from stream_dedup.core.arrays import I64, U8
+from stream_dedup.core.arrays import I64
 from stream_dedup.core.columns import Columns, as_stored
 from stream_dedup.core.decode import Article, InputFormat, RawRecord, decode, id_at
 from stream_dedup.core.fingerprinter import EntryMaker
@@ -28,7 +28,6 @@ from stream_dedup.core.paths import FieldPath
 from stream_dedup.errors import UserError
 from stream_dedup.files.inputs import (
     Copies,
-    LineBatch,
     Progress,
     check_inputs,
     fingerprinted,
@@ -92,20 +91,32 @@ def collect(
     refuse_framed(config, "calibrate")
     check_inputs(files, form)
     progress = Progress(total=total_bytes(files))
-    parts: list[_Part] = []
-    lines = 0
+    kept: list[Columns] = []
+    where = [np.empty((0, 2), np.int64)]
+    originals: list[str | None] = []
+    statuses: Counter[Status] = Counter()
     threads = thread_count(config.worker.threads)
     maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config, MAX_LINE_BYTES))
     with FingerprintThreads(threads, maker.of_lines, size_of=len) as fingerprinter:
         batches = read_batches(files, progress, copies, form)
         made = fingerprinted(batches, fingerprinter, BATCHES_AHEAD * threads)
         for batch, columns in filter(None, made):
-            parts.append(_part(batch, columns, original))
-            lines += len(batch)
-            report(lines, progress)
-            if lines >= MAX_ARTICLES:
+            rows = np.flatnonzero(signed(columns.statuses))
+            kept.append(columns.rows(rows))
+            where.append(np.stack((np.full(len(rows), batch.source), np.asarray(batch.block.numbers)[rows]), axis=1))
+            if original is not None:
+                originals += [_original(batch.block.lines[row], original) for row in rows.tolist()]
+            statuses.update(map(Status, columns.statuses.tolist()))
+            report(statuses.total(), progress)
+            if statuses.total() >= MAX_ARTICLES:
                 break
-    return _joined(parts, original, whole=lines < MAX_ARTICLES or progress.read == progress.total)
+    if original is not None and not any(originals):
+        raise UserError(
+            f"--original {original.name}: no article has an id in that field; name the field with the original's id"
+        )
+    whole = statuses.total() < MAX_ARTICLES or progress.read == progress.total
+    labels = None if original is None else originals
+    return Collected(Columns.concat(kept), np.concatenate(where), labels, statuses, whole)
 
 
 def texts_at(
@@ -126,40 +137,7 @@ def texts_at(
     return found
 
 
-class _Part(NamedTuple):
-    """The columns and originals of one batch."""
-
-    statuses: U8
-    kept: Columns
-    where: I64
-    originals: list[str | None]
-
-
-def _part(batch: LineBatch, columns: Columns, original: FieldPath | None) -> _Part:
-    rows = np.flatnonzero(signed(columns.statuses))
-    where = np.stack((np.full(len(rows), batch.source), np.asarray(batch.block.numbers, np.int64)[rows]), axis=1)
-    originals = [] if original is None else [_original(batch.block.lines[row], original) for row in rows.tolist()]
-    return _Part(columns.statuses, columns.rows(rows), where, originals)
-
-
 def _original(line: bytes, field: FieldPath) -> str | None:
     """Return the id in the field, or None."""
     value = id_at(line, field)
     return None if value is None else as_stored(value)
-
-
-def _joined(parts: list[_Part], original: FieldPath | None, *, whole: bool) -> Collected:
-    statuses = np.concatenate([part.statuses for part in parts]) if parts else np.empty(0, np.uint8)
-    counts = np.bincount(statuses, minlength=len(Status))
-    originals = None if original is None else [one for part in parts for one in part.originals]
-    if original is not None and not any(originals or ()):
-        raise UserError(
-            f"--original {original.name}: no article has an id in that field; name the field with the original's id"
-        )
-    return Collected(
-        Columns.concat([part.kept for part in parts]),
-        np.concatenate([part.where for part in parts]) if parts else np.empty((0, 2), np.int64),
-        originals,
-        Counter({status: int(counts[status]) for status in Status}),
-        whole,
-    )

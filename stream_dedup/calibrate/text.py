@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from stream_dedup.calibrate.figures import Cell, Figures, Score, short_share
+from stream_dedup.calibrate.figures import Figures, settings_tables
 from stream_dedup.calibrate.report import CalibrationReport, ShownPair
 from stream_dedup.sizing import width_advice
 from stream_dedup.terminal import pad, shorten, table
@@ -19,10 +19,10 @@ _PARTS = " ▏▎▍▌▋▊▉█"
 
 def lines(report: CalibrationReport, width: int) -> Iterator[str]:
     """Yield the lines of the report; lines outside tables have at most ``width`` columns."""
-    yield from _head(report)
+    yield from head(report)
     for figures in report.figures:
         yield ""
-        yield from _kind(report, figures)
+        yield from _kind(figures)
         for title, shown in report.edge_lists(figures.kind):
             yield ""
             yield title
@@ -31,7 +31,8 @@ def lines(report: CalibrationReport, width: int) -> Iterator[str]:
     yield from _suggestions(report, width)
 
 
-def _head(report: CalibrationReport) -> Iterator[str]:
+def head(report: CalibrationReport) -> Iterator[str]:
+    """Yield what was read and compared, and by which rules, and the notes of the report."""
     left_out = f"{report.rejected:,} unreadable, {report.featureless:,} without words"
     yield f"{', '.join(report.files)}: {report.lines:,} lines, {report.articles:,} articles ({left_out})"
     yield f"scheme {report.scheme}, {report.search} search: {_rules(report)}"
@@ -47,7 +48,7 @@ def _rules(report: CalibrationReport) -> str:
     return ", ".join([*([f"{report.probes} probes"] if report.probes else []), *limits])
 
 
-def _kind(report: CalibrationReport, figures: Figures) -> Iterator[str]:
+def _kind(figures: Figures) -> Iterator[str]:
     yield f"{figures.kind.upper()} TEXT: {figures.asked:,} articles, {figures.first:,} with none of their kind before"
     yield ""
     yield f"Distance of the nearest earlier article, in bits of {figures.width}"
@@ -56,11 +57,9 @@ def _kind(report: CalibrationReport, figures: Figures) -> Iterator[str]:
     if figures.equal_values:
         yield from equal_values(figures)
         yield ""
-    if not (report.labelled and figures.exact):
-        yield from _decided(figures)
-    if report.labelled:
-        yield ""
-        yield from scores(figures)
+    for number, settings in enumerate(settings_tables(figures)):
+        yield from ("",) if number else ()
+        yield from (settings.title, *table(settings.rows), settings.note)
 
 
 def histogram(figures: Figures) -> list[str]:
@@ -103,57 +102,6 @@ def _bar(count: int, most: int) -> str:
     # A count above zero is always visible.
     eighths = max(eighths, 1 if count else 0)
     return "█" * (eighths // 8) + _PARTS[eighths % 8].strip()
-
-
-def _decided(figures: Figures) -> Iterator[str]:
-    """Return the duplicates under each limit (rows) and number of look-ups (columns)."""
-    if figures.exact:
-        yield "What each distance k would have decided"
-        rows = [
-            [_mark(cell, figures), f"{cell.lookups:,}", f"{cell.duplicates:,}", f"{cell.compared:,.1f}"]
-            for cell in figures.cells
-        ]
-        yield from table([["k", "look-ups", "duplicates", "entries compared"], *rows])
-        return
-    yield "Duplicates under each limit (rows) and number of probes (columns); all: with no probe missing any"
-    own, lines = figures.lookups, figures.rows()
-    rows = [[*_columns(figures), "all"]]
-    for line in lines.values():
-        rows.append([_mark(line[0], figures), *(f"{cell.duplicates:,}" for cell in line), f"{line[0].within:,}"])
-    rows.append(["cost", *(f"{cell.lookups / own:.2g}x" for cell in lines[figures.limit]), ""])
-    rows.append(["compared", *(f"{cell.compared:,.1f}" for cell in lines[figures.limit]), ""])
-    yield from table(rows)
-    yield f"* the present setting; cost: look-ups beside the present {own}; compared: list entries an article"
-
-
-def scores(figures: Figures) -> Iterator[str]:
-    """Precision, recall and F1 of each limit and number of look-ups."""
-    yield "Precision / recall / F1 by the labels"
-    if figures.exact:
-        head = ["k", "look-ups", "duplicates", "precision / recall / F1"]
-        rows = [
-            [_mark(one, figures), f"{one.lookups:,}", f"{one.duplicates:,}", _score(one.score)] for one in figures.cells
-        ]
-        yield from table([head, *rows])
-        return
-    rows = [[_mark(line[0], figures), *(_score(cell.score) for cell in line)] for line in figures.rows().values()]
-    yield from table([_columns(figures), *rows])
-    yield "* the present setting"
-
-
-def _columns(figures: Figures) -> list[str]:
-    """Return the heads of a table of limits (rows) and numbers of look-ups (columns)."""
-    return ["limit", *(f"{lookups}{'*' if lookups == figures.lookups else ''}" for lookups in figures.steps)]
-
-
-def _mark(cell: Cell, figures: Figures) -> str:
-    return f"{cell.limit}" + ("*" if cell.limit == figures.limit else "")
-
-
-def _score(score: Score | None) -> str:
-    if score is None:
-        return "-"
-    return "/".join(map(short_share, (score.precision, score.recall, score.f1)))
 
 
 def _pairs(shown: Sequence[ShownPair], width: int) -> Iterator[str]:

@@ -6,7 +6,7 @@ The order in one step, all on one thread:
        new, or whose topic was recreated, is read from its first offset; any other from the position of the store.
     2  The next committed outputs are read, and stored together with the positions behind them.
     3  Now and then old articles are forgotten, clusters are counted, and changed clusters are published. All of it
-       waits until everything is read that was there at the start: a cluster may have a young article that is not read
+       waits until everything is read that was there at a look: a cluster may have a young article that is not read
        yet, or be a part of another one.
 
 What is read twice changes nothing, so every doubt is settled by reading again. Outputs that retention deleted before
@@ -55,8 +55,7 @@ FOLLOW_WAIT_S = 0.5
 PUBLISH_S = 1.0
 """Seconds between two times of publishing: a cluster that grows fast gets one record in that time."""
 COUNT_S = 60.0
-"""Seconds between two times of counting windows anew, the width of their smallest bucket; and between two counts of the
-clusters, of which a million takes some 10 ms."""
+"""Seconds between two counts of the clusters, of which a million takes some 10 ms."""
 FORGET_S = 600.0
 """Seconds between two times of forgetting."""
 GATHERED_OUTPUTS = 10_000
@@ -77,9 +76,7 @@ class FollowerState:
     lag: int
     """Outputs that were there at the last look and are not stored yet, markers of transactions among them."""
     has_caught_up: bool
-    """Whether everything was read that was there when the follower started."""
-    unreadable: int
-    """Records of the output topics that are no outputs of this program, since the start."""
+    """Whether everything was read once that was there at the last look."""
     unpublished: int | None
     """Clusters that are to be published; None: nothing is published."""
 
@@ -109,8 +106,7 @@ class ClusterFollower:
         """The next offset of each partition that is read; it may be behind markers that the store's is before."""
         self._ids: Mapping[str, bytes] = {}
         self._ends: Mapping[Partition, int] = {}
-        self._targets: dict[Partition, int] | None = None
-        """Ends at the first look that are not reached yet."""
+        self._has_caught_up = False
         self._unpublished: int | None = None
         self._due: dict[str, float] = {}
         self._fencings: list[float] = []
@@ -134,7 +130,7 @@ class ClusterFollower:
         """Return how far it is. Any thread."""
         ends, followed = self._ends, self._followed
         lag = sum(max(0, end - followed.get(at, 0)) for at, end in ends.items())
-        return FollowerState(lag, self._targets == {}, self._outputs.unreadable, self._unpublished)
+        return FollowerState(lag, self._has_caught_up, self._unpublished)
 
     def step(self, wait_s: float = FOLLOW_WAIT_S) -> int:
         """Do one step of the above; return the number of outputs that were read. Blocks up to ``wait_s`` for the first.
@@ -167,11 +163,10 @@ class ClusterFollower:
             self._publisher.start()
         # 2
         count = self._read(wait_s)
+        self._has_caught_up |= not self.state().lag
         self._metrics.clusters_outputs.inc(count)
         # 3
-        if self._is_due("windows", COUNT_S):
-            self._store.count_windows(self._ports.clock.time_ms())
-        if self._targets == {}:
+        if self._has_caught_up:
             if self._is_due("forget", FORGET_S):
                 self._store.forget(self._ports.clock.time_ms(), self._keep_ms)
             if self._is_due("count", COUNT_S):
@@ -206,9 +201,6 @@ class ClusterFollower:
             self._followed = starts
         self._ids = ids
         self._ends = {at: end for at, (_, end) in bounds.items()}
-        if self._targets is None:
-            self._targets = dict(self._ends)
-        self._note_reached()
 
     def _start_of(self, at: Partition, topic_id: bytes, begin: int, end: int) -> int:
         """Return the offset from which a partition is read on."""
@@ -248,12 +240,11 @@ class ClusterFollower:
                 outputs += self._read_outputs(records)
                 positions[at] = CommittedOffset(SourceOffset(records[-1].offset + 1), self._ids[at.topic])
                 count += len(records)
-            if self._targets == {} or count >= GATHERED_OUTPUTS:
+            if self._has_caught_up or count >= GATHERED_OUTPUTS:
                 break
         if positions:
             self._store_positions(outputs, positions)
         self._followed = dict(self._ports.follower.positions())
-        self._note_reached()
         return count
 
     def _read_outputs(self, records: Sequence[SourceRecord]) -> list[JudgedOutput]:
@@ -274,14 +265,6 @@ class ClusterFollower:
         self._store.apply(outputs, positions, missing)
         self._positions |= positions
 
-    def _note_reached(self) -> None:
-        """Drop the targets that are reached, or whose partition is gone."""
-        left = self._targets or {}
-        if left:
-            self._targets = {
-                at: end for at, end in left.items() if at in self._ends and self._followed.get(at, 0) < end
-            }
-
     # 3
 
     def _publish(self, publisher: ClusterPublisher) -> None:
@@ -289,10 +272,7 @@ class ClusterFollower:
         self._metrics.clusters_published.inc(count)
         if count == PUBLISHED_AT_ONCE:
             self._due.pop("publish", None)
-        if count == PUBLISHED_AT_ONCE and self._unpublished:
-            self._unpublished = max(1, self._unpublished - count)  # counting a long backlog takes its time
-        else:
-            self._unpublished = publisher.left()
+        self._unpublished = publisher.left()
         self._metrics.clusters_unpublished.set(self._unpublished)
 
     def _fenced(self, error: FencedError) -> Exception:

@@ -199,14 +199,12 @@ class JudgedOutput:
 
 
 class OutputReading:
-    """Reads output records. Records of other programs are counted and left out."""
+    """Reads output records, and leaves out those of other programs."""
 
     def __init__(self, reader: RecordReader) -> None:
         """``reader`` reads the source records."""
         self._reader = reader
         self._warned: set[str] = set()
-        self.unreadable = 0
-        """Records without readable headers of this program."""
 
     def read(self, records: Iterable[SourceRecord]) -> list[JudgedOutput]:
         """Return the outputs in the order of the records; the first unreadable record of a topic is a warning.
@@ -219,7 +217,7 @@ class OutputReading:
             try:
                 stamp = parse_headers(record.headers)
             except CorruptError as error:
-                self._count_unreadable(record, error)
+                self._warn(record, error)
                 continue
             found.append(self._output(record, stamp))
         return found
@@ -234,8 +232,7 @@ class OutputReading:
             record.offset,
         )
 
-    def _count_unreadable(self, record: SourceRecord, error: CorruptError) -> None:
-        self.unreadable += 1
+    def _warn(self, record: SourceRecord, error: CorruptError) -> None:
         if record.topic not in self._warned:
             self._warned.add(record.topic)
             log.warning(

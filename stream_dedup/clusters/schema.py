@@ -12,11 +12,8 @@
     source_topic  topic ids and names of source topics, by a small number
     article       one row for each article; one without ``written_ms`` is a placeholder: an article that is known only
                   as the match of another one. ``cluster`` is NULL on rejected records
-    cluster       one row for each cluster: its first article, ``size`` (articles that have arrived) and ``weight``
-                  (rows of ``article``). ``lone_ms`` is the time of the only article of a cluster of size 1.
-                  ``published``: the topic of clusters has a record under the id of this cluster. ``hour``, ``day``,
-                  ``week``: the sum of its buckets from ``counted.begin`` of that window on
-    counted       from which time on (a bucket's beginning) the columns of ``cluster`` count the buckets of a window
+    cluster       one row for each cluster: its first article, and ``size``: articles that have arrived. ``lone_ms`` is
+                  the time of the only article of a cluster of size 1
     bucket        articles of a cluster in a bucket of time (``model.BucketWidth``), of clusters of two or more articles
     total         articles in a bucket of time, by kind: unique, update, duplicate, ``rejected:CODE``
     position      the next offset of each output partition, and the id of its topic
@@ -39,9 +36,8 @@ from pathlib import Path
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError, UserError, reason_of
 
 CLUSTERS_FILE = "clusters.sqlite"
-CLUSTERS_FORMAT_VERSION = 3
+CLUSTERS_FORMAT_VERSION = 4
 _APPLICATION_ID = 0x5344434C  # "SDCL"
-_HEADER = b"SQLite format 3\x00"
 
 WRITER_CACHE_KIB = 65_536
 """Pages that the writer holds in memory."""
@@ -100,22 +96,9 @@ CREATE TABLE cluster (
     partition INTEGER NOT NULL,
     offset    INTEGER NOT NULL,
     size      INTEGER NOT NULL,
-    weight    INTEGER NOT NULL,
-    lone_ms   INTEGER,
-    published INTEGER NOT NULL,
-    hour      INTEGER NOT NULL,
-    day       INTEGER NOT NULL,
-    week      INTEGER NOT NULL
+    lone_ms   INTEGER
 ) STRICT;
 CREATE INDEX cluster_size ON cluster (size DESC) WHERE size > 1;
-CREATE INDEX cluster_hour ON cluster (hour DESC) WHERE hour > 0;
-CREATE INDEX cluster_day ON cluster (day DESC) WHERE day > 0;
-CREATE INDEX cluster_week ON cluster (week DESC) WHERE week > 0;
-CREATE TABLE counted (
-    time_window TEXT PRIMARY KEY,
-    begin       INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-INSERT INTO counted VALUES ('hour', 0), ('day', 0), ('week', 0);
 CREATE TABLE bucket (
     width   INTEGER NOT NULL,
     cluster INTEGER NOT NULL,
@@ -123,7 +106,6 @@ CREATE TABLE bucket (
     count   INTEGER NOT NULL,
     PRIMARY KEY (width, cluster, start)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX bucket_start ON bucket (width, start);
 CREATE TABLE total (
     width INTEGER NOT NULL,
     start INTEGER NOT NULL,
@@ -185,7 +167,6 @@ def open_writer(path: Path, log_id: bytes) -> sqlite3.Connection:
         UnavailableError: the disk is full or fails.
     """
     with store_errors(path):
-        _refuse_other_file(path / CLUSTERS_FILE)
         if (path / CLUSTERS_FILE).exists():
             # Without writing: what is refused stays as it is, the write-ahead log that a killed process left included.
             with closing(_connect(path, READER_CACHE_KIB, "ro")) as looked_at:
@@ -249,19 +230,6 @@ def _connect(path: Path, cache_kib: int, mode: str) -> sqlite3.Connection:
     connection = sqlite3.connect(address, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
     connection.execute(f"PRAGMA cache_size = -{cache_kib}")
     return connection
-
-
-def _refuse_other_file(file: Path) -> None:
-    """Refuse a file that is no database: SQLite would say so only at the first read."""
-    try:
-        with closing(file.open("rb")) as opened:
-            head = opened.read(len(_HEADER))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise CorruptError(f"{file} cannot be read: {reason_of(error)}; {_REMEDY}") from error
-    if head and head != _HEADER:
-        raise CorruptError(f"{file} is damaged, or not a cluster store: it is not a SQLite database; {_REMEDY}")
 
 
 def _make_tables(connection: sqlite3.Connection, log_id: bytes) -> None:

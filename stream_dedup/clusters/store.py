@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stream_dedup.clusters.model import BucketWidth, JudgedOutput, MissingOutputs, Window
-from stream_dedup.clusters.queries import ClusterQueries, count_windows
+from stream_dedup.clusters.queries import ClusterQueries
 from stream_dedup.clusters.schema import make_folder, open_writer, store_errors, transaction
 from stream_dedup.clusters.union import NOTE_CHANGED, OutputUnion
 from stream_dedup.folders import Owner
@@ -110,7 +110,6 @@ class ClusterStore(ClusterQueries):
         Several transactions; a kill between two leaves the rest for the next call.
         """
         with store_errors(self.path):
-            count_windows(self._connection, now_ms)
             self._forget_buckets(now_ms, keep_ms)
             if keep_ms is None:
                 return 0
@@ -122,11 +121,6 @@ class ClusterStore(ClusterQueries):
                 if len(old) < FORGOTTEN_AT_ONCE:
                     return forgotten
                 after = (old[-1][1], old[-1][0])
-
-    def count_windows(self, now_ms: int) -> None:
-        """Take from the counts of each window what has left it, so that ``largest`` is answered fast."""
-        with store_errors(self.path):
-            count_windows(self._connection, now_ms)
 
     @property
     def writer(self) -> sqlite3.Connection:
@@ -174,11 +168,11 @@ class ClusterStore(ClusterQueries):
     def _shrink(self, cluster: int, count: int) -> None:
         """Count a cluster's articles anew; one that has a single article left has no buckets."""
         write = self._connection
-        write.execute("UPDATE cluster SET size = size - ?1, weight = weight - ?1 WHERE number = ?2", (count, cluster))
+        write.execute("UPDATE cluster SET size = size - ? WHERE number = ?", (count, cluster))
         if write.execute("SELECT size FROM cluster WHERE number = ?", (cluster,)).fetchone()[0] == 1:
             write.execute(
-                "UPDATE cluster SET lone_ms = (SELECT MAX(written_ms) FROM article WHERE cluster = ?1), "
-                "hour = 0, day = 0, week = 0 WHERE number = ?1",
+                "UPDATE cluster SET lone_ms = (SELECT MAX(written_ms) FROM article WHERE cluster = ?1) "
+                "WHERE number = ?1",
                 (cluster,),
             )
             write.executemany(

@@ -8,8 +8,8 @@ A match may arrive after its article: until then it is a placeholder, the first 
 one match, so a cluster is a tree, and its first article is its root: uniting the cluster that begins with a placeholder
 with that of the placeholder's match keeps the first article of the latter.
 
-``size``, ``lone_ms``, the buckets and the counts of windows are written at the end of a batch (``finish``): many
-articles of one cluster then take one row. Until then ``lone_ms`` may be that of an article among others.
+``lone_ms`` and the buckets are written at the end of a batch (``finish``): many articles of one cluster then take one
+row. Until then ``lone_ms`` may be that of an article among others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections import Counter, defaultdict
 from typing import NamedTuple
 
 from stream_dedup.clusters.model import BucketWidth, JudgedOutput
-from stream_dedup.clusters.queries import REJECTED_KIND, UPDATE_KIND, counted_begins
+from stream_dedup.clusters.queries import REJECTED_KIND, UPDATE_KIND
 from stream_dedup.core.columns import as_stored
 from stream_dedup.core.model import Coordinates, Verdict
 
@@ -59,10 +59,7 @@ INSERT INTO bucket SELECT width, ?1, start, count FROM bucket WHERE width = ?2 A
 ON CONFLICT (width, cluster, start) DO UPDATE SET count = count + excluded.count
 """
 _TAKE_IN = """
-UPDATE cluster SET
-    topic = ?, partition = ?, offset = ?, published = ?, size = size + ?, weight = weight + ?,
-    hour = hour + ?, day = day + ?, week = week + ?
-WHERE number = ?
+UPDATE cluster SET topic = ?, partition = ?, offset = ?, size = size + ? WHERE number = ?
 """
 
 
@@ -85,15 +82,11 @@ class _Row(NamedTuple):
 
 
 class _Cluster(NamedTuple):
-    """A row of ``cluster``, without the articles that the batch has added to it."""
+    """A row of ``cluster``."""
 
     first: StoredAt
     size: int
-    weight: int
     lone_ms: int | None
-    published: int
-    counted: tuple[int, ...]
-    """Articles in the buckets of each of ``COUNTED_WINDOWS``."""
 
 
 class OutputUnion:
@@ -104,7 +97,8 @@ class OutputUnion:
         self._connection = connection
         self._notes_changes = notes_changes
         self._topics = dict(connection.execute("SELECT topic_id, number FROM source_topic").fetchall())
-        self._next_number = int(connection.execute("SELECT next_number FROM state").fetchone()[0])
+        self._begin_number = int(connection.execute("SELECT next_number FROM state").fetchone()[0])
+        self._next_number = self._begin_number
         self._times: defaultdict[int, list[int]] = defaultdict(list)
         """Times of articles that are in no bucket, by the clusters that have got them."""
         self._totals: Counter[tuple[BucketWidth, int, str]] = Counter()
@@ -120,24 +114,21 @@ class OutputUnion:
         match_at = None if stamp.match is None else self._at(stamp.match.topic, stamp.match.coordinates)
         cluster = self._new(output, at, match_at) if row is None else self._arrived(row, output, at, match_at)
         if cluster is not None:
+            self._connection.execute("UPDATE cluster SET size = size + 1 WHERE number = ?", (cluster,))
             self._times[cluster].append(output.written_ms)
 
     def finish(self) -> None:
         """Write what was gathered."""
-        write, begins = self._connection, counted_begins(self._connection)
+        write = self._connection
         buckets: Counter[tuple[BucketWidth, int, int]] = Counter()
         for number, new in self._times.items():
-            size, lone_ms = write.execute("SELECT size, lone_ms FROM cluster WHERE number = ?", (number,)).fetchone()
-            if size + len(new) == 1:
-                write.execute("UPDATE cluster SET size = 1, lone_ms = ? WHERE number = ?", (*new, number))
+            _, size, lone_ms = self._cluster(number)
+            if size == 1:
+                write.execute("UPDATE cluster SET lone_ms = ? WHERE number = ?", (*new, number))
                 continue
             times = new if lone_ms is None else [*new, lone_ms]
-            counted = [sum(window.width.start(at) >= begin for at in times) for window, begin in begins.items()]
-            write.execute(
-                "UPDATE cluster SET size = ?, lone_ms = NULL, hour = hour + ?, day = day + ?, week = week + ? "
-                "WHERE number = ?",
-                (size + len(new), *counted, number),
-            )
+            if lone_ms is not None:
+                write.execute("UPDATE cluster SET lone_ms = NULL WHERE number = ?", (number,))
             buckets.update((width, number, width.start(at)) for at in times for width in BucketWidth)
         write.executemany(_ADD_BUCKET, [(int(width), *rest, count) for (width, *rest), count in buckets.items()])
         write.executemany(_ADD_TOTAL, [(int(width), *rest, count) for (width, *rest), count in self._totals.items()])
@@ -152,21 +143,20 @@ class OutputUnion:
             cluster = self._cluster_of_match(output, at, match_at)
             if cluster is None:
                 cluster = self._begin_cluster(at)
-            else:
-                self._connection.execute("UPDATE cluster SET weight = weight + 1 WHERE number = ?", (cluster,))
         self._insert(at, cluster, _columns(output, match_at))
         return cluster
 
     def _arrived(self, row: _Row, output: JudgedOutput, at: StoredAt, match_at: StoredAt | None) -> int | None:
         """Store the output of a placeholder, and return its cluster, united with that of its match."""
         self._connection.execute(_FILL_ARTICLE, (*_columns(output, match_at), row.number))
-        parent = self._cluster_of_match(output, at, match_at, begun=row.cluster)
+        parent = self._cluster_of_match(output, at, match_at, begun=row)
         if row.cluster is None or parent is None or parent == row.cluster:
             return row.cluster
+        self._note_lost_id(row)
         return self._unite(row.cluster, parent)
 
     def _cluster_of_match(
-        self, output: JudgedOutput, at: StoredAt, match_at: StoredAt | None, begun: int | None = None
+        self, output: JudgedOutput, at: StoredAt, match_at: StoredAt | None, begun: _Row | None = None
     ) -> int | None:
         """Return the cluster of the match; None of none, and where an article cannot have this match.
 
@@ -183,25 +173,25 @@ class OutputUnion:
             )
             return None
         if row is not None:
-            if row.cluster == begun:
+            if begun is not None and row.cluster == begun.cluster:
                 log.warning("article %s follows from itself: %s", output.stamp.coordinates, _AUDIT)
             return row.cluster
-        if begun is None:
+        if begun is None or begun.cluster is None:
             cluster = self._begin_cluster(match_at)
         else:
-            cluster = begun
-            self._note_lost_id(cluster)
-            self._take_in(cluster, match_at, 0, (0, 1, 0, 0, 0))
+            cluster = begun.cluster
+            self._note_lost_id(begun)
+            self._connection.execute(_TAKE_IN, (*match_at, 0, cluster))
         self._insert(match_at, cluster, (as_stored(match.id), *(None,) * 15))
         return cluster
 
     def _unite(self, begun: int, parent: int) -> int:
         """Unite the cluster that began with a placeholder with the one of its match, and return what it is now."""
-        self._note_lost_id(begun)
         own, other = self._cluster(begun), self._cluster(parent)
-        number, lost, lost_number = (parent, own, begun) if other.weight >= own.weight else (begun, other, parent)
-        in_buckets = lost.size - (lost.lone_ms is not None)
-        self._times[number] += self._times.pop(lost_number, [])
+        number, lost, lost_number = (parent, own, begun) if other.size >= own.size else (begun, other, parent)
+        in_batch = self._times.pop(lost_number, [])
+        in_buckets = lost.size - len(in_batch) - (lost.lone_ms is not None)
+        self._times[number] += in_batch
         self._times[number] += [] if lost.lone_ms is None else [lost.lone_ms]
         write = self._connection
         write.execute("UPDATE article SET cluster = ? WHERE cluster = ?", (number, lost_number))
@@ -209,18 +199,12 @@ class OutputUnion:
             write.execute(_MOVE_BUCKETS, (number, int(width), lost_number))
             write.execute("DELETE FROM bucket WHERE width = ? AND cluster = ?", (int(width), lost_number))
         write.execute("DELETE FROM cluster WHERE number = ?", (lost_number,))
-        self._take_in(number, other.first, other.published, (in_buckets, lost.weight, *lost.counted))
+        write.execute(_TAKE_IN, (*other.first, lost.size, number))
         return number
-
-    def _take_in(self, cluster: int, first: StoredAt, published: int, more: tuple[int, ...] = (0, 0, 0, 0, 0)) -> None:
-        """Give a cluster another first article, and what is counted in ``more``: size, weight, windows."""
-        self._connection.execute(_TAKE_IN, (*first, published, *more, cluster))
 
     def _begin_cluster(self, first: StoredAt) -> int:
         """Begin a cluster; its number is that of the article that is inserted next."""
-        self._connection.execute(
-            "INSERT INTO cluster VALUES (?, ?, ?, ?, 0, 1, NULL, 0, 0, 0, 0)", (self._next_number, *first)
-        )
+        self._connection.execute("INSERT INTO cluster VALUES (?, ?, ?, ?, 0, NULL)", (self._next_number, *first))
         return self._next_number
 
     def _insert(self, at: StoredAt, cluster: int | None, columns: tuple[object, ...]) -> None:
@@ -236,12 +220,9 @@ class OutputUnion:
         return None if found is None else _Row(*found)
 
     def _cluster(self, number: int) -> _Cluster:
-        topic, partition, offset, size, weight, lone_ms, published, *counted = self._connection.execute(
-            "SELECT topic, partition, offset, size, weight, lone_ms, published, hour, day, week FROM cluster "
-            "WHERE number = ?",
-            (number,),
-        ).fetchone()
-        return _Cluster(StoredAt(topic, partition, offset), size, weight, lone_ms, published, tuple(counted))
+        sql = "SELECT topic, partition, offset, size, lone_ms FROM cluster WHERE number = ?"
+        *first, size, lone_ms = self._connection.execute(sql, (number,)).fetchone()
+        return _Cluster(StoredAt(*first), size, lone_ms)
 
     def _at(self, topic: str, coordinates: Coordinates) -> StoredAt:
         number = self._topics.get(coordinates.topic_id)
@@ -259,10 +240,10 @@ class OutputUnion:
         for width in BucketWidth:
             self._totals[width, width.start(output.written_ms), kind] += 1
 
-    def _note_lost_id(self, cluster: int) -> None:
-        """Note a cluster that is about to get another first article: if it is published, then under its old id."""
-        if self._notes_changes:
-            self._connection.execute(f"{NOTE_CHANGED} WHERE g.number = ? AND g.published", (cluster,))
+    def _note_lost_id(self, first: _Row) -> None:
+        """Note a cluster that is about to get another first article; one that began in this batch is on no topic."""
+        if self._notes_changes and first.number < self._begin_number:
+            self._connection.execute(f"{NOTE_CHANGED} WHERE g.number = ?", (first.cluster,))
 
 
 def _columns(output: JudgedOutput, match_at: StoredAt | None) -> tuple[object, ...]:

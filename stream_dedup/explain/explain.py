@@ -214,32 +214,14 @@ class Explanation:
             return f"{said}; but the texts have the same form with other numbers: of these {limit}"
         if not account.least_equal or account.certain:
             return said
-        least = account.least_equal
         counted = f"of the {rules.scheme.sketch_values} values of their sketches {account.equal} are equal"
-        where = self._where()
         if not account.enough:
-            return f"{said}; but {counted}, and at least {least} must be{where}"
-        return f"{said}; {counted}, {least} are enough{where}"
-
-    def _where(self) -> str:
-        """Return why so many values must be equal, where other texts or other distances need fewer or none."""
-        account, rules = self.account, self.rules
-        more = account.least_equal > rules.least_equal(self.b.status)
-        if more and account.distance > rules.far_bits:
-            return f" beyond {_bits(rules.far_bits)}"
-        if more or account.distance <= rules.certain_bits:
-            return f", as one feature decides most bits of {self.b.name}"
-        return ""
+            return f"{said}; but {counted}, and at least {account.least_equal} must be"
+        return f"{said}; {counted}, {account.least_equal} are enough"
 
     def _obstacle(self) -> str:
-        sieve = f"more than {probes.WORD_SIEVE_BITS} of the 64 around it"
-        if self.rules.sieves_sure_bits:
-            sieve = (
-                f"of the {probes.SURE_BITS} surest around it more than {probes.SURE_SIEVE_BITS}, "
-                f"the {probes.SUREST_BITS} surest counted twice"
-            )
         most = mask_bits(self.rules.scheme.block_bits)
-        return f"in every table more than {most} bits of the block differ, or {sieve}"
+        return f"in every table more than {most} bits of the block differ, or the sieve holds it"
 
 
 def pushes(feature: Feature, bits: int) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from stream_dedup.core.fingerprinter import Feature
 from stream_dedup.core.model import BLOCK_BITS, FINGERPRINT_BITS, Status
 from stream_dedup.core.near import Forms
 from stream_dedup.core.probes import SURE_SIEVE_BITS, WORD_SIEVE_BITS
+from stream_dedup.core.rules import SEARCH_RULES
 from stream_dedup.explain.explain import Block, Explanation, Sieve, pushes
 from stream_dedup.explain.side import Side, kind
 from stream_dedup.terminal import pad, shorten, table, width_of
@@ -48,19 +49,9 @@ def _verdict(explanation: Explanation) -> str:
 
 def _rules(explanation: Explanation) -> Iterator[str]:
     rules = explanation.rules
-    if rules.directed:
-        said = f"directed search: {rules.probes} probes, limit {rules.limit}, of short text {rules.short_limit}"
-        if rules.min_equal or rules.short_min_equal:
-            said += f", equal values {rules.min_equal or 0}, of short text {rules.short_min_equal or 0}"
-        if rules.far_min_equal:
-            said += f", equal values beyond {rules.far} bits {rules.far_min_equal}"
-        if rules.dominated is not None:
-            said += f", dominated up to {rules.dominated} small margins"
-        if rules.form_limit is not None:
-            said += f", of one form with other numbers limit {rules.form_limit}"
-    else:
-        said = f"exact search: distance {rules.distance}"
-    yield f"scheme {rules.scheme.id}, {said}"
+    values = ((name, getattr(rules, name)) for name in SEARCH_RULES)
+    said = ", ".join(f"{name} {value}" for name, value in values if value is not None)
+    yield f"scheme {rules.scheme.id}, {rules.search} search: {said}"
 
 
 def _distances(explanation: Explanation, width: int) -> Iterator[str]:

@@ -184,14 +184,11 @@ class _LogFollower:
     def _follow(self, history: RulesHistory, start: LogOffset, end: LogOffset, progress: ReportProgress) -> None:
         """Read up to ``end``, or to the first record that cannot be read."""
         try:
-            for records in self._log.read(start, end):
-                for record in records:
-                    self._last_ms = int(record.time)
-                    self._trims += isinstance(record.payload, Trim)
-                    if isinstance(record.payload, Rules):
-                        history.append(record.offset, int(record.time), record.payload)
-                if records:
-                    progress(records[-1].offset + 1 - start, end - start)
+            for record in self._log.follow(start, end, lambda _stage, done, of: progress(done, of)):
+                self._last_ms = int(record.time)
+                self._trims += isinstance(record.payload, Trim)
+                if isinstance(record.payload, Rules):
+                    history.append(record.offset, int(record.time), record.payload)
         except CorruptError as error:
             self._damage = str(error)
         history.end = max(history.end, end)

@@ -73,7 +73,7 @@ def values_of(now: Snapshot, rates: Rates | None, findings: list[GroupFinding]) 
         "silent_brokers": list(now.silent_brokers),
         "findings": [
             {
-                "code": finding.code,
+                "code": str(finding.code),
                 "values": dict(finding.values),
                 "text": finding.text,
                 "remedy": finding.remedy,

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
 
-from stream_dedup.audit.audit import Audit, Scope, audited, to_recompute
-from stream_dedup.audit.reference import PlainLog
+from stream_dedup.audit.audit import Audit, audited, to_recompute
+from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.audit.report import AuditReport
+from stream_dedup.audit.sources import AuditedTopics
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.headers import OmittedValue
-from stream_dedup.core.model import Coordinates, Verdict
+from stream_dedup.core.model import Coordinates, LogOffset, SourceOffset, Verdict
+from stream_dedup.ports import Partition
 from tests.headers import output_headers
 from tests.logs import REJECTED, SCHEME, TOPIC, LogOfTest, batch, rules
 
@@ -76,22 +78,50 @@ def outputs_of(log: PlainLog, omitted: OmittedValue | None = None) -> list[Outpu
     return found
 
 
-def scope(**settings: object) -> Scope:
-    usual = {"committed": {SOURCE_0: 3}, "current": frozenset([TOPIC]), "allowance_ms": 60_000}
-    given: dict[str, object] = {"topics": TOPICS} | usual
-    return Scope(**given | settings)  # type: ignore[arg-type]
+class Asked(NamedTuple):
+    """What an audit is asked for: of which topics, and with which options."""
+
+    topics: AuditedTopics
+    since_ms: int | None = None
+    since_offset: LogOffset | None = None
+    allow_repeats: bool = False
+
+
+def asked_of(
+    committed: Mapping[SourcePartition, int] | None = None,
+    current: frozenset[bytes] = frozenset([TOPIC]),
+    begins: Mapping[Partition, int] | None = None,
+    settled: int = 0,
+    **options: Any,  # noqa: ANN401 - the fields of ``Asked``
+) -> Asked:
+    """An audit of a log whose first three articles are committed, unless said otherwise."""
+    known = {SOURCE_0: 3} if committed is None else committed
+    return Asked(
+        AuditedTopics(
+            outputs=TOPICS,
+            committed={source: SourceOffset(offset) for source, offset in known.items()},
+            current=current,
+            output_bounds={partition: (begin, begin) for partition, begin in (begins or {}).items()},
+            sources={},
+            log=(LogOffset(0), LogOffset(0)),
+            settled=LogOffset(settled),
+            allowance_ms=60_000,
+        ),
+        **options,
+    )
 
 
 def report(
     log: PlainLog,
     outputs: Iterable[OutputRecord],
-    asked: Scope | None = None,
+    asked: Asked | None = None,
     lost: Iterable[tuple[str, Coordinates]] = (),
     sample: int | None = None,
 ) -> AuditReport:
-    asked = asked or scope()
-    audit = Audit(log, asked)
-    for index, judgement in log.judgements(to_recompute(log, audited(log, asked), sample, seed=1)):
+    asked = asked or asked_of()
+    chosen = audited(log, asked.since_ms, asked.since_offset)
+    audit = Audit(log, asked.topics, chosen, allow_repeats=asked.allow_repeats)
+    for index, judgement in log.judgements(to_recompute(log, chosen, sample, seed=1)):
         audit.expect(index, judgement)
     for output in outputs:
         audit.add(output)

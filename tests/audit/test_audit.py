@@ -17,10 +17,10 @@ from tests.audit.comparing import (
     SOURCE_0,
     A,
     OutputRecord,
+    asked_of,
     counts,
     outputs_of,
     report,
-    scope,
     three_articles,
     value_of,
     with_header,
@@ -41,7 +41,7 @@ def test_nothing_is_wrong() -> None:
 def test_missing() -> None:
     """An article below the committed offset without output is missing; the one at it is pending."""
     log = three_articles().plain()
-    found = report(log, outputs_of(log)[:1], scope(committed={SOURCE_0: 2}))
+    found = report(log, outputs_of(log)[:1], asked_of(committed={SOURCE_0: 2}))
     assert counts(found) == {"missing": 1, "pending": 1}
     assert found.examples["missing"] == ["articles-0-1: in the log at offset 1, but in no output topic"]
 
@@ -50,13 +50,13 @@ def test_missing_where_the_committed_offset_is_unknown() -> None:
     """Outputs are written in source order: an article before one with an output is missing if it has none."""
     log = three_articles().plain()
     outputs = outputs_of(log)
-    assert counts(report(log, outputs[1:2], scope(committed={}))) == {"missing": 1, "pending": 1}
+    assert counts(report(log, outputs[1:2], asked_of(committed={}))) == {"missing": 1, "pending": 1}
 
 
 def test_source_gone() -> None:
     """Articles of a deleted topic without an output are counted: nobody can write it any more."""
     log = three_articles().plain()
-    found = report(log, outputs_of(log)[:2], scope(committed={}, current=frozenset()))
+    found = report(log, outputs_of(log)[:2], asked_of(committed={}, current=frozenset()))
     assert counts(found) == {"source gone": 1}
 
 
@@ -64,7 +64,7 @@ def test_never_logged() -> None:
     """A record before the committed offset that was never logged is missing."""
     log = three_articles().plain()
     found = report(log, outputs_of(log), lost=[("articles", at(7))])
-    assert found.examples["missing"] == ["articles-0-7: committed, but never logged"]
+    assert found.examples["missing"] == ["articles-0-7: in the source, but not in the log"]
 
 
 def test_twice() -> None:
@@ -81,9 +81,9 @@ def test_allowed_repeats() -> None:
     log = three_articles().plain()
     outputs = outputs_of(log)
     again = outputs[1]._replace(offset=9, timestamp=6000)
-    assert counts(report(log, [*outputs, again], scope(allow_repeats=True))) == {"repeats": 1}
+    assert counts(report(log, [*outputs, again], asked_of(allow_repeats=True))) == {"repeats": 1}
     for other in (again._replace(key=b"other"), again._replace(headers=[("own", b"2"), *again.headers[1:]])):
-        assert counts(report(log, [*outputs, other], scope(allow_repeats=True))) == {"twice": 1}
+        assert counts(report(log, [*outputs, other], asked_of(allow_repeats=True))) == {"twice": 1}
 
 
 def as_unique(output: OutputRecord) -> OutputRecord:
@@ -114,7 +114,7 @@ def test_wrong(change: Callable[[OutputRecord], OutputRecord], message: str) -> 
     """An output that differs from the log in any part is wrong, and the report names the difference."""
     log = three_articles().plain()
     outputs = outputs_of(log)
-    found = report(log, [outputs[0], change(outputs[1]), outputs[2]], scope(committed={SOURCE_0: 1}))
+    found = report(log, [outputs[0], change(outputs[1]), outputs[2]], asked_of(committed={SOURCE_0: 1}))
     assert found.found["wrong"] == 1
     assert message in found.examples["wrong"][0]
 
@@ -225,7 +225,7 @@ def test_headers_of_another_verdict_are_wrong() -> None:
     log = three_articles().plain()
     outputs = outputs_of(log)
     outputs[1] = with_header("dedup.verdict", b"rejected")(outputs[1])
-    found = report(log, outputs, scope(committed={SOURCE_0: 1}))
+    found = report(log, outputs, asked_of(committed={SOURCE_0: 1}))
     assert "verdict rejected with the header dedup.match.id" in found.examples["wrong"][0]
 
 
@@ -256,13 +256,13 @@ def test_outputs_in_another_order() -> None:
     made.add(with_values(batch([0], [~A & 2**64 - 1], partition=1)))
     log = made.plain()
     first, second, third, other = outputs_of(log)
-    asked = scope(committed={SOURCE_0: 3, (TOPIC, 1): 1})
+    asked = asked_of(committed={SOURCE_0: 3, (TOPIC, 1): 1})
     assert counts(report(log, [first, other, second, third], asked)) == {}
     found = report(log, [second, other, third, first], asked)
     assert counts(found) == {"out of order": 1}
     assert found.examples["out of order"] == ["unique-0-0: articles-0-0 comes after offset 2"]
     assert counts(report(log, [second, third, other, first._replace(partition=1)], asked)) == {}
-    assert counts(report(log, [second, third, first, other], replace(asked, allow_repeats=True))) == {}
+    assert counts(report(log, [second, third, first, other], asked._replace(allow_repeats=True))) == {}
 
 
 @pytest.mark.parametrize(("value", "wrong"), [(None, {}), (b"", {}), (b"x", {"wrong": 1})])
@@ -273,7 +273,7 @@ def test_tombstone(value: bytes | None, wrong: dict[str, int]) -> None:
     made.add(replace(batch([0], [REJECTED]), checksums=np.zeros(1, np.uint64)))
     log = made.plain()
     output = outputs_of(log)[0]._replace(key=None, value=value)
-    assert counts(report(log, [output], scope(committed={SOURCE_0: 1}))) == wrong
+    assert counts(report(log, [output], asked_of(committed={SOURCE_0: 1}))) == wrong
 
 
 def article_and_delete() -> LogOfTest:
@@ -291,7 +291,7 @@ def test_a_delete_is_owed_no_output() -> None:
     outputs = outputs_of(log)
     assert [output.topic for output in outputs] == ["unique", "unique"]
     assert counts(report(log, outputs)) == {"deletes": 1}
-    assert counts(report(log, outputs[:1], scope(committed={SOURCE_0: 1}))) == {"deletes": 1, "pending": 1}
+    assert counts(report(log, outputs[:1], asked_of(committed={SOURCE_0: 1}))) == {"deletes": 1, "pending": 1}
 
 
 @pytest.mark.parametrize("sample", [None, 0])

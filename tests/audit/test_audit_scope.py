@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,10 @@ from tests.audit.comparing import (
     FAR,
     SOURCE_0,
     A,
+    asked_of,
     counts,
     outputs_of,
     report,
-    scope,
     three_articles,
     with_header,
     with_values,
@@ -34,9 +35,9 @@ def seeded_articles() -> LogOfTest:
 
 
 @pytest.mark.parametrize("settings", [{}, {"committed": {}}, {"committed": {}, "current": frozenset()}])
-def test_seeded_articles_are_owed_no_output(settings: dict[str, object]) -> None:
+def test_seeded_articles_are_owed_no_output(settings: dict[str, Any]) -> None:
     """They are counted, and neither missing nor pending, whatever is committed; of a file there is no topic."""
-    found = report(seeded_articles().plain(), [], scope(**settings))
+    found = report(seeded_articles().plain(), [], asked_of(**settings))
     assert (counts(found), found.recomputed) == ({"seeded": 3}, 3)
 
 
@@ -44,7 +45,7 @@ def test_seeded_articles_may_have_an_output() -> None:
     """Where the topic is consumed later its outputs are right; the articles after the last one are owed none."""
     log = seeded_articles().plain()
     assert counts(report(log, outputs_of(log))) == {}
-    assert counts(report(log, outputs_of(log)[:1], scope(committed={SOURCE_0: 1}))) == {"seeded": 2}
+    assert counts(report(log, outputs_of(log)[:1], asked_of(committed={SOURCE_0: 1}))) == {"seeded": 2}
 
 
 def test_the_output_of_a_seeded_article_is_compared() -> None:
@@ -59,7 +60,7 @@ def test_articles_after_seeded_ones_are_owed() -> None:
     """That some articles of a topic were seeded says nothing about those that a worker logged."""
     log = seeded_articles()
     log.add(with_values(batch([3], [A])))
-    assert counts(report(log.plain(), [], scope(committed={SOURCE_0: 4}))) == {"seeded": 3, "missing": 1}
+    assert counts(report(log.plain(), [], asked_of(committed={SOURCE_0: 4}))) == {"seeded": 3, "missing": 1}
 
 
 def test_since() -> None:
@@ -68,7 +69,7 @@ def test_since() -> None:
     made.add(with_values(batch([3], [A ^ 2])))
     log = made.plain()
     outputs = outputs_of(log)
-    for asked in (scope(since_ms=2001), scope(since_offset=2)):
+    for asked in (asked_of(since_ms=2001), asked_of(since_offset=2)):
         assert counts(report(log, [], asked)) == {"pending": 1}
         assert counts(report(log, outputs[3:], asked)) == {}
         assert counts(report(log, [outputs[0], outputs[0], outputs[3]], asked)) == {}
@@ -88,7 +89,7 @@ def test_sample_is_drawn_by_its_seed() -> None:
     made.add(rules())
     made.articles(*range(1, 101), first=0)
     log = made.plain()
-    everything = audited(log, scope())
+    everything = audited(log, None, None)
     drawn = [to_recompute(log, everything, 10, seed).tolist() for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
     assert [len(set(indices)) for indices in drawn] == [10, 10, 10]
@@ -110,7 +111,7 @@ def cut_log() -> PlainLog:
 def test_trimmed_articles_are_not_recomputed() -> None:
     """An article whose window reaches behind a trim is counted; other faults of it are still found."""
     log = cut_log()
-    asked = scope(committed={SOURCE_0: 6})
+    asked = asked_of(committed={SOURCE_0: 6})
     outputs = outputs_of(log)
     assert counts(report(log, outputs, asked)) == {"trimmed": 1}
     assert counts(report(log, outputs[1:], asked)) == {"trimmed": 1, "missing": 1}
@@ -133,7 +134,7 @@ def test_article_that_is_logged_again_after_a_trim() -> None:
     log = made.plain()
     outputs = outputs_of(log)
     assert [output.topic for output in outputs] == ["unique", "unique", "unique", "duplicate"]
-    asked = scope(committed={SOURCE_0: 3})
+    asked = asked_of(committed={SOURCE_0: 3})
     found = report(log, outputs, asked)
     assert counts(found) == {"logged again": 1}
     assert found.examples["logged again"] == ["articles-0-0: in the log at offset 2, and again at 5"]

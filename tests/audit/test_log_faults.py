@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -10,11 +10,10 @@ from stream_dedup.audit.log_faults import author_faults
 from stream_dedup.audit.reference import PlainLog
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.core.entry import Basis, Batch, Forgotten, Payload, Trim, make_batch
-from stream_dedup.core.model import Judgement, LogOffset, SourceOffset, Verdict
+from stream_dedup.core.model import LogOffset, SourceOffset
 from stream_dedup.ports import Partition
-from tests.audit.comparing import FAR, SOURCE_0, A, counts, outputs_of, report, scope, with_values
-from tests.headers import output_headers
-from tests.logs import REJECTED, SCHEME, TOPIC, LogOfTest, at, batch, rules
+from tests.audit.comparing import FAR, SOURCE_0, A, asked_of, counts, outputs_of, report, with_values
+from tests.logs import REJECTED, TOPIC, LogOfTest, batch, rules
 
 
 def read_up_to(read_to: int, made: Batch) -> Batch:
@@ -68,34 +67,6 @@ def test_a_record_whose_author_read_beyond_it() -> None:
     assert found[0][1] == "the record at log offset 1 says that its author had read the log up to 2"
 
 
-def judged_log(read_to: int) -> PlainLog:
-    """An article of one partition, and a copy of it in another one, whose author had read up to an offset."""
-    log = LogOfTest()
-    log.add(rules())
-    log.add(with_values(batch([0], [A])))
-    log.add(read_up_to(read_to, with_values(batch([0], [A ^ 1], partition=1))))
-    return log.plain()
-
-
-def test_judged_before_the_log_was_read() -> None:
-    """A wrong verdict is explained where the match was logged after what the author of the batch had read."""
-    explained = []
-    for read_to in (1, 2):
-        log = judged_log(read_to)
-        outputs = outputs_of(log)
-        headers = output_headers(Judgement(Verdict.UNIQUE), A ^ 1, SCHEME.id, "articles", at(0, partition=1), 1234)
-        found = report(log, [outputs[1]._replace(topic="unique", headers=headers)], scope(committed={SOURCE_0: 0}))
-        assert found.found["wrong"] == 1
-        explained.append("it may have been judged before the log was read" in found.examples["wrong"][0])
-    assert explained == [True, False]
-
-
-def test_a_right_verdict_needs_no_explanation() -> None:
-    """Where the worker had read the log before it judged, nothing is said."""
-    log = judged_log(1)
-    assert counts(report(log, outputs_of(log), scope(committed={}))) == {}
-
-
 HOUR_MS = 3_600_000
 
 
@@ -110,12 +81,18 @@ def trimmed_log(window_ms: int | None, pause_s: float = 1, horizon: int = 0) -> 
     return log.plain()
 
 
-def sound_outputs(log: PlainLog, committed: int = 2, written: Iterable[int] = (), **settings: object) -> AuditReport:
+def sound_outputs(
+    log: PlainLog,
+    committed: int = 2,
+    written: Iterable[int] = (),
+    settled: int = 0,
+    begins: Mapping[Partition, int] | None = None,
+) -> AuditReport:
     """The report on outputs as the log says them, written at these times."""
     times = iter(written)
     outputs = [output._replace(timestamp=next(times, output.timestamp)) for output in outputs_of(log)]
     kept = [output for output, index in zip(outputs, range(committed), strict=False)]
-    return report(log, kept, scope(committed={SOURCE_0: committed}, **settings))
+    return report(log, kept, asked_of(committed={SOURCE_0: committed}, settled=settled, begins=begins))
 
 
 def test_an_article_logged_later() -> None:
@@ -243,4 +220,4 @@ def test_a_group_that_lost_its_offsets_after_retention_deleted_the_outputs(begin
     begins = {Partition("unique", 0): begin, Partition("duplicate", 0): begin}
     log = trim_of_version_3(4, 1, pause_s=5)
     assert counts(sound_outputs(log, committed=0, settled=9, begins=begins)) == {"pending": 2, "trimmed early": 1}
-    assert counts(report(log, [], scope(committed={}, settled=9, begins=begins))) == found
+    assert counts(report(log, [], asked_of(committed={}, settled=9, begins=begins))) == found

@@ -95,7 +95,7 @@ def test_batch_covers_offsets_without_entries() -> None:
     plain = log.plain()
     assert plain.find(at(3)) == []
     assert [plain.coordinates(index) for index in range(2)] == [at(0), at(5)]
-    assert plain.ever_logged.gaps((at(0).topic_id, 0), SourceOffset(0), SourceOffset(8)) == [(6, 7)]
+    assert plain.logged.gaps((at(0).topic_id, 0), SourceOffset(0), SourceOffset(8)) == [(6, 7)]
 
 
 def test_same_offsets_of_other_sources_are_others() -> None:

@@ -57,7 +57,7 @@ def test_a_record_inside_a_batch_without_an_entry() -> None:
     world = World()
     world.produce(*(b"value %d" % number for number in range(5)))
     world.append(rules_of(world.config), world.batch([0, 4], [A, FAR]))
-    lost = [f"articles-0-{offset}: inside a logged batch, but without an entry" for offset in (1, 2, 3)]
+    lost = [f"articles-0-{offset}: in the source, but not in the log" for offset in (1, 2, 3)]
     for committed in (0, 5):
         world.write(committed)
         assert world.audit().examples["missing"] == lost
@@ -81,7 +81,7 @@ def test_records_before_the_committed_offset_that_were_never_logged() -> None:
     world.write(3)
     world.commit(7)
     assert world.audit().examples["missing"] == [
-        f"articles-0-{offset}: committed, but never logged" for offset in (3, 6)
+        f"articles-0-{offset}: in the source, but not in the log" for offset in (3, 6)
     ]
     world.cluster.partition(SOURCE).delete_before(4)
     assert counts(world.audit()) == {"missing": 1}
@@ -94,7 +94,7 @@ def test_ranges_far_apart() -> None:
     world.append(rules_of(world.config), world.batch(list(range(1, 1001)), [REJECTED] * 1000))
     world.write(1002, only=lambda offset: 0 < offset < 1001)
     assert world.audit().examples["missing"] == [
-        f"articles-0-{offset}: committed, but never logged" for offset in (0, 1001)
+        f"articles-0-{offset}: in the source, but not in the log" for offset in (0, 1001)
     ]
 
 
@@ -130,7 +130,7 @@ def test_source_records_that_are_deleted_while_they_are_read() -> None:
             world.cluster.partition(SOURCE).delete_before(5)
 
     world.connection.hook = delete
-    assert world.audit().examples["missing"] == ["articles-0-5: committed, but never logged"]
+    assert world.audit().examples["missing"] == ["articles-0-5: in the source, but not in the log"]
 
 
 def test_a_log_that_is_trimmed_while_it_is_read() -> None:
@@ -182,7 +182,7 @@ def test_a_log_that_was_lost_and_begun_again() -> None:
     """Outputs of the earlier log are counted, and a partition is audited from behind them on: no further."""
     found = earlier_world(2).audit()
     assert counts(found) == {"earlier log": 2, "missing": 1}
-    assert found.examples["missing"] == ["articles-0-2: committed, but never logged"]
+    assert found.examples["missing"] == ["articles-0-2: in the source, but not in the log"]
     assert earlier_world(0).audit().found["missing"] == 3
 
 
@@ -215,7 +215,7 @@ def test_a_record_that_was_never_logged_before_a_log_that_was_cut() -> None:
     world = cut_world(())
     assert world.audit().found["missing"] == 0
     world = cut_world((Forgotten(world.topic_id, 0, SourceOffset(2)),))
-    assert world.audit().examples["missing"] == ["articles-0-2: committed, but never logged"]
+    assert world.audit().examples["missing"] == ["articles-0-2: in the source, but not in the log"]
 
 
 def test_an_output_that_is_not_in_a_log_that_was_cut() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_dedup.audit.audit import Audit
+from stream_dedup.audit.audit import Audit, audited
 from stream_dedup.audit.report import AuditReport
 from stream_dedup.audit.sources import compare_texts
 from stream_dedup.core.columns import Columns, Texts
@@ -20,7 +20,7 @@ from stream_dedup.core.headers import OmittedValue
 from stream_dedup.core.model import Judgement, Status, Verdict, Widths
 from stream_dedup.core.reasons import DEFECT
 from stream_dedup.threads import FingerprintThreads
-from tests.audit.comparing import SOURCE_0, TOPICS, OutputRecord, counts, scope
+from tests.audit.comparing import SOURCE_0, TOPICS, OutputRecord, asked_of, counts
 from tests.headers import output_headers
 from tests.logs import TOPIC, LogOfTest, at, directed_rules
 
@@ -58,7 +58,7 @@ def compared(
 ) -> AuditReport:
     """The report on the comparison with these source records."""
     plain = log.plain()
-    audit = Audit(plain, scope(committed={SOURCE_0: 0}, texts=True))
+    audit = Audit(plain, asked_of(committed={SOURCE_0: 0}).topics, audited(plain, None, None), texts=True)
     for output in outputs:
         audit.add(output)
     given = [(at(one.offset), one) for one in records]
@@ -181,7 +181,7 @@ def test_rejected_by_a_limit() -> None:
 def test_without_texts() -> None:
     """Without the comparison, nothing is kept of the outputs for it."""
     plain = logged().plain()
-    audit = Audit(plain, scope(committed={SOURCE_0: 0}))
+    audit = Audit(plain, asked_of(committed={SOURCE_0: 0}).topics, audited(plain, None, None))
     judged = Judgement(Verdict.REJECTED, reason=plain.batch_of(1).reason(1))
     headers = output_headers(judged, 0, plain.scheme_id(), "articles", at(1), TIME_MS)
     audit.add(RECORDS[1]._replace(topic="rejected", headers=headers))

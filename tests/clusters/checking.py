@@ -38,13 +38,10 @@ def stored_first(store: ClusterStore) -> dict[Coordinates, Coordinates]:
 
 
 def refuse_wrong_tables(store: ClusterStore) -> None:
-    """What holds in every state: sizes, weights, buckets and totals are those of the articles."""
+    """What holds in every state: sizes, buckets and totals are those of the articles."""
     read = store.writer.execute
-    sizes = (
-        "SELECT cluster, COUNT(written_ms), COUNT(*) FROM article "
-        "WHERE cluster IS NOT NULL GROUP BY cluster ORDER BY cluster"
-    )
-    assert read("SELECT number, size, weight FROM cluster ORDER BY number").fetchall() == read(sizes).fetchall()
+    sizes = "SELECT cluster, COUNT(written_ms) FROM article WHERE cluster IS NOT NULL GROUP BY cluster ORDER BY cluster"
+    assert read("SELECT number, size FROM cluster ORDER BY number").fetchall() == read(sizes).fetchall()
     assert read("SELECT number FROM cluster WHERE (size = 1) IS NOT (lone_ms IS NOT NULL)").fetchall() == []
     assert (
         read(
@@ -67,23 +64,9 @@ def refuse_wrong_tables(store: ClusterStore) -> None:
     )
 
 
-def refuse_wrong_counts(store: ClusterStore) -> None:
-    """What holds in every state: the counts of windows are those of the buckets."""
-    read = store.writer.execute
-    for window, begin in read("SELECT time_window, begin FROM counted").fetchall():
-        counted = (
-            "SELECT number, "
-            "(SELECT IFNULL(SUM(count), 0) FROM bucket WHERE width = ? AND cluster = number AND start >= ?) "
-            "FROM cluster ORDER BY number"
-        )
-        found = f"SELECT number, {window} FROM cluster ORDER BY number"  # noqa: S608 - our own names
-        assert read(found).fetchall() == read(counted, (int(Window(window).width), begin)).fetchall()
-
-
 def refuse_other_clusters(store: ClusterStore, log: Sequence[LoggedArticle]) -> None:
     """The store has the clusters of the log, and nothing else."""
     refuse_wrong_tables(store)
-    refuse_wrong_counts(store)
     assert stored_first(store) == clusters_in_one_pass(log)
 
 

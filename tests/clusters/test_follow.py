@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from stream_dedup.clusters import ClusterStore, MissingOutputs, Window
-from stream_dedup.clusters.model import COUNTED_WINDOWS, JudgedOutput, OutputReading
+from stream_dedup.clusters import MissingOutputs, Window
+from stream_dedup.clusters.model import JudgedOutput, OutputReading
 from stream_dedup.clusters.publish import PUBLISHED_AT_ONCE
-from stream_dedup.clusters.queries import counted_begins
 from stream_dedup.core.model import Verdict
 from stream_dedup.errors import RefusedError, UnavailableError
 from stream_dedup.ports import Partition, PassingError, SourceRecord, UnreadableError
@@ -115,28 +114,14 @@ def test_outputs_of_an_open_transaction_wait(group: GroupWorld, world: World) ->
         assert process.store.size() == (2, 1)
 
 
-def test_windows_are_counted_while_outputs_are_followed(
-    group: GroupWorld, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From the bucket before the first one that is shown; more often than articles are forgotten."""
-    monkeypatch.setattr(ClusterStore, "forget", lambda *_: 0)
-    group.write(group.dated([LoggedArticle(at(0))]))
-    with closing(group.open()) as process:
-        process.run()
-        now_ms, begins = world.time_ms(), counted_begins(process.store.writer)
-    for window in COUNTED_WINDOWS:
-        assert 0 <= window.begin(now_ms) - window.width - begins[window] <= window.width
-
-
 @pytest.mark.expect_log("records that are no outputs")
 def test_records_of_another_program_are_left_out(group: GroupWorld, world: World) -> None:
-    """They are counted, and the first one of a topic is a warning."""
+    """The first one of a topic is a warning."""
     world.write(Partition(group.topic(), 0), [b"mine", b"mine"])
     group.write(group.dated([LoggedArticle(at(0))]))
     with closing(group.open()) as process:
         process.run()
         assert process.store.size() == (1, 1)
-        assert process.follower.state().unreadable == 2
 
 
 @pytest.mark.expect_log("were deleted before they were read")

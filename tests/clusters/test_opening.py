@@ -71,7 +71,7 @@ def test_another_format_names_the_remedy(tmp_path: Path) -> None:
     made(tmp_path)
     with closing(sqlite3.connect(tmp_path / CLUSTERS_FILE)) as connection:
         connection.execute(f"PRAGMA user_version = {CLUSTERS_FORMAT_VERSION + 1}")
-    with pytest.raises(UserError, match="has format 4, and this program reads format 3; delete the folder"):
+    with pytest.raises(UserError, match="has format 5, and this program reads format 4; delete the folder"):
         ClusterStore.open(tmp_path, LOG_ID)
 
 
@@ -85,7 +85,7 @@ def test_a_store_of_another_format_that_was_killed_stays_as_it_is(tmp_path: Path
         shutil.copytree(tmp_path / "made", tmp_path / "killed")
     files = [tmp_path / "killed" / name for name in (CLUSTERS_FILE, f"{CLUSTERS_FILE}-wal")]
     before = [file.read_bytes() for file in files]
-    with pytest.raises(UserError, match="has format 4, and this program reads format 3"):
+    with pytest.raises(UserError, match="has format 5, and this program reads format 4"):
         ClusterStore.open(tmp_path / "killed", LOG_ID)
     assert [file.read_bytes() for file in files] == before
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from math import log2
 from urllib.parse import quote
 
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_dedup.clusters import ClusterStore, Window, cluster_id_of, parse_cluster_id
+from stream_dedup.clusters.model import COUNTED_WINDOWS, DAY_MS, HOUR_MS
 from stream_dedup.core.model import SourceOffset, Verdict
 from stream_dedup.ports import CommittedOffset, Partition
 from tests.amount import FULL
@@ -24,7 +27,9 @@ from tests.clusters.checking import (
     stored_first,
     stored_members,
 )
-from tests.clusters.outputs import LOG_ID, TIME_MS, LoggedArticle, at, outputs_of, random_log
+from tests.clusters.outputs import LOG_ID, TIME_MS, LoggedArticle, at, clusters_in_one_pass, outputs_of, random_log
+
+SPAN = {Window.HOUR: HOUR_MS, Window.DAY: DAY_MS, Window.WEEK: 7 * DAY_MS}
 
 
 def batches(rng: random.Random, articles: Sequence[LoggedArticle]) -> Iterator[Sequence[LoggedArticle]]:
@@ -104,6 +109,40 @@ def test_a_cluster_keeps_its_ids(store: ClusterStore) -> None:
     assert found is not None
     assert (found.id, found.first, found.first_topic, found.size) == (cluster_id_of(at(0)), at(0), "articles", 3)
     assert store.largest(Window.HOUR, 5, NOW_MS) == [found]
+
+
+def spread(rng: random.Random, log: Sequence[LoggedArticle], span_ms: int) -> list[LoggedArticle]:
+    """The articles, written at any time of a span that ends at ``TIME_MS``, and a few after it."""
+    late = [rng.choice([0, 0, 0, HOUR_MS]) for _ in log]
+    return [replace(one, written_ms=TIME_MS - int(rng.random() * span_ms) + late[n]) for n, one in enumerate(log)]
+
+
+def counted_all(log: Sequence[LoggedArticle], window: Window, now_ms: int) -> list[int]:
+    """The sizes in a window of all clusters of more than one article, largest first."""
+    first = clusters_in_one_pass(log)
+    size = Counter(first.values())
+    counts = Counter(
+        first[one.coordinates]
+        for one in log
+        if one.coordinates in first and window.begin(now_ms) <= window.width.start(one.written_ms) <= now_ms
+    )
+    return sorted((count for cluster, count in counts.items() if size[cluster] > 1), reverse=True)
+
+
+@pytest.mark.parametrize("window", COUNTED_WINDOWS)
+@pytest.mark.parametrize("seed", range(6))
+def test_the_largest_clusters_while_time_goes_on(store: ClusterStore, seed: int, window: Window) -> None:
+    """Those that counting every article would find, also after the clock was set back."""
+    rng = random.Random(seed)
+    log = spread(rng, random_log(rng, 120, unique=rng.choice([0.1, 0.4])), 3 * SPAN[window])
+    read = rng.sample(log, len(log))
+    now_ms = TIME_MS - SPAN[window]
+    for end in range(20, len(log) + 1, 20):
+        store.apply(outputs_of(read[end - 20 : end]), {})
+        now_ms += rng.choice([0, 1, 1, 2, 5, -2]) * SPAN[window] // 8
+        found = store.largest(window, 7, now_ms)
+        arrived = [one for one in log if one in set(read[:end])]
+        assert [cluster.counts[window] for cluster in found] == counted_all(arrived, window, now_ms)[:7]
 
 
 def test_articles_of_one_moment_are_paged(store: ClusterStore) -> None:

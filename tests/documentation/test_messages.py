@@ -12,7 +12,7 @@ import pytest
 
 import stream_dedup
 from stream_dedup.kafka.topics import FAULT_SENTENCES, TopicFault, TopicProblem
-from stream_dedup.status.findings import FINDING_SENTENCES, FindingCode, GroupFinding
+from stream_dedup.status.findings import FindingCode, GroupFinding
 
 PACKAGE = Path(stream_dedup.__file__).parent
 BROKEN = re.compile(r"\b(?:or|and|but)(?:[;:.]|$)|[;:,]\s*[;:,]|[;:,]\s*\.(?!\.)|\.\s*;|\w  \w.*[.;:]|\w [;,:](?: |$)")
@@ -60,7 +60,7 @@ def filled(parts: tuple[str, str]) -> dict[str, int]:
     "message",
     [
         *(str(TopicProblem("articles", fault, filled(FAULT_SENTENCES[fault]))) for fault in TopicFault),
-        *(str(GroupFinding(code, filled(FINDING_SENTENCES[code]))) for code in FindingCode),
+        *(str(GroupFinding(code, filled(code.value))) for code in FindingCode),
     ],
 )
 def test_a_finding_and_its_remedy_fit_together(message: str) -> None:
@@ -73,4 +73,4 @@ def test_a_remedy_is_one_sentence() -> None:
     for fault, (reason, remedy) in FAULT_SENTENCES.items():
         assert "{command}" not in reason, fault
         assert remedy.count("{command}") == (fault is not TopicFault.SPARE_PARTITIONS), fault
-    assert all("{command}" not in one.text for one in FINDING_SENTENCES.values())
+    assert all("{command}" not in one.value.text for one in FindingCode)

@@ -38,7 +38,7 @@ from stream_dedup.serve.pages.rendering import LANGUAGES, said
 from stream_dedup.serve.pages.shown_text import ShownArticle
 from stream_dedup.serve.problems import ProblemError, busy, not_ready
 from stream_dedup.serve.reading import StatusValues, TextAbsence
-from stream_dedup.status.findings import FINDING_SENTENCES, FindingCode
+from stream_dedup.status.findings import FindingCode
 from tests.serve.page_app import READY, TOPIC_ID, ChosenBackend, PageApp, check_answer, nearest_value, text_of
 from tests.serve.screenshots import status_values
 
@@ -126,7 +126,7 @@ def test_clusters_that_fail(path: str) -> None:
 def test_no_clusters_and_clusters_that_are_behind() -> None:
     """Without a store it is said what that means; one that is behind, or has lost outputs, says by how much."""
     assert said("en", "notice.clusters.none") in text_of(PageApp(ChosenBackend()).get("/clusters"))
-    behind = ClustersState(EMPTY, FollowerState(1234, has_caught_up=False, unreadable=0, unpublished=None))
+    behind = ClustersState(EMPTY, FollowerState(1234, has_caught_up=False, unpublished=None))
     html = text_of(PageApp(ChosenBackend(state=behind)).get("/clusters"))
     assert said("en", "notice.clusters.behind", lag="1,234") in html
     assert said("en", "notice.clusters.missing", count="5") in html
@@ -201,7 +201,7 @@ def test_a_log_that_cannot_be_followed() -> None:
 @pytest.mark.parametrize("code", FindingCode)
 def test_a_finding_is_in_the_language_of_the_reader(code: FindingCode, language: str) -> None:
     """Text and remedy, with their values; foreign names are no markup."""
-    names = set(re.findall(r"{(\w+)", "".join(FINDING_SENTENCES[code])))
+    names = set(re.findall(r"{(\w+)", "".join(code.value)))
     values: dict[str, Any] = {name: 7 if name in NUMBERS else f"<{name}>" for name in names}
     finding = {"code": str(code), "values": values, "text": "", "remedy": "", "is_note": False}
     view = StatusView(status_values(0) | {"findings": [finding]})

@@ -13,7 +13,7 @@ from stream_dedup.kafka.admin import Member
 from stream_dedup.kafka.rules_log import LostLog
 from stream_dedup.kafka.topics import TopicFault, TopicProblem
 from stream_dedup.ports import Partition
-from stream_dedup.status.findings import FINDING_SENTENCES, FindingCode, find
+from stream_dedup.status.findings import FindingCode, find
 from stream_dedup.status.snapshot import LogState, PartitionState, Rates, Snapshot
 from stream_dedup.status.text import lines_of, values_of
 from tests.logs import SCHEME
@@ -220,11 +220,6 @@ def test_a_snapshot_as_text_and_as_values() -> None:
     values = values_of(now, rates, findings)
     assert (values["lag"], values["partitions"][0]["committed"], values["log"]["end"]) == (0, 100, 7)
     assert [one["is_note"] for one in values["findings"]] == [False]
-
-
-def test_every_code_has_its_sentences() -> None:
-    """So a finding never fails where it is shown."""
-    assert set(FINDING_SENTENCES) == set(FindingCode)
 
 
 def replace_host(host: str) -> Member:

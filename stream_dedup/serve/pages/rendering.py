@@ -37,7 +37,7 @@ from stream_dedup.core.rules import (
 from stream_dedup.serve.pages.clusters_page import growth_columns, most_of
 from stream_dedup.serve.pages.live_page import VERDICT_NAMES, history_columns, rejected_reasons, verdict_name
 from stream_dedup.serve.pages.shown_text import MAX_SHOWN, pieces
-from stream_dedup.status.findings import FINDING_SENTENCES
+from stream_dedup.status.findings import FindingCode
 from stream_dedup.status.text import bytes_text
 from stream_dedup.terminal import shorten, visible
 
@@ -52,8 +52,8 @@ def _read_sentences() -> Mapping[str, Mapping[str, str]]:
     """Return the sentences of each language by their keys."""
     tables = tomllib.loads((HERE / "strings.toml").read_text("utf-8"))
     english, chinese = ({key: pair[at] for key, pair in tables["sentences"].items()} for at in (0, 1))
-    for code, one in FINDING_SENTENCES.items():
-        english |= {f"finding.{code}": one.text, f"remedy.{code}": one.remedy}
+    for code in FindingCode:
+        english |= {f"finding.{code}": code.value.text, f"remedy.{code}": code.value.remedy}
     return {"en": english, "zh": chinese | tables["findings"]}
 
 
