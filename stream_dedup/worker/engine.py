@@ -221,22 +221,10 @@ class Engine:
     def _receive_batches(self) -> None:
         now = self.clock.monotonic()
         batches = self._held.receive([self._inbox.popleft() for _ in range(len(self._inbox))], now)
-        if not batches:
-            return
-        unlogged = [spans_of(self._positions(batch) == UNLOGGED) for batch in batches]
         for batch in batches:
+            unlogged = spans_of(self._positions(batch) == UNLOGGED)
             self.watch.ids_since(batch.polled_at)  # begins the look-up that the append will need
-        columns = iter(
-            self.fingerprinter.submit_all(
-                [
-                    (batch.records[rows], batch.partition)
-                    for batch, spans in zip(batches, unlogged, strict=True)
-                    for rows in spans
-                ]
-            )
-        )
-        for batch, of_batch in zip(batches, unlogged, strict=True):
-            spans = [UnloggedSpan(rows, next(columns), now) for rows in of_batch]
+            spans = [UnloggedSpan(rows, self.fingerprinter.submit(batch.records[rows]), now) for rows in unlogged]
             for span in spans:
                 span.columns.add_done_callback(self._wake_up)
             self.on_step(Step.DECODING)

@@ -117,7 +117,7 @@ class World:
             "index": self.index,
             "tail": self.tail,
             "log": SimpleNamespace(append=self._append, renew=self._renew),
-            "fingerprinter": SimpleNamespace(submit_all=self._submit_all),
+            "fingerprinter": SimpleNamespace(submit=self._submit),
             "watch": SimpleNamespace(ids_since=lambda _: self.ids),
             "schemas": self._schemas,
             "trimmer": SimpleNamespace(step=lambda _: None, appends=self.trims),
@@ -144,11 +144,11 @@ class World:
     def _renew(self) -> None:
         self.renewed += 1
 
-    def _submit_all(self, wanted: Sequence[tuple[Sequence[SourceRecord], Partition]]) -> list[Future[Columns]]:
-        futures: list[Future[Columns]] = [Future() for _ in wanted]
-        self.submitted |= {records[0].offset: records for records, _ in wanted}
-        self.columns |= {records[0].offset: future for (records, _), future in zip(wanted, futures, strict=True)}
-        return futures
+    def _submit(self, records: Sequence[SourceRecord]) -> Future[Columns]:
+        future: Future[Columns] = Future()
+        self.submitted[records[0].offset] = records
+        self.columns[records[0].offset] = future
+        return future
 
     def begin(self) -> Assignment:
         self.membership = Membership(frozenset(), 1, "proof")
