@@ -31,7 +31,7 @@ from stream_dedup.ports import (
     SourceRecord,
 )
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner, JudgedBatch, PolledBatch
-from stream_dedup.worker.engine import Engine
+from stream_dedup.worker.engine import GATHER_S, Engine
 from tests.logs import START_TIME, record
 from tests.worker.clocks import ManualClock
 
@@ -185,5 +185,7 @@ class World:
         self.columns.pop(int(batch.offsets[0])).set_result(made)
 
     def steps(self) -> None:
+        """Do some rounds, each after the moment for which fingerprinted batches wait for others."""
         for _ in range(5):
+            self.clock.sleep(GATHER_S)
             self.step()
