@@ -50,6 +50,9 @@ class PanicError(RuntimeError):
     article: int | None
     """Number of the article at which a search panicked, or a text had no fingerprint; None of everything else."""
 
+def usable_cores() -> int:
+    """Return the whole cores that affinity and the CPU quotas of control groups leave to this process, at least 1."""
+
 def plans(margins: U8, lookups: int, *, tables: int, block_bits: int, mask_bits: int, costs: Sequence[int]) -> bytes:
     """Return the plans of directed search, uint32, ``lookups`` of each article; see ``core.probes.directed``.
 

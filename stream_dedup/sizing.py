@@ -56,7 +56,7 @@ LOG = {
 SKETCH = MeasuredCost(32, "bytes", "the sketch and form of profile article", _FORMAT)
 ID = MeasuredCost(24, "bytes", "an article id (an assumption)", "-")
 WORKER_MEMORY = MeasuredCost(90, "MB", "a worker, without its index", "docs/sizing.md")
-THREAD_MEMORY = MeasuredCost(70, "MB", "a fingerprinting thread, with texts of 1 MB", "docs/sizing.md")
+THREAD_MEMORY = MeasuredCost(80, "MB", "a fingerprinting thread, and one for texts of up to 1 MB", "docs/sizing.md")
 
 ROCKSDB_MIB = 192
 """MiB that RocksDB's own cache and buffers take of a large ``index.memory_mib`` (``index/store.py``)."""

@@ -4,6 +4,7 @@
 //! * [`texts`]: what entries have of texts. [`decode`]: records, JSON, markup and log records.
 //! * [`lines`]: lines of files. [`postings`]: block tables and searches. [`pairs`]: plans, the sieve and the check, for arrays.
 //! * [`values`]: arrays and texts, from Python and for it.
+//! * [`usable_cores`]: how many threads are worth it.
 //!
 //! A panic is a defect: it becomes an exception, and the tables or the search that it left behind refuse every further
 //! call. A panic on the way from a record or a text to its entry is no exception: that record or text is rejected.
@@ -43,6 +44,8 @@ mod _native {
     use super::postings::{BlockTables, PySearch, Work, decode_chunk};
     #[pymodule_export]
     use super::texts::TextReader;
+    #[pymodule_export]
+    use super::usable_cores;
     use super::{DamageError, PanicError};
     use crate::decode::MOST_ID_BYTES;
     use crate::features::weights::COMMON_WORDS;
@@ -71,6 +74,11 @@ mod _native {
         let hashes: HashMap<&str, String> = hashes.map(|(name, hash)| (name, format!("{hash:016x}"))).collect();
         module.add("DATA_HASHES", hashes)
     }
+}
+
+#[pyfunction]
+fn usable_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 impl From<Damage> for PyErr {

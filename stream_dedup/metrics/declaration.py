@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -100,17 +100,9 @@ class Declaration(Generic[_M]):
     def __set_name__(self, owner: type[object], name: str) -> None:
         self.name = name
 
-    @overload
-    def __get__(self, instance: None, owner: type[object]) -> Self: ...
-
-    @overload
-    def __get__(self, instance: DeclaredMetrics, owner: type[object]) -> _M: ...
-
-    def __get__(self, instance: DeclaredMetrics | None, owner: type[object]) -> Self | _M:
-        if instance is None:
-            return self
-        metric: _M = instance.__dict__[self.name]  # the instance puts it there: Python then finds it without this call
-        return metric
+    def __get__(self, instance: object, owner: type[object]) -> _M:
+        """Say what type an instance has: Python finds the metric in the instance, and never calls this."""
+        raise AttributeError(self.name)
 
     @property
     def kind(self) -> str:

@@ -15,14 +15,14 @@ from __future__ import annotations
 import math
 import shutil
 from collections import Counter as Tally
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from time import perf_counter
 from typing import Literal, get_args
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.context_managers import Timer
 
 from stream_dedup.core.arrays import F64, U8
 from stream_dedup.core.model import OUTPUT_VERDICTS, Judgement, Status, Verdict
@@ -72,17 +72,6 @@ RECORD_KINDS = ("batch", "rules", "trim", "withdrawal")
 """Kinds of log records."""
 WAITING_CAUSES = ("registry_away", "unknown_schema")
 OUTCOMES = ("committed", "aborted", "unknown")
-
-PROCESS_METRICS = (
-    "process_cpu_seconds_total",
-    "process_max_fds",
-    "process_open_fds",
-    "process_resident_memory_bytes",
-    "process_start_time_seconds",
-    "process_virtual_memory_bytes",
-)
-"""The standard metrics of a process, which the Prometheus client reads from /proc. The start time shows a worker that
-starts again and again."""
 
 
 class Metrics(DeclaredMetrics):
@@ -310,9 +299,9 @@ class Metrics(DeclaredMetrics):
         super().__init__(registry)
         self._of_stage = {stage: self.stage_seconds.labels(stage) for stage in STAGES}
 
-    def stage(self, name: Stage) -> AbstractContextManager[None]:
+    def stage(self, name: Stage) -> AbstractContextManager[object]:
         """Measure a stage, also where it fails."""
-        return Timing(self._of_stage[name].observe)
+        return self._of_stage[name].time()
 
     def passed(self, stage: Stage, seconds: float) -> None:
         """Record the time of a stage."""
@@ -341,9 +330,9 @@ class Metrics(DeclaredMetrics):
         """Count the articles of a committed batch by the time from their source timestamps."""
         self.end_to_end_seconds.observe(np.maximum(seconds, 0))
 
-    def fingerprinting(self) -> AbstractContextManager[None]:
+    def fingerprinting(self) -> AbstractContextManager[object]:
         """Count the time in which a thread fingerprints."""
-        return Timing(self.fingerprint_busy_seconds.inc)
+        return Timer(self.fingerprint_busy_seconds, "inc")  # type: ignore[no-untyped-call] # the client has no types here
 
     def count_lookups(self, lookups: int, lists: int, candidates: int) -> None:
         """Count the look-ups of a batch, its posting lists and its candidates."""
@@ -386,19 +375,3 @@ def disk_sizes(folder: Path) -> tuple[float, float]:
     except OSError:
         return math.nan, math.nan
     return usage.total, usage.free
-
-
-class Timing:
-    """Passes the seconds of a block on, also where it fails; written as a generator it would take twice as long."""
-
-    __slots__ = ("_begun", "_count")
-
-    def __init__(self, count: Callable[[float], None]) -> None:
-        """Take what counts or observes them."""
-        self._count = count
-
-    def __enter__(self) -> None:
-        self._begun = perf_counter()
-
-    def __exit__(self, *_error: object) -> None:
-        self._count(perf_counter() - self._begun)

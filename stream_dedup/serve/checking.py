@@ -335,7 +335,7 @@ class _Batches:
         """Return the entries, and their scheme."""
         started = self._fingerprinter.get()
         try:
-            return await asyncio.wrap_future(started.records.submit(records, lane=object())), started.scheme
+            return await asyncio.wrap_future(started.records.submit(records)), started.scheme
         except asyncio.CancelledError:
             raise not_ready(
                 "the fingerprinting threads were closed: the log has another scheme now, or the service ends"

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from stream_dedup.config.model import Config
+    from stream_dedup.core.columns import Columns
     from stream_dedup.ports import SourceRecord
 
 log = logging.getLogger(__name__)
@@ -157,7 +158,12 @@ def _fingerprinter(
     metrics.fingerprint_threads.set(threads)
     widths = fingerprint_settings_of(config).widths
     make = SourceEntryMaker(reader.entries(maker), reader.format, record_bytes, widths)
-    return FingerprintThreads(threads, make, metrics.fingerprinting)
+
+    def timed(records: Sequence[SourceRecord]) -> Columns:
+        with metrics.fingerprinting():
+            return make(records)
+
+    return FingerprintThreads(threads, timed)
 
 
 def _health(workers: list[Worker]) -> tuple[bool, str]:

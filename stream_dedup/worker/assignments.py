@@ -37,9 +37,10 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -102,21 +103,6 @@ class JudgedBatch:
     """Whether the rules at the record's log position only observe."""
 
 
-class _Amount(NamedTuple):
-    """Batches in flight."""
-
-    batches: int = 0
-    size_bytes: int = 0
-
-    def plus(self, size_bytes: int, batches: int) -> _Amount:
-        """Return the sum."""
-        return _Amount(self.batches + batches, self.size_bytes + size_bytes)
-
-    def reaches(self, other: _Amount) -> bool:
-        """Return whether this is as much as the other, by number or by bytes."""
-        return self.batches >= other.batches or self.size_bytes >= other.size_bytes
-
-
 class AssignmentOwner:
     """The only place that begins and ends assignments. Every method may be called from any thread; none blocks."""
 
@@ -130,12 +116,14 @@ class AssignmentOwner:
         """``membership`` returns the present membership, ``held`` how many batches in flight wait for a schema."""
         self._membership = membership
         self._held = held
-        self._limit = _Amount(max_batches, max_bytes)
+        self._max_batches, self._max_bytes = max_batches, max_bytes
         self._lock = threading.Lock()
         self._state = AssignmentState.IDLE
         self._current: Assignment | None = None
-        self._in_flight = _Amount()
-        self._in_flight_of: dict[Partition, _Amount] = {}
+        self.batches = 0
+        """Number of batches in flight."""
+        self._batches: Counter[Partition] = Counter()
+        self._bytes: Counter[Partition] = Counter()
         self.released = 0
         """Batches released so far: it rises while there is progress."""
 
@@ -150,32 +138,27 @@ class AssignmentOwner:
         return self._current
 
     @property
-    def batches(self) -> int:
-        """Number of batches in flight."""
-        return self._in_flight.batches
-
-    @property
     def moving(self) -> int:
         """Number of batches in flight that do not wait for a schema."""
-        return self._in_flight.batches - self._held()
+        return self.batches - self._held()
 
     def has_in_flight(self, partition: Partition) -> bool:
         """Return whether a batch of the partition is in flight."""
         with self._lock:
-            return partition in self._in_flight_of
+            return partition in self._batches
 
     def crowded(self, partitions: Collection[Partition]) -> frozenset[Partition]:
         """Return the partitions of which nothing should be polled now: at the limit all of them.
 
         While batches wait for a schema, only partitions with something in flight.
         """
-        if not self._in_flight.batches:
+        if not self.batches:
             return frozenset()
-        most = self._limit.batches * max(1, -(-len(partitions) // LIMITED_PARTITIONS))
         with self._lock:
-            left = _Amount(most, self._limit.size_bytes).plus(-self._in_flight.size_bytes, -self._in_flight.batches)
-            full = frozenset(at for at in partitions if self._in_flight_of.get(at, _Amount()).reaches(left))
-            return full & self._in_flight_of.keys() if self._held() else full
+            left = self._max_batches * max(1, -(-len(partitions) // LIMITED_PARTITIONS)) - self.batches
+            left_bytes = self._max_bytes - self._bytes.total()
+            full = frozenset(at for at in partitions if self._batches[at] >= left or self._bytes[at] >= left_bytes)
+            return full & self._batches.keys() if self._held() else full
 
     def is_working(self, assignment: Assignment) -> bool:
         """Return whether batches of this assignment may go on; once False, it stays False."""
@@ -233,12 +216,13 @@ class AssignmentOwner:
             return True
 
     def _count(self, batch: PolledBatch, sign: int) -> None:
-        self._in_flight = self._in_flight.plus(sign * batch.size_bytes, sign)
-        amount = self._in_flight_of.pop(batch.partition, _Amount()).plus(sign * batch.size_bytes, sign)
-        if amount.batches:
-            self._in_flight_of[batch.partition] = amount
+        self.batches += sign
+        self._batches[batch.partition] += sign
+        self._bytes[batch.partition] += sign * batch.size_bytes
+        if not self._batches[batch.partition]:
+            del self._batches[batch.partition], self._bytes[batch.partition]
 
     def _settle(self) -> None:
-        if self._state is AssignmentState.ENDING and not self._in_flight.batches:
+        if self._state is AssignmentState.ENDING and not self.batches:
             self._state = AssignmentState.IDLE
             self._current = None

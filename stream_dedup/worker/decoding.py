@@ -86,8 +86,6 @@ class UnloggedSpan:
     """Outcomes of the appends, once appended; empty if other workers had logged every row meanwhile."""
     is_counted: bool = False
     """Whether the metrics count its texts: they count once, however often the append is retried."""
-    is_logged: bool = False
-    """Whether every append was seen to be in the log."""
 
 
 def spans_of(wanted: NDArray[np.bool_]) -> list[slice]:
@@ -142,13 +140,14 @@ class HeldBatches:
         if self._schemas is None:
             return list(polled)
         state = (self._schemas.changes, now // HELD_LOOK_S)
-        ready = self._retried() if state != self._tried else []
+        if state != self._tried:
+            self._lacking.clear()  # every partition is looked at again
         self._tried = state
         for batch in polled:
-            if batch.partition in self._held:
-                self._held[batch.partition].append(batch)
-            else:
-                ready += self._passing(batch)
+            self._held.setdefault(batch.partition, deque()).append(batch)
+        ready: list[PolledBatch] = []
+        for partition in [partition for partition in self._held if partition not in self._lacking]:
+            ready += self._passing(partition)
         self._schemas.want(frozenset(self._lacking.values()))
         self._count()
         return ready
@@ -156,13 +155,9 @@ class HeldBatches:
     def drop_ended(self) -> Iterator[PolledBatch]:
         """Drop and yield the batches whose assignment has ended."""
         for partition, batches in list(self._held.items()):
-            ended = [batch for batch in batches if not self._assignments.is_working(batch.assignment)]
-            yield from ended
-            left = deque(batch for batch in batches if batch not in ended)
-            if ended and left:
-                self._held[partition] = left
-            elif ended:
-                self._forget(partition)
+            if not self._assignments.is_working(batches[0].assignment):  # all of them are of one
+                yield from self._held.pop(partition)
+                self._lacking.pop(partition, None)
         self._count()
 
     def waiting(self) -> tuple[int, int]:
@@ -172,34 +167,25 @@ class HeldBatches:
         unknown = sum(map(self._schemas.is_unknown, self._lacking.values()))
         return unknown, len(self._lacking) - unknown
 
-    def _retried(self) -> list[PolledBatch]:
-        ready: list[PolledBatch] = []
-        for partition in list(self._held):
-            held = self._held[partition]
-            self._forget(partition)
-            while held and partition not in self._held:
-                ready += self._passing(held.popleft())
-            if held:
-                self._held[partition].extend(held)
-        return ready
-
-    def _passing(self, batch: PolledBatch) -> Iterator[PolledBatch]:
-        """Yield the part of a batch that can be decoded, and hold the rest."""
-        lacking = self._first_lacking(batch)
-        if lacking is None:
-            yield batch
+    def _passing(self, partition: Partition) -> Iterator[PolledBatch]:
+        """Remove and yield what a partition has before the first record that lacks its schema."""
+        held = self._held[partition]
+        while held:
+            batch = held[0]
+            lacking = self._first_lacking(batch)
+            if lacking is None:
+                yield held.popleft()
+                continue
+            row, schema_id = lacking
+            self._lacking[partition] = schema_id
+            self._report(batch, row, schema_id)
+            if row:
+                head, rest = divided(batch, row)
+                if self._assignments.divide(batch, (head, rest)):  # else its assignment has ended: it will be dropped
+                    held[0] = rest
+                    yield head
             return
-        row, schema_id = lacking
-        held = batch
-        if row:
-            head, held = divided(batch, row)
-            if not self._assignments.divide(batch, (head, held)):
-                held = batch  # its assignment has ended: it will be dropped
-            else:
-                yield head
-        self._held[batch.partition] = deque([held])
-        self._lacking[batch.partition] = schema_id
-        self._report(batch, row, schema_id)
+        del self._held[partition]
 
     def _first_lacking(self, batch: PolledBatch) -> tuple[int, int] | None:
         """Return the first row that has to be decoded and lacks its schema, and the id of the schema."""
@@ -226,10 +212,6 @@ class HeldBatches:
             schema_id,
             name,
         )
-
-    def _forget(self, partition: Partition) -> None:
-        self._held.pop(partition, None)
-        self._lacking.pop(partition, None)
 
     def _count(self) -> None:
         self.batches = sum(map(len, self._held.values()))

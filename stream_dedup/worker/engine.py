@@ -12,8 +12,8 @@ Rules:
   again; its value must have the logged checksum, or the worker stops.
 * A batch is appended only after the topic's id was looked up by a request that began after the batch was polled.
 * Batches of one source partition leave in the order in which they were polled, so verdicts leave in source order. The
-  batches of other partitions do not wait for them. But a fingerprinted batch waits a moment for the others of its poll:
-  together they take one request to the log, one fetch of it, one search and one transaction.
+  batches of other partitions do not wait for them. But a fingerprinted batch waits a moment for others that are being
+  fingerprinted: together they take one request to the log, one fetch of it, one search and one transaction.
 * Articles that were logged once and that a trim has forgotten are never logged again.
 * A batch whose assignment has ended is dropped, whatever its step, and its fingerprinting is cancelled.
 """
@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, cast
@@ -32,7 +31,7 @@ import numpy as np
 from stream_dedup.core.arrays import I64
 from stream_dedup.core.entry import Batch, LogRecord, Trim, Withdrawal, make_batch
 from stream_dedup.core.fingerprinter import checksum
-from stream_dedup.core.model import ROW_BITS, LogOffset, Status, log_offset_of
+from stream_dedup.core.model import ROW_BITS, Status, log_offset_of
 from stream_dedup.core.rules import Rules, rule_changes
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.index import FORGOTTEN, UNLOGGED
@@ -43,7 +42,7 @@ from stream_dedup.worker.assignments import JudgedBatch, PolledBatch
 from stream_dedup.worker.decoding import HeldBatches, PendingBatch, UnloggedSpan, spans_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from stream_dedup.config.model import Config
     from stream_dedup.core.columns import Columns
@@ -68,84 +67,16 @@ READ_LOG_S = 1.0
 INDEX_GAUGES_S = 1.0
 """How often the gauges of index and log are set."""
 GATHER_S = 0.005
-"""How long a fingerprinted batch waits for the others of its poll."""
+"""How long a fingerprinted batch waits for others."""
 MAX_APPEND_FAILURES = 5
 """Failed appends in a row before the worker stops, if the first of them is older than ``kafka.broker_wait_s``: while no
 broker answers, each fails within seconds."""
 _KINDS = {Batch: "batch", Rules: "rules", Trim: "trim", Withdrawal: "withdrawal"}
 
 
-class Gathering:
-    """Which polls wait for the rest of their batches, and until when. One thread calls."""
-
-    def __init__(self) -> None:
-        """Wait for nothing yet."""
-        self.until: float | None = None
-        """When the waiting spans are appended without the others of their poll; None if none waits."""
-        self._ended_to = float("-inf")
-        """The latest poll whose spans wait no longer."""
-
-    def polls(self, pending: Iterable[PendingBatch], now: float) -> set[float]:
-        """Return the polls, by their times, of which a span waits for the others; set or clear ``until``."""
-        fingerprinted: dict[bool, set[float]] = {True: set(), False: set()}
-        for batch in pending:
-            for span in batch.spans:
-                if span.appends is None and batch.polled.polled_at > self._ended_to:
-                    fingerprinted[span.columns.done()].add(batch.polled.polled_at)
-        waiting = fingerprinted[True] & fingerprinted[False]
-        if waiting and (self.until is None or now < self.until):
-            self.until = self.until or now + GATHER_S
-            return waiting
-        if waiting:
-            self._ended_to = max(waiting)
-        self.until = None
-        return set()
-
-
-class AppendFailures:
-    """Appends that failed since the last one that reached the log."""
-
-    def __init__(self, log_topic: str, broker_wait_s: float) -> None:
-        self._log_topic = log_topic
-        self._broker_wait_s = broker_wait_s
-        self._in_a_row = 0
-        self._since = 0.0
-
-    def clear(self) -> None:
-        """Note that an append has reached the log."""
-        self._in_a_row = 0
-
-    def add(self, error: PortError, now: float) -> None:
-        """Note that an append has failed, ``now`` by the monotonic clock.
-
-        Raises:
-            UserError: the broker refuses the append, and would refuse it again.
-            UnavailableError: too many appends in a row have failed, for too long.
-        """
-        if isinstance(error, (RefusedByBrokerError, RecordTooLargeError)):
-            raise UserError(
-                f"topic {self._log_topic}: the broker refuses appends: {error}; see stream-dedup topics check, "
-                "and docs/acls.md for the rights"
-            ) from error
-        self._in_a_row += 1
-        if self._in_a_row == 1:
-            self._since = now
-        if self._in_a_row > MAX_APPEND_FAILURES and now - self._since >= self._broker_wait_s:
-            raise UnavailableError(f"{self._in_a_row} appends to the log failed in a row: {error}") from error
-        log.warning("an append to the log failed (%s) and is retried", error)
-
-
-@dataclass(frozen=True, slots=True)
-class _PartitionsRequest:
-    """A request for the partitions in the log, answered once the log is read up to ``end``."""
-
-    end: Future[LogOffset]
-    answer: Future[frozenset[tuple[bytes, int]]]
-
-
 @dataclass(eq=False)
 class Engine:
-    """``step`` does one round; ``submit`` and ``request_logged_partitions`` may be called from other threads."""
+    """``step`` does one round; other threads may call ``submit``."""
 
     config: Config
     index: LogIndex
@@ -167,13 +98,14 @@ class Engine:
     def __post_init__(self) -> None:
         """Begin with nothing in flight."""
         self._inbox: deque[PolledBatch] = deque()
-        self._requests: deque[_PartitionsRequest] = deque()
         self._pending: deque[PendingBatch] = deque()
-        counted = (self.config.log_topic, self.config.kafka.broker_wait_s)
-        self._failures, self._trim_failures = AppendFailures(*counted), AppendFailures(*counted)
-        """Counted apart: a worker without partitions appends nothing else."""
+        self.logged = (self.index.next_offset, frozenset(self.index.partitions()))
+        """The log offset that the index was read to, and the source partitions that were logged before. Any thread."""
+        self._failures, self._failing_since = 0, 0.0
+        """Appends that failed since a batch was judged last, or a trim was logged; and when the first of them did."""
+        self._gather_until: float | None = None
+        """When fingerprinted spans are appended without the others; None if none waits."""
         self._gauges_at = 0.0
-        self._gathering = Gathering()
         self._held = HeldBatches(
             self.schemas,
             self.assignments,
@@ -193,13 +125,6 @@ class Engine:
             self.wake.set()
             self.tail.hurry()
 
-    def request_logged_partitions(self) -> Future[frozenset[tuple[bytes, int]]]:
-        """Request topic id and number of every partition in the log, as of the log's present end."""
-        request = _PartitionsRequest(self.tail.request_end(), Future())
-        self._requests.append(request)
-        self.wake.set()  # the tail may have answered, and the engine looked, before this request was there
-        return request.answer
-
     def step(self) -> list[JudgedBatch]:
         """Do one round of steps 2 to 6, as soon as there may be work; return the batches that it judged, in order."""
         self.wake.wait(self._longest_wait_s())
@@ -208,7 +133,6 @@ class Engine:
         self._drop_ended_batches()
         self._append_fingerprinted_spans()
         self._read_log()
-        self._answer_requests()
         judged = self._judge_logged_batches()
         self.trimmer.step(self.clock.monotonic())
         self._set_gauges()
@@ -217,31 +141,19 @@ class Engine:
     def _longest_wait_s(self) -> float:
         if not self._pending:
             return IDLE_WAIT_S if self._held.batches else REST_WAIT_S
-        if self._gathering.until is None:
+        if self._gather_until is None:
             return IDLE_WAIT_S
-        return max(0.0, self._gathering.until - self.clock.monotonic())
+        return max(0.0, self._gather_until - self.clock.monotonic())
 
     # 2, 3: decode and fingerprint
 
     def _receive_batches(self) -> None:
         now = self.clock.monotonic()
         batches = self._held.receive([self._inbox.popleft() for _ in range(len(self._inbox))], now)
-        if not batches:
-            return
-        unlogged = [spans_of(self._positions(batch) == UNLOGGED) for batch in batches]
         for batch in batches:
+            unlogged = spans_of(self._positions(batch) == UNLOGGED)
             self.watch.ids_since(batch.polled_at)  # begins the look-up that the append will need
-        columns = iter(
-            self.fingerprinter.submit_all(
-                [
-                    (batch.records[rows], batch.partition)
-                    for batch, spans in zip(batches, unlogged, strict=True)
-                    for rows in spans
-                ]
-            )
-        )
-        for batch, of_batch in zip(batches, unlogged, strict=True):
-            spans = [UnloggedSpan(rows, next(columns), now) for rows in of_batch]
+            spans = [UnloggedSpan(rows, self.fingerprinter.submit(batch.records[rows]), now) for rows in unlogged]
             for span in spans:
                 span.columns.add_done_callback(self._wake_up)
             self.on_step(Step.DECODING)
@@ -251,24 +163,34 @@ class Engine:
 
     def _append_fingerprinted_spans(self) -> None:
         """Append the spans of each partition in order, up to the first that cannot be appended now."""
-        self._check_trims(self.trimmer.appends)
-        gathering = self._gathering.polls(self._pending, self.clock.monotonic())
+        trims = self.trimmer.appends
+        if trims and not self._has_failed(trims) and are_logged(trims):
+            trims.clear()
+            self._failures = 0
+        gathers = self._gathers()
         waiting: set[Partition] = set()
         for pending in self._pending:
-            is_held = pending.polled.partition in waiting or pending.polled.polled_at in gathering
-            if is_held or not self._append_spans(pending):
-                waiting.add(pending.polled.partition)
+            batch = pending.polled
+            if batch.partition in waiting or not all(
+                self._append_span(batch, span, gathers=gathers) for span in pending.spans
+            ):
+                waiting.add(batch.partition)
 
-    def _append_spans(self, pending: PendingBatch) -> bool:
-        """Return whether every span of the batch was sent to the log, and no append of it has failed."""
-        return all(
-            self._append_when_fingerprinted(pending.polled, span) if span.appends is None else self._check_appends(span)
-            for span in pending.spans
-        )
+    def _gathers(self) -> bool:
+        """Return whether fingerprinted spans wait a moment for those that are not fingerprinted yet."""
+        now = self.clock.monotonic()
+        are_done = {span.columns.done() for pending in self._pending for span in pending.spans if span.appends is None}
+        if are_done != {True, False} or (self._gather_until is not None and now >= self._gather_until):
+            self._gather_until = None
+            return False
+        self._gather_until = self._gather_until or now + GATHER_S
+        return True
 
-    def _append_when_fingerprinted(self, batch: PolledBatch, span: UnloggedSpan) -> bool:
-        """Append a span if it is fingerprinted and its topic is still the one that was polled; return whether."""
-        if not span.columns.done():
+    def _append_span(self, batch: PolledBatch, span: UnloggedSpan, *, gathers: bool) -> bool:
+        """Return whether a span was sent to the log, now or before, and no append of it has failed."""
+        if span.appends is not None:
+            return not self._has_failed(span.appends)
+        if gathers or not span.columns.done():
             return False
         self.on_step(Step.FINGERPRINTED)
         if not self._is_of_its_topic(batch):
@@ -330,22 +252,7 @@ class Engine:
                 f"{batch.partition.topic} was ever accepted, so this one is not rejected either: it was not logged"
             )
 
-    def _check_appends(self, span: UnloggedSpan) -> bool:
-        """Return whether no append of the span has failed; raises as ``_has_failed``."""
-        appends = span.appends or []
-        if self._has_failed(appends, self._failures):
-            return False
-        if not span.is_logged and appends and are_logged(appends):
-            span.is_logged = True
-            self._failures.clear()
-        return True
-
-    def _check_trims(self, appends: Sequence[Append]) -> None:
-        """Notice the trimmer's appends that have failed, or that are all in the log; raises as ``_has_failed``."""
-        if not self._has_failed(appends, self._trim_failures) and appends and are_logged(appends):
-            self._trim_failures.clear()
-
-    def _has_failed(self, appends: Sequence[Append], failures: AppendFailures) -> bool:
+    def _has_failed(self, appends: Sequence[Append]) -> bool:
         """Return whether one of these appends has failed; if so, every unfinished append is retried.
 
         Raises:
@@ -355,7 +262,7 @@ class Engine:
         error = first_failure(appends)
         if error is None:
             return False
-        failures.add(error, self.clock.monotonic())
+        self._count_failure(error)
         self.log.renew()
         self.trimmer.appends.clear()  # its next round appends what is still wanted
         for pending in self._pending:
@@ -363,6 +270,22 @@ class Engine:
                 if other.appends is not None and not are_logged(other.appends):
                     other.appends = None
         return True
+
+    def _count_failure(self, error: PortError) -> None:
+        topic = self.config.log_topic
+        if isinstance(error, (RefusedByBrokerError, RecordTooLargeError)):
+            raise UserError(
+                f"topic {topic}: the broker refuses appends: {error}; see stream-dedup topics check, and docs/acls.md "
+                "for the rights"
+            ) from error
+        self._failures += 1
+        now = self.clock.monotonic()
+        if self._failures == 1:
+            self._failing_since = now
+        lasts = now - self._failing_since >= self.config.kafka.broker_wait_s
+        if lasts and self._failures > MAX_APPEND_FAILURES:
+            raise UnavailableError(f"{self._failures} appends to the log failed in a row: {error}") from error
+        log.warning("an append to the log failed (%s) and is retried", error)
 
     # 5: read the log
 
@@ -374,23 +297,12 @@ class Engine:
             in_force = self.index.rules
             with self.metrics.stage("apply"):
                 self.index.apply(records)
+            self.logged = (self.index.next_offset, frozenset(self.index.partitions()))
             note_applied(records, in_force, self.metrics)
             self.on_step(Step.READ)
             if self.clock.monotonic() >= until:
                 self.wake.set()
                 return
-
-    def _answer_requests(self) -> None:
-        while self._requests and self._requests[0].end.done():
-            request = self._requests[0]
-            error = request.end.exception()
-            if error is not None:
-                request.answer.set_exception(error)
-            elif self.index.next_offset < request.end.result():
-                return
-            else:
-                request.answer.set_result(frozenset(self.index.partitions()))
-            self._requests.popleft()
 
     def _wake_up(self, _done: object) -> None:
         self.wake.set()
@@ -405,6 +317,7 @@ class Engine:
         for pending, _ in ready:
             for span in pending.spans:
                 self._observe_stage("log_read", span)
+        self._failures = 0
         fingerprints = [self._check_values(pending.polled, positions) for pending, positions in ready]
         judgements = iter(self._judge(np.concatenate([positions for _, positions in ready])))
         judged = []

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,6 +58,9 @@ if TYPE_CHECKING:
     from stream_dedup.worker.assignments import Assignment, AssignmentOwner
     from stream_dedup.worker.watches import TopicWatch
 
+    LoggedPartitions = Callable[[], frozenset[tuple[bytes, int]]]
+    """Reads the log to its present end; returns topic id and number of each source partition that was logged."""
+
 log = logging.getLogger(__name__)
 
 SETTLE_S = 5.0
@@ -69,74 +73,6 @@ ERROR_PAUSE_S = 0.05
 """Seconds after a poll that failed: until the next assignment begins, a poll may fail at once for the same reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedSources:
-    """What the log says of source partitions, each by its topic id and number."""
-
-    partitions: Callable[[], frozenset[tuple[bytes, int]]]
-    """Reads the log to its present end and returns the partitions that were logged; may block."""
-    forgotten_before: Callable[[bytes, int], SourceOffset]
-    """Returns at once the offset of a partition below which everything is forgotten; 0 if nothing is."""
-
-
-@dataclass(eq=False)
-class StartOffsets:
-    """Finds the start offsets of the partitions of one assignment; reads the log at most once."""
-
-    kafka: KafkaConfig
-    source: ArticleSource
-    logged: LoggedSources
-    _partitions: frozenset[tuple[bytes, int]] | None = None
-
-    def start_of(self, partition: Partition, topic_id: bytes) -> CommittedOffset:
-        """Return where a partition begins; blocks for some seconds at most.
-
-        Raises:
-            RefusedError: the group lost its offsets, or its offset is below what is forgotten.
-            PassingError: the broker did not answer, or another member has begun the partition; call again later.
-            NotAMemberError: the partition is not assigned any more.
-        """
-        committed = self.source.committed(partition)
-        if committed is not None and committed.topic_id in (None, topic_id):
-            forgotten = self.logged.forgotten_before(topic_id, partition.number)
-            if committed.offset < forgotten:
-                raise RefusedError(self._forgotten(partition, committed.offset, forgotten))
-            return committed
-        if (topic_id, partition.number) in self._logged_partitions():
-            # Whoever logs an article has committed the beginning before: another member may have, since the first look.
-            if self.source.committed(partition) != committed:
-                raise PassingError(f"{partition}: another member of the group has begun it meanwhile")
-            raise RefusedError(
-                self._lost(partition, committed, self.logged.forgotten_before(topic_id, partition.number))
-            )
-        if committed is not None:
-            log.warning("%s: the topic was recreated; begins at its beginning", partition)
-        start = CommittedOffset(self.source.beginning(partition), topic_id)
-        self.source.commit_start(partition, start)
-        return start
-
-    def _logged_partitions(self) -> frozenset[tuple[bytes, int]]:
-        if self._partitions is None:
-            self._partitions = self.logged.partitions()
-        return self._partitions
-
-    def _lost(self, partition: Partition, committed: CommittedOffset | None, forgotten: SourceOffset) -> str:
-        what = "no committed offset for" if committed is None else "the committed offset of a deleted topic for"
-        again = "--to beginning (judge everything again, the same verdicts) or " if not forgotten else ""
-        return (
-            f"group {self.kafka.group} has {what} {partition}, but its log has articles of it: the "
-            f"group lost its offsets (an idle group's expire), or the topic was seeded. Set them: "
-            f"{_set_offsets(self.kafka)} --topic {partition.topic} {again}--to logged (go on behind what is logged)"
-        )
-
-    def _forgotten(self, partition: Partition, committed: SourceOffset, forgotten: SourceOffset) -> str:
-        return (
-            f"the committed offset of group {self.kafka.group} for {partition} is {committed}, and every article "
-            f"below {forgotten} was logged, judged and trimmed: its verdict cannot be given again. Set the offset: "
-            f"{_set_offsets(self.kafka)} --topic {partition.topic} --to logged (go on behind what is logged)"
-        )
-
-
 @dataclass(eq=False)
 class BatchSource:
     """Polls batches from the partitions assigned to this worker."""
@@ -146,7 +82,10 @@ class BatchSource:
     clock: Clock
     watch: TopicWatch
     assignments: AssignmentOwner
-    logged: LoggedSources
+    logged_partitions: LoggedPartitions
+    """May block."""
+    forgotten_before: Callable[[bytes, int], SourceOffset]
+    """Returns at once the offset of a partition below which everything is forgotten; 0 if nothing is."""
     begun: int = 0
     """Number of assignments begun."""
 
@@ -330,7 +269,7 @@ class BatchSource:
         if not waiting:
             return
         deadline = self.clock.monotonic() + SETTLE_S
-        start_offsets = StartOffsets(self.kafka, self.client, self.logged)
+        logged_partitions = cache(self.logged_partitions)
         ids = self.watch.fresh_ids(self._topics)
         for partition in waiting:
             if not self.assignments.is_working(assignment) or self.clock.monotonic() > deadline:
@@ -340,11 +279,11 @@ class BatchSource:
                 continue
             # Before the offset is read: all partitions of a topic settle under the same id, or the assignment ends.
             assignment.topic_ids.setdefault(partition.topic, ids[partition.topic])
-            self._settle_partition(partition, start_offsets, assignment.topic_ids[partition.topic])
+            self._settle_partition(partition, assignment.topic_ids[partition.topic], logged_partitions)
 
-    def _settle_partition(self, partition: Partition, start_offsets: StartOffsets, topic_id: bytes) -> None:
+    def _settle_partition(self, partition: Partition, topic_id: bytes, logged_partitions: LoggedPartitions) -> None:
         try:
-            start = start_offsets.start_of(partition, topic_id)
+            start = self.start_of(partition, topic_id, logged_partitions)
             self.client.begin(partition, start)
         except NotAMemberError as error:
             log.debug("%s: no longer a member: %r", partition, error)
@@ -358,6 +297,50 @@ class BatchSource:
         else:
             self._settled[partition] = start.offset
             log.info("%s: begins at offset %d", partition, start.offset)
+
+    def start_of(self, partition: Partition, topic_id: bytes, logged_partitions: LoggedPartitions) -> CommittedOffset:
+        """Return where a partition begins; blocks for some seconds at most.
+
+        Raises:
+            RefusedError: the group lost its offsets, or its offset is below what is forgotten.
+            PassingError: the broker did not answer, or another member has begun the partition; call again later.
+            NotAMemberError: the partition is not assigned any more.
+        """
+        committed = self.client.committed(partition)
+        if committed is not None and committed.topic_id in (None, topic_id):
+            forgotten = self.forgotten_before(topic_id, partition.number)
+            if committed.offset < forgotten:
+                raise RefusedError(self._forgotten(partition, committed.offset, forgotten))
+            return committed
+        if (topic_id, partition.number) in logged_partitions():
+            # Whoever logs an article has committed the beginning before: another member may have, since the first look.
+            if self.client.committed(partition) != committed:
+                raise PassingError(f"{partition}: another member of the group has begun it meanwhile")
+            forgotten = self.forgotten_before(topic_id, partition.number)
+            raise RefusedError(self._lost(partition, committed, forgotten))
+        if committed is not None:
+            log.warning("%s: the topic was recreated; begins at its beginning", partition)
+        start = CommittedOffset(self.client.beginning(partition), topic_id)
+        self.client.commit_start(partition, start)
+        return start
+
+    def _lost(self, partition: Partition, committed: CommittedOffset | None, forgotten: SourceOffset) -> str:
+        what = "no committed offset for" if committed is None else "the committed offset of a deleted topic for"
+        again = "--to beginning (judge everything again, the same verdicts) or " if not forgotten else ""
+        return (
+            f"group {self.kafka.group} has {what} {partition}, but its log has articles of it: the "
+            f"group lost its offsets (an idle group's expire), or the topic was seeded. Set them: "
+            f"{_set_offsets(self.kafka)} --topic {partition.topic} {again}--to logged (go on behind what is logged)"
+        )
+
+    def _forgotten(self, partition: Partition, committed: SourceOffset, forgotten: SourceOffset) -> str:
+        return (
+            f"the committed offset of group {self.kafka.group} for {partition} is {committed}, and every article "
+            f"below {forgotten} was logged, judged and trimmed: its verdict cannot be given again. Set the offset: "
+            f"{_set_offsets(self.kafka)} --topic {partition.topic} --to logged (go on behind what is logged)"
+        )
+
+    # batches
 
     def _polled_batch(
         self,

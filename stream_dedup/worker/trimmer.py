@@ -65,7 +65,7 @@ class Trimmer:
     def __post_init__(self) -> None:
         """Begin with a round."""
         self.appends: list[Append] = []
-        """Appends whose records are not known to be in the log. If one fails, the engine empties this list."""
+        """Those that are not known to be in the log. The engine empties this list when all are, or one has failed."""
         self._allowance_ms = int(self.config.worker.clock_allowance_s * 1000)
         self._log_is_ahead = False
         self._next_round = 0.0
@@ -127,8 +127,7 @@ class Trimmer:
             self.on_step(Step.TRIM_APPENDED)
 
     def _append(self, payload: Payload) -> None:
-        unknown = [append for append in self.appends if not append.done() or append.error() is not None]
-        self.appends = [*unknown, self.log.append(payload)]
+        self.appends.append(self.log.append(payload))
 
     def _earliest_time(self) -> int:
         """Return the earliest log time of articles whose output is not committed, or that are logged later."""

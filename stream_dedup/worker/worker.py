@@ -29,7 +29,7 @@ from stream_dedup.worker.committer import Committer
 from stream_dedup.worker.engine import Engine
 from stream_dedup.worker.health import Watchdog
 from stream_dedup.worker.log_tail import LogTail
-from stream_dedup.worker.source import BatchSource, LoggedSources
+from stream_dedup.worker.source import BatchSource
 from stream_dedup.worker.trimmer import Trimmer
 from stream_dedup.worker.watches import SchemaWatch, TopicWatch
 
@@ -104,7 +104,8 @@ class Worker:
             clock=clock,
             watch=self._watch,
             assignments=self._assignments,
-            logged=LoggedSources(self._logged_partitions, index.forgotten_before),
+            logged_partitions=self._logged_partitions,
+            forgotten_before=index.forgotten_before,
         )
         self._committer = self._new_committer()
         self._engine = self._new_engine()
@@ -307,15 +308,15 @@ class Worker:
     # what the source asks of the log, and gauges
 
     def _logged_partitions(self) -> frozenset[tuple[bytes, int]]:
-        answer = self._engine.request_logged_partitions()
+        end = self._tail.request_end()
         deadline = self.ports.clock.monotonic() + self.config.kafka.broker_wait_s
-        while not answer.done():
+        while not end.done() or self._engine.logged[0] < end.result():
             if self._is_to_end():
                 raise PassingError("the worker ends")
             if self.ports.clock.monotonic() > deadline:
                 raise UnavailableError(f"the log was not read to its end within {self.config.kafka.broker_wait_s:g} s")
             self.ports.clock.sleep(ANSWER_PAUSE_S)
-        return answer.result()
+        return self._engine.logged[1]
 
     def _set_gauges(self) -> None:
         metrics = self.metrics

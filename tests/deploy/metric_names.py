@@ -6,9 +6,19 @@ import re
 from typing import Any
 
 from stream_dedup.clusters.follow import ClusterMetrics
-from stream_dedup.metrics.metrics import PROCESS_METRICS, Metrics
+from stream_dedup.metrics.metrics import Metrics
 from stream_dedup.serve.serve_metrics import ServeMetrics
 
+PROCESS_METRICS = (
+    "process_cpu_seconds_total",
+    "process_max_fds",
+    "process_open_fds",
+    "process_resident_memory_bytes",
+    "process_start_time_seconds",
+    "process_virtual_memory_bytes",
+)
+"""The standard metrics of a process, which the Prometheus client reads from /proc. The start time shows a worker that
+starts again and again."""
 _DECLARED: tuple[Any, ...] = (*Metrics.declarations(), *ServeMetrics.declarations(), *ClusterMetrics.declarations())
 _LABEL = re.compile(r'\b(\w+)(?:=~|!~|!=|=)"')
 _SELECTOR = re.compile(r"\b((?:stream_dedup|process)_\w+)\{([^}]*)\}")

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client import CollectorRegistry, Histogram, context_managers
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Status, Verdict
 from stream_dedup.core.reasons import CODES
 from stream_dedup.errors import UserError
-from stream_dedup.metrics import metrics as metrics_module
 from stream_dedup.metrics.declaration import BatchHistogram
-from stream_dedup.metrics.metrics import DELAY_BUCKETS, PROCESS_METRICS, STAGES, Metrics
+from stream_dedup.metrics.metrics import DELAY_BUCKETS, STAGES, Metrics
 from stream_dedup.metrics.server import MetricsServer
+from tests.deploy.metric_names import PROCESS_METRICS
 
 
 class Health:
@@ -92,7 +92,7 @@ def test_other_pages_are_not_there(server: MetricsServer) -> None:
 def test_the_time_of_fingerprinting_is_added_up(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of work that fails."""
     times = iter([10.0, 12.5, 20.0, 20.25])
-    monkeypatch.setattr(metrics_module, "perf_counter", lambda: next(times))
+    monkeypatch.setattr(context_managers, "default_timer", lambda: next(times))
     with metrics.fingerprinting():
         pass
     with pytest.raises(MemoryError), metrics.fingerprinting():

@@ -99,11 +99,8 @@ class FakeThreads:
         self._delay_s = delay_s
         self._make = make
 
-    def submit_all(self, wanted: Sequence[tuple[Sequence[SourceRecord], object]]) -> list[Future[Columns]]:
-        """Return futures of the columns of these records, whatever their lanes."""
-        return [self._submit(records) for records, _ in wanted]
-
-    def _submit(self, records: Sequence[SourceRecord]) -> Future[Columns]:
+    def submit(self, records: Sequence[SourceRecord]) -> Future[Columns]:
+        """Return a future of the columns of these records."""
         future: Future[Columns] = Future()
 
         def complete() -> None:

@@ -46,7 +46,7 @@ def test_the_parts_of_a_size_by_hand() -> None:
     assert size.cores == pytest.approx(300 * 0.07 * 1_000 / 1e6 + own + following)
     assert size.partitions == 8
     assert size.index_memory_mib == math.ceil((64 + 32 + 4 * 13) * 60_480_000 / 2**20) + 192
-    assert size.memory == size.index_memory_mib * 2**20 + (90 + 70) * 1_000_000
+    assert size.memory == size.index_memory_mib * 2**20 + (90 + 80) * 1_000_000
     assert size.disk == int((181 + 4 * 12) * 60_480_000 * 1.3)
     assert size.log == (93 + 32 + 24) * 60_480_000
     assert size.rebuild_s == pytest.approx(1_209.6)
@@ -76,7 +76,7 @@ def test_text_takes_threads_and_their_memory() -> None:
     """60,000 characters take 1.26 cores at the peak: one more fingerprinting thread, where one worker suffices."""
     short, long = (size_of(Demand(8_640_000, 0.1, characters), PLANS[0]) for characters in (3_000, 60_000))
     assert (short.workers, long.workers) == (1, 1)
-    assert long.memory - short.memory == 70_000_000
+    assert long.memory - short.memory == 80_000_000
     assert long.cores - short.cores == pytest.approx(300 * 0.07 * 57_000 / 1e6)
 
 

@@ -31,7 +31,7 @@ from stream_dedup.ports import (
     SourceRecord,
 )
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner, JudgedBatch, PolledBatch
-from stream_dedup.worker.engine import Engine
+from stream_dedup.worker.engine import GATHER_S, Engine
 from tests.logs import START_TIME, record
 from tests.worker.clocks import ManualClock
 
@@ -119,7 +119,7 @@ class World:
             "index": self.index,
             "tail": self.tail,
             "log": SimpleNamespace(append=self._append, renew=self._renew),
-            "fingerprinter": SimpleNamespace(submit_all=self._submit_all),
+            "fingerprinter": SimpleNamespace(submit=self._submit),
             "watch": SimpleNamespace(ids_since=lambda _: self.ids),
             "schemas": self._schemas,
             "trimmer": SimpleNamespace(step=lambda _: None, appends=self.trims),
@@ -146,11 +146,11 @@ class World:
     def _renew(self) -> None:
         self.renewed += 1
 
-    def _submit_all(self, wanted: Sequence[tuple[Sequence[SourceRecord], Partition]]) -> list[Future[Columns]]:
-        futures: list[Future[Columns]] = [Future() for _ in wanted]
-        self.submitted |= {records[0].offset: records for records, _ in wanted}
-        self.columns |= {records[0].offset: future for (records, _), future in zip(wanted, futures, strict=True)}
-        return futures
+    def _submit(self, records: Sequence[SourceRecord]) -> Future[Columns]:
+        future: Future[Columns] = Future()
+        self.submitted[records[0].offset] = records
+        self.columns[records[0].offset] = future
+        return future
 
     def begin(self) -> Assignment:
         self.membership = Membership(frozenset(), 1, "proof")
@@ -187,5 +187,7 @@ class World:
         self.columns.pop(int(batch.offsets[0])).set_result(made)
 
     def steps(self) -> None:
+        """Do some rounds, each after the moment for which fingerprinted batches wait for others."""
         for _ in range(5):
+            self.clock.sleep(GATHER_S)
             self.step()

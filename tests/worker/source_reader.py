@@ -13,7 +13,7 @@ from stream_dedup.kafka.clients import SystemClock
 from stream_dedup.kafka.kafka_python.source import KafkaSource
 from stream_dedup.ports import CommittedOffset, Partition
 from stream_dedup.worker.assignments import Assignment, AssignmentOwner, PolledBatch
-from stream_dedup.worker.source import BatchSource, LoggedSources
+from stream_dedup.worker.source import BatchSource
 from stream_dedup.worker.watches import TopicWatch
 from tests.waiting import wait_until
 from tests.worker.pipeline import Pipeline
@@ -53,7 +53,8 @@ class Reader:
             clock=clock,
             watch=self.watch,
             assignments=self.owner,
-            logged=LoggedSources(frozenset, lambda _topic_id, _partition: SourceOffset(0)),
+            logged_partitions=frozenset,
+            forgotten_before=lambda _topic_id, _partition: SourceOffset(0),
         )
         self.left = stack.enter_context(ExitStack())
         self.left.callback(self.source.close)

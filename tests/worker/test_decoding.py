@@ -306,7 +306,7 @@ def test_the_parts_of_a_batch_count_as_much_as_it(world: World, assignment: Assi
     assert (head.size_bytes, rest.size_bytes) == (66, 34)
     assert (head.offsets.tolist(), rest.offsets.tolist()) == ([0, 1], [2])
     assert (head.next.offset, rest.next.offset) == (2, 3)
-    assert world.assignments._in_flight == (2, 100)
+    assert (world.assignments.batches, world.assignments._bytes.total()) == (2, 100)
 
 
 def test_batches_that_wait_are_no_lack_of_progress(world: World, schemas: FakeSchemas, assignment: Assignment) -> None:

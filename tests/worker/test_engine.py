@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from stream_dedup.ports import (
     RefusedByBrokerError,
 )
 from stream_dedup.worker.assignments import Assignment, AssignmentState, PolledBatch
-from stream_dedup.worker.engine import GATHER_S, IDLE_WAIT_S, REST_WAIT_S, note_applied
+from stream_dedup.worker.engine import GATHER_S, IDLE_WAIT_S, note_applied
 from tests.logs import SCHEME, START_TIME, record
 from tests.worker.engine_world import BROKER_WAIT_S, MAKER, OTHER_ID, TOPIC_ID, Sent, World
 
@@ -89,68 +88,36 @@ def before_judging(world: World, batch: PolledBatch) -> None:
     world.engine._append_fingerprinted_spans()
 
 
-def test_a_fingerprinted_batch_waits_for_those_of_its_poll(world: World, assignment: Assignment) -> None:
-    """They are appended together. Batches of earlier and later polls neither wait nor are waited for."""
-    earlier = world.poll(assignment, 30, b"0", partition=2)
-    first = world.poll(assignment, 0, b"a", partition=0)
-    second = world.poll(assignment, 10, b"b", partition=1, at_once=True)
-    later = world.poll(assignment, 20, b"c", partition=3)
-    world.fingerprint(first)
-    world.fingerprint(later)
-    world.steps()
-    assert world.appended == [[20]]
-    world.fingerprint(second)
-    world.steps()
-    assert world.appended == [[20], [0], [10]]
-    assert world.judged[-2:] == [judged for judged in world.judged if judged.polled in (first, second)]
-    world.fingerprint(earlier)
-    world.steps()
-    assert [judged.polled for judged in world.judged] == [later, first, second, earlier]
-
-
-def test_a_batch_waits_for_its_poll_for_a_moment_only(world: World, assignment: Assignment) -> None:
-    """Then the engine wakes by itself, and what comes later of that poll waits for nothing any more."""
-    waits: list[float] = []
-    wake: Any = world.engine.wake
-    vars(wake)["wait"] = waits.append
-    first = world.poll(assignment, 0, b"a", partition=0)
-    second = world.poll(assignment, 10, b"b", partition=1, at_once=True)
-    third = world.poll(assignment, 20, b"c", partition=2, at_once=True)
-    world.fingerprint(first)
-    world.step()
-    world.clock.now += 0.75 * GATHER_S
-    world.steps()
+def test_fingerprinted_batches_wait_for_others(world: World, assignment: Assignment) -> None:
+    """They are appended and judged together."""
+    batches = [world.poll(assignment, 10 * number, b"a", partition=number) for number in range(3)]
+    for batch in batches[:2]:
+        world.fingerprint(batch)
+        world.step()
     assert world.appended == []
-    assert waits[-1] == pytest.approx(0.25 * GATHER_S)
-    world.clock.now += 0.5 * GATHER_S
-    world.steps()
-    assert (world.appended, waits[-1]) == ([[0]], IDLE_WAIT_S)
-    world.fingerprint(third)
-    world.steps()
-    assert world.appended == [[0], [20]]
-    world.fingerprint(second)
-    world.steps()
-    assert (world.appended, waits[-1]) == ([[0], [20], [10]], REST_WAIT_S)
+    world.fingerprint(batches[2])
+    world.step()
+    assert world.appended == [[0], [10], [20]]
+    assert [judged.polled for judged in world.judged] == batches
 
 
-def test_a_batch_that_cannot_be_appended_yet_does_not_keep_the_engine_awake(
-    world: World, assignment: Assignment
-) -> None:
-    """It has waited for its poll, and waits for the look-up of its topic now: that wakes the engine."""
+def test_a_fingerprinted_batch_waits_for_others_for_a_moment_only(world: World, assignment: Assignment) -> None:
+    """Then the engine wakes by itself; what is fingerprinted later waits for a moment, too."""
     waits: list[float] = []
     wake: Any = world.engine.wake
     vars(wake)["wait"] = waits.append
-    world.ids = None
-    first = world.poll(assignment, 0, b"a", partition=0)
-    world.poll(assignment, 10, b"b", partition=1, at_once=True)
-    world.fingerprint(first)
-    world.step()
-    world.clock.now += 2 * GATHER_S
-    world.steps()
-    assert waits[-3:] == [IDLE_WAIT_S] * 3
-    world.ids = {"articles": TOPIC_ID}
-    world.step()
-    assert world.appended == [[0]]
+    batches = [world.poll(assignment, 10 * number, b"a", partition=number) for number in range(3)]
+    for number in (1, 2):
+        world.fingerprint(batches[number])
+        world.step()
+        world.clock.now += 0.75 * GATHER_S
+        world.step()
+        assert len(world.appended) == number - 1
+        assert waits[-1] == pytest.approx(0.25 * GATHER_S)
+        world.clock.now += 0.5 * GATHER_S
+        world.step()
+        world.step()
+        assert (len(world.appended), waits[-1]) == (number, IDLE_WAIT_S)
 
 
 @pytest.mark.parametrize("reach", [before_fingerprinting, before_the_look_up, before_judging])
@@ -310,6 +277,7 @@ def test_trims_that_fail_now_and_then_do_not_end_a_worker_without_partitions(wor
         world.step()
         world.trims[:] = [Sent(None)]
         world.step()
+        assert world.trims == []
     for _ in range(5):
         world.trims[:] = [Sent(PassingError("the broker was away"))]
         world.step()
@@ -406,21 +374,12 @@ def test_articles_that_a_trim_has_forgotten_are_not_logged_again(
     assert (world.judged, world.assignments.state) == ([], AssignmentState.IDLE)
 
 
-def test_a_request_that_is_answered_while_it_is_made_wakes_the_engine(world: World) -> None:
-    """The log's tail answers, and the engine does a round for it, before the request is among those of the engine."""
-
-    def request_end() -> Future[LogOffset]:
-        end: Future[LogOffset] = Future()
-        end.set_result(LogOffset(1))
-        world.engine.wake.set()
-        world.step()
-        return end
-
-    world.tail.request_end = request_end
-    answer = world.engine.request_logged_partitions()
-    assert world.engine.wake.is_set()
-    world.step()
-    assert answer.result(0) == frozenset()
+def test_what_is_logged_is_published_once_it_is_applied(world: World, assignment: Assignment) -> None:
+    """With the log offset, so that the source knows as of when."""
+    assert world.engine.logged == (LogOffset(1), frozenset())
+    world.fingerprint(world.poll(assignment, 0, b'{"text": "one"}', partition=7))
+    world.steps()
+    assert world.engine.logged == (LogOffset(2), frozenset({(TOPIC_ID, 7)}))
 
 
 RULES = Rules(SCHEME, distance=3)

@@ -16,7 +16,7 @@ from stream_dedup.kafka.admin import topic_ids
 from stream_dedup.kafka.connection import make_admin
 from stream_dedup.kafka.record import record_bytes
 from stream_dedup.ports import CommittedOffset, Partition, PassingError
-from stream_dedup.worker.source import RECORD_BYTES, StartOffsets
+from stream_dedup.worker.source import RECORD_BYTES, BatchSource
 from tests.kafka.operating import delete_topic
 from tests.waiting import wait_until
 from tests.worker.pipeline import Pipeline, pipeline
@@ -27,6 +27,7 @@ RECORDS = 90
 EACH = RECORDS // PARTITIONS
 BATCH = 10
 RECREATED = "recreated"
+Logged = Callable[[], frozenset[tuple[bytes, int]]]
 
 
 @pytest.fixture
@@ -180,15 +181,15 @@ def test_partition_in_hand_is_held(make_reader: Callable[..., Reader], monkeypat
 
 def hold(monkeypatch: pytest.MonkeyPatch, wanted: Callable[[Partition], bool]) -> list[Partition]:
     """Keep partitions from being settled until ``monkeypatch.undo``; gives the tries."""
-    of, held = StartOffsets.start_of, []
+    of, held = BatchSource.start_of, []
 
-    def slow(self: StartOffsets, partition: Partition, topic_id: bytes) -> CommittedOffset:
+    def slow(self: BatchSource, partition: Partition, topic_id: bytes, logged: Logged) -> CommittedOffset:
         if wanted(partition):
             held.append(partition)
             raise PassingError
-        return of(self, partition, topic_id)
+        return of(self, partition, topic_id, logged)
 
-    monkeypatch.setattr(StartOffsets, "start_of", slow)
+    monkeypatch.setattr(BatchSource, "start_of", slow)
     return held
 
 
@@ -213,17 +214,17 @@ def test_an_end_in_the_middle_of_settling(
     made: Pipeline, make_reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another thread's end between the settling of two partitions: both begin anew."""
-    of, left = StartOffsets.start_of, [1, 2, 3]
+    of, left = BatchSource.start_of, [1, 2, 3]
     reader = make_reader()
 
-    def with_end(self: StartOffsets, partition: Partition, topic_id: bytes) -> CommittedOffset:
-        offset = of(self, partition, topic_id)
+    def with_end(self: BatchSource, partition: Partition, topic_id: bytes, logged: Logged) -> CommittedOffset:
+        offset = of(self, partition, topic_id, logged)
         if partition == made.partitions()[1] and left:
             left.pop()
             reader.end()
         return offset
 
-    monkeypatch.setattr(StartOffsets, "start_of", with_end)
+    monkeypatch.setattr(BatchSource, "start_of", with_end)
     reader.poll_until(lambda: not left, "settling was disturbed three times")
     reader.read_all({})
 

@@ -27,7 +27,7 @@ from stream_dedup.ports import (
     UnreadableError,
 )
 from stream_dedup.worker.assignments import AssignmentOwner, AssignmentState, PolledBatch
-from stream_dedup.worker.source import ERROR_PAUSE_S, SETTLE_PAUSE_S, SETTLE_S, BatchSource, LoggedSources, StartOffsets
+from stream_dedup.worker.source import ERROR_PAUSE_S, SETTLE_PAUSE_S, SETTLE_S, BatchSource
 from stream_dedup.worker.watches import TopicWatch
 from tests.worker.clocks import ManualClock
 
@@ -118,7 +118,8 @@ class World:
             clock=self.clock,
             watch=cast("TopicWatch", self),
             assignments=self.owner,
-            logged=LoggedSources(lambda: self.logged, lambda _topic_id, _partition: self.forgotten_before),
+            logged_partitions=lambda: self.logged,
+            forgotten_before=lambda _topic_id, _partition: self.forgotten_before,
         )
 
     def fresh_ids(self, names: Sequence[str]) -> dict[str, bytes]:
@@ -395,27 +396,14 @@ def test_it_joins_with_the_topics_that_match(caplog: pytest.LogCaptureFixture) -
     assert world.source.topics == ("more",)
 
 
-class SourceInPlace:
-    """A source whose committed offset is another one at each look, up to the last."""
-
-    def __init__(self, *offsets: CommittedOffset | None) -> None:
-        self._offsets = list(offsets)
-
-    def committed(self, _partition: Partition) -> CommittedOffset | None:
-        return self._offsets.pop(0) if len(self._offsets) > 1 else self._offsets[0]
-
-
-def start_offsets(*offsets: CommittedOffset | None) -> StartOffsets:
-    """Those of a worker in whose log the partition is."""
-    source: Any = SourceInPlace(*offsets)
-    known = LoggedSources(lambda: frozenset({(TOPIC_ID, AT.number)}), lambda _topic, _number: SourceOffset(0))
-    return StartOffsets(load_config(overrides={}, environment={}).kafka, source, known)
-
-
-def test_a_partition_that_another_member_has_begun_meanwhile_is_not_lost() -> None:
+def test_a_partition_that_another_member_has_begun_meanwhile_is_not_lost(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A worker that stood still between its look at the offset and that at the log finds both at its next try."""
     begun = CommittedOffset(SourceOffset(0), TOPIC_ID)
-    starting = start_offsets(None, begun)
+    looks = iter([None, begun, begun])
+    monkeypatch.setattr(world.client, "committed", lambda _partition: next(looks))
+    logged = frozenset({(TOPIC_ID, AT.number)})
     with pytest.raises(PassingError, match="another member"):
-        starting.start_of(AT, TOPIC_ID)
-    assert starting.start_of(AT, TOPIC_ID) == begun
+        world.source.start_of(AT, TOPIC_ID, lambda: logged)
+    assert world.source.start_of(AT, TOPIC_ID, lambda: logged) == begun
