@@ -28,7 +28,6 @@ class FindingCode(StrEnum):
     LOG_DAMAGED = "log_damaged"
     LOG_WITHOUT_RULES = "log_without_rules"
     TOPIC_ABSENT = "topic_absent"
-    TOPIC_PARTITIONS = "topic_partitions"
     TOPIC_SPARE_PARTITIONS = "topic_spare_partitions"
     TOPIC_SETTINGS = "topic_settings"
     TOPIC_TOO_SMALL = "topic_too_small"
