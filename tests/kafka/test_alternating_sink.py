@@ -46,8 +46,7 @@ class NotingSink(TransactionalSink[NotingProducer]):
     def _connect(self, transactional_id: str) -> NotingProducer:
         return NotingProducer(transactional_id, self.calls)
 
-    def _initialise(self, limit_s: float) -> None:
-        assert limit_s > 0
+    def _initialise(self) -> None:
         self._connected().note("renew")
         if self.calls[-1] in self.fails:
             raise OSError

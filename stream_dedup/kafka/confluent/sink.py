@@ -128,8 +128,8 @@ class ConfluentSink(TransactionalSink[Producer]):
             batch_size=MOST_BATCH_BYTES,
         )
 
-    def _initialise(self, limit_s: float) -> None:
-        self._connected().init_transactions(limit_s)
+    def _initialise(self) -> None:
+        self._connected().init_transactions(self._kafka.broker_wait_s)
 
     def _drop(self, producer: Producer) -> None:
         drop_unsent(producer)

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
+from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
@@ -25,18 +27,18 @@ from stream_dedup.kafka.admin import offset_and_metadata
 from stream_dedup.kafka.client_workarounds import (
     drop_refused_offsets,
     error_of_producer,
-    initialise_producer,
     send_offsets_within,
+    stable_offset,
 )
 from stream_dedup.kafka.connection import (
-    CLOSE_TIMEOUT_S,
     discard,
-    make_consumer,
+    make_admin,
     make_producer,
 )
-from stream_dedup.kafka.errors import port_error, port_errors
+from stream_dedup.kafka.errors import port_error, port_errors, while_passing
 from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES, HEADER_ALLOWANCE_BYTES
 from stream_dedup.kafka.sink import DELIVERY_MS, TransactionalSink
+from stream_dedup.kafka.source import OFFSET_REQUEST_MS
 from stream_dedup.ports import (
     CommittedOffset,
     Membership,
@@ -150,8 +152,8 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
                 client_id=transactional_id,
             )
 
-    def _initialise(self, limit_s: float) -> None:
-        initialise_producer(self._connected(), limit_s)
+    def _initialise(self) -> None:
+        self._connected().init_transactions()
 
     def _drop(self, producer: KafkaProducer) -> None:
         self._sent = []
@@ -182,15 +184,9 @@ class KafkaMarkedSink:
     def renew(self) -> PublishedMark | None:
         """Start under the transactional id; return the mark of the last transaction that was committed."""
         self._sink.renew()
-        limit_ms = int(self._kafka.broker_wait_s * 1_000)
-        with port_errors():
-            consumer = make_consumer(self._kafka, group_id=self._group)
-            try:
-                # A consumer of committed records waits for offsets that are part of a transaction.
-                found = consumer.committed(self._partition, metadata=True, timeout_ms=limit_ms)
-            finally:
-                consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
-        return None if found is None else _mark_of(found)
+        with port_errors(), closing(make_admin(self._kafka)) as admin:
+            ask = partial(stable_offset, admin, self._group, self._partition, OFFSET_REQUEST_MS)
+            return _mark_of(while_passing(self._kafka.broker_wait_s, ask))
 
     def publish(self, outputs: Iterable[Output], mark: PublishedMark) -> None:
         """Commit one transaction of records and a mark."""

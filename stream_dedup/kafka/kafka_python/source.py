@@ -36,10 +36,8 @@ from stream_dedup.kafka.consumer_workarounds import (
     RoundRobinAssignor,
     drop_fetched,
     drop_fetched_of,
-    forget_offset_fetches,
     keep_rejoining,
     position_of,
-    records_left,
     refuse_unauthorized_topics,
     return_set_aside,
     seek_with_epoch,
@@ -156,13 +154,6 @@ class KafkaSource(GroupSource, ConsumerRebalanceListener):  # type: ignore[misc]
             found = {Partition(*at): position_of(self._consumer, at) for at in self._begun}
         return {at: committed_offset(at, position) for at, position in found.items() if position is not None}
 
-    def committed(self, partition: Partition) -> CommittedOffset | None:
-        """Return the group's committed offset, None of none."""
-        forget_offset_fetches(self._consumer)
-        with port_errors():
-            found = self._consumer.committed(TopicPartition(*partition), metadata=True, timeout_ms=OFFSET_REQUEST_MS)
-        return None if found is None else committed_offset(partition, found)
-
     def beginning(self, partition: Partition) -> SourceOffset:
         """Return the first offset that the partition holds now."""
         at = TopicPartition(*partition)
@@ -176,13 +167,6 @@ class KafkaSource(GroupSource, ConsumerRebalanceListener):  # type: ignore[misc]
 
     def _as_member(self, membership: Membership) -> ConsumerGroupMetadata:
         return membership.proof
-
-    def _begun_partitions(self) -> frozenset[Partition]:
-        with self._lock:
-            return frozenset(Partition(*at) for at in self._begun)
-
-    def _left(self, partition: Partition, end: int) -> int:
-        return records_left(self._consumer, TopicPartition(*partition), end)
 
     def _poll(self, wait_s: float) -> dict[TopicPartition, list[Any]]:
         try:
