@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError
-from kafka.partitioner import DefaultPartitioner
+from kafka.partitioner import StickyPartitioner
 from kafka.structs import ConsumerGroupMetadata
 
 from stream_dedup.kafka.admin import offset_and_metadata
@@ -50,7 +50,6 @@ from stream_dedup.ports import (
 )
 
 if TYPE_CHECKING:
-    from kafka.cluster import ClusterMetadata
     from kafka.future import Future
 
     from stream_dedup.config.model import Config
@@ -58,40 +57,6 @@ if TYPE_CHECKING:
 PRODUCER_BATCH_BYTES = 256 << 10
 """Size of the producer's batches: a few requests for each transaction, not hundreds."""
 _STORE_ID = "format=1;store_id="
-
-
-class OnePartition(DefaultPartitioner):  # type: ignore[misc] # the client has no types
-    """Chooses one partition of a topic for all records without a key, until ``forget``.
-
-    The client's default chooses another one for each, and a transaction costs the broker a check and a marker for each
-    partition. The client's sticky partitioner adds a partition to the transaction that it then leaves empty.
-    """
-
-    def __init__(self) -> None:
-        """Choose nothing yet."""
-        self._chosen: dict[str, int] = {}
-
-    def forget(self) -> None:
-        """Choose again."""
-        self._chosen.clear()
-
-    def partition(
-        self,
-        topic: str,
-        key: object,
-        serialized_key: bytes | None,
-        value: object,
-        serialized_value: bytes | None,
-        cluster: ClusterMetadata,
-    ) -> int:
-        """Return the partition of a record; the chosen one as long as it has a leader, or none has."""
-        known = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic) or ()
-        if serialized_key is None and self._chosen.get(topic) in known:
-            return self._chosen[topic]
-        found: int = super().partition(topic, key, serialized_key, value, serialized_value, cluster)
-        if serialized_key is None:
-            self._chosen[topic] = found
-        return found
 
 
 class KafkaSink(TransactionalSink[KafkaProducer]):
@@ -102,13 +67,11 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
     def __init__(self, config: Config, *ids: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
         """As the base."""
         super().__init__(config, *ids, record_bytes=record_bytes)
-        self._partitions = OnePartition()
         self._sent: list[Future] = []
 
     def begin(self) -> None:
         """Begin a transaction."""
         self._sent = []
-        self._partitions.forget()
         super().begin()
 
     def send(self, outputs: Iterable[Output]) -> None:
@@ -143,7 +106,7 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
         with port_errors():
             return make_producer(
                 self._kafka,
-                partitioner=self._partitions,
+                partitioner=StickyPartitioner(),
                 transactional_id=transactional_id,
                 transaction_timeout_ms=int(self._kafka.transaction_timeout_s * 1_000),
                 batch_size=PRODUCER_BATCH_BYTES,
