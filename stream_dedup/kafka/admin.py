@@ -21,7 +21,7 @@ from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import UnavailableError
 from stream_dedup.kafka.connection import make_admin
 from stream_dedup.kafka.errors import kind_of, port_errors
-from stream_dedup.ports import CommittedOffset, Partition
+from stream_dedup.ports import CommittedOffset, GroupOffsets, Partition
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import KafkaConfig
@@ -223,16 +223,14 @@ class AdminConnection:
             self._admin.close()
 
 
-class KafkaOffsets(AdminConnection):
-    """Implements ``ports.GroupOffsets``."""
+class KafkaOffsets(AdminConnection, GroupOffsets):
+    """The group's offsets and the topics, by an admin client."""
 
     def topic_ids(self, names: Iterable[str] | None) -> dict[str, bytes]:
-        """Return the present id of each of these topics that exists; None: of every topic."""
         with port_errors():
             return topic_ids(self.client(), names)
 
     def committed(self) -> dict[Partition, CommittedOffset]:
-        """Return every committed offset of the group."""
         with port_errors():
             return committed_offsets(self.client(), self._kafka.group)
 

@@ -25,7 +25,7 @@ from stream_dedup.kafka.kafka_python.source import KafkaSource
 from stream_dedup.kafka.log import WaitingLog
 from stream_dedup.kafka.readers import KafkaTopicFollower, KafkaTopicReader
 from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES
-from stream_dedup.ports import AuditPorts, FollowPorts, WorkerPorts
+from stream_dedup.ports import AuditPorts, Clock, FollowPorts, WorkerPorts
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
@@ -137,27 +137,22 @@ def kafka_follow_ports(config: Config) -> Iterator[FollowPorts]:
         )
 
 
-class SystemClock:
-    """The machine's clock and its threads: implements ``ports.Clock``."""
+class SystemClock(Clock):
+    """The machine's clock and its threads."""
 
     def monotonic(self) -> float:
-        """Return seconds since some moment; it never goes back."""
         return time.monotonic()
 
     def time_ms(self) -> int:
-        """Return milliseconds since 1970 by the wall clock."""
         return time.time_ns() // 1_000_000
 
     def sleep(self, seconds: float) -> None:
-        """Block for that time."""
         time.sleep(seconds)
 
     def event(self) -> threading.Event:
-        """Return a new event."""
         return threading.Event()
 
     def spawn(self, name: str, run: Callable[[], None]) -> threading.Thread:
-        """Start a thread that does not keep the process alive."""
         thread = threading.Thread(target=run, name=name, daemon=True)
         thread.start()
         return thread

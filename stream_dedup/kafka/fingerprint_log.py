@@ -29,7 +29,7 @@ from stream_dedup.kafka.admin import AdminConnection
 from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
 from stream_dedup.kafka.errors import port_error, port_errors
 from stream_dedup.kafka.record import LOG_MESSAGE_BYTES
-from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError
+from stream_dedup.ports import Append, FingerprintLog, OffsetGoneError, Partition, PassingError, PortError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,8 +47,8 @@ LOG_FETCH_BYTES = 8 << 20
 """Bytes of log in one fetch: with the default of 1 MiB a rebuild would be slower."""
 
 
-class _KafkaAppend:
-    """Implements ``ports.Append`` with a future of the client."""
+class _KafkaAppend(Append):
+    """An append, with a future of the client."""
 
     def __init__(self, future: Future, is_given_up: Callable[[], bool]) -> None:
         """Fail, where the future has no outcome, once ``is_given_up`` returns true."""
@@ -71,8 +71,8 @@ class _KafkaAppend:
             return LogOffset(self._future.get(timeout=timeout_s).offset)
 
 
-class KafkaLog:
-    """Implements ``ports.FingerprintLog``."""
+class KafkaLog(FingerprintLog):
+    """The log, by kafka-python."""
 
     def __init__(self, kafka: KafkaConfig, topic: str) -> None:
         """Connect; reading begins after ``seek``, and the first append or cut connects again.
@@ -99,12 +99,10 @@ class KafkaLog:
         return LogOffset(begin[self._at]), LogOffset(end[self._at])
 
     def seek(self, offset: LogOffset) -> None:
-        """Read from this offset on."""
         self._consumer.seek(self._at, offset)
         self._sought = LogOffset(offset)
 
     def poll(self, wait_s: float) -> list[LogRecord]:
-        """Return the next records in order."""
         try:
             polled = self._consumer.poll(timeout_ms=int(wait_s * 1_000))
         except OffsetOutOfRangeError as error:
@@ -118,11 +116,9 @@ class KafkaLog:
         return log_records(self._topic, polled.get(self._at, ()))
 
     def high_water(self) -> LogOffset:
-        """Return the offset after the last record, as of the last fetch."""
         return self._high_water
 
     def position(self) -> LogOffset:
-        """Return the offset of the next record that ``poll`` looks for."""
         with port_errors():
             known = self._consumer.position(self._at, timeout_ms=0)
         return self._sought if known is None else LogOffset(known)
@@ -150,7 +146,6 @@ class KafkaLog:
         self._renewals += 1
 
     def cut(self, before: LogOffset) -> None:
-        """Delete the records before an offset."""
         with port_errors():
             self._admin.client().delete_records({self._at: int(before)})
 

@@ -35,6 +35,7 @@ from stream_dedup.ports import (
     PortError,
     RecordTooLargeError,
     RefusedByBrokerError,
+    VerdictSink,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class _TransactionalProducer(Protocol):
 P = TypeVar("P", bound=_TransactionalProducer)
 
 
-class TransactionalSink(ABC, Generic[P]):
+class TransactionalSink(VerdictSink, ABC, Generic[P]):
     """A producer for each transactional id; one transaction at a time is open, of the ids in turn."""
 
     client_exceptions: ClassVar[tuple[type[Exception], ...]]
@@ -81,7 +82,6 @@ class TransactionalSink(ABC, Generic[P]):
             self._connected().begin_transaction()
 
     def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
-        """Add source offsets."""
         if membership.generation < 0:
             raise NotAMemberError("the membership has no generation: the group would not check the offsets")
         self._send_offsets(offsets, membership)
@@ -109,12 +109,10 @@ class TransactionalSink(ABC, Generic[P]):
             raise
 
     def abort_hanging(self) -> list[str]:
-        """Abort the open transactions of this group's workers that are no members any more; return their ids."""
         with port_errors():
             return abort_hanging(self._kafka, self._ids[0])
 
     def close(self) -> None:
-        """Close without settling an open transaction."""
         self._discard()
 
     @abstractmethod

@@ -16,7 +16,7 @@ from kafka import TopicPartition
 from stream_dedup.kafka.admin import AdminConnection, committed_offset, last_stable_offsets, offset_and_metadata
 from stream_dedup.kafka.client_workarounds import commit_for_member, stable_offset
 from stream_dedup.kafka.errors import port_errors
-from stream_dedup.ports import CommittedOffset, Membership, NotAMemberError, Partition, PortError
+from stream_dedup.ports import ArticleSource, CommittedOffset, Membership, NotAMemberError, Partition, PortError
 
 if TYPE_CHECKING:
     from kafka.structs import ConsumerGroupMetadata
@@ -51,7 +51,7 @@ def member_settings(config: Config, member_id: str) -> dict[str, Any]:
     }
 
 
-class GroupSource(ABC):
+class GroupSource(ArticleSource, ABC):
     """A member of the group, whose client calls back when partitions are given to it and taken away."""
 
     def __init__(self, config: Config, admin: AdminConnection) -> None:
@@ -63,11 +63,9 @@ class GroupSource(ABC):
         self._paused: frozenset[Partition] = frozenset()
 
     def membership(self) -> Membership | None:
-        """Return the present membership."""
         return self._membership
 
     def committed(self, partition: Partition) -> CommittedOffset | None:
-        """Return the group's committed offset, None of none."""
         with port_errors():
             found = stable_offset(
                 self._admin.client(), self._kafka.group, TopicPartition(*partition), OFFSET_REQUEST_MS
@@ -86,7 +84,6 @@ class GroupSource(ABC):
             commit_for_member(self._admin.client(), offsets, member, OFFSET_REQUEST_MS)
 
     def lag(self) -> dict[str, int]:
-        """Return the number of records that were not returned yet, by topic."""
         positions = self.positions()
         ends = self._ends.known(positions)
         lags = {at.topic: 0 for at in positions}
@@ -101,10 +98,6 @@ class GroupSource(ABC):
     @abstractmethod
     def _as_member(self, membership: Membership) -> ConsumerGroupMetadata:
         """Return what the broker compares with its own knowledge of the member."""
-
-    @abstractmethod
-    def positions(self) -> dict[Partition, CommittedOffset]:
-        """Return how far each partition that has begun was read."""
 
     def _begin(self, membership: Membership) -> None:
         self._membership = membership

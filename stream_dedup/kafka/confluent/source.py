@@ -82,7 +82,7 @@ GENERATION_BYTES = slice(len(PROOF_MAGIC), len(PROOF_MAGIC) + 4)
 
 
 class ConfluentSource(GroupSource):
-    """Implements ``ports.ArticleSource``."""
+    """A consumer of confluent-kafka."""
 
     def __init__(self, config: Config, member_id: str, admin: AdminConnection) -> None:
         """Connect; ``join`` asks for membership."""
@@ -106,13 +106,11 @@ class ConfluentSource(GroupSource):
         )
 
     def join(self, topics: Sequence[str]) -> None:
-        """Ask to become a member of the group; a later call replaces the topics."""
         self.hold()
         self._membership = None
         self._consumer.subscribe(list(topics), on_assign=self._begin_membership, on_revoke=self._end_membership)
 
     def poll(self, wait_s: float) -> Mapping[Partition, Sequence[ConsumedRecord]]:
-        """Take part in the group, and return the next records of partitions that have begun and are not paused."""
         begun = time.monotonic()
         self._say_what_is_gone()
         self._start()
@@ -132,14 +130,12 @@ class ConfluentSource(GroupSource):
         return polled
 
     def hold(self) -> None:
-        """Yield nothing of any partition until it begins again; drop every record that was fetched."""
         self._drop_positions()
         if self._membership is not None:
             with client_errors():
                 self._consumer.assign([])
 
     def begin(self, partition: Partition, start: CommittedOffset) -> None:
-        """Yield the records of a held partition from an offset on."""
         self._check_assigned(partition)
         self._gone.pop(partition, None)
         self._kept.pop(partition, None)
@@ -147,7 +143,6 @@ class ConfluentSource(GroupSource):
         self._starting.add(partition)
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Yield nothing of these partitions, and go on with the others that have begun."""
         self._paused = frozenset(partitions)
         if going := self._stopped - self._paused:
             self._stopped -= going
@@ -155,11 +150,9 @@ class ConfluentSource(GroupSource):
                 self._consumer.resume([TopicPartition(*at) for at in going])
 
     def positions(self) -> dict[Partition, CommittedOffset]:
-        """Return how far each partition that has begun was read."""
         return dict(self._positions)
 
     def beginning(self, partition: Partition) -> SourceOffset:
-        """Return the first offset that the partition holds now."""
         return SourceOffset(self._bounds(partition)[0])
 
     def close(self) -> None:

@@ -41,6 +41,7 @@ from stream_dedup.kafka.sink import DELIVERY_MS, TransactionalSink
 from stream_dedup.kafka.source import OFFSET_REQUEST_MS
 from stream_dedup.ports import (
     CommittedOffset,
+    MarkedSink,
     Membership,
     NotAMemberError,
     Output,
@@ -60,7 +61,7 @@ _STORE_ID = "format=1;store_id="
 
 
 class KafkaSink(TransactionalSink[KafkaProducer]):
-    """Implements ``ports.VerdictSink``."""
+    """Producers of kafka-python."""
 
     client_exceptions = (KafkaError,)
 
@@ -70,12 +71,10 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
         self._sent: list[Future] = []
 
     def begin(self) -> None:
-        """Begin a transaction."""
         self._sent = []
         super().begin()
 
     def send(self, outputs: Iterable[Output]) -> None:
-        """Send records, in order."""
         with self._failures():
             producer = self._connected()
             for topic, key, value, headers, timestamp_ms in outputs:
@@ -97,7 +96,6 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
             raise
 
     def flush(self) -> None:
-        """Return when the broker has acknowledged every record of the transaction."""
         with self._failures():
             for future in self._sent:
                 future.get(timeout=DELIVERY_MS / 1_000)
@@ -129,8 +127,8 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
         return [port_error(cause) for cause in causes]
 
 
-class KafkaMarkedSink:
-    """Transactions of records and a mark: implements ``ports.MarkedSink``.
+class KafkaMarkedSink(MarkedSink):
+    """Transactions of records and a mark.
 
     The mark is a committed offset of a consumer group without members: of partition 0 of the topic that is published
     on. Its number is the sequence of the store, and its metadata is ``format=1;store_id=UUID``. A group without members
@@ -145,14 +143,12 @@ class KafkaMarkedSink:
         self._sink = KafkaSink(config, transactional_id)
 
     def renew(self) -> PublishedMark | None:
-        """Start under the transactional id; return the mark of the last transaction that was committed."""
         self._sink.renew()
         with port_errors(), closing(make_admin(self._kafka)) as admin:
             ask = partial(stable_offset, admin, self._group, self._partition, OFFSET_REQUEST_MS)
             return _mark_of(while_passing(self._kafka.broker_wait_s, ask))
 
     def publish(self, outputs: Iterable[Output], mark: PublishedMark) -> None:
-        """Commit one transaction of records and a mark."""
         self._sink.begin()
         self._sink.send(outputs)
         metadata = f"{_STORE_ID}{uuid.UUID(bytes=mark.store_id)}"
@@ -163,7 +159,6 @@ class KafkaMarkedSink:
         self._sink.commit()
 
     def close(self) -> None:
-        """Close without settling an open transaction."""
         self._sink.close()
 
 
