@@ -284,8 +284,8 @@ class ArticleSource(Protocol):
     def lag(self) -> dict[str, int]:
         """Return the number of records that were not returned yet, by topic: of the partitions that have begun.
 
-        As of the last fetch; of paused partitions, of which nothing is fetched, as of the last answer about their ends,
-        which each call asks for. Never waits for a broker: while a leader does not answer, it is what was known before.
+        As of the last answer about their ends, which each call asks for; of a partition without an answer, 0. Never
+        waits for a broker: while a leader does not answer, its partitions end where they did before.
         """
 
     def close(self) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Collection, Iterable, Mapping
-from concurrent.futures import Future
-from threading import Lock, Thread
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import kafka.errors as kafka_errors
@@ -20,10 +19,9 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 from stream_dedup.core.headers import offset_metadata, topic_id_of_metadata
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.errors import UnavailableError
-from stream_dedup.kafka.client_workarounds import describe_group
 from stream_dedup.kafka.connection import make_admin
-from stream_dedup.kafka.errors import port_errors
-from stream_dedup.ports import CommittedOffset, Partition, PortError
+from stream_dedup.kafka.errors import kind_of, port_errors
+from stream_dedup.ports import CommittedOffset, GroupOffsets, Partition
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import KafkaConfig
@@ -41,7 +39,7 @@ def topic_ids(admin: KafkaAdminClient, names: Iterable[str] | None) -> dict[str,
     """
     described = admin.describe_topics(None if names is None else list(names))
     wanted = [topic for topic in described if names is not None or not topic["is_internal"]]
-    return {topic["name"]: _id_bytes(topic["topic_id"]) for topic in wanted if topic_exists(topic)}
+    return {topic["name"]: uuid.UUID(str(topic["topic_id"])).bytes for topic in wanted if topic_exists(topic)}
 
 
 def topic_of_id(admin: KafkaAdminClient, topic_id: uuid.UUID) -> str | None:
@@ -74,10 +72,6 @@ def topic_exists(topic: Mapping[str, Any]) -> bool:
     if error not in (kafka_errors.NoError, kafka_errors.LeaderNotAvailableError):
         raise error(f"topic {topic['name']}: {error.__name__}")
     return True
-
-
-def _id_bytes(topic_id: object) -> bytes:
-    return topic_id.bytes if isinstance(topic_id, uuid.UUID) else uuid.UUID(str(topic_id)).bytes
 
 
 def committed_offsets(admin: KafkaAdminClient, group: str) -> dict[Partition, CommittedOffset]:
@@ -138,11 +132,15 @@ class Member(NamedTuple):
 
 
 def described_group(admin: KafkaAdminClient, group: str) -> tuple[str, tuple[Member, ...]]:
-    """Return Kafka's word for the state of a group, and its members by client id.
+    """Return Kafka's word for the state of a group, and its members by client id; a group that is not there has none.
 
-    Raises what the client raises.
+    Raises what the client raises, and the error of the group, of which the client returns the text.
     """
-    described = describe_group(admin, group)
+    described = admin.describe_groups([group])[group]
+    if described["error"] is not None:
+        error = kind_of(KafkaError(described["error"]))
+        if error is not kafka_errors.GroupIdNotFoundError:
+            raise error(f"group {group}: {error.__name__}")
     return str(described["group_state"]), tuple(sorted(map(_member, described["members"])))
 
 
@@ -225,16 +223,14 @@ class AdminConnection:
             self._admin.close()
 
 
-class KafkaOffsets(AdminConnection):
-    """Implements ``ports.GroupOffsets``."""
+class KafkaOffsets(AdminConnection, GroupOffsets):
+    """The group's offsets and the topics, by an admin client."""
 
     def topic_ids(self, names: Iterable[str] | None) -> dict[str, bytes]:
-        """Return the present id of each of these topics that exists; None: of every topic."""
         with port_errors():
             return topic_ids(self.client(), names)
 
     def committed(self) -> dict[Partition, CommittedOffset]:
-        """Return every committed offset of the group."""
         with port_errors():
             return committed_offsets(self.client(), self._kafka.group)
 
@@ -260,48 +256,3 @@ def offset_and_metadata(committed: CommittedOffset) -> OffsetAndMetadata:
 def epoch_of(committed: CommittedOffset) -> int:
     """Return the leader epoch as the client wants it."""
     return UNKNOWN_EPOCH if committed.leader_epoch is None else max(UNKNOWN_EPOCH, committed.leader_epoch)
-
-
-class AskedEnds:
-    """The ends of partitions as the brokers answered last, asked for on a thread: no caller waits for a broker.
-
-    A consumer learns where a partition ends from its fetches, and fetches nothing of a paused one. The brokers are
-    asked for all of these at once, one request for each leader; a request that is late holds up the next one alone.
-    """
-
-    def __init__(self, admin: AdminConnection) -> None:
-        """Ask nothing yet."""
-        self._admin = admin
-        self._ends: dict[Partition, int] = {}
-        self._asked: frozenset[Partition] = frozenset()
-        """Those of the last question that every call since wanted."""
-        self._answer: Future[dict[Partition, int]] = Future()
-        self._answer.set_result({})
-
-    def known(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
-        """Return the last known ends of these partitions, where they are known, and ask for the present ones.
-
-        What is not asked for any more is forgotten.
-        """
-        wanted = frozenset(partitions)
-        self._asked &= wanted
-        if wanted and self._answer.done():
-            self._ends |= {at: end for at, end in self._answer.result().items() if at in self._asked}
-            self._asked, self._answer = wanted, Future()
-            try:
-                Thread(target=self._ask, args=(wanted, self._answer), name="source-ends", daemon=True).start()
-            except RuntimeError as error:  # the system has no thread at the moment
-                log.debug("ends of %d partitions: %r", len(wanted), error)
-                self._answer.set_result({})
-        self._ends = {at: end for at, end in self._ends.items() if at in wanted}
-        return self._ends
-
-    def _ask(self, wanted: frozenset[Partition], answer: Future[dict[Partition, int]]) -> None:
-        ends: dict[Partition, int] = {}
-        try:
-            with port_errors():
-                ends = last_stable_offsets(self._admin.client(), wanted)
-        except PortError as error:
-            log.debug("ends of %d partitions: %r", len(wanted), error)  # what was known stays
-        finally:
-            answer.set_result(ends)

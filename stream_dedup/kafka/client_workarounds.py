@@ -1,9 +1,8 @@
 """Workarounds for defects of kafka-python, but for those of its consumer: one function for each.
 
-Each defect was seen with kafka-python 3.0.12 on Kafka 4.3.1, and most workarounds use names that are not public. If
-such a name no longer exists, the workaround raises at once instead of silently doing nothing. pyproject.toml admits
-only the version that these were run against; ``tests/kafka/test_workarounds.py`` says for each how to find out whether
-a newer version still needs it.
+Each defect was seen with kafka-python 3.0.12 on Kafka 4.3.1, and most workarounds use names that are not public. So
+no client of another version is made (``check_version``); ``tests/kafka/test_workarounds.py`` says for each workaround
+how to find out whether a newer version still needs it.
 """
 
 from __future__ import annotations
@@ -18,25 +17,22 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Self, cast
 from weakref import WeakKeyDictionary, WeakSet
 
+import kafka
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import (
-    GroupIdNotFoundError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
     NodeNotReadyError,
     NoError,
     NotControllerError,
-    RetriableError,
     SaslAuthenticationFailedError,
     UnknownBrokerIdError,
     UnsupportedSaslMechanismError,
     for_code,
 )
 from kafka.net.compat import KafkaNetClient
-from kafka.net.connection import KafkaConnection
 from kafka.net.inet import KafkaNetSocket
-from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
@@ -47,24 +43,21 @@ if TYPE_CHECKING:
     from kafka.structs import ConsumerGroupMetadata
 
 
-def private(owner: object, *path: str) -> Any:  # noqa: ANN401 - the client is untyped
-    """Return the attribute behind names that are not public.
+VERSION = "3.0.12"
+"""The version of kafka-python that the workarounds were run against."""
+
+
+def check_version() -> None:
+    """Refuse another kafka-python than the one whose inside is known.
 
     Raises:
-        UserError: a name does not exist.
+        UserError: names the version to install.
     """
-    for name in path:
-        if not hasattr(owner, name):
-            raise UserError(
-                f"the installed kafka-python has no {_name_of(owner)}.{name}, which this program relies on: "
-                "install the version that its pyproject.toml names"
-            )
-        owner = getattr(owner, name)
-    return owner
-
-
-def _name_of(owner: object) -> str:
-    return owner.__name__ if isinstance(owner, type) else type(owner).__name__
+    if kafka.__version__ != VERSION:
+        raise UserError(
+            f"kafka-python {kafka.__version__} is installed, but this program relies on the inside of {VERSION}: "
+            f"pip install 'kafka-python[crc32c,lz4,snappy,zstd]=={VERSION}'"
+        )
 
 
 class NetClients:
@@ -95,26 +88,21 @@ class NetClients:
 
     def make(self, **settings: Any) -> KafkaNetClient:  # noqa: ANN401 - the client's own settings
         """Make what the constructor calls its ``kafka_client``."""
-        net = NetworkSelector(**settings)
-        self._clients.append(KafkaNetClient(net, _NotingManager(net, self._note, **settings)))
-        return self._clients[-1]
+        client = KafkaNetClient(**settings)
+        self._clients.append(client)
+        connect = client._manager.get_connection
+
+        def noting_connect(*args: Any, **named: Any) -> Any:  # noqa: ANN401 - as the client's
+            connection = connect(*args, **named)
+            if not connection.init_future.is_done:
+                connection.init_future.add_errback(self._note)
+            return connection
+
+        client._manager.get_connection = noting_connect
+        return client
 
     def _note(self, error: Exception) -> None:
         self.refusal = refusal_in(error) or self.refusal
-
-
-class _NotingManager(KafkaConnectionManager):  # type: ignore[misc] # the client has no types
-    """Tells why a connection could not be made."""
-
-    def __init__(self, net: NetworkSelector, note: Callable[[Exception], None], **settings: Any) -> None:  # noqa: ANN401
-        self._note = note
-        super().__init__(net, **settings)
-
-    def get_connection(self, *args: Any, **named: Any) -> KafkaConnection:  # noqa: ANN401 - as the client's
-        connection = super().get_connection(*args, **named)
-        if not connection.init_future.is_done:
-            connection.init_future.add_errback(self._note)
-        return connection
 
 
 _OTHER_ERROR = re.compile(r"(?!SaslAuthenticationFailedError: )\w+Error: ")
@@ -149,7 +137,7 @@ def close_abandoned_sockets() -> None:
 
 
 def _close_refused_sockets() -> None:
-    connect = private(KafkaNetSocket, "sock_connect")
+    connect = KafkaNetSocket.sock_connect
 
     async def closing_connect(self: KafkaNetSocket, net: Any, sock: socket.socket, *args: Any, **named: Any) -> Any:  # noqa: ANN401
         try:
@@ -162,8 +150,7 @@ def _close_refused_sockets() -> None:
 
 
 def _close_sockets_without_handshake() -> None:
-    handshake = private(KafkaSSLTransport, "handshake")
-    close = private(KafkaSSLTransport, "_close")
+    handshake, close = KafkaSSLTransport.handshake, KafkaSSLTransport._close
 
     async def closing_handshake(self: KafkaSSLTransport) -> None:
         try:
@@ -178,9 +165,7 @@ def _close_sockets_without_handshake() -> None:
 def _close_sockets_with_unsent_data() -> None:
     """Close, with the event loop of a client, every connection that was made on it."""
     transports: WeakKeyDictionary[NetworkSelector, WeakSet[KafkaTCPTransport]] = WeakKeyDictionary()
-    make = private(KafkaTCPTransport, "__init__")
-    close_transport = private(KafkaTCPTransport, "_close")
-    close_loop = private(NetworkSelector, "close")
+    make, close_transport, close_loop = KafkaTCPTransport.__init__, KafkaTCPTransport._close, NetworkSelector.close
 
     def noting_make(self: KafkaTCPTransport, net: NetworkSelector, *args: Any, **named: Any) -> None:  # noqa: ANN401
         make(self, net, *args, **named)
@@ -208,13 +193,13 @@ def deliver_last_response() -> None:
 
 
 def _keep_data_before_end(transport: type[KafkaTCPTransport]) -> None:
-    receive = private(transport, "_sock_recv")
+    receive = transport._sock_recv
 
     def receive_data_first(self: KafkaTCPTransport) -> tuple[bytes, KafkaError | None]:
         data, error = receive(self)
         return data, None if data else error
 
-    transport._sock_recv = receive_data_first  # noqa: SLF001 - no public place to change this
+    transport._sock_recv = receive_data_first
 
 
 RAISED_BARE = {
@@ -225,29 +210,21 @@ RAISED_BARE = {
 has just been closed."""
 
 
-def forget_after_errors(admin: KafkaAdminClient) -> None:
-    """After a request that failed, let the client ask anew for coordinators, the controller, and the brokers.
+def ask_anew(admin: KafkaAdminClient) -> None:
+    """Let the client ask anew for coordinators and the controller with each request, and for brokers it does not know.
 
-    It keeps its first answers: a coordinator and a controller for its life, the brokers for five minutes. Once such a
-    broker is away, or another one has its part, every request to it fails, though the error seems to pass: a client
-    made in the seconds before a coordinator is replaced is of no use until it is made anew. A broker that it does not
-    know, and a partition that has no leader just now, it reports by an error that does not seem to pass, and some
-    errors that pass by none of its own (``RAISED_BARE``).
+    It keeps its first answers: a coordinator and a controller for its life. Once such a broker is away, or another one
+    has its part, every request to it fails, though the error seems to pass: a client made in the seconds before a
+    coordinator is replaced is of no use until it is made anew. A broker that it does not know, and a partition that has
+    no leader just now, it reports by an error that does not seem to pass, and some errors that pass by none of its own
+    (``RAISED_BARE``).
     """
-    manager = private(admin, "_manager")
-    cluster, run, connection = (private(manager, name) for name in ("cluster", "run", "get_connection"))
-    coordinators = private(cluster, "_coordinators")
-    private(admin, "_controller_id")
+    manager = admin._manager
+    run, connection = manager.run, manager.get_connection
 
-    def run_or_forget(ask: Callable[..., Awaitable[Any]], *args: Any) -> Any:  # noqa: ANN401 - the client is untyped
-        try:
-            return run_or_fail(ask, *args)
-        except KafkaError:
-            coordinators.clear()
-            admin._controller_id = None  # noqa: SLF001 - no public place to forget it
-            raise
-
-    def run_or_fail(ask: Callable[..., Awaitable[Any]], *args: Any) -> Any:  # noqa: ANN401 - the same
+    def run_anew(ask: Callable[..., Awaitable[Any]], *args: Any) -> Any:  # noqa: ANN401 - the client is untyped
+        manager.cluster._coordinators.clear()
+        admin._controller_id = None
         try:
             return run(ask, *args)
         except RuntimeError as error:
@@ -260,58 +237,34 @@ def forget_after_errors(admin: KafkaAdminClient) -> None:
         try:
             return connection(node_id, *args, **named)
         except UnknownBrokerIdError as error:
-            cluster.request_update()
+            manager.cluster.request_update()
             raise NodeNotReadyError(*error.args) from error
 
-    manager.run, manager.get_connection = run_or_forget, connection_of_known
+    manager.run, manager.get_connection = run_anew, connection_of_known
 
 
-def describe_group(admin: KafkaAdminClient, group: str) -> Mapping[str, Any]:
-    """Describe a group; one that is not there has no members.
+def stable_offset(admin: KafkaAdminClient, group: str, partition: TopicPartition, limit_ms: float) -> OffsetAndMetadata:
+    """Return a committed offset, below 0 where there is none; one of an open transaction is an error that passes.
 
-    ``describe_groups`` returns the error of a group as a text, beside no members.
-
-    Raises:
-        KafkaError: the error of the group.
-    """
-    coordinator, request, described = (
-        private(admin, name)
-        for name in ("_find_coordinator_id", "_describe_groups_request", "_describe_groups_process_response")
-    )
-
-    send = private(admin, "_manager", "send")
-
-    async def describe() -> Mapping[str, Any]:
-        response = await send(request([group]), node_id=await coordinator(group))
-        error = for_code(response.groups[0].error_code)
-        if error not in {NoError, GroupIdNotFoundError}:
-            raise error(f"group {group}: {error.__name__}")
-        found: Mapping[str, Any] = described(response)[group]
-        return found
-
-    return private(admin, "_manager", "run")(describe)  # type: ignore[no-any-return] # the client is untyped
-
-
-def alter_offsets(
-    admin: KafkaAdminClient, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
-) -> Mapping[TopicPartition, type[KafkaError]]:
-    """Set committed offsets; return the error of each partition, ``NoError`` where there is none.
-
-    ``alter_group_offsets`` returns the errors that pass, too.
+    ``list_group_offsets`` returns the offset before the transaction. A consumer would wait for its end, and answers
+    after a request whose time ran out with the late response to that one.
 
     Raises:
-        KafkaError: an error that passes.
+        KafkaError: not within the limit, or refused.
     """
-    alter = private(admin, "_async_alter_group_offsets")
+    ((_, request),) = admin._list_group_offsets_requests({group: [partition]})
+    request.require_stable = True
 
-    async def alter_or_raise() -> Mapping[TopicPartition, type[KafkaError]]:
-        answer: Mapping[TopicPartition, type[KafkaError]] = await alter(group, offsets)
-        passing = next((error for error in answer.values() if issubclass(error, RetriableError)), None)
-        if passing is not None:
-            raise passing(f"offsets of group {group}: {passing.__name__}")
-        return answer
+    async def fetch() -> OffsetAndMetadata:
+        response = await admin._manager.send(request, node_id=await admin._find_coordinator_id(group))
+        return admin._list_group_offsets_process_response(response, group)[group][partition]
 
-    return private(admin, "_manager", "run")(alter_or_raise)  # type: ignore[no-any-return] # the client is untyped
+    return _within(admin, limit_ms, fetch)
+
+
+def _within(admin: KafkaAdminClient, limit_ms: float, ask: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401
+    manager = admin._manager
+    return manager.run(manager.wait_for, manager.call_soon(ask), limit_ms)
 
 
 def commit_for_member(
@@ -328,27 +281,21 @@ def commit_for_member(
     Raises:
         KafkaError: not within the limit, or refused.
     """
-    request, coordinator, answers = (
-        private(admin, name)
-        for name in ("_alter_group_offsets_request", "_find_coordinator_id", "_alter_group_offsets_process_response")
-    )
-    run, send, call_soon, wait_for = (
-        private(admin, "_manager", one) for one in ("run", "send", "call_soon", "wait_for")
-    )
     deadline = time.monotonic() + limit_ms / 1_000
 
     async def commit() -> None:
-        asked = request(member.group_id, offsets)
-        asked.generation_id_or_member_epoch = member.generation_id
-        asked.member_id, asked.group_instance_id = member.member_id, member.group_instance_id
-        node = await coordinator(member.group_id)
+        request = admin._alter_group_offsets_request(member.group_id, offsets)
+        request.generation_id_or_member_epoch = member.generation_id
+        request.member_id, request.group_instance_id = member.member_id, member.group_instance_id
+        node = await admin._find_coordinator_id(member.group_id)
         if time.monotonic() > deadline:
             raise KafkaTimeoutError
-        for at, error in answers(await send(asked, node_id=node)).items():
+        response = await admin._manager.send(request, node_id=node)
+        for at, error in admin._alter_group_offsets_process_response(response).items():
             if error is not NoError:
                 raise error(f"{at.topic}-{at.partition}: {error.__name__}")
 
-    run(wait_for, call_soon(commit), limit_ms)
+    _within(admin, limit_ms, commit)
 
 
 def describe_topic_settings(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -361,8 +308,7 @@ def describe_topic_settings(admin: KafkaAdminClient, names: Iterable[str]) -> di
         KafkaError: the error of a topic.
     """
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
-    request = private(admin, "_describe_configs_request")(resources)
-    response = admin._manager.run(private(admin, "_manager", "send"), request)  # noqa: SLF001
+    response = admin._manager.run(admin._manager.send, admin._describe_configs_request(resources))
     for result in response.results:
         error = for_code(result.error_code)
         if error is not NoError:
@@ -380,8 +326,8 @@ def keep_transaction_requests(producer: KafkaProducer) -> None:
     puts the request back; but if the wait fails with an error (connection refused), it drops the request, and a commit
     waits for the answer to a request that was never sent. This makes a failed wait return "not yet".
     """
-    client = private(producer, "_sender", "_client")
-    wait = private(client, "await_ready")
+    client = producer._sender._client
+    wait = client.await_ready
 
     def await_ready(node_id: int | str, timeout_ms: float) -> bool:
         try:
@@ -395,7 +341,7 @@ def keep_transaction_requests(producer: KafkaProducer) -> None:
 
 def end_sender(producer: KafkaProducer) -> None:
     """End the thread of a producer that gave up closing because something was left to send."""
-    private(producer, "_sender", "force_close")()
+    producer._sender.force_close()
 
 
 def send_offsets_within(
@@ -409,32 +355,18 @@ def send_offsets_within(
     Raises:
         KafkaError: not within the limit, or refused.
     """
-    result = private(producer, "_transaction_manager", "send_offsets_to_transaction")(offsets, membership)
-    private(producer, "_sender", "wakeup")()
+    result = producer._transaction_manager.send_offsets_to_transaction(offsets, membership)
+    producer._sender.wakeup()
     if not result.wait(timeout_ms=limit_s * 1_000):
         raise KafkaTimeoutError(f"the group did not take the offsets within {limit_s:g} s")
 
 
 def drop_refused_offsets(producer: KafkaProducer) -> None:
     """Forget offsets that the group refused: the client would commit them with the next transaction."""
-    private(producer, "_transaction_manager", "_pending_txn_offset_commits").clear()
+    producer._transaction_manager._pending_txn_offset_commits.clear()
 
 
 def error_of_producer(producer: KafkaProducer) -> KafkaError | None:
     """Return the error that led to the producer's error state; the client only repeats that there was one."""
-    error: KafkaError | None = private(producer, "_transaction_manager", "last_error")
+    error: KafkaError | None = producer._transaction_manager.last_error
     return error
-
-
-def initialise_producer(producer: KafkaProducer, limit_s: float) -> None:
-    """Initialise the transactions, within a limit of its own: the client's is for every call.
-
-    Raises:
-        KafkaError: not within the limit, or refused.
-    """
-    limit_ms = producer.config["max_block_ms"]
-    producer.config["max_block_ms"] = int(limit_s * 1_000)
-    try:
-        producer.init_transactions()
-    finally:
-        producer.config["max_block_ms"] = limit_ms

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from stream_dedup.errors import UserError
 from stream_dedup.extras import need_packages
 from stream_dedup.kafka.admin import AdminConnection, KafkaOffsets, topic_ids
-from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, check_codecs, make_admin
+from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, make_admin
 from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.fingerprint_log import KafkaLog
 from stream_dedup.kafka.hanging_transactions import transactional_ids
@@ -25,7 +25,7 @@ from stream_dedup.kafka.kafka_python.source import KafkaSource
 from stream_dedup.kafka.log import WaitingLog
 from stream_dedup.kafka.readers import KafkaTopicFollower, KafkaTopicReader
 from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES
-from stream_dedup.ports import AuditPorts, FollowPorts, WorkerPorts
+from stream_dedup.ports import AuditPorts, Clock, FollowPorts, WorkerPorts
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import Config
@@ -37,11 +37,10 @@ if TYPE_CHECKING:
 
 
 class _Client(NamedTuple):
-    """What a Kafka client has for a worker: makers of its ports, and the check of its codecs."""
+    """What makes the ports of a worker on a Kafka client."""
 
     source: Callable[[Config, str, AdminConnection], ArticleSource]
     sink: Callable[..., VerdictSink]
-    check_codecs: Callable[[], None]
 
 
 def _client_of(config: Config) -> _Client:
@@ -51,20 +50,20 @@ def _client_of(config: Config) -> _Client:
         UserError: it is not installed.
     """
     if config.kafka.client == "kafka-python":
-        return _Client(KafkaSource, KafkaSink, check_codecs)
+        return _Client(KafkaSource, KafkaSink)
     need_packages('kafka.client = "confluent"', "confluent", "confluent_kafka")
-    from stream_dedup.kafka.confluent import client, sink, source  # noqa: PLC0415 - an extra
+    from stream_dedup.kafka.confluent import sink, source  # noqa: PLC0415 - an extra
 
-    return _Client(source.ConfluentSource, sink.ConfluentSink, client.check_codecs)
+    return _Client(source.ConfluentSource, sink.ConfluentSink)
 
 
 def check_client(config: Config) -> None:
-    """Refuse a client that is not installed, or that cannot read every codec of Kafka.
+    """Refuse a client that is not installed.
 
     Raises:
         UserError: names the package.
     """
-    _client_of(config).check_codecs()
+    _client_of(config)
 
 
 def worker_ports(
@@ -138,27 +137,22 @@ def kafka_follow_ports(config: Config) -> Iterator[FollowPorts]:
         )
 
 
-class SystemClock:
-    """The machine's clock and its threads: implements ``ports.Clock``."""
+class SystemClock(Clock):
+    """The machine's clock and its threads."""
 
     def monotonic(self) -> float:
-        """Return seconds since some moment; it never goes back."""
         return time.monotonic()
 
     def time_ms(self) -> int:
-        """Return milliseconds since 1970 by the wall clock."""
         return time.time_ns() // 1_000_000
 
     def sleep(self, seconds: float) -> None:
-        """Block for that time."""
         time.sleep(seconds)
 
     def event(self) -> threading.Event:
-        """Return a new event."""
         return threading.Event()
 
     def spawn(self, name: str, run: Callable[[], None]) -> threading.Thread:
-        """Start a thread that does not keep the process alive."""
         thread = threading.Thread(target=run, name=name, daemon=True)
         thread.start()
         return thread

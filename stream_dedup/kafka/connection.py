@@ -1,8 +1,7 @@
 """Makes the Kafka clients: admin clients, consumers and producers. Only this module knows their settings.
 
 A client connects to the broker when it is made. A caller whose broker may be away calls ``wait_for_broker`` first,
-which waits for a limited time. No client is made where a codec of Kafka cannot be read: what other producers will write
-is not known, and a command that ended at the first such batch would have made topics by then.
+which waits for a limited time.
 
 No client made here creates a topic by using it (``allow_auto_create_topics`` is off). No consumer commits or resets an
 offset by itself, and every consumer reads committed records only.
@@ -17,18 +16,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, codec
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from stream_dedup.config.model import MAX_RECORD_BYTES
-from stream_dedup.errors import UnavailableError, UserError, reason_of
+from stream_dedup.errors import UnavailableError, reason_of
 from stream_dedup.kafka.client_workarounds import (
     NetClients,
+    ask_anew,
+    check_version,
     close_abandoned_sockets,
     deliver_last_response,
     end_sender,
-    forget_after_errors,
     keep_transaction_requests,
 )
 from stream_dedup.kafka.consumer_workarounds import (
@@ -74,14 +74,12 @@ MAX_RESPONSE_BYTES = MAX_RECORD_BYTES + (50 << 20)
 """The client's own limit on one response of the broker: 50 MiB, the client's limit of a fetch, and one batch of the
 largest record. A response beyond it would be asked for again without an end. The first bytes of TLS and HTTP, read as a
 size, are beyond it, and are refused."""
-CODEC_PACKAGES = {"snappy": "python-snappy", "lz4": "lz4", "zstd": "zstandard"}
-"""Packages by which the client reads Kafka's codecs; gzip comes with Python."""
 
 
 def make_admin(kafka: KafkaConfig) -> KafkaAdminClient:
     """Make an admin client; the broker must answer."""
     admin = _made(kafka, KafkaAdminClient, _common(kafka) | {"max_in_flight_requests_per_connection": ADMIN_REQUESTS})
-    forget_after_errors(admin)
+    ask_anew(admin)
     return admin
 
 
@@ -129,23 +127,8 @@ def make_producer(kafka: KafkaConfig, **settings: Any) -> KafkaProducer:  # noqa
     return producer
 
 
-def check_codecs() -> None:
-    """Refuse an installation that cannot read every codec of Kafka.
-
-    Raises:
-        UserError: names the codecs and their packages.
-    """
-    missing = {name: package for name, package in CODEC_PACKAGES.items() if not getattr(codec, f"has_{name}")()}
-    if missing:
-        packages = " ".join(missing.values())
-        raise UserError(
-            f"records compressed with {' and '.join(missing)} could not be read, because a package cannot be imported: "
-            f"pip install --force-reinstall {packages}"
-        )
-
-
 def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: False) -> None:
-    """Return as soon as the broker answers an admin request, or ``stopped`` returns true.
+    """Return as soon as the broker answers, or ``stopped`` returns true.
 
     Raises:
         UnavailableError: no answer within ``broker_wait_s``, or the broker refuses this client.
@@ -154,12 +137,11 @@ def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: Fa
     limit_s = FIRST_TRY_S
     warned = False
     while not stopped():
-        net_clients = NetClients()
         try:
-            _ask_broker(kafka, limit_s, net_clients)
+            _constructed(
+                kafka, KafkaAdminClient, _common(kafka) | {"bootstrap_timeout_ms": int(limit_s * 1_000)}
+            ).close()
         except (KafkaError, OSError) as error:
-            if net_clients.refusal is not None:
-                raise _refused(kafka, net_clients.refusal) from error
             if time.monotonic() > deadline:
                 raise UnavailableError(
                     f"no Kafka broker answers at {kafka.brokers} within {kafka.broker_wait_s:g} s ({_short(error)}); "
@@ -172,16 +154,6 @@ def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: Fa
         else:
             return
         limit_s = min(2 * limit_s, BOOTSTRAP_TIMEOUT_MS / 1_000, max(FIRST_TRY_S, deadline - time.monotonic()))
-
-
-def _ask_broker(kafka: KafkaConfig, limit_s: float, net_clients: NetClients) -> None:
-    """Connect within ``limit_s`` and make one admin request."""
-    settings = _common(kafka) | {"bootstrap_timeout_ms": int(limit_s * 1_000)}
-    admin = _constructed(KafkaAdminClient, settings, net_clients)
-    try:
-        admin.describe_cluster()
-    finally:
-        admin.close()
 
 
 def discard(producer: KafkaProducer) -> None:
@@ -211,25 +183,28 @@ def _made(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) 
     Raises:
         UnavailableError: the broker cannot be reached, or refuses this client.
     """
-    net_clients = NetClients()
     try:
-        return _constructed(kind, settings, net_clients)
+        return _constructed(kafka, kind, settings)
     except (KafkaError, OSError) as error:
-        if net_clients.refusal is not None:
-            raise _refused(kafka, net_clients.refusal) from error
         raise UnavailableError(
             f"cannot reach a Kafka broker at {kafka.brokers}: {_short(error)}; is it running, and is the address right?"
         ) from error
 
 
-def _constructed(kind: Callable[..., T], settings: dict[str, Any], net_clients: NetClients) -> T:
-    check_codecs()
+def _constructed(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) -> T:
+    """Do as ``_made``, but raise the error of a constructor that reaches no broker as it is."""
+    check_version()
     close_abandoned_sockets()
     deliver_last_response()
     take_finished_joins()
     read_any_header_name()
-    with net_clients:
-        return kind(**settings, kafka_client=net_clients.make)
+    with NetClients() as net_clients:
+        try:
+            return kind(**settings, kafka_client=net_clients.make)
+        except (KafkaError, OSError) as error:
+            if net_clients.refusal is not None:
+                raise _refused(kafka, net_clients.refusal) from error
+            raise
 
 
 class TokenFile(AbstractTokenProvider):  # type: ignore[misc] # the client has no types

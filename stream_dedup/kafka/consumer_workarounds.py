@@ -18,8 +18,6 @@ from kafka.coordinator.base import BaseCoordinator
 from kafka.errors import CorruptRecordError, KafkaError, TopicAuthorizationFailedError
 from kafka.record.default_records import DefaultRecordBatch
 
-from stream_dedup.kafka.client_workarounds import private
-
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
 
@@ -44,15 +42,13 @@ def take_finished_joins() -> None:
     """
 
     def get(self: BaseCoordinator) -> _UntakenJoin | None:
-        if "_join_task" not in vars(self):
-            raise AttributeError(name="_join_task", obj=self)
         join: _UntakenJoin | None = vars(self)["_join_task"]
         return join
 
     def replace(self: BaseCoordinator, join: Any) -> None:  # noqa: ANN401 - the client is untyped
         vars(self)["_join_task"] = None if join is None else _UntakenJoin(join)
 
-    BaseCoordinator._join_task = property(get, replace)  # noqa: SLF001 - no public place to change this
+    BaseCoordinator._join_task = property(get, replace)
 
 
 def keep_rejoining(consumer: KafkaConsumer) -> None:
@@ -62,9 +58,8 @@ def keep_rejoining(consumer: KafkaConsumer) -> None:
     assignment: if the time of a poll runs out just then, the join is never completed, without an error. The client does
     not clear the flag that this sets.
     """
-    private(consumer, "_coordinator", "_join_task")
-    if private(consumer, "_coordinator", "rejoining"):
-        private(consumer, "_coordinator", "request_rejoin")()
+    if consumer._coordinator.rejoining:
+        consumer._coordinator.request_rejoin()
 
 
 class UndecodedError(KafkaError):  # type: ignore[misc] # the client has no types
@@ -94,11 +89,9 @@ def name_undecoded(consumer: KafkaConsumer) -> None:
     The client raises whatever its decoders do, mostly without a partition: an error of a compression library, for one.
     It keeps what it could not decode, too, and a further poll would take no record of it, again and again, for ever.
     """
-    fetcher = private(consumer, "_fetcher")
-    private(fetcher, "PartitionRecords")
-    private(_NamedRecords, "_unpack_records")
+    fetcher = consumer._fetcher
     fetcher.PartitionRecords = _NamedRecords
-    parse = private(fetcher, "_parse_fetched_data")
+    parse = fetcher._parse_fetched_data
 
     def parse_fetched(fetched: Any) -> Any:  # noqa: ANN401 - the client is untyped
         try:
@@ -109,7 +102,7 @@ def name_undecoded(consumer: KafkaConsumer) -> None:
                 raise
             raise UndecodedError(fetched.topic_partition, fetched.fetched_offset) from error
 
-    fetcher._parse_fetched_data = parse_fetched  # noqa: SLF001 - no public place to change this
+    fetcher._parse_fetched_data = parse_fetched
 
 
 def refuse_unauthorized_topics(consumer: KafkaConsumer) -> None:
@@ -118,7 +111,7 @@ def refuse_unauthorized_topics(consumer: KafkaConsumer) -> None:
     Raises:
         TopicAuthorizationFailedError: names the topics.
     """
-    refused = private(consumer, "_cluster", "unauthorized_topics") & (consumer.subscription() or set())
+    refused = consumer._cluster.unauthorized_topics & (consumer.subscription() or set())
     if refused:
         raise TopicAuthorizationFailedError(", ".join(sorted(refused)))
 
@@ -130,12 +123,10 @@ def drop_fetched(consumer: KafkaConsumer) -> None:
     of that partition: it would stay silent, without an error. It keeps an error for the next poll, too, though it may
     be about a position that was left.
     """
-    fetcher = private(consumer, "_fetcher")
-    for name in ("_next_partition_records", "_next_in_line_exception_metadata", "_cached_log_truncation"):
-        private(fetcher, name)
-        setattr(fetcher, name, None)
-    private(fetcher, "_paused_partition_records").clear()
-    private(fetcher, "_paused_completed_fetches").clear()
+    fetcher = consumer._fetcher
+    fetcher._next_partition_records = fetcher._next_in_line_exception_metadata = fetcher._cached_log_truncation = None
+    fetcher._paused_partition_records.clear()
+    fetcher._paused_completed_fetches.clear()
 
 
 def drop_fetched_of(consumer: KafkaConsumer, partition: TopicPartition) -> None:
@@ -144,12 +135,11 @@ def drop_fetched_of(consumer: KafkaConsumer, partition: TopicPartition) -> None:
     A fetch that was under way when the partition was paused is set aside when it ends. The client would return its
     records if the new position is the old one, even where the topic was recreated in between.
     """
-    fetcher = private(consumer, "_fetcher")
-    private(fetcher, "_paused_partition_records").pop(partition, None)
-    private(fetcher, "_paused_completed_fetches").pop(partition, None)
-    completed = private(fetcher, "_completed_fetches")
-    for fetch in [one for one in completed if one.topic_partition == partition]:
-        completed.remove(fetch)
+    fetcher = consumer._fetcher
+    fetcher._paused_partition_records.pop(partition, None)
+    fetcher._paused_completed_fetches.pop(partition, None)
+    for fetch in [one for one in fetcher._completed_fetches if one.topic_partition == partition]:
+        fetcher._completed_fetches.remove(fetch)
 
 
 def return_set_aside(consumer: KafkaConsumer) -> None:
@@ -159,11 +149,9 @@ def return_set_aside(consumer: KafkaConsumer) -> None:
     while no records of another partition are in line, and takes records that were all returned for such: where another
     partition went on meanwhile, the resumed one would stay silent, without an error.
     """
-    fetcher = private(consumer, "_fetcher")
-    private(fetcher, "_paused_partition_records")
-    in_line = private(fetcher, "_next_partition_records")
+    in_line = consumer._fetcher._next_partition_records
     if in_line is not None and not in_line:
-        fetcher._next_partition_records = None  # noqa: SLF001 - no public place to change this
+        consumer._fetcher._next_partition_records = None
 
 
 def position_of(consumer: KafkaConsumer, partition: TopicPartition) -> OffsetAndMetadata | None:
@@ -173,20 +161,8 @@ def position_of(consumer: KafkaConsumer, partition: TopicPartition) -> OffsetAnd
     epoch of the last batch before it. ``position`` may ask the brokers first, and raises what it finds out about other
     partitions.
     """
-    state = private(consumer, "_subscription", "assignment").get(partition)
+    state = consumer._subscription.assignment.get(partition)
     return None if state is None else state.position
-
-
-def records_left(consumer: KafkaConsumer, partition: TopicPartition, end: int) -> int:
-    """Return the offsets of a partition that were not returned yet, up to its end as of the last fetch or to ``end``.
-
-    Behind markers of transactions, which are returned to nobody, nothing is left. ``highwater`` raises where the client
-    has just lost the partition, of which nothing is left.
-    """
-    state = private(consumer, "_subscription", "assignment").get(partition)
-    if state is None or state.position is None:
-        return 0
-    return max(0, max(state.highwater or 0, end) - int(state.position.offset))
 
 
 def seek_with_epoch(consumer: KafkaConsumer, partition: TopicPartition, offset: int, epoch: int) -> None:
@@ -195,17 +171,7 @@ def seek_with_epoch(consumer: KafkaConsumer, partition: TopicPartition, offset: 
     Raises:
         KeyError: the partition is not assigned.
     """
-    assigned = private(consumer, "_subscription", "assignment")
-    assigned[partition].seek(OffsetAndMetadata(offset, "", epoch))
-
-
-def forget_offset_fetches(consumer: KafkaConsumer) -> None:
-    """Let the next request for a committed offset be a new one.
-
-    After a request whose time ran out, the client answers the next one with the late response to the first: the offset
-    may be from before a commit that the caller has waited for.
-    """
-    private(consumer, "_coordinator", "_offset_fetch_futures").clear()
+    consumer._subscription.assignment[partition].seek(OffsetAndMetadata(offset, "", epoch))
 
 
 class RoundRobinAssignor(RoundRobinPartitionAssignor):  # type: ignore[misc]
@@ -273,7 +239,7 @@ def read_any_header_name() -> None:
     Neither the broker nor every client requires it, and this client calls the whole batch corrupt: one record of such a
     producer would end every consumer. A batch with such a name is read again, in a buffer that decodes any name.
     """
-    read = private(DefaultRecordBatch, "_read_msg")
+    read = DefaultRecordBatch._read_msg
 
     def read_leniently(self: DefaultRecordBatch) -> Any:  # noqa: ANN401 - the client's record
         try:
@@ -282,4 +248,4 @@ def read_any_header_name() -> None:
             self._buffer = _NameBuffer(self._buffer)
             return read(self)
 
-    DefaultRecordBatch._read_msg = read_leniently  # noqa: SLF001 - no public place to change this
+    DefaultRecordBatch._read_msg = read_leniently

@@ -125,7 +125,7 @@ FROM_ANOTHER_REPLICA = (
     "No record was skipped: make another in-sync replica the leader of the partition (docs/operations.md)"
 )
 """What to do about records that are damaged."""
-BY_ANOTHER_RELEASE = "No record was skipped: install a release that knows this format"
+BY_ANOTHER_RELEASE = "No record was skipped: install the package or a release that knows this format"
 """What to do about records of a codec or a format that the client does not know."""
 _NUMBER = re.compile(r"\[Error (\d+)\]")
 
@@ -138,7 +138,7 @@ def port_error(error: BaseException) -> PortError:
         return OffsetGoneError(out_of_range(error))
     if isinstance(error, UndecodedError):
         return _unreadable(error)
-    named = _named(error)
+    named = kind_of(error)
     kind = next((_KINDS[one] for one in named.__mro__ if one in _KINDS), None)
     if kind is None:
         return PassingError(text_of(error))
@@ -185,13 +185,13 @@ def _described(kind: type[BaseException]) -> str:
     return f"{kind.__name__}: {description}" if description else kind.__name__
 
 
-def _named(error: BaseException) -> type[BaseException]:
+def kind_of(error: BaseException) -> type[BaseException]:
     """Return the class of an error, or of the error of the broker that it wraps."""
     if type(error) is not KafkaError:
         return type(error)
     for argument in error.args:
         if isinstance(argument, KafkaError):
-            return _named(argument)
+            return kind_of(argument)
     number = _NUMBER.search(str(error))
     if number is not None:
         kind: type[BaseException] = kafka_errors.for_code(int(number.group(1)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from kafka import KafkaProducer, TopicPartition
+from kafka import TopicPartition
 from kafka.errors import KafkaConnectionError, KafkaError, OffsetOutOfRangeError, RetriableError
 from kafka.future import Future
 
@@ -29,11 +29,12 @@ from stream_dedup.kafka.admin import AdminConnection
 from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
 from stream_dedup.kafka.errors import port_error, port_errors
 from stream_dedup.kafka.record import LOG_MESSAGE_BYTES
-from stream_dedup.ports import OffsetGoneError, Partition, PassingError, PortError
+from stream_dedup.ports import Append, FingerprintLog, OffsetGoneError, Partition, PassingError, PortError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from kafka import KafkaProducer
     from kafka.consumer.fetcher import ConsumerRecord
 
     from stream_dedup.config.model import KafkaConfig
@@ -46,30 +47,13 @@ LOG_FETCH_BYTES = 8 << 20
 """Bytes of log in one fetch: with the default of 1 MiB a rebuild would be slower."""
 
 
-class _Producer:
-    """One producer of the log; what it has not sent when it is given up has failed."""
+class _KafkaAppend(Append):
+    """An append, with a future of the client."""
 
-    def __init__(self, kafka: KafkaConfig, topic: str) -> None:
-        """Connect, and learn the leader of the topic, so that no append waits for it."""
-        self.client: KafkaProducer = make_producer(kafka, acks="all", linger_ms=0, max_request_size=LOG_MESSAGE_BYTES)
-        self.given_up = False
-        try:
-            self.client.partitions_for(topic)
-        except KafkaError as error:
-            log.debug("topic %s: %r", topic, error)  # the first append waits for it
-
-    def give_up(self) -> None:
-        discard(self.client)
-        self.given_up = True
-
-
-class _KafkaAppend:
-    """Implements ``ports.Append`` with a future of the client."""
-
-    def __init__(self, producer: _Producer | None, future: Future) -> None:
-        """Without a producer the client did not take the record, and the future has failed."""
-        self._producer = producer
+    def __init__(self, future: Future, is_given_up: Callable[[], bool]) -> None:
+        """Fail, where the future has no outcome, once ``is_given_up`` returns true."""
         self._future = future
+        self._is_given_up = is_given_up
 
     def done(self) -> bool:
         return self._future.is_done or self._is_given_up()
@@ -86,12 +70,9 @@ class _KafkaAppend:
         with port_errors():
             return LogOffset(self._future.get(timeout=timeout_s).offset)
 
-    def _is_given_up(self) -> bool:
-        return self._producer is not None and self._producer.given_up
 
-
-class KafkaLog:
-    """Implements ``ports.FingerprintLog``."""
+class KafkaLog(FingerprintLog):
+    """The log, by kafka-python."""
 
     def __init__(self, kafka: KafkaConfig, topic: str) -> None:
         """Connect; reading begins after ``seek``, and the first append or cut connects again.
@@ -103,7 +84,8 @@ class KafkaLog:
         self._topic = topic
         self._at = TopicPartition(topic, 0)
         self._high_water = self._sought = LogOffset(0)
-        self._producer: _Producer | None = None
+        self._producer: KafkaProducer | None = None
+        self._renewals = 0
         self._admin = AdminConnection(kafka)
         self._consumer = make_consumer(kafka, max_poll_records=READ_RECORDS, max_partition_fetch_bytes=LOG_FETCH_BYTES)
         self._consumer.assign([self._at])
@@ -117,12 +99,10 @@ class KafkaLog:
         return LogOffset(begin[self._at]), LogOffset(end[self._at])
 
     def seek(self, offset: LogOffset) -> None:
-        """Read from this offset on."""
         self._consumer.seek(self._at, offset)
         self._sought = LogOffset(offset)
 
     def poll(self, wait_s: float) -> list[LogRecord]:
-        """Return the next records in order."""
         try:
             polled = self._consumer.poll(timeout_ms=int(wait_s * 1_000))
         except OffsetOutOfRangeError as error:
@@ -136,36 +116,36 @@ class KafkaLog:
         return log_records(self._topic, polled.get(self._at, ()))
 
     def high_water(self) -> LogOffset:
-        """Return the offset after the last record, as of the last fetch."""
         return self._high_water
 
     def position(self) -> LogOffset:
-        """Return the offset of the next record that ``poll`` looks for."""
         with port_errors():
             known = self._consumer.position(self._at, timeout_ms=0)
         return self._sought if known is None else LogOffset(known)
 
     def append(self, payload: Payload) -> _KafkaAppend:
         """Send one record; the first append connects."""
+        renewals = self._renewals
+        return _KafkaAppend(self._sent(payload), lambda: self._renewals > renewals)
+
+    def _sent(self, payload: Payload) -> Future:
         try:
             if self._producer is None:
-                self._producer = _Producer(self._kafka, self._topic)
-            return _KafkaAppend(
-                self._producer, self._producer.client.send(self._topic, value=encode(payload), partition=0)
-            )
+                self._producer = make_producer(self._kafka, acks="all", linger_ms=0, max_request_size=LOG_MESSAGE_BYTES)
+            return self._producer.send(self._topic, value=encode(payload), partition=0)
         except KafkaError as error:
-            return _KafkaAppend(None, Future().failure(error))
+            return Future().failure(error)
         except UnavailableError as error:
-            return _KafkaAppend(None, Future().failure(PassingError(str(error))))
+            return Future().failure(PassingError(str(error)))
 
     def renew(self) -> None:
         """Give up the producer; the next append connects again."""
-        if self._producer is not None:
-            self._producer.give_up()
-            self._producer = None
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            discard(producer)
+        self._renewals += 1
 
     def cut(self, before: LogOffset) -> None:
-        """Delete the records before an offset."""
         with port_errors():
             self._admin.client().delete_records({self._at: int(before)})
 
@@ -174,7 +154,7 @@ class KafkaLog:
         self._consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
         if self._producer is not None:
             try:
-                self._producer.client.close(timeout=CLOSE_TIMEOUT_S)
+                self._producer.close(timeout=CLOSE_TIMEOUT_S)
             except KafkaError as error:
                 log.debug("closing the producer of the log: %r", error)
                 self.renew()

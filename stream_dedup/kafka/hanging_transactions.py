@@ -26,7 +26,7 @@ from kafka import TopicPartition
 from kafka.admin import TransactionState
 from kafka.errors import AuthorizationError, KafkaError, RetriableError, TransactionalIdNotFoundError
 
-from stream_dedup.kafka.client_workarounds import describe_group
+from stream_dedup.kafka.admin import described_group
 from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, make_admin, make_producer
 from stream_dedup.kafka.errors import while_passing
 
@@ -83,7 +83,7 @@ def hanging_transactions(admin: KafkaAdminClient, group: str) -> set[str]:
     opened = open_transactions(admin)
     for error in opened.silent.values():
         raise error
-    return hanging_of(group, opened.ongoing, {one["client_id"] for one in describe_group(admin, group)["members"]})
+    return hanging_of(group, opened.ongoing, {one.client_id for one in described_group(admin, group)[1]})
 
 
 def hanging_of(group: str, ongoing: Iterable[str], members: Collection[str]) -> set[str]:

@@ -7,19 +7,18 @@ them). With a window, trims forget what was judged: an offset below that is refu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from kafka import TopicPartition
-from kafka.errors import NoError
+from kafka.errors import KafkaError, NoError, RetriableError
 
 from stream_dedup.core.entry import Batch
 from stream_dedup.core.model import ReportStage, SourceOffset, SourceRange
 from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.kafka.admin import committed_offsets, offset_and_metadata, offset_bounds, partitions_of, topic_ids
-from stream_dedup.kafka.client_workarounds import alter_offsets
 from stream_dedup.kafka.clients import connect_log
 from stream_dedup.kafka.connection import make_admin
 from stream_dedup.kafka.errors import patiently
@@ -28,7 +27,7 @@ from stream_dedup.kafka.topics import with_matching_topics
 from stream_dedup.ports import CommittedOffset, Partition
 
 if TYPE_CHECKING:
-    from kafka import KafkaAdminClient
+    from kafka import KafkaAdminClient, OffsetAndMetadata
 
     from stream_dedup.config.model import Config
 
@@ -113,6 +112,17 @@ def set_offsets(config: Config, moves: Sequence[Move]) -> None:
             f"group {group}: the offset of {at.topic}-{at.partition} was not set ({kind.__name__}); "
             "stop all workers of the group (one that was killed counts for kafka.session_timeout_s more), and try again"
         )
+
+
+def alter_offsets(
+    admin: KafkaAdminClient, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> Mapping[TopicPartition, type[KafkaError]]:
+    """Set committed offsets; return the error of each partition, and raise one that passes."""
+    answer: Mapping[TopicPartition, type[KafkaError]] = admin.alter_group_offsets(group, offsets)
+    for error in answer.values():
+        if issubclass(error, RetriableError):
+            raise error(f"offsets of group {group}: {error.__name__}")
+    return answer
 
 
 def _read(admin: KafkaAdminClient, config: Config, progress: ReportStage) -> list[PartitionOffsets]:

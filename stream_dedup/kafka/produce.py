@@ -1,17 +1,17 @@
 """Sends lines to a topic, with bounded memory and every record acknowledged.
 
-An idempotent producer keeps unsent records in memory without a limit. At most ``UNACKNOWLEDGED_RECORDS`` are therefore
-under way: before another is sent, the oldest must be acknowledged.
+An idempotent producer keeps unsent records in memory without a limit. When ``UNACKNOWLEDGED_RECORDS`` or
+``UNACKNOWLEDGED_BYTES`` are under way, all of them must be acknowledged before another is sent.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, RecordListTooLargeError
+from kafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
+from kafka.future import Future
 
 from stream_dedup.config.model import MAX_RECORD_BYTES
 from stream_dedup.core.decode import id_at, is_blank
@@ -25,11 +25,9 @@ from stream_dedup.kafka.topics import MESSAGE_BYTES, mend_command
 
 if TYPE_CHECKING:
     from kafka import KafkaProducer
-    from kafka.future import Future
 
     from stream_dedup.config.model import Config, KafkaConfig
 
-_TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 UNACKNOWLEDGED_RECORDS = 2_000
 """Most records under way."""
 UNACKNOWLEDGED_BYTES = 32 << 20
@@ -55,77 +53,47 @@ def produce_lines(
             raise UserError(f"topic {topic} does not exist: {remedy}")
     # How large a record may be is up to the topic.
     producer = make_producer(config.kafka, acks="all", linger_ms=LINGER_MS, max_request_size=MAX_RECORD_BYTES)
-    window = _Window(config.kafka, topic)
+    done, size, sent = 0, 0, list[tuple[Future, int]]()
     try:
-        for line in lines:
-            value = line.rstrip(b"\r\n")
-            if not is_blank(value):
-                window.append(_send(producer, topic, value, key_field, window), len(value))
-                progress(window.count)
-        window.wait_for_all()
+        for value in (line.rstrip(b"\r\n") for line in lines if not is_blank(line)):
+            sent.append((_send(producer, topic, value, _key(value, key_field)), len(value)))
+            size += len(value)
+            progress(done + len(sent))
+            if len(sent) == UNACKNOWLEDGED_RECORDS or size >= UNACKNOWLEDGED_BYTES:
+                _wait(config.kafka, topic, sent, done)
+                done, size = done + len(sent), 0
+                sent.clear()
+        _wait(config.kafka, topic, sent, done)
     finally:
         producer.close(timeout=CLOSE_TIMEOUT_S)
-    return window.count
+    return done + len(sent)
 
 
-def _send(producer: KafkaProducer, topic: str, value: bytes, key_field: FieldPath | None, window: _Window) -> Future:
+def _send(producer: KafkaProducer, topic: str, value: bytes, key: bytes | None) -> Future:
     try:
-        return producer.send(topic, value=value, key=_key(value, key_field))
-    except _TOO_LARGE as error:
-        raise window.too_large(window.count + 1, len(value), error) from error
-    except KafkaTimeoutError as error:
-        raise window.unavailable(error) from error
+        return producer.send(topic, value=value, key=key)
+    except KafkaError as error:
+        return Future().failure(error)
 
 
-class _Window:
-    """Records that are not acknowledged yet, oldest first."""
-
-    def __init__(self, kafka: KafkaConfig, topic: str) -> None:
-        self._brokers = kafka.brokers
-        self._wait_s = kafka.broker_wait_s
-        self._topic = topic
-        self._open: deque[tuple[Future, int]] = deque()
-        self._bytes = 0
-        self.count = 0
-
-    def append(self, future: Future, size: int) -> None:
-        self._open.append((future, size))
-        self._bytes += size
-        self.count += 1
-        while len(self._open) > UNACKNOWLEDGED_RECORDS or self._bytes > UNACKNOWLEDGED_BYTES:
-            self._wait()
-
-    def wait_for_all(self) -> None:
-        while self._open:
-            self._wait()
-
-    def too_large(self, number: int, size: int, error: KafkaError) -> UserError:
-        needed = size + HEADER_ALLOWANCE_BYTES
-        command = mend_command(self._brokers, self._topic, {MESSAGE_BYTES: str(needed)})
-        return UserError(
-            f"record {number} of {size} bytes is larger than topic {self._topic} takes ({error}). If workers read it, "
-            f"first see that each of their output topics has {MESSAGE_BYTES} of {needed + HEADER_ALLOWANCE_BYTES} or "
-            f"more, and start them again: else they reject the record, without its value. Then raise that of the "
-            f"topic: {command}"
-        )
-
-    def unavailable(self, error: KafkaError) -> UnavailableError:
-        done = self.count - len(self._open)
-        return UnavailableError(
-            f"record {done + 1} was not acknowledged within {self._wait_s:g} s ({error!r}); "
-            f"{done} before it were, some after it may have been"
-        )
-
-    def _wait(self) -> None:
-        future, size = self._open[0]
+def _wait(kafka: KafkaConfig, topic: str, sent: Iterable[tuple[Future, int]], done: int) -> None:
+    """Wait until the records that follow the first ``done`` are acknowledged."""
+    for number, (future, size) in enumerate(sent, done + 1):
         try:
-            future.get(timeout=self._wait_s)
-        except _TOO_LARGE as error:
-            raise self.too_large(self.count - len(self._open) + 1, size, error) from error
+            future.get(timeout=kafka.broker_wait_s)
+        except (MessageSizeTooLargeError, RecordListTooLargeError) as error:
+            needed = size + HEADER_ALLOWANCE_BYTES
+            raise UserError(
+                f"record {number} of {size} bytes is larger than topic {topic} takes ({error}). If workers read it, "
+                f"first see that each of their output topics has {MESSAGE_BYTES} of {needed + HEADER_ALLOWANCE_BYTES} "
+                "or more, and start them again: else they reject the record, without its value. Then raise that of the "
+                f"topic: {mend_command(kafka.brokers, topic, {MESSAGE_BYTES: str(needed)})}"
+            ) from error
         except KafkaError as error:
-            raise self.unavailable(error) from error
-        self._open.popleft()
-        self._bytes -= size
+            raise UnavailableError(
+                f"record {number} was not acknowledged within {kafka.broker_wait_s:g} s ({error!r}); "
+                f"{number - 1} before it were, some after it may have been"
+            ) from error
 
 
 def _key(value: bytes, field: FieldPath | None) -> bytes | None:

@@ -12,7 +12,7 @@ from kafka import KafkaConsumer, TopicPartition
 from stream_dedup.kafka.admin import AdminConnection, offset_bounds, partitions_of
 from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, make_consumer
 from stream_dedup.kafka.errors import port_errors
-from stream_dedup.ports import Partition, PassingError, SourceRecord
+from stream_dedup.ports import Partition, PassingError, SourceRecord, TopicFollower, TopicReader
 
 if TYPE_CHECKING:
     from stream_dedup.config.model import KafkaConfig
@@ -31,8 +31,8 @@ FOLLOWED_RECORDS = 2_000
 """Most records of one poll."""
 
 
-class KafkaTopicFollower:
-    """Implements ``ports.TopicFollower`` by a consumer whose partitions are assigned by hand."""
+class KafkaTopicFollower(TopicFollower):
+    """A consumer whose partitions are assigned by hand."""
 
     def __init__(self, kafka: KafkaConfig, **settings: int) -> None:
         """Connect at the first use; ``settings`` are the client's."""
@@ -56,7 +56,6 @@ class KafkaTopicFollower:
                 consumer.seek(TopicPartition(*at), offset)
 
     def poll(self, wait_s: float) -> Mapping[Partition, Sequence[SourceRecord]]:
-        """Return the next records."""
         try:
             with port_errors():
                 polled: dict[TopicPartition, list[Any]] = self._connected().poll(timeout_ms=int(wait_s * 1_000))
@@ -66,7 +65,6 @@ class KafkaTopicFollower:
         return {Partition(*at): records for at, records in polled.items() if records}
 
     def positions(self) -> Mapping[Partition, int]:
-        """Return the offset of the next record of each partition that is followed."""
         with port_errors():
             return {
                 Partition(*at): int(self._connected().position(at, timeout_ms=POSITION_MS)) for at in self._followed
@@ -79,7 +77,6 @@ class KafkaTopicFollower:
         self._connected().pause(at)
 
     def close(self) -> None:
-        """Close the connections."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
@@ -90,8 +87,8 @@ class KafkaTopicFollower:
         return self._consumer
 
 
-class KafkaTopicReader:
-    """Implements ``ports.TopicReader`` by two followers, each of which connects at its first use.
+class KafkaTopicReader(TopicReader):
+    """Two followers, each of which connects at its first use.
 
     One fetches much at once; it reads the long ranges. The other one fetches little; it reads ranges of a few offsets,
     for each of which the broker would otherwise send a megabyte.
@@ -107,17 +104,14 @@ class KafkaTopicReader:
         )
 
     def partitions(self, names: Iterable[str]) -> list[Partition]:
-        """Return every partition of those topics that exist."""
         with port_errors():
             return partitions_of(self._admin.client(), names)
 
     def bounds(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, int]]:
-        """Return the first offset and the offset after the last record of each, open transactions included."""
         with port_errors():
             return offset_bounds(self._admin.client(), [*partitions])
 
     def read(self, ranges: Mapping[Partition, tuple[int, int]]) -> Iterator[SourceRecord]:
-        """Yield the committed records of each range; waits for transactions that are open in a range."""
         wanted = {at: bounds for at, bounds in ranges.items() if bounds[0] < bounds[1]}
         follower = self._short if all(end - begin <= SHORT_RANGE for begin, end in wanted.values()) else self._long
         follower.follow({at: begin for at, (begin, _) in wanted.items()})
@@ -136,7 +130,6 @@ class KafkaTopicReader:
                 follower.leave(at)
 
     def close(self) -> None:
-        """Close the connections."""
         for one in (self._admin, self._long, self._short):
             one.close()
 

@@ -21,9 +21,9 @@ batch that the broker finds too large, and what remains too large in a batch of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from stream_dedup.core.reasons import RECORD_TOO_LARGE
+from stream_dedup.ports import Output, SourceRecord
 
 LOG_MESSAGE_BYTES = 8 << 20
 """Largest record of the log: 10,000 entries, the most that one batch can be set to, of 193 bytes each (with 16 tables),
@@ -44,23 +44,7 @@ _FIXED_BYTES_OF_NONE = FIXED_BYTES + 1
 """The same with a number of headers of 0."""
 
 
-class Sized(Protocol):
-    """The parts of a record that its size depends on."""
-
-    @property
-    def key(self) -> bytes | None:
-        """The key, None of none."""
-
-    @property
-    def value(self) -> bytes | None:
-        """The value, None of none."""
-
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes | None]]:
-        """Names and values."""
-
-
-def record_bytes(record: Sized) -> int:
+def record_bytes(record: SourceRecord | Output) -> int:
     """Return the size of a record in bytes, without the first 12 of its batch."""
     headers = record.headers
     body = _FIXED_BYTES_OF_NONE if not headers else FIXED_BYTES + headers_bytes(headers)
@@ -70,7 +54,7 @@ def record_bytes(record: Sized) -> int:
     return BATCH_FRAME_BYTES - MESSAGE_FRAME_BYTES + body.bit_length() // 7 + 1 + body
 
 
-def too_large_reason(record: Sized, limit: int) -> str | None:
+def too_large_reason(record: SourceRecord | Output, limit: int) -> str | None:
     """Return why a record is rejected that no output topic can hold; None if it is not larger than the limit."""
     size = record_bytes(record)
     return RECORD_TOO_LARGE.format(size=size, limit=limit) if size > limit else None

@@ -16,7 +16,6 @@ some 5 to 20 ms. With another id it is taken at once. Rules:
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -36,6 +35,7 @@ from stream_dedup.ports import (
     PortError,
     RecordTooLargeError,
     RefusedByBrokerError,
+    VerdictSink,
 )
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 DELIVERY_MS = REQUEST_TIMEOUT_MS + 1_000
 """Records or offsets that are not acknowledged in this time fail their transaction; a new producer tries again."""
-LEAST_START_S = 1.0
-"""The least time for a producer to be initialised, when connecting has used up the wait for a broker."""
 REFUSALS = (NotAMemberError, RecordTooLargeError, RefusedByBrokerError)
 """Errors that leave the outcome of a commit or an abort unknown."""
 
@@ -62,7 +60,7 @@ class _TransactionalProducer(Protocol):
 P = TypeVar("P", bound=_TransactionalProducer)
 
 
-class TransactionalSink(ABC, Generic[P]):
+class TransactionalSink(VerdictSink, ABC, Generic[P]):
     """A producer for each transactional id; one transaction at a time is open, of the ids in turn."""
 
     client_exceptions: ClassVar[tuple[type[Exception], ...]]
@@ -84,7 +82,6 @@ class TransactionalSink(ABC, Generic[P]):
             self._connected().begin_transaction()
 
     def send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:
-        """Add source offsets."""
         if membership.generation < 0:
             raise NotAMemberError("the membership has no generation: the group would not check the offsets")
         self._send_offsets(offsets, membership)
@@ -100,28 +97,22 @@ class TransactionalSink(ABC, Generic[P]):
             self._connected().abort_transaction()
 
     def renew(self) -> None:
-        """Start again under the same transactional ids; blocks up to ``broker_wait_s`` for each.
-
-        The broker settles the open transactions of earlier producers.
-        """
+        """Start again under the same transactional ids; the broker settles what earlier producers left open."""
         self._discard()
         try:
             with self._passing_for(FencedError):
                 for own in self._ids:
-                    deadline = time.monotonic() + self._kafka.broker_wait_s
                     self._producers.append(self._connect(own))
-                    self._initialise(max(LEAST_START_S, deadline - time.monotonic()))
+                    self._initialise()
         except PortError:
             self._discard()
             raise
 
     def abort_hanging(self) -> list[str]:
-        """Abort the open transactions of this group's workers that are no members any more; return their ids."""
         with port_errors():
             return abort_hanging(self._kafka, self._ids[0])
 
     def close(self) -> None:
-        """Close without settling an open transaction."""
         self._discard()
 
     @abstractmethod
@@ -129,8 +120,8 @@ class TransactionalSink(ABC, Generic[P]):
         """Make a producer."""
 
     @abstractmethod
-    def _initialise(self, limit_s: float) -> None:
-        """Initialise the transactions of the producer that was made last."""
+    def _initialise(self) -> None:
+        """Initialise the transactions of the producer that was made last; blocks up to ``broker_wait_s``."""
 
     @abstractmethod
     def _send_offsets(self, offsets: Mapping[Partition, CommittedOffset], membership: Membership) -> None:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from kafka import TopicPartition
 
-from stream_dedup.kafka.admin import AdminConnection, AskedEnds, offset_and_metadata
-from stream_dedup.kafka.client_workarounds import commit_for_member
+from stream_dedup.kafka.admin import AdminConnection, committed_offset, last_stable_offsets, offset_and_metadata
+from stream_dedup.kafka.client_workarounds import commit_for_member, stable_offset
 from stream_dedup.kafka.errors import port_errors
-from stream_dedup.ports import CommittedOffset, Membership, NotAMemberError, Partition
+from stream_dedup.ports import ArticleSource, CommittedOffset, Membership, NotAMemberError, Partition, PortError
 
 if TYPE_CHECKING:
     from kafka.structs import ConsumerGroupMetadata
@@ -50,11 +51,11 @@ def member_settings(config: Config, member_id: str) -> dict[str, Any]:
     }
 
 
-class GroupSource(ABC):
+class GroupSource(ArticleSource, ABC):
     """A member of the group, whose client calls back when partitions are given to it and taken away."""
 
     def __init__(self, config: Config, admin: AdminConnection) -> None:
-        """``admin`` commits, and asks about paused partitions; its owner closes it."""
+        """``admin`` reads and commits offsets, and asks where partitions end; its owner closes it."""
         self._kafka = config.kafka
         self._admin = admin
         self._ends = AskedEnds(admin)
@@ -62,8 +63,14 @@ class GroupSource(ABC):
         self._paused: frozenset[Partition] = frozenset()
 
     def membership(self) -> Membership | None:
-        """Return the present membership."""
         return self._membership
+
+    def committed(self, partition: Partition) -> CommittedOffset | None:
+        with port_errors():
+            found = stable_offset(
+                self._admin.client(), self._kafka.group, TopicPartition(*partition), OFFSET_REQUEST_MS
+            )
+        return None if found.offset < 0 else committed_offset(partition, found)
 
     def commit_start(self, partition: Partition, start: CommittedOffset) -> None:
         """Commit an offset outside any transaction, under the present membership.
@@ -77,12 +84,11 @@ class GroupSource(ABC):
             commit_for_member(self._admin.client(), offsets, member, OFFSET_REQUEST_MS)
 
     def lag(self) -> dict[str, int]:
-        """Return the number of records that were not returned yet, by topic."""
-        lags: dict[str, int] = {}
-        begun = self._begun_partitions()
-        ends = self._ends.known(begun & self._paused)
-        for at in begun:
-            lags[at.topic] = lags.get(at.topic, 0) + self._left(at, ends.get(at, 0))
+        positions = self.positions()
+        ends = self._ends.known(positions)
+        lags = {at.topic: 0 for at in positions}
+        for at, position in positions.items():
+            lags[at.topic] += max(0, ends.get(at, 0) - position.offset)
         return lags
 
     def close(self) -> None:
@@ -92,14 +98,6 @@ class GroupSource(ABC):
     @abstractmethod
     def _as_member(self, membership: Membership) -> ConsumerGroupMetadata:
         """Return what the broker compares with its own knowledge of the member."""
-
-    @abstractmethod
-    def _begun_partitions(self) -> frozenset[Partition]:
-        """Return the partitions that have begun."""
-
-    @abstractmethod
-    def _left(self, partition: Partition, end: int) -> int:
-        """Return the offsets that were not returned yet, up to the end as of the last fetch or to ``end``."""
 
     def _begin(self, membership: Membership) -> None:
         self._membership = membership
@@ -120,3 +118,34 @@ class GroupSource(ABC):
 
 def _names(partitions: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{topic}-{number}" for topic, number in sorted(partitions)) or "none"
+
+
+class AskedEnds:
+    """The ends of partitions as the brokers answered last, asked for on a thread: no caller waits for a broker.
+
+    A consumer learns where a partition ends from its fetches, and fetches nothing of a paused one. The brokers are
+    asked for all at once, one request for each leader; a request that is late holds up the next one alone.
+    """
+
+    def __init__(self, admin: AdminConnection) -> None:
+        """Ask nothing yet."""
+        self._admin = admin
+        self._ends: Mapping[Partition, int] = {}
+        self._asking: Thread | None = None
+
+    def known(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """Return the ends that were asked for last, as they are known, and ask for those of these partitions."""
+        if partitions and (self._asking is None or not self._asking.is_alive()):
+            self._asking = Thread(target=self._ask, args=(frozenset(partitions),), name="source-ends", daemon=True)
+            try:
+                self._asking.start()
+            except RuntimeError as error:  # the system has no thread at the moment
+                log.debug("ends of %d partitions: %r", len(partitions), error)
+        return self._ends
+
+    def _ask(self, partitions: frozenset[Partition]) -> None:
+        try:
+            with port_errors():
+                self._ends = last_stable_offsets(self._admin.client(), partitions)
+        except PortError as error:
+            log.debug("ends of %d partitions: %r", len(partitions), error)  # what was known stays

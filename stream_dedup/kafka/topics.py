@@ -4,7 +4,7 @@ Owns which settings a topic must have, and why:
 
 * The log is one partition (Kafka then gives it one total order), its times are set by the broker, and nothing
   in it is deleted by age, size or key, or lost by an unclean election of a leader: every verdict is a function of all
-  of it. Partitions that somebody added are ignored as long as they are empty: they cannot be taken away.
+  of it. Other partitions are ignored: they cannot be taken away.
 * An output topic deletes nothing by key: an article's output must not replace another's.
 * An output topic takes the largest record of the input topics with our headers. The size is derived from
   ``max.message.bytes`` of the input topics, and topics that are made here have it.
@@ -31,13 +31,12 @@ that has worked with it for years goes on, and no promise is broken yet:
 
 ``create_topics``, in order:
 
-    1  read the topics that exist; let the broker validate the others, without making them
-    2  refuse everything that is wrong with either
-    3  make the missing ones
-    4  do 1 and 2 again, if any was made: what another program made meanwhile may be wrong
+    1  read the topics that exist, and refuse everything that is wrong with them
+    2  make the input topics that are missing, and do 1 again: the size of the outputs is derived from theirs
+    3  make the others that are missing, and do 1 again: what another program made meanwhile may be wrong
 
-So a call that is refused has made nothing. Commands that check more than the topics call ``refuse_wrong_topics`` (1 and
-2) first, then check the rest, and make the topics then.
+Nothing is made beside a wrong topic. Commands that check more than the topics call ``refuse_wrong_topics`` (1) first,
+then check the rest, and make the topics then.
 """
 
 from __future__ import annotations
@@ -49,8 +48,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import kafka.errors as kafka_errors
-from kafka import TopicPartition
-from kafka.protocol.consumer import OffsetSpec
 
 from stream_dedup.config.effective import with_input_topics
 from stream_dedup.config.model import MAX_RECORD_BYTES
@@ -83,7 +80,6 @@ class TopicFault(StrEnum):
     """What is wrong with a topic."""
 
     ABSENT = "absent"
-    PARTITIONS = "partitions"
     SPARE_PARTITIONS = "spare_partitions"
     SETTINGS = "settings"
     TOO_SMALL = "too_small"
@@ -106,13 +102,8 @@ _MEND = "mend it: {command}"
 
 FAULT_SENTENCES: Mapping[TopicFault, FaultSentences] = {
     TopicFault.ABSENT: FaultSentences("it is not there", "make it: stream-dedup topics create, or {command}"),
-    TopicFault.PARTITIONS: FaultSentences(
-        "it has {found} partitions, and one order needs exactly one",
-        "partitions cannot be taken away: begin a new log with another --group, or, if no article was logged yet: "
-        "{command}",
-    ),
     TopicFault.SPARE_PARTITIONS: FaultSentences(
-        "it has {found} partitions; the log is partition 0, and the others are empty",
+        "it has {found} partitions; the log is partition 0, and the others are ignored",
         "workers go on, and nothing is lost; let no other program write to it",
     ),
     TopicFault.SETTINGS: FaultSentences("{reasons}", _MEND),
@@ -202,9 +193,8 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A topic as it is, or as the broker would make it."""
+    """A topic as it is."""
 
-    exists: bool
     partitions: int
     replicas: int
     """The least number of replicas of a partition."""
@@ -220,8 +210,8 @@ class _State:
 class CheckedTopics:
     """Topics without a fault that stops a worker."""
 
-    missing: Mapping[str, Mapping[str, Any]]
-    """Those that are to be made, with the client's options for each."""
+    missing: Mapping[str, _Wanted]
+    """Those that are to be made."""
     warnings: tuple[TopicProblem, ...]
     record_bytes: int
     """Largest record that every output topic takes with our headers, as ``record.record_bytes`` counts it."""
@@ -233,7 +223,7 @@ def ensure_topics(admin: KafkaAdminClient, config: Config) -> CheckedTopics:
     Of an input pattern those that it matches are checked, and none is made.
 
     Raises:
-        UserError: names every problem; no topic was made, unless another program made one meanwhile.
+        UserError: names every problem; or the broker refuses to make a topic: those before it were made.
         UnavailableError: the broker did not make a topic, or did not answer.
     """
     made, checked = _make(admin, config)
@@ -252,18 +242,18 @@ def refuse_wrong_topics(admin: KafkaAdminClient, config: Config) -> CheckedTopic
     """Do the checks of ``ensure_topics``; nothing is made. Raises as ``ensure_topics``."""
     config = with_matching_topics(admin, config)
     states = _present(admin, config)
-    if config.topics.create:
-        states = _with_validated(admin, config, states)
     wanted = _wanted(config, states)
     problems = _problems(admin, config, states)
+    if config.topics.create:
+        problems = [problem for problem in problems if problem.fault is not TopicFault.ABSENT]
     wrong = [problem for problem in problems if not problem.is_warning]
     if wrong:
         raise UserError("\n  ".join(["the topics are not as they must be:", *map(str, wrong)]))
-    least = min(states[topic.name].message_bytes for topic in wanted if topic.role == "output")
+    made_bytes = _output_bytes(_largest_input(config, states)[1])
+    outputs = [topic.name for topic in wanted if topic.role == "output"]
+    least = min(states[name].message_bytes if name in states else made_bytes for name in outputs)
     return CheckedTopics(
-        missing={
-            topic.name: _options(config, topic, states[topic.name]) for topic in wanted if not states[topic.name].exists
-        },
+        missing={topic.name: topic for topic in wanted if topic.name not in states},
         warnings=tuple(problems),
         record_bytes=min(least - HEADER_ALLOWANCE_BYTES - MESSAGE_FRAME_BYTES, MAX_RECORD_BYTES),
     )
@@ -277,15 +267,13 @@ def check_topics(admin: KafkaAdminClient, config: Config) -> list[TopicProblem]:
 
 def _make(admin: KafkaAdminClient, config: Config) -> tuple[list[str], CheckedTopics]:
     """Return the names of the topics that this call made, and all topics as they are then."""
-    # 1, 2
+    # 1
     checked = refuse_wrong_topics(admin, config)
-    made = []
-    if checked.missing:
-        # 3
-        answer = _create(admin, config, checked.missing, validate_only=False)
-        made = [topic["name"] for topic in answer if _made(topic)]
-        _ask(config, lambda: admin.wait_for_topics(list(checked.missing), timeout_ms=READY_MS))
-        # 4
+    made: list[str] = []
+    # 2, 3; again for one that another broker does not know yet
+    while missing := list(checked.missing.values()):
+        inputs = [topic for topic in missing if topic.role == "input"]
+        made += _create(admin, config, inputs or missing)
         checked = refuse_wrong_topics(admin, config)
     for warning in checked.warnings:
         log.warning("%s", warning)
@@ -300,7 +288,6 @@ def _present(admin: KafkaAdminClient, config: Config) -> dict[str, _State]:
     values = _ask(config, lambda: describe_topic_settings(admin, names) if names else {}, DESCRIBE_CONFIGS)
     return {
         topic["name"]: _State(
-            exists=True,
             partitions=len(topic["partitions"]),
             replicas=min(len(partition["replica_nodes"]) for partition in topic["partitions"]),
             values=values[topic["name"]],
@@ -309,63 +296,29 @@ def _present(admin: KafkaAdminClient, config: Config) -> dict[str, _State]:
     }
 
 
-def _with_validated(admin: KafkaAdminClient, config: Config, states: Mapping[str, _State]) -> dict[str, _State]:
-    """Return the states with those of the missing topics as the broker would make them.
+def _create(admin: KafkaAdminClient, config: Config, topics: Sequence[_Wanted]) -> list[str]:
+    """Make topics, and wait for their leaders; return the names of those that this call made."""
+    replication = -1 if config.topics.replication is None else config.topics.replication
+    request = {
+        topic.name: {
+            "num_partitions": topic.partitions,
+            "replication_factor": replication,
+            "configs": _configs(config, topic),
+        }
+        for topic in topics
+    }
 
-    The input topics come first: the size of the outputs is derived from theirs.
-
-    Raises:
-        UserError: the broker would not make a topic.
-    """
-    found = dict(states)
-    for roles in (("input",), ("log", "output", "clusters")):
-        missing = [topic for topic in _wanted(config, found) if topic.name not in found and topic.role in roles]
-        options = {topic.name: _options(config, topic) for topic in missing}
-        for topic in _create(admin, config, options, validate_only=True) if options else ():
-            if _made(topic):
-                found[topic["name"]] = _validated(topic)
-    # Another program made the others since they were looked for.
-    if late := [topic.name for topic in _wanted(config, found) if topic.name not in found]:
-        _ask(config, lambda: admin.wait_for_topics(late, timeout_ms=READY_MS))
-        return _with_validated(admin, config, _present(admin, config))
-    return found
-
-
-def _validated(topic: Mapping[str, Any]) -> _State:
-    if topic["topic_config_error_code"]:
-        error = kafka_errors.for_code(topic["topic_config_error_code"])
-        raise UserError(
-            f"topic {topic['name']}: its settings cannot be read: {error.__name__}; grant {DESCRIBE_CONFIGS}"
-        )
-    values = {name: one["value"] for name, one in topic["configs"].items()}
-    return _State(exists=False, partitions=topic["num_partitions"], replicas=topic["replication_factor"], values=values)
-
-
-def _create(
-    admin: KafkaAdminClient, config: Config, topics: Mapping[str, Mapping[str, Any]], *, validate_only: bool
-) -> list[dict[str, Any]]:
     def create() -> list[dict[str, Any]]:
-        answer = list(admin.create_topics(topics, validate_only=validate_only, raise_errors=False)["topics"])
+        answer = list(admin.create_topics(request, raise_errors=False)["topics"])
         for topic in answer:
             error = kafka_errors.for_code(topic["error_code"])
             if issubclass(error, kafka_errors.RetriableError):
                 raise error(f"topic {topic['name']}: {topic.get('error_message') or error.__name__}")
         return answer
 
-    return _ask(config, create)
-
-
-def _options(config: Config, topic: _Wanted, validated: _State | None = None) -> dict[str, Any]:
-    """Return the client's options for a topic that is to be made; ``validated`` is what the broker would make of it."""
-    configs = _configs(config, topic)
-    if validated is not None and int(validated.values[MIN_IN_SYNC]) > validated.replicas:
-        # The broker's default, with which nothing could be written.
-        configs[MIN_IN_SYNC] = str(max(1, validated.replicas - 1))
-    return {
-        "num_partitions": topic.partitions,
-        "replication_factor": -1 if config.topics.replication is None else config.topics.replication,
-        "configs": configs,
-    }
+    made = [topic["name"] for topic in _ask(config, create) if _made(topic)]
+    _ask(config, lambda: admin.wait_for_topics(list(request), timeout_ms=READY_MS))
+    return made
 
 
 def _problems(admin: KafkaAdminClient, config: Config, states: Mapping[str, _State]) -> list[TopicProblem]:
@@ -378,12 +331,13 @@ def _problems(admin: KafkaAdminClient, config: Config, states: Mapping[str, _Sta
         if state is None:
             problems.append(_missing(config, topic))
             continue
-        problems += _partition_problems(admin, config, topic, state)
+        if topic.role == "log" and state.partitions > 1:
+            values = {"found": state.partitions}
+            problems.append(TopicProblem(topic.name, TopicFault.SPARE_PARTITIONS, values, is_warning=True))
         problems += _setting_problems(config, topic, state.values)
         if topic.role == "output" and state.message_bytes < _output_bytes(largest):
             problems.append(_too_small(config, topic.name, state.message_bytes, source, largest))
-        if state.exists:
-            problems += _replication_problems(config, topic, state, brokers)
+        problems += _replication_problems(config, topic, state, brokers)
     return problems
 
 
@@ -471,19 +425,6 @@ def _missing(config: Config, topic: _Wanted) -> TopicProblem:
         f"--partitions {topic.partitions} {settings}"
     )
     return TopicProblem(topic.name, TopicFault.ABSENT, {"command": command})
-
-
-def _partition_problems(admin: KafkaAdminClient, config: Config, topic: _Wanted, state: _State) -> list[TopicProblem]:
-    """Return what is wrong with the number of partitions of the log: every record of it is in partition 0."""
-    found = state.partitions
-    if topic.role != "log" or found == topic.partitions:
-        return []
-    latest = {TopicPartition(topic.name, number): OffsetSpec.LATEST for number in range(1, found)}
-    ends = _ask(config, lambda: admin.list_partition_offsets(latest), DESCRIBE)
-    if not any(end.offset for end in ends.values()):
-        return [TopicProblem(topic.name, TopicFault.SPARE_PARTITIONS, {"found": found}, is_warning=True)]
-    command = f"kafka-topics.sh --bootstrap-server {config.kafka.brokers} --delete --topic {topic.name}"
-    return [TopicProblem(topic.name, TopicFault.PARTITIONS, {"found": found, "command": command})]
 
 
 def _setting_problems(config: Config, topic: _Wanted, values: Mapping[str, str]) -> list[TopicProblem]:

@@ -47,7 +47,6 @@ class FindingCode(Enum):
         "begin a new log with another --group and another --index",
     )
     TOPIC_ABSENT = _of_topic(TopicFault.ABSENT)
-    TOPIC_PARTITIONS = _of_topic(TopicFault.PARTITIONS)
     TOPIC_SPARE_PARTITIONS = _of_topic(TopicFault.SPARE_PARTITIONS)
     TOPIC_SETTINGS = _of_topic(TopicFault.SETTINGS)._replace(text="topic {topic} is not set as it must be: {settings}")
     """The settings by name and value alone; ``stream-dedup topics check`` has the reason for each."""

@@ -4,7 +4,7 @@ In order:
 
     1  read the group's committed offsets, then look for its log
     2  refuse to begin a log if offsets show that there was one
-    3  check the topics and their settings; let the broker check those that are missing
+    3  check the topics that exist, and their settings
     4  compare the scheme of the log's first rules with the configuration's
     5  open the index and read its newest rows
     6  refuse to begin a log if the index shows that there was one
@@ -16,7 +16,8 @@ In order:
     11 begin an empty log with the configuration's rules
 
 Steps 7 to 9 need a log: if there is none, they follow step 10. Nothing is created in Kafka before step 10, and no index
-before step 5: a start that is refused has created no topic, and no index but a cache of a log that was read.
+before step 5: a start that is refused before step 10 has created no topic, and no index but a cache of a log that was
+read.
 
 An index that does not agree with its log is rebuilt from it. An index with a history that the log lacks is not a cache
 but the last copy. Steps 2, 6 and 7 refuse what would lose the history (``kafka.rules_log``). With ``new_log`` they
@@ -76,7 +77,7 @@ class LogTopic(Protocol):
         """Return the group's offsets, and which records the log has."""
 
     def check(self) -> None:
-        """Check the topics that exist, and whether the missing ones can be created; UserError for what is wrong."""
+        """Check the topics that exist; UserError for what is wrong."""
 
     def prepare(self) -> PreparedLog:
         """Do as ``check``, and create the missing topics."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pytest
 
 from stream_dedup.config.model import Config
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.kafka.sink import TransactionalSink
-from stream_dedup.ports import CommittedOffset, Membership, Partition, PassingError, PortError
+from stream_dedup.ports import CommittedOffset, Membership, Output, Partition, PassingError, PortError
 
 MEMBERSHIP = Membership(frozenset(), 1, None)
 
@@ -43,11 +43,16 @@ class NotingSink(TransactionalSink[NotingProducer]):
         self.calls: list[str] = []
         self.fails: set[str] = set()
 
+    def send(self, outputs: Iterable[Output]) -> None:
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        raise NotImplementedError
+
     def _connect(self, transactional_id: str) -> NotingProducer:
         return NotingProducer(transactional_id, self.calls)
 
-    def _initialise(self, limit_s: float) -> None:
-        assert limit_s > 0
+    def _initialise(self) -> None:
         self._connected().note("renew")
         if self.calls[-1] in self.fails:
             raise OSError

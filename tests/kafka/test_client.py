@@ -101,10 +101,10 @@ def test_no_try_lasts_longer_than_that_of_a_client(monkeypatch: pytest.MonkeyPat
     """Tries grow up to the limit of every client: a connection that stays silent does not use up the wait."""
     limits: list[float] = []
 
-    def unanswered(_kafka: KafkaConfig, limit_s: float, _net_clients: object) -> None:
-        limits.append(limit_s)
+    def unanswered(bootstrap_timeout_ms: int, **_settings: object) -> None:
+        limits.append(bootstrap_timeout_ms / 1_000)
         raise KafkaTimeoutError
 
-    monkeypatch.setattr(client_module, "_ask_broker", unanswered)
+    monkeypatch.setattr(client_module, "KafkaAdminClient", unanswered)
     wait_for_broker(KafkaConfig(broker_wait_s=600), lambda: len(limits) == 6)
     assert limits == [FIRST_TRY_S, 2.0, 4.0, *[BOOTSTRAP_TIMEOUT_MS / 1_000] * 3]

@@ -24,12 +24,10 @@ def made(monkeypatch: pytest.MonkeyPatch, **keys: object) -> dict[str, dict[str,
     for workaround in (
         "keep_transaction_requests",
         "name_undecoded",
-        "forget_after_errors",
+        "ask_anew",
     ):
         monkeypatch.setattr(client, workaround, lambda _client: None)
-    monkeypatch.setattr(
-        client, "_constructed", lambda kind, settings, _net_clients: seen.update({kind.__name__: settings})
-    )
+    monkeypatch.setattr(client, "_constructed", lambda _kafka, kind, settings: seen.update({kind.__name__: settings}))
     for make in (make_admin, make_consumer, make_producer):
         make(kafka)
     return seen

@@ -90,14 +90,6 @@ def test_a_client_that_is_not_installed_is_an_error_that_names_the_package(monke
     check_client(config_of(client="kafka-python"))
 
 
-def test_a_client_without_a_codec_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What producers will write is not known."""
-    check_client(config_of())
-    monkeypatch.setattr(client, "CODECS", (*client.CODECS, "brotli"))
-    with pytest.raises(UserError, match=r"every codec of Kafka .*brotli.* pip install"):
-        check_client(config_of())
-
-
 # Settings.
 
 

@@ -13,10 +13,10 @@ from kafka.protocol.admin import ElectionType
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.dev.broker import DevCluster
 from stream_dedup.kafka.admin import committed_offsets, described_group
-from stream_dedup.kafka.client_workarounds import alter_offsets, private
 from stream_dedup.kafka.connection import discard, make_admin, make_producer
 from stream_dedup.kafka.errors import patiently
 from stream_dedup.kafka.hanging_transactions import open_transactions
+from stream_dedup.kafka.offsets import alter_offsets
 from tests.nodes import start_node, wait_in_sync, wait_leaders
 from tests.waiting import wait_until
 
@@ -53,7 +53,7 @@ def test_a_group_whose_coordinator_was_killed(cluster: DevCluster, config: Confi
         asked(lambda: alter_offsets(known, group, {at: OffsetAndMetadata(7, "", -1)}))
         expected = {at: 7}, ("Empty", ())
         assert answers(known) == expected
-        coordinator = known._manager.run(private(known, "_find_coordinator_id"), group)
+        coordinator = known._manager.run(known._find_coordinator_id, group)
         cluster.node(coordinator).kill()
         try:
             made = stack.enter_context(closing(make_admin(kafka)))

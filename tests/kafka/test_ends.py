@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from threading import Semaphore, Thread
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,7 +13,8 @@ from kafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 
 from stream_dedup.config.model import KafkaConfig
 from stream_dedup.errors import UnavailableError
-from stream_dedup.kafka.admin import AdminConnection, AskedEnds
+from stream_dedup.kafka.admin import AdminConnection
+from stream_dedup.kafka.source import AskedEnds
 from stream_dedup.ports import Partition
 from tests.waiting import wait_until
 
@@ -28,8 +29,6 @@ class Broker:
         self.ends = {ONE: 5, OTHER: 7}
         self.error: Exception | None = None
         self.asked: list[set[Partition]] = []
-        self.answers: Semaphore | None = None
-        """So many questions are answered, None for all."""
 
     def client(self) -> Broker:
         return self
@@ -38,7 +37,6 @@ class Broker:
         self, specs: Mapping[TopicPartition, Any], **_level: object
     ) -> dict[TopicPartition, Any]:
         self.asked.append({Partition(*at) for at in specs})
-        assert self.answers is None or self.answers.acquire(timeout=LIMIT_S)
         if self.error is not None:
             raise self.error
         return {at: SimpleNamespace(offset=self.ends[Partition(*at)]) for at in specs}
@@ -61,9 +59,8 @@ def ends_with(asked: AskedEnds, expected: Mapping[Partition, int]) -> None:
     "error", [KafkaTimeoutError(), UnknownTopicOrPartitionError(), UnavailableError("away"), OSError()]
 )
 def test_what_was_known_stays_while_nobody_answers(broker: Broker, error: Exception) -> None:
-    """All partitions are in one request; the next answer replaces the ends, and what is not asked for is forgotten."""
+    """All partitions are in one request; the next answer replaces the ends."""
     asked = ends_of(broker)
-    assert asked.known([ONE, OTHER]) == {}
     ends_with(asked, {ONE: 5, OTHER: 7})
     broker.error, broker.ends[ONE] = error, 9
     questions = len(broker.asked)
@@ -72,22 +69,7 @@ def test_what_was_known_stays_while_nobody_answers(broker: Broker, error: Except
     broker.error = None
     ends_with(asked, {ONE: 9, OTHER: 7})
     assert all(one == {ONE, OTHER} for one in broker.asked)
-    assert asked.known([]) == {}
-    assert ONE not in asked.known([OTHER])
-
-
-def test_a_late_answer_about_what_was_let_go_is_dropped(broker: Broker) -> None:
-    """The partition may have been recreated, or have ended elsewhere, until it is asked about the next time."""
-    asked = ends_of(broker)
-    broker.answers = Semaphore(0)
-    asked.known([ONE])
-    wait_until(lambda: broker.asked == [{ONE}], LIMIT_S, "it is asked")
-    asked.known([OTHER])
-    broker.answers.release()
-    wait_until(asked._answer.done, LIMIT_S, "the answer has come")
-    assert asked.known([ONE, OTHER]) == {}
-    assert broker.asked[1:] == [{ONE, OTHER}]
-    broker.answers.release()
+    wait_until(lambda: asked.known([OTHER]) == {OTHER: 7}, LIMIT_S, "what is not asked for is forgotten")
 
 
 def test_a_system_without_threads_holds_up_no_caller(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,12 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
+from kafka.errors import CoordinatorLoadInProgressError, KafkaError, UnknownMemberIdError
 
 from stream_dedup.cli import run
 from stream_dedup.config.effective import rules_of
@@ -21,6 +24,7 @@ from stream_dedup.kafka.admin import KafkaOffsets, committed_offsets, last_stabl
 from stream_dedup.kafka.clients import connect_log
 from stream_dedup.kafka.connection import make_consumer
 from stream_dedup.kafka.errors import patiently
+from stream_dedup.kafka.offsets import alter_offsets
 from stream_dedup.kafka.produce import produce_lines
 from stream_dedup.kafka.topics import ensure_topics
 from stream_dedup.ports import CommittedOffset, Partition
@@ -232,3 +236,15 @@ def test_threads_share_an_admin_client(config: Config, source: Partition) -> Non
             return ends
 
         assert [end for ends in pool.map(ask, range(threads)) for end in ends] == [10] * (threads * rounds)
+
+
+@pytest.mark.parametrize("error", [CoordinatorLoadInProgressError, UnknownMemberIdError])
+def test_offsets_that_are_not_set_for_the_moment(error: type[KafkaError]) -> None:
+    """An error that passes is raised, so that it is tried again; one that does not is the answer."""
+    at = TopicPartition("t", 0)
+    admin: Any = SimpleNamespace(alter_group_offsets=lambda _group, _offsets: {at: error})
+    if error is UnknownMemberIdError:
+        assert alter_offsets(admin, "group", {}) == {at: error}
+    else:
+        with pytest.raises(error):
+            alter_offsets(admin, "group", {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import NamedTuple
+from typing import Any
 
 import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
@@ -12,6 +12,7 @@ from stream_dedup.core.decode import MAX_ID_BYTES
 from stream_dedup.core.headers import OmittedValue
 from stream_dedup.core.model import Coordinates, Judgement, LogPosition, Match, SourceOffset, Verdict
 from stream_dedup.kafka.record import HEADER_ALLOWANCE_BYTES, MESSAGE_FRAME_BYTES, headers_bytes, record_bytes
+from stream_dedup.ports import Output
 from tests.headers import output_headers
 
 SEED = 20261122
@@ -24,15 +25,11 @@ MOST_REASON_CHARACTERS = 1_000
 """Reasons quote configured names, never the input."""
 
 
-class Parts(NamedTuple):
-    """A record, as far as its size depends on it."""
-
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]]
+def record_of(key: bytes | None, value: bytes | None, headers: Any) -> Output:  # noqa: ANN401 - may have no values, too
+    return Output("unique", key, value, headers, 0)
 
 
-def encoded_bytes(record: Parts, timestamp_ms: int = 1_714_521_600_000) -> int:
+def encoded_bytes(record: Output, timestamp_ms: int = 1_714_521_600_000) -> int:
     """Return the size of the batch that the client makes of this record alone."""
     builder = DefaultRecordBatchBuilder(
         2, 0, is_transactional=1, producer_id=7, producer_epoch=1, base_sequence=0, batch_size=1 << 30
@@ -41,7 +38,7 @@ def encoded_bytes(record: Parts, timestamp_ms: int = 1_714_521_600_000) -> int:
     return len(builder.build())
 
 
-def drawn(rng: random.Random) -> Parts:
+def drawn(rng: random.Random) -> Output:
     """Draw a record whose lengths are at or near the edges of varints, or anywhere."""
 
     def content() -> bytes | None:
@@ -52,7 +49,7 @@ def drawn(rng: random.Random) -> Parts:
         return rng.choice(("", "a", "trace", "名", "😀")) * rng.choice((1, 2, 63, 64))
 
     count = rng.choice((0, 0, 1, 2, 63, 64, rng.randrange(200)))
-    return Parts(content(), content(), [(name(), content() if rng.random() < 0.1 else b"x") for _ in range(count)])
+    return record_of(content(), content(), [(name(), content() if rng.random() < 0.1 else b"x") for _ in range(count)])
 
 
 def test_size_is_that_of_the_clients_encoder() -> None:
@@ -66,7 +63,7 @@ def test_size_is_that_of_the_clients_encoder() -> None:
 @pytest.mark.parametrize("headers", [0, 20_000])
 def test_tiny_headers_are_counted_with_their_framing(headers: int) -> None:
     """A header of one byte of name and one byte of value takes four."""
-    record = Parts(b"k", b"v", [("a", b"b")] * headers)
+    record = record_of(b"k", b"v", [("a", b"b")] * headers)
     assert record_bytes(record) + MESSAGE_FRAME_BYTES == encoded_bytes(record)
     assert headers_bytes(record.headers) >= 4 * headers
 
@@ -81,6 +78,6 @@ def test_the_largest_headers_fit_their_allowance(verdict: Verdict) -> None:
     judgement = Judgement(verdict, None if rejected else match, "r" * MOST_REASON_CHARACTERS if rejected else None)
     omitted = OmittedValue(2**31 - 1, 2**64 - 1) if rejected else None
     added = output_headers(judgement, 2**64 - 1, "s" * 200, topic, at, 2**63 - 1, omitted)
-    source = Parts(b"", b"", [("a", b"")] * 63)
-    output = Parts(b"", b"", [*source.headers, *added])
+    source = record_of(b"", b"", [("a", b"")] * 63)
+    output = record_of(b"", b"", [*source.headers, *added])
     assert record_bytes(output) - record_bytes(source) < HEADER_ALLOWANCE_BYTES / 4

@@ -19,7 +19,7 @@ from stream_dedup.dev.broker import DevCluster
 from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_USER, UserError
 from stream_dedup.kafka import topics
 from stream_dedup.kafka.admin import topic_ids
-from stream_dedup.kafka.connection import make_admin, make_producer
+from stream_dedup.kafka.connection import make_admin
 from stream_dedup.kafka.record import HEADER_ALLOWANCE_BYTES, MESSAGE_FRAME_BYTES
 from stream_dedup.kafka.topics import (
     DEFAULT_MESSAGE_BYTES,
@@ -99,18 +99,6 @@ def test_the_topic_of_groups_is_made_compacted_and_nothing_else(config: Config, 
     assert "cleanup.policy=compact" in problem
 
 
-@pytest.mark.parametrize(("replicas", "default", "made"), [(1, 2, "1"), (2, 3, "1"), (3, 2, None)])
-def test_a_topic_is_made_so_that_it_can_be_written(
-    config: Config, replicas: int, default: int, made: str | None
-) -> None:
-    """Where the brokers' default of in-sync replicas is larger than their number, it is given a smaller one."""
-    validated = topics._State(
-        exists=False, partitions=1, replicas=replicas, values={MESSAGE_BYTES: "1048588", MIN_IN_SYNC: str(default)}
-    )
-    wanted = topics._wanted(config, {})[0]
-    assert topics._options(config, wanted, validated)["configs"].get(MIN_IN_SYNC) == made
-
-
 def test_several_workers_make_the_topics_at_once(config: Config, admin: KafkaAdminClient) -> None:
     """Each topic is made by one of them, the others find it there, and all are right."""
     together = Barrier(WORKERS)
@@ -137,13 +125,17 @@ class Busy:
         code = self.codes.pop(0)
         return {"topics": [{"name": name, "error_code": code, "error_message": None} for name in names]}
 
+    def wait_for_topics(self, names: list[str], **_options: object) -> None:
+        assert names == ["articles"]
+
 
 @pytest.mark.parametrize("code", [7, 89])
 def test_a_controller_that_is_busy_is_asked_again(config: Config, code: int) -> None:
     """A request whose time was over, or whose quota, is no fault of the configuration."""
     busy = Busy(code)
-    (answer,) = topics._create(cast("KafkaAdminClient", busy), config, {"articles": {}}, validate_only=False)
-    assert (answer["error_code"], busy.codes) == (0, [])
+    articles = _Wanted("articles", 1, "input", ())
+    assert topics._create(cast("KafkaAdminClient", busy), config, [articles]) == ["articles"]
+    assert busy.codes == []
 
 
 def test_making_again_makes_nothing(config: Config, admin: KafkaAdminClient) -> None:
@@ -166,7 +158,7 @@ def test_topics_are_not_made_when_that_is_off(config: Config, admin: KafkaAdminC
 
 
 def test_everything_wrong_is_refused_at_once(config: Config, admin: KafkaAdminClient) -> None:
-    """A compacted, ageing log in client time with two partitions, and outputs too small, in one message."""
+    """A compacted, ageing log in client time, and outputs too small, in one message."""
     wrong = {
         UNCLEAN: "true",
         "cleanup.policy": "compact",
@@ -176,20 +168,17 @@ def test_everything_wrong_is_refused_at_once(config: Config, admin: KafkaAdminCl
     }
     admin.create_topics(
         {
-            config.log_topic: {"num_partitions": 2, "configs": wrong},
+            config.log_topic: {"configs": wrong},
             config.topics.unique: {"configs": {"max.message.bytes": "1000"}},
             config.topics.duplicate: {"configs": {"cleanup.policy": "compact", MIN_IN_SYNC: "2"}},
             config.topics.input[0]: {"configs": {"max.message.bytes": "2000000"}},
         },
         wait_for_metadata=True,
     )
-    with closing(make_producer(config.kafka)) as producer:
-        producer.send(config.log_topic, b"value", b"key", partition=1).get(timeout=60)
     with pytest.raises(UserError) as told:
         ensure_topics(admin, config)
     text = str(told.value)
     for part in (
-        "it has 2 partitions, and one order needs exactly one",
         "message.timestamp.type is CreateTime",
         "cleanup.policy is compact",
         "retention.ms is 1000",
@@ -206,8 +195,8 @@ def test_everything_wrong_is_refused_at_once(config: Config, admin: KafkaAdminCl
     assert {name: found[name] for name in wrong} == wrong  # a topic that exists is never changed
 
 
-@pytest.mark.expect_log("it has 2 partitions; the log is partition 0, and the others are empty; workers go on")
-def test_an_empty_partition_that_was_added_to_the_log_is_ignored(config: Config, admin: KafkaAdminClient) -> None:
+@pytest.mark.expect_log("it has 2 partitions; the log is partition 0, and the others are ignored; workers go on")
+def test_a_partition_that_was_added_to_the_log_is_ignored(config: Config, admin: KafkaAdminClient) -> None:
     """Nobody can take it away, and the remedy for it was another log, without what this one knows."""
     create_topics(admin, config)
     admin.create_partitions({config.log_topic: 2})
@@ -351,7 +340,7 @@ def replication_problems(
     role: Literal["log", "output"], replicas: int, in_sync: int, brokers: list[int]
 ) -> list[TopicProblem]:
     """What is wrong with a topic of so many replicas, on a cluster of these brokers."""
-    state = _State(exists=True, partitions=1, replicas=replicas, values={MIN_IN_SYNC: str(in_sync)})
+    state = _State(partitions=1, replicas=replicas, values={MIN_IN_SYNC: str(in_sync)})
     return _replication_problems(Config(), _Wanted(role, 1, role, ()), state, brokers)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,9 +14,7 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
 from stream_dedup.cli import exit_code_of
-from stream_dedup.config.model import KafkaConfig
-from stream_dedup.errors import EXIT_CORRUPT, CorruptError, UserError
-from stream_dedup.kafka.connection import make_admin, make_consumer, make_producer, wait_for_broker
+from stream_dedup.errors import EXIT_CORRUPT, CorruptError
 from stream_dedup.kafka.consumer_workarounds import UndecodedError, _NamedRecords, name_undecoded
 from stream_dedup.kafka.errors import port_error
 from stream_dedup.ports import UnreadableError
@@ -129,12 +127,13 @@ def test_another_answer_of_the_broker_is_left_as_it_is() -> None:
         consumer._fetcher._parse_fetched_data(_Fetched())
 
 
-@pytest.mark.parametrize("make", [make_admin, make_consumer, make_producer, wait_for_broker])
-@pytest.mark.parametrize(("module", "package"), [("snappy", "python-snappy"), ("lz4", "lz4"), ("zstd", "zstandard")])
-def test_a_missing_codec_is_refused_before_anything_else(
-    monkeypatch: pytest.MonkeyPatch, make: Callable[[KafkaConfig], object], module: str, package: str
+@pytest.mark.parametrize(("module", "compression"), [("snappy", SNAPPY), ("lz4", LZ4), ("zstd", ZSTD)])
+def test_records_of_a_codec_that_is_not_installed_are_named(
+    monkeypatch: pytest.MonkeyPatch, module: str, compression: int
 ) -> None:
-    """Before a broker is asked, and so before a topic is made."""
+    """The error says what to install."""
+    raw = batch(FIRST, compression)
     monkeypatch.setattr(codec, module, None)
-    with pytest.raises(UserError, match=rf"with {module} could not be read.*: pip install .*{package}$"):
-        make(KafkaConfig(brokers="127.0.0.1:1"))
+    with pytest.raises(UndecodedError) as raised:
+        records(raw).take(2)
+    assert re.search(rf"{module} .*not found.* install the package or a release", str(port_error(raised.value)))

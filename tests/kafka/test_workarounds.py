@@ -1,10 +1,8 @@
-"""The workarounds for kafka-python: loud where a private name is gone, and when each can go.
+"""The workarounds for kafka-python: refused where its inside is another one, and when each can go.
 
 When a newer version is admitted, take each workaround out in turn and run the test that it is there for:
 
-* ``forget_after_errors``: test_coordinator.py, and the tests below of an admin client
-* ``describe_group``: test_group_state.py::test_an_error_is_not_a_group_without_members
-* ``alter_offsets``: test_offsets_that_are_not_set_for_the_moment below
+* ``ask_anew``: test_coordinator.py, and the tests below of an admin client
 * ``NetClients`` and ``close_abandoned_sockets``: the tests below that look at open sockets, and at refusals
 * ``deliver_last_response``: test_what_a_broker_sends_before_it_closes_is_delivered below
 * ``read_any_header_name``: test_a_header_name_that_is_not_utf_8_is_kept below
@@ -19,14 +17,12 @@ When a newer version is admitted, take each workaround out in turn and run the t
 * ``seek_with_epoch``: contract/test_truncated.py, where ``seek`` alone would read on
 * ``position_of``: no defect, but ``position`` asks the brokers; contract/test_source.py's tests of the position
 * ``name_undecoded``: test_undecoded.py, and contract/test_damaged.py, whose second read would not end
-* ``records_left``: no defect; ``highwater`` less ``position`` in contract/test_source.py's tests of the lag
 * ``commit_for_member``: contract/test_frozen.py, and test_confluent.py::test_a_start_is_not_committed_under_a_later_...
-* ``forget_offset_fetches``: test_a_late_answer_about_offsets_is_forgotten below
+* ``stable_offset``: contract/test_source.py::test_an_offset_in_an_open_transaction_is_waited_for
 * ``drop_refused_offsets``: contract/test_sink.py::test_refused_offsets_are_not_committed_later
 * ``refuse_unauthorized_topics``: contract/test_refused.py::test_an_article_topic_that_may_not_be_read
 * ``send_offsets_within``: contract/test_sink.py::test_offsets_of_a_topic_that_is_gone_do_not_block_for_ever
 * ``error_of_producer``: test_the_reason_of_a_producer_is_told_where_the_call_names_none below
-* ``initialise_producer``: no defect, but a limit that the client cannot be given for one call
 """
 
 import socket
@@ -42,18 +38,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
+from kafka import KafkaAdminClient, TopicPartition
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.errors import (
-    CoordinatorLoadInProgressError,
     KafkaConnectionError,
     KafkaTimeoutError,
     NodeNotReadyError,
     NotControllerError,
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
-    UnknownMemberIdError,
     UnsupportedSaslMechanismError,
 )
 from kafka.future import Future
@@ -63,7 +57,6 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.admin import CreateTopicsRequest
 from kafka.protocol.metadata import CoordinatorType
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
-from kafka.structs import ConsumerGroupMetadata
 
 from stream_dedup.config.model import Config, KafkaConfig
 from stream_dedup.dev.broker.base import free_ports
@@ -81,46 +74,21 @@ from stream_dedup.ports import RefusedByBrokerError
 from tests.waiting import wait_until
 
 LIMIT_S = 60
-VERIFIED = "3.0.12"
-"""The version that the tests named above were run against, with and without each workaround."""
 
 
 def test_the_version_is_the_one_that_was_verified() -> None:
     """Another one: do as this file's head says, then change the constant and the version in pyproject.toml."""
-    assert version("kafka-python") == VERIFIED
+    assert version("kafka-python") == client_workarounds.VERSION
 
 
-@pytest.mark.parametrize(
-    "workaround",
-    [
-        client_workarounds.keep_transaction_requests,
-        client_workarounds.end_sender,
-        consumer_workarounds.keep_rejoining,
-        consumer_workarounds.drop_fetched,
-        lambda consumer: consumer_workarounds.drop_fetched_of(consumer, TopicPartition("articles", 0)),
-        consumer_workarounds.return_set_aside,
-        lambda consumer: consumer_workarounds.records_left(consumer, TopicPartition("articles", 0), 0),
-        lambda consumer: consumer_workarounds.seek_with_epoch(consumer, TopicPartition("articles", 0), 1, 1),
-        lambda admin: client_workarounds.commit_for_member(admin, {}, ConsumerGroupMetadata("group", 1, "member"), 1),
-        consumer_workarounds.forget_offset_fetches,
-        consumer_workarounds.refuse_unauthorized_topics,
-        client_workarounds.drop_refused_offsets,
-        client_workarounds.error_of_producer,
-        lambda producer: client_workarounds.send_offsets_within(producer, {}, ConsumerGroupMetadata("group"), 1),
-    ],
-)
-def test_a_name_that_is_gone_is_an_error(workaround: Callable[[Any], None]) -> None:
-    """A workaround whose private name is gone raises."""
-    with pytest.raises(UserError, match=r"kafka-python has no SimpleNamespace\._"):
-        workaround(SimpleNamespace())
-
-
-def test_nothing_is_left_of_a_partition_that_the_client_has_just_lost_or_been_given() -> None:
-    """The client's thread changes the assignment while the worker's asks for the lag."""
-    lost, given = TopicPartition("articles", 0), TopicPartition("articles", 1)
-    assigned = {given: SimpleNamespace(position=None, highwater=None)}
-    consumer: Any = SimpleNamespace(_subscription=SimpleNamespace(assignment=assigned))
-    assert [consumer_workarounds.records_left(consumer, at, 9) for at in (lost, given)] == [0, 0]
+@pytest.mark.parametrize("make", [make_admin, make_consumer, make_producer])
+def test_no_client_of_another_version_is_made(
+    monkeypatch: pytest.MonkeyPatch, make: Callable[[KafkaConfig], object]
+) -> None:
+    """The error names the version to install."""
+    monkeypatch.setattr("kafka.__version__", "3.1.0")
+    with pytest.raises(UserError, match=rf"3\.1\.0 is installed.*=={client_workarounds.VERSION}'"):
+        make(KafkaConfig())
 
 
 def test_a_header_name_that_is_not_utf_8_is_kept() -> None:
@@ -139,23 +107,6 @@ def test_a_header_name_that_is_not_utf_8_is_kept() -> None:
     assert record_bytes(records[1]) == record_bytes(records[0]) - len(b"trace") + len(b"\xff\xfe")
 
 
-FETCHER: dict[str, Any] = {
-    "_next_partition_records": None,
-    "_next_in_line_exception_metadata": None,
-    "_cached_log_truncation": None,
-    "_paused_partition_records": {},
-    "_paused_completed_fetches": {},
-}
-
-
-@pytest.mark.parametrize("gone", FETCHER)
-def test_a_fetcher_that_keeps_records_elsewhere_is_an_error(gone: str) -> None:
-    """Setting an attribute that the client no longer reads would drop nothing."""
-    names = {name: value for name, value in FETCHER.items() if name != gone}
-    with pytest.raises(UserError, match=gone):
-        consumer_workarounds.drop_fetched(SimpleNamespace(_fetcher=SimpleNamespace(**names)))
-
-
 def test_what_is_set_aside_of_a_partition_is_dropped() -> None:
     """Fetched records of one partition go, parsed or not; those of others stay."""
     one, other = TopicPartition("articles", 0), TopicPartition("articles", 1)
@@ -168,43 +119,6 @@ def test_what_is_set_aside_of_a_partition_is_dropped() -> None:
     consumer_workarounds.drop_fetched_of(SimpleNamespace(_fetcher=fetcher), one)
     assert list(fetcher._paused_partition_records) == list(fetcher._paused_completed_fetches) == [other]
     assert list(fetcher._completed_fetches) == [fetches[other]]
-
-
-def offsets_of_client(coordinator: SimpleNamespace, partition: TopicPartition) -> Any:  # noqa: ANN401 - the client's own
-    """What the client returns for a committed offset, when its requests are answered at once."""
-    request = ConsumerCoordinator.fetch_committed_offsets_async(coordinator, [partition], 1_000)
-    with pytest.raises(StopIteration) as returned:
-        request.send(None)
-    return returned.value.value
-
-
-def test_a_late_answer_about_offsets_is_forgotten() -> None:
-    """The client returns the answer to a request whose time ran out for the next one; this makes it ask again."""
-
-    async def at_once(*_args: object, **_named: object) -> bool:
-        return True
-
-    at = TopicPartition("articles", 0)
-    late, fresh = Future().success("late"), Future().success("fresh")
-    coordinator = SimpleNamespace(
-        ensure_coordinator_ready_async=at_once,
-        _send_offset_fetch_request=None,
-        _offset_fetch_futures={frozenset([at]): late},
-        _manager=SimpleNamespace(wait_for=at_once, call_soon=lambda *_: fresh),
-    )
-    assert offsets_of_client(coordinator, at) == "late"
-    coordinator._offset_fetch_futures = {frozenset([at]): late}
-    consumer_workarounds.forget_offset_fetches(SimpleNamespace(_coordinator=coordinator))
-    assert offsets_of_client(coordinator, at) == "fresh"
-
-
-def test_the_time_to_initialise_a_producer_is_its_own() -> None:
-    """The client's limit is another one, and is the same afterwards."""
-    limits: list[int] = []
-    config = {"max_block_ms": 60_000}
-    producer = SimpleNamespace(config=config, init_transactions=lambda: limits.append(config["max_block_ms"]))
-    client_workarounds.initialise_producer(producer, 2.5)
-    assert (limits, config) == ([2_500], {"max_block_ms": 60_000})
 
 
 def test_the_reason_of_a_producer_is_told_where_the_call_names_none() -> None:
@@ -391,15 +305,8 @@ def test_the_outcome_of_a_finished_join_is_taken() -> None:
     assert coordinator._join_task is None
 
 
-def test_a_coordinator_that_keeps_its_join_elsewhere_is_an_error() -> None:
-    """The workaround would do nothing."""
-    consumer_workarounds.take_finished_joins()
-    with pytest.raises(UserError, match=r"kafka-python has no ConsumerCoordinator\._join_task"):
-        consumer_workarounds.keep_rejoining(SimpleNamespace(_coordinator=object.__new__(ConsumerCoordinator)))
-
-
-def test_an_admin_client_forgets_after_an_error(config: Config, admin: KafkaAdminClient) -> None:
-    """Brokers that it was told of before, and that are not there any more, fail one request and are not asked again."""
+def test_an_admin_client_asks_anew(config: Config, admin: KafkaAdminClient) -> None:
+    """Brokers that it was told of before, and that are not there any more, are not asked."""
     kafka, topic, (port,) = config.kafka, config.topics.unique, free_ports(1)
     gone = SimpleNamespace(error_code=0, node_id=99, host="127.0.0.1", port=port)
 
@@ -408,8 +315,6 @@ def test_an_admin_client_forgets_after_an_error(config: Config, admin: KafkaAdmi
 
     assert ask() == {}
     admin._manager.cluster.add_coordinator(gone, CoordinatorType.GROUP, kafka.group, synthesize_node_id=False)
-    with pytest.raises(KafkaConnectionError):
-        committed_offsets(admin, kafka.group)
     assert ask() == {}
     admin._controller_id = 98
     patiently(kafka, "topics", lambda: admin.create_topics([topic], wait_for_metadata=True))
@@ -469,22 +374,6 @@ def test_a_broker_that_an_admin_client_does_not_know(admin: KafkaAdminClient) ->
     with pytest.raises(NodeNotReadyError):
         manager.get_connection(-1)
     assert manager.cluster._need_update
-
-
-def test_offsets_that_are_not_set_for_the_moment(config: Config, admin: KafkaAdminClient) -> None:
-    """An error that passes is raised, so that it is tried again; one that does not is the answer."""
-    at, given = TopicPartition("t", 0), {TopicPartition("t", 0): OffsetAndMetadata(1, "", -1)}
-    for error in (CoordinatorLoadInProgressError, UnknownMemberIdError):
-
-        async def answered(*_: object, error: type[Exception] = error) -> dict[TopicPartition, type[Exception]]:
-            return {at: error}
-
-        admin._async_alter_group_offsets = answered
-        if error is UnknownMemberIdError:
-            assert client_workarounds.alter_offsets(admin, config.kafka.group, given) == {at: error}
-        else:
-            with pytest.raises(error):
-                client_workarounds.alter_offsets(admin, config.kafka.group, given)
 
 
 @pytest.mark.parametrize("instances", [(None, None, None), ("b", "a", None)])

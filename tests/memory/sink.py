@@ -186,7 +186,7 @@ class MemorySink(TransactionalSink[MemoryProducer]):
     def _connect(self, transactional_id: str) -> MemoryProducer:
         return MemoryProducer(self._cluster, self.connection, transactional_id)
 
-    def _initialise(self, limit_s: float) -> None:  # noqa: ARG002 - virtual time has limits of its own
+    def _initialise(self) -> None:
         self._connected().fence(self._kafka.transaction_timeout_s)
         self._connected().wait_for_markers()
 

@@ -19,7 +19,6 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.model import MAX_RECORD_BYTES, Config
 from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.kafka.admin import committed_offsets
-from stream_dedup.kafka.client_workarounds import describe_group
 from stream_dedup.kafka.clients import kafka_audit_ports
 from stream_dedup.kafka.connection import make_admin, make_consumer, make_producer
 from stream_dedup.kafka.errors import patiently
@@ -137,7 +136,7 @@ class Pipeline:
         Not where other workers run: that wait is part of what is tested then.
         """
         admin, kafka = self._admin, self.config().kafka
-        described = patiently(kafka, "the group", lambda: describe_group(admin, self.name))
+        described = patiently(kafka, "the group", lambda: admin.describe_groups([self.name]))[self.name]
         dead = [MemberToRemove(member_id=each["member_id"]) for each in described["members"]]
         if dead:
             patiently(kafka, "the group", lambda: admin.remove_group_members(self.name, dead))

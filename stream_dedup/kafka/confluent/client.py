@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import kafka.errors as kafka_errors
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
-from stream_dedup.errors import UserError
 from stream_dedup.kafka.connection import (
     FETCH_BYTES,
     MAX_RESPONSE_BYTES,
@@ -69,28 +68,10 @@ TOKEN_S = 60.0
 """A token is read again before it is so old: what it says of its own end is not looked at."""
 TIMEOUT_MARGIN_MS = 100
 """The client demands that a request ends so long before its transaction does."""
-CODECS = ("gzip", "snappy", "lz4", "zstd")
-"""Kafka's codecs, as the client's library names what it was built with."""
 REFUSALS_TO_CONNECT = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 """Somebody has to do something about a password or a certificate. The client tries again."""
 
 client_log = logging.getLogger("confluent_kafka")
-
-
-def check_codecs() -> None:
-    """Refuse a client whose library was built without one of Kafka's codecs, as that of a distribution may be.
-
-    Raises:
-        UserError: names the codec.
-    """
-    try:
-        Producer({"builtin.features": ",".join(CODECS), "log_level": 0})  # connects to nothing
-    except KafkaException as error:
-        raise UserError(
-            f"the installed librdkafka cannot read every codec of Kafka ({error_of(error).str()}): install "
-            "confluent-kafka with the library that it brings: "
-            "pip install --force-reinstall --only-binary confluent-kafka confluent-kafka"
-        ) from error
 
 
 def make_member(kafka: KafkaConfig, **settings: Any) -> Consumer:  # noqa: ANN401 - the client's own settings

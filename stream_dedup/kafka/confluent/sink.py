@@ -60,7 +60,7 @@ FULL_WAIT_S = 0.1
 
 
 class ConfluentSink(TransactionalSink[Producer]):
-    """Implements ``ports.VerdictSink``."""
+    """Producers of confluent-kafka."""
 
     client_exceptions = CLIENT_EXCEPTIONS
 
@@ -72,12 +72,10 @@ class ConfluentSink(TransactionalSink[Producer]):
         self._failed: list[KafkaError] = []
 
     def begin(self) -> None:
-        """Begin a transaction."""
         self._failed = []
         super().begin()
 
     def send(self, outputs: Iterable[Output]) -> None:
-        """Send records, in order."""
         producer = self._connected()
         with self._failures():
             for topic, key, value, headers, timestamp_ms in outputs:
@@ -106,7 +104,6 @@ class ConfluentSink(TransactionalSink[Producer]):
             raise PassingError(f"the group did not take the offsets within {self._delivery_s:g} s") from error
 
     def flush(self) -> None:
-        """Return when the broker has acknowledged every record of the transaction."""
         with self._failures():
             left = self._connected().flush(self._delivery_s)
             if self._failed:
@@ -128,8 +125,8 @@ class ConfluentSink(TransactionalSink[Producer]):
             batch_size=MOST_BATCH_BYTES,
         )
 
-    def _initialise(self, limit_s: float) -> None:
-        self._connected().init_transactions(limit_s)
+    def _initialise(self) -> None:
+        self._connected().init_transactions(self._kafka.broker_wait_s)
 
     def _drop(self, producer: Producer) -> None:
         drop_unsent(producer)

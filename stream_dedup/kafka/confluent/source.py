@@ -35,10 +35,10 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 from kafka.structs import ConsumerGroupMetadata
 
-from stream_dedup.core.headers import offset_metadata, topic_id_of_metadata
+from stream_dedup.core.headers import offset_metadata
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.kafka.admin import UNKNOWN_EPOCH, epoch_of
 from stream_dedup.kafka.confluent.client import (
@@ -76,15 +76,13 @@ ASSIGNED_WITHIN_S = 0.5
 """The client starts assigned partitions within milliseconds, on its own thread; else they are assigned again."""
 START_POLL_S = 0.005
 """Between two looks whether it has, seconds."""
-METADATA_LENGTH = len(offset_metadata(bytes(16)))
-"""Of the text beside a committed offset that names a topic id."""
 PROOF_MAGIC = b"CGMDv2:"
 """How a proof begins that the client gives away; the generation follows, in 4 bytes of this machine's order."""
 GENERATION_BYTES = slice(len(PROOF_MAGIC), len(PROOF_MAGIC) + 4)
 
 
 class ConfluentSource(GroupSource):
-    """Implements ``ports.ArticleSource``."""
+    """A consumer of confluent-kafka."""
 
     def __init__(self, config: Config, member_id: str, admin: AdminConnection) -> None:
         """Connect; ``join`` asks for membership."""
@@ -108,13 +106,11 @@ class ConfluentSource(GroupSource):
         )
 
     def join(self, topics: Sequence[str]) -> None:
-        """Ask to become a member of the group; a later call replaces the topics."""
         self.hold()
         self._membership = None
         self._consumer.subscribe(list(topics), on_assign=self._begin_membership, on_revoke=self._end_membership)
 
     def poll(self, wait_s: float) -> Mapping[Partition, Sequence[ConsumedRecord]]:
-        """Take part in the group, and return the next records of partitions that have begun and are not paused."""
         begun = time.monotonic()
         self._say_what_is_gone()
         self._start()
@@ -134,14 +130,12 @@ class ConfluentSource(GroupSource):
         return polled
 
     def hold(self) -> None:
-        """Yield nothing of any partition until it begins again; drop every record that was fetched."""
         self._drop_positions()
         if self._membership is not None:
             with client_errors():
                 self._consumer.assign([])
 
     def begin(self, partition: Partition, start: CommittedOffset) -> None:
-        """Yield the records of a held partition from an offset on."""
         self._check_assigned(partition)
         self._gone.pop(partition, None)
         self._kept.pop(partition, None)
@@ -149,7 +143,6 @@ class ConfluentSource(GroupSource):
         self._starting.add(partition)
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Yield nothing of these partitions, and go on with the others that have begun."""
         self._paused = frozenset(partitions)
         if going := self._stopped - self._paused:
             self._stopped -= going
@@ -157,22 +150,9 @@ class ConfluentSource(GroupSource):
                 self._consumer.resume([TopicPartition(*at) for at in going])
 
     def positions(self) -> dict[Partition, CommittedOffset]:
-        """Return how far each partition that has begun was read."""
         return dict(self._positions)
 
-    def committed(self, partition: Partition) -> CommittedOffset | None:
-        """Return the group's committed offset, None of none."""
-        with client_errors():
-            found = self._consumer.committed([TopicPartition(*partition)], timeout=REQUEST_S)[0]
-            if found.error is not None:
-                raise KafkaException(found.error)
-        if found.offset < 0:
-            return None
-        epoch = None if found.leader_epoch is None or found.leader_epoch < 0 else found.leader_epoch  # type: ignore[redundant-expr] # None where unknown
-        return CommittedOffset(SourceOffset(found.offset), _topic_id(found), epoch)
-
     def beginning(self, partition: Partition) -> SourceOffset:
-        """Return the first offset that the partition holds now."""
         return SourceOffset(self._bounds(partition)[0])
 
     def close(self) -> None:
@@ -327,38 +307,11 @@ class ConfluentSource(GroupSource):
             member_id = self._consumer.memberid()
         return ConsumerGroupMetadata(self._kafka.group, membership.generation, member_id, self._kafka.group_instance_id)
 
-    def _begun_partitions(self) -> frozenset[Partition]:
-        return frozenset(self._positions)
-
-    def _left(self, partition: Partition, end: int) -> int:
-        return max(0, max(self._fetched_end(partition), end) - int(self._positions[partition].offset))
-
-    def _fetched_end(self, partition: Partition) -> int:
-        """Return where a partition ends as of the last fetch; below 0 before the first one. Asks no broker."""
-        try:
-            with client_errors():
-                return int(self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)[1])
-        except PassingError as error:
-            log.debug("end of %s: %r", partition, error)  # it has begun, and the client is given it by the next poll
-            return -1
-
 
 def client_offset(partition: Partition, committed: CommittedOffset) -> TopicPartition:
     """Return a committed offset in the client's terms."""
     metadata = "" if committed.topic_id is None else offset_metadata(committed.topic_id)
     return TopicPartition(*partition, int(committed.offset), metadata, epoch_of(committed))
-
-
-def _topic_id(found: TopicPartition) -> bytes | None:
-    """Return the topic id beside a committed offset.
-
-    The client reads on to the next zero byte, which is somewhere in its memory where another client wrote the text.
-    """
-    try:
-        text = found.metadata or ""
-    except UnicodeDecodeError as error:
-        text = error.object.decode("ascii", "replace")
-    return topic_id_of_metadata(text[:METADATA_LENGTH], (found.topic, found.partition))
 
 
 def _position(partition: Partition, start: CommittedOffset) -> TopicPartition:

@@ -14,31 +14,34 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
+from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError
-from kafka.partitioner import DefaultPartitioner
+from kafka.partitioner import StickyPartitioner
 from kafka.structs import ConsumerGroupMetadata
 
 from stream_dedup.kafka.admin import offset_and_metadata
 from stream_dedup.kafka.client_workarounds import (
     drop_refused_offsets,
     error_of_producer,
-    initialise_producer,
     send_offsets_within,
+    stable_offset,
 )
 from stream_dedup.kafka.connection import (
-    CLOSE_TIMEOUT_S,
     discard,
-    make_consumer,
+    make_admin,
     make_producer,
 )
-from stream_dedup.kafka.errors import port_error, port_errors
+from stream_dedup.kafka.errors import port_error, port_errors, while_passing
 from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES, HEADER_ALLOWANCE_BYTES
 from stream_dedup.kafka.sink import DELIVERY_MS, TransactionalSink
+from stream_dedup.kafka.source import OFFSET_REQUEST_MS
 from stream_dedup.ports import (
     CommittedOffset,
+    MarkedSink,
     Membership,
     NotAMemberError,
     Output,
@@ -48,7 +51,6 @@ from stream_dedup.ports import (
 )
 
 if TYPE_CHECKING:
-    from kafka.cluster import ClusterMetadata
     from kafka.future import Future
 
     from stream_dedup.config.model import Config
@@ -58,59 +60,21 @@ PRODUCER_BATCH_BYTES = 256 << 10
 _STORE_ID = "format=1;store_id="
 
 
-class OnePartition(DefaultPartitioner):  # type: ignore[misc] # the client has no types
-    """Chooses one partition of a topic for all records without a key, until ``forget``.
-
-    The client's default chooses another one for each, and a transaction costs the broker a check and a marker for each
-    partition. The client's sticky partitioner adds a partition to the transaction that it then leaves empty.
-    """
-
-    def __init__(self) -> None:
-        """Choose nothing yet."""
-        self._chosen: dict[str, int] = {}
-
-    def forget(self) -> None:
-        """Choose again."""
-        self._chosen.clear()
-
-    def partition(
-        self,
-        topic: str,
-        key: object,
-        serialized_key: bytes | None,
-        value: object,
-        serialized_value: bytes | None,
-        cluster: ClusterMetadata,
-    ) -> int:
-        """Return the partition of a record; the chosen one as long as it has a leader, or none has."""
-        known = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic) or ()
-        if serialized_key is None and self._chosen.get(topic) in known:
-            return self._chosen[topic]
-        found: int = super().partition(topic, key, serialized_key, value, serialized_value, cluster)
-        if serialized_key is None:
-            self._chosen[topic] = found
-        return found
-
-
 class KafkaSink(TransactionalSink[KafkaProducer]):
-    """Implements ``ports.VerdictSink``."""
+    """Producers of kafka-python."""
 
     client_exceptions = (KafkaError,)
 
     def __init__(self, config: Config, *ids: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
         """As the base."""
         super().__init__(config, *ids, record_bytes=record_bytes)
-        self._partitions = OnePartition()
         self._sent: list[Future] = []
 
     def begin(self) -> None:
-        """Begin a transaction."""
         self._sent = []
-        self._partitions.forget()
         super().begin()
 
     def send(self, outputs: Iterable[Output]) -> None:
-        """Send records, in order."""
         with self._failures():
             producer = self._connected()
             for topic, key, value, headers, timestamp_ms in outputs:
@@ -132,7 +96,6 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
             raise
 
     def flush(self) -> None:
-        """Return when the broker has acknowledged every record of the transaction."""
         with self._failures():
             for future in self._sent:
                 future.get(timeout=DELIVERY_MS / 1_000)
@@ -141,7 +104,7 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
         with port_errors():
             return make_producer(
                 self._kafka,
-                partitioner=self._partitions,
+                partitioner=StickyPartitioner(),
                 transactional_id=transactional_id,
                 transaction_timeout_ms=int(self._kafka.transaction_timeout_s * 1_000),
                 batch_size=PRODUCER_BATCH_BYTES,
@@ -150,8 +113,8 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
                 client_id=transactional_id,
             )
 
-    def _initialise(self, limit_s: float) -> None:
-        initialise_producer(self._connected(), limit_s)
+    def _initialise(self) -> None:
+        self._connected().init_transactions()
 
     def _drop(self, producer: KafkaProducer) -> None:
         self._sent = []
@@ -164,8 +127,8 @@ class KafkaSink(TransactionalSink[KafkaProducer]):
         return [port_error(cause) for cause in causes]
 
 
-class KafkaMarkedSink:
-    """Transactions of records and a mark: implements ``ports.MarkedSink``.
+class KafkaMarkedSink(MarkedSink):
+    """Transactions of records and a mark.
 
     The mark is a committed offset of a consumer group without members: of partition 0 of the topic that is published
     on. Its number is the sequence of the store, and its metadata is ``format=1;store_id=UUID``. A group without members
@@ -180,20 +143,12 @@ class KafkaMarkedSink:
         self._sink = KafkaSink(config, transactional_id)
 
     def renew(self) -> PublishedMark | None:
-        """Start under the transactional id; return the mark of the last transaction that was committed."""
         self._sink.renew()
-        limit_ms = int(self._kafka.broker_wait_s * 1_000)
-        with port_errors():
-            consumer = make_consumer(self._kafka, group_id=self._group)
-            try:
-                # A consumer of committed records waits for offsets that are part of a transaction.
-                found = consumer.committed(self._partition, metadata=True, timeout_ms=limit_ms)
-            finally:
-                consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
-        return None if found is None else _mark_of(found)
+        with port_errors(), closing(make_admin(self._kafka)) as admin:
+            ask = partial(stable_offset, admin, self._group, self._partition, OFFSET_REQUEST_MS)
+            return _mark_of(while_passing(self._kafka.broker_wait_s, ask))
 
     def publish(self, outputs: Iterable[Output], mark: PublishedMark) -> None:
-        """Commit one transaction of records and a mark."""
         self._sink.begin()
         self._sink.send(outputs)
         metadata = f"{_STORE_ID}{uuid.UUID(bytes=mark.store_id)}"
@@ -204,7 +159,6 @@ class KafkaMarkedSink:
         self._sink.commit()
 
     def close(self) -> None:
-        """Close without settling an open transaction."""
         self._sink.close()
 
 

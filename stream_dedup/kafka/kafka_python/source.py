@@ -36,10 +36,8 @@ from stream_dedup.kafka.consumer_workarounds import (
     RoundRobinAssignor,
     drop_fetched,
     drop_fetched_of,
-    forget_offset_fetches,
     keep_rejoining,
     position_of,
-    records_left,
     refuse_unauthorized_topics,
     return_set_aside,
     seek_with_epoch,
@@ -67,7 +65,7 @@ log = logging.getLogger(__name__)
 
 
 class KafkaSource(GroupSource, ConsumerRebalanceListener):  # type: ignore[misc] # the client has no types
-    """Implements ``ports.ArticleSource``."""
+    """A consumer of kafka-python."""
 
     def __init__(self, config: Config, member_id: str, admin: AdminConnection) -> None:
         """Connect; ``join`` asks for membership.
@@ -88,7 +86,6 @@ class KafkaSource(GroupSource, ConsumerRebalanceListener):  # type: ignore[misc]
         )
 
     def join(self, topics: Sequence[str]) -> None:
-        """Ask to become a member of the group; a later call replaces the topics."""
         with self._lock:
             self._membership = None
             self._hold()
@@ -112,7 +109,6 @@ class KafkaSource(GroupSource, ConsumerRebalanceListener):  # type: ignore[misc]
     # The worker's thread.
 
     def poll(self, wait_s: float) -> Mapping[Partition, Sequence[SourceRecord]]:
-        """Take part in the group, and return the next records of partitions that have begun."""
         keep_rejoining(self._consumer)
         return_set_aside(self._consumer)
         before = self._membership
@@ -123,13 +119,11 @@ class KafkaSource(GroupSource, ConsumerRebalanceListener):  # type: ignore[misc]
             return {Partition(*at): records for at, records in polled.items() if records and at in self._begun}
 
     def hold(self) -> None:
-        """Yield nothing of any partition until it begins again; drop every record that was fetched."""
         with self._lock:
             self._hold()
         drop_fetched(self._consumer)
 
     def begin(self, partition: Partition, start: CommittedOffset) -> None:
-        """Yield the records of a held partition from an offset on."""
         at = TopicPartition(*partition)
         with self._lock:
             self._check_assigned(partition)
@@ -143,7 +137,6 @@ class KafkaSource(GroupSource, ConsumerRebalanceListener):  # type: ignore[misc]
             self._begun.add(at)
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Yield nothing of these partitions, and go on with the others that have begun."""
         with self._lock:
             before, self._paused = self._paused, frozenset(partitions)
             begun = [at for at in self._consumer.assignment() if at in self._begun]
@@ -151,38 +144,21 @@ class KafkaSource(GroupSource, ConsumerRebalanceListener):  # type: ignore[misc]
             self._consumer.resume(*(at for at in begun if Partition(*at) in before - self._paused))
 
     def positions(self) -> dict[Partition, CommittedOffset]:
-        """Return how far each partition that has begun was read."""
         with self._lock:
             found = {Partition(*at): position_of(self._consumer, at) for at in self._begun}
         return {at: committed_offset(at, position) for at, position in found.items() if position is not None}
 
-    def committed(self, partition: Partition) -> CommittedOffset | None:
-        """Return the group's committed offset, None of none."""
-        forget_offset_fetches(self._consumer)
-        with port_errors():
-            found = self._consumer.committed(TopicPartition(*partition), metadata=True, timeout_ms=OFFSET_REQUEST_MS)
-        return None if found is None else committed_offset(partition, found)
-
     def beginning(self, partition: Partition) -> SourceOffset:
-        """Return the first offset that the partition holds now."""
         at = TopicPartition(*partition)
         with port_errors():
             return SourceOffset(self._consumer.beginning_offsets([at], timeout_ms=OFFSET_REQUEST_MS)[at])
 
     def close(self) -> None:
-        """Leave the group."""
         super().close()
         self._consumer.close(timeout_ms=int(CLOSE_TIMEOUT_S * 1_000))
 
     def _as_member(self, membership: Membership) -> ConsumerGroupMetadata:
         return membership.proof
-
-    def _begun_partitions(self) -> frozenset[Partition]:
-        with self._lock:
-            return frozenset(Partition(*at) for at in self._begun)
-
-    def _left(self, partition: Partition, end: int) -> int:
-        return records_left(self._consumer, TopicPartition(*partition), end)
 
     def _poll(self, wait_s: float) -> dict[TopicPartition, list[Any]]:
         try:
