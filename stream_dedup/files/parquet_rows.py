@@ -1,10 +1,10 @@
 """Rows of Parquet as JSON objects, in the order of the columns. pyarrow, of the extra ``[parquet]``, is loaded here.
 
-A value becomes what ``json_values`` says; a time zone that this machine does not know becomes UTC. A struct
-is an object, a map an object, or an array of [key, value] where the keys are neither text nor integers.
+A value becomes what ``json_values`` says; a time zone that this machine does not know becomes UTC. A struct and a map
+are objects.
 
-A row with a value that none of this holds (a year after 9999, text that is not UTF-8) is rejected with a reason and
-with its other columns, so that it can be found.
+A row with a value that none of this holds (a year after 9999, text that is not UTF-8, a map whose keys are structs) is
+rejected with a reason and with its other columns, so that it can be found.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def rows(file: IO[bytes], name: str, report: Callable[[float], None] = lambda _:
     try:
         for batch in parquet_file.iter_batches(batch_size=BATCH_ROWS):
             plain = batch if target == schema else batch.cast(target, safe=False)
-            for line in _lines(plain, as_objects=_has_plain_maps(schema.types)):
+            for line in _lines(plain):
                 number += 1
                 yield number, line
             report(number / parquet_file.metadata.num_rows)
@@ -82,36 +82,35 @@ def rows(file: IO[bytes], name: str, report: Callable[[float], None] = lambda _:
         raise unreadable(name, error) from error
 
 
-def _lines(batch: Any, *, as_objects: bool) -> Iterator[AnyLine]:  # noqa: ANN401 - as above
+def _lines(batch: Any) -> Iterator[AnyLine]:  # noqa: ANN401 - as above
     """Yield the rows of a batch; one at a time if some of them cannot be made."""
     try:
-        made = _values(batch, as_objects=as_objects)
-        objects = [json_of(row) for row in made]
+        objects = [json_of(row) for row in _values(batch)]
     except _UNMADE:
         if batch.num_rows == 1:
-            yield unread(_other_columns(batch, as_objects=as_objects), NOT_ROW.format(problem=_VALUE))
+            yield unread(_other_columns(batch), NOT_ROW.format(problem=_VALUE))
             return
         for at in range(batch.num_rows):
-            yield from _lines(batch.slice(at, 1), as_objects=as_objects)
+            yield from _lines(batch.slice(at, 1))
     else:
         yield from (one if len(one) <= MAX_LINE_BYTES else too_long(one, len(one)) for one in objects)
 
 
-def _other_columns(row: Any, *, as_objects: bool) -> bytes:  # noqa: ANN401 - as above
+def _other_columns(row: Any) -> bytes:  # noqa: ANN401 - as above
     """Return the columns of a row that can be made."""
     others: dict[str, Any] = {}
     for name in row.schema.names:
         with suppress(*_UNMADE):
-            (value,) = _values(row.select([name]), as_objects=as_objects)
+            (value,) = _values(row.select([name]))
             json_of(value)
             others |= value
     return json_of(others)
 
 
-def _values(batch: Any, *, as_objects: bool) -> list[dict[str, Any]]:  # noqa: ANN401 - as above
+def _values(batch: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - as above
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of equal keys of a map, the last one counts, as in JSON
-        made: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts="lossy" if as_objects else None)
+        made: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts="lossy")
     return made
 
 
@@ -145,20 +144,3 @@ def _known_zone(name: str | None) -> str | None:
     except (LookupError, ValueError):
         return "UTC"
     return name
-
-
-def _has_plain_maps(columns: list[Any]) -> bool:
-    """Whether the keys of all maps, at any depth, can be names of members."""
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-
-    types = pa.types
-    for column in columns:
-        if types.is_map(column):
-            key, inner = column.key_type, [column.item_type]
-            if not (types.is_string(key) or types.is_large_string(key) or types.is_integer(key)):
-                return False
-        else:
-            inner = [column.field(at).type for at in range(column.num_fields)]
-        if not _has_plain_maps(inner):
-            return False
-    return True

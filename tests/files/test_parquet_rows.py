@@ -71,7 +71,7 @@ VALUES: list[tuple[pa.Array, list[str]]] = [
     (pa.array([[1, None], []]), ["[1,null]", "[]"]),
     (pa.array([{"x": [{"y": Decimal("0.10")}]}]), ['{"x":[{"y":0.10}]}']),
     (pa.array([[("a", 1), ("b", None)]], pa.map_(pa.string(), pa.int64())), ['{"a":1,"b":null}']),
-    (pa.array([[(date(2024, 1, 1), 1)]], pa.map_(pa.date32(), pa.int64())), ['[["2024-01-01",1]]']),
+    (pa.array([[(date(2024, 1, 1), 1)]], pa.map_(pa.date32(), pa.int64())), ['{"2024-01-01":1}']),
 ]
 
 
@@ -125,12 +125,13 @@ def test_calibrate_reads_the_texts_again(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_value_that_cannot_be_written_costs_its_row(tmp_path: Path, call: Filter) -> None:
-    """A date after the year 9999, and text that is not UTF-8; the rows around them are judged."""
+    """A date after the year 9999, a map with structs as keys, and text that is not UTF-8; the others are judged."""
     ends = pa.array([0, 1, 2, 3], pa.int32()).buffers()[1]
     notes = pa.StringArray.from_buffers(3, ends, pa.py_buffer(b"a\xffb"))
     times = pa.array([0, 0, 2**60], pa.timestamp("us"))
+    maps = pa.array([[], [({"a": 1}, 1)], None], pa.map_(pa.struct([("a", pa.int64())]), pa.int64()))
     texts = {"text": pa.array([one["text"] for one in RECORDS])}
-    for name, bad, at in (("note", notes, 1), ("time", times, 2)):
+    for name, bad, at in (("note", notes, 1), ("time", times, 2), ("map", maps, 1)):
         answers = call(write(tmp_path / name, texts | {name: bad}))
         verdicts = [one["dedup"]["verdict"] for one in answers]
         assert verdicts == [*VERDICTS[:at], "rejected", *VERDICTS[at + 1 :]]
