@@ -17,9 +17,8 @@ killed (SIGKILL, power) before step 3 leaves the temporary file, ``.stream-dedup
 A pipe or a device is written to directly.
 
 An output that is an input of the same call is refused: writing it would destroy the input. A file is identified by
-device and inode, so that its other names (a hard link, a symbolic link, ``/dev/stdin``, a redirection) are recognised,
-and also by its path, for file systems without stable inodes. Character devices, such as terminals, and sockets may be
-input and output at the same time.
+device and inode, so that its other names (a hard link, a symbolic link, ``/dev/stdin``, a redirection) are recognised.
+Character devices, such as terminals, and sockets may be input and output at the same time.
 """
 
 from __future__ import annotations
@@ -34,9 +33,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
 from stream_dedup.errors import UnavailableError, UserError
+from stream_dedup.folders import sync_folder
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -167,20 +167,20 @@ class ReplacedFile(OutputTarget):
         super().__init__(path)
         # Replaces the file that a symbolic link points to, not the link.
         self._target = Path(self.key)
-        self._folder = -1
-        self._temporary: str | None = None
+        self._temporary: Path | None = None
 
     def _descriptor(self) -> int:
         """Take step 1: create the temporary file, with the permissions of its target."""
-        self._folder = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        target = _regular(self._target.name, self._folder)
-        name = _TEMPORARY.format(secrets.token_hex(8))
+        try:
+            target = self._target.stat()
+        except FileNotFoundError:
+            target = None
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         mode = 0o666 if target is None else 0o600 & target.st_mode
         # Sets the name before the file exists: a signal in between must not leave the file behind.
-        self._temporary = name
+        self._temporary = self._target.with_name(_TEMPORARY.format(secrets.token_hex(8)))
         try:
-            descriptor = os.open(name, flags, mode, dir_fd=self._folder)
+            descriptor = os.open(self._temporary, flags, mode)
         except FileExistsError:
             self._temporary = None  # of another process
             raise
@@ -193,20 +193,17 @@ class ReplacedFile(OutputTarget):
         if self._temporary is None:
             raise ValueError(f"output {self.name} is published twice, or before it is opened")
         self.stream.close()
-        os.replace(self._temporary, self._target.name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        self._temporary.replace(self._target)
         self._temporary = None
-        os.fsync(self._folder)
+        sync_folder(self._target.parent)
 
     def discard(self) -> None:
-        """Close the descriptors, and remove the temporary file, if it exists."""
+        """Close the stream, and remove the temporary file, if it exists."""
         super().discard()
         if self._temporary is not None:
             with suppress(OSError):
-                os.unlink(self._temporary, dir_fd=self._folder)
+                self._temporary.unlink()
             self._temporary = None
-        if self._folder >= 0:
-            os.close(self._folder)
-            self._folder = -1
 
 
 def output_to(path: Path) -> OutputTarget:
@@ -278,47 +275,19 @@ def unwritten(name: str, error: OSError) -> OSError | UnavailableError:
     return UnavailableError(f"output {name}: {error.strerror}; make room or name another file, and repeat the call")
 
 
-def _regular(name: str, folder: int) -> os.stat_result | None:
-    """Return the status of a regular file in a folder, or None where it does not exist."""
-    try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISREG(found.st_mode):
-        raise ValueError("not a regular file")
-    return found
-
-
 def _take_permissions(descriptor: int, target: os.stat_result) -> None:
     """Copy owner, group and mode of a file. Where the group cannot be set, the group gets no permissions."""
     mode = stat.S_IMODE(target.st_mode)
-    made = os.fstat(descriptor)
-    if (made.st_uid, made.st_gid) != (target.st_uid, target.st_gid):
-        try:
-            _take_owner(descriptor, target)
-        except PermissionError:
-            mode &= ~stat.S_IRWXG
+    with suppress(OSError):  # only root can change the owner
+        os.fchown(descriptor, target.st_uid, -1)
+    try:
+        os.fchown(descriptor, -1, target.st_gid)
+    except OSError:
+        mode &= ~stat.S_IRWXG
     os.fchmod(descriptor, mode)
 
 
-def _take_owner(descriptor: int, target: os.stat_result) -> None:
-    with suppress(PermissionError):  # only root can change the owner
-        os.fchown(descriptor, target.st_uid, -1)
-    os.fchown(descriptor, -1, target.st_gid)
-
-
-_Where = str | Path
-
-
-class _File(NamedTuple):
-    """An existing file: resolved path, device, inode."""
-
-    real: str
-    device: int
-    inode: int
-
-
-def refuse_inputs_as_outputs(outputs: Iterable[_Where], inputs: Iterable[_Where]) -> None:
+def refuse_inputs_as_outputs(outputs: Iterable[str | Path], inputs: Iterable[str | Path]) -> None:
     """Check that no output is an input.
 
     Args:
@@ -328,18 +297,17 @@ def refuse_inputs_as_outputs(outputs: Iterable[_Where], inputs: Iterable[_Where]
     Raises:
         UserError: an output is an input.
     """
-    read = {str(name): found for name in inputs if (found := _file(name, 0)) is not None}
+    read = {_identity(name, 0): _shown(name, "standard input") for name in inputs}
+    read.pop(None, None)
     for output in outputs:
-        written = _file(output, 1)
-        same = [name for name, found in read.items() if written is not None and _same(written, found)]
-        if same:
-            named = _shown(same[0], "standard input")
+        name = read.get(_identity(output, 1))
+        if name is not None:
             raise UserError(
-                f"output {_shown(output, STANDARD_OUTPUT)}: it is also an input ({named}); name another file"
+                f"output {_shown(output, STANDARD_OUTPUT)}: it is also an input ({name}); name another file"
             )
 
 
-def refuse_outputs_inside(outputs: Iterable[_Where], folder: Path) -> None:
+def refuse_outputs_inside(outputs: Iterable[str | Path], folder: Path) -> None:
     """Check that no output is this folder or inside it.
 
     Raises:
@@ -347,31 +315,21 @@ def refuse_outputs_inside(outputs: Iterable[_Where], folder: Path) -> None:
     """
     real = Path(os.path.realpath(folder))
     for output in outputs:
-        at = Path(_real(output, 1))
+        at = Path(os.path.realpath("/dev/fd/1" if str(output) == STDOUT else output))
         if real == at or real in at.parents:
             raise UserError(
                 f"output {_shown(output, STANDARD_OUTPUT)}: it is in the folder of the index; name a file elsewhere"
             )
 
 
-def _file(name: _Where, stream: int) -> _File | None:
-    """Return the file of a name; None where it does not exist, or may be input and output at the same time."""
+def _identity(name: str | Path, stream: int) -> tuple[int, int] | None:
+    """Return device and inode of a file; None where it does not exist, or may be input and output at the same time."""
     try:
         found = os.fstat(stream) if str(name) == STDOUT else Path(name).stat()
     except OSError:
         return None
-    if stat.S_ISCHR(found.st_mode) or stat.S_ISSOCK(found.st_mode):
-        return None
-    return _File(_real(name, stream), found.st_dev, found.st_ino)
+    return None if stat.S_ISCHR(found.st_mode) or stat.S_ISSOCK(found.st_mode) else (found.st_dev, found.st_ino)
 
 
-def _real(name: _Where, stream: int) -> str:
-    return os.path.realpath(f"/dev/fd/{stream}" if str(name) == STDOUT else name)
-
-
-def _same(one: _File, other: _File) -> bool:
-    return one[1:] == other[1:] or one.real == other.real
-
-
-def _shown(name: _Where, stream: str) -> str:
+def _shown(name: str | Path, stream: str) -> str:
     return stream if str(name) == STDOUT else str(name)
