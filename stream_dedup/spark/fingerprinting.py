@@ -8,9 +8,8 @@ of other names make one by ``to_json(struct("id", "text"))``. The configuration 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,6 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from stream_dedup.config.effective import fingerprint_settings_of, input_format_of
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
-from stream_dedup.core.columns import Columns
 from stream_dedup.core.decode import InputFormat, RawRecord
 from stream_dedup.core.fingerprinter import EntryMaker, checksum
 from stream_dedup.core.model import Status
@@ -63,9 +61,9 @@ def fingerprint(
     check_articles(articles.schema, keep)
     settings = fingerprint_settings_of(config)
     fmt = input_format_of(config, deletes=True)
-    work = EntriesOfBatches(settings, fmt, scheme_of(settings).id, tuple(keep))
     fields = [*from_arrow_schema(ROWS_SCHEMA).fields, *(articles.schema[name] for name in keep)]
-    return articles.mapInArrow(work.entries, StructType(fields))
+    entries = partial(entries_of, settings, fmt, scheme_of(settings).id, tuple(keep))
+    return articles.mapInArrow(entries, StructType(fields))
 
 
 def config_of(config: Config | Path | str | None) -> Config:
@@ -79,32 +77,33 @@ def config_of(config: Config | Path | str | None) -> Config:
     return load_config(None if config is None else Path(config))
 
 
-class EntriesOfBatches(NamedTuple):
-    """Makes the entries of Arrow batches of articles; sent with each task, and called once for each partition."""
-
-    settings: FingerprintSettings
-    fmt: InputFormat
-    scheme_id: str
-    keep: tuple[str, ...]
-
-    def entries(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the entries of each batch, in parts of ``PART_ROWS``."""
-        for batch in batches:
-            for start in range(0, batch.num_rows, PART_ROWS):
-                yield self._made(batch.slice(start, PART_ROWS))
-
-    def _made(self, articles: pa.RecordBatch) -> pa.RecordBatch:
-        columns: Columns = _maker(self.settings, self.fmt, self.scheme_id)(_records(articles))
+def entries_of(
+    settings: FingerprintSettings,
+    fmt: InputFormat,
+    scheme_id: str,
+    keep: Sequence[str],
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the entries of Arrow batches of articles; sent with each task, and called once for each partition."""
+    for articles in in_parts(batches, PART_ROWS):
+        columns = _maker(settings, fmt, scheme_id)(_records(articles))
         deletes = np.flatnonzero(columns.statuses == Status.DELETE)
         if len(deletes):
             raise UserError(
                 f"the record of {columns.ids[int(deletes[0])]} is a delete (input.deletes), and Spark makes entries of "
                 "articles: leave deletes out, or enter their topic with stream-dedup seed --topic"
             )
-        entries = batch_of(columns, self.scheme_id)
-        for name in self.keep:
+        entries = batch_of(columns, scheme_id)
+        for name in keep:
             entries = entries.append_column(name, articles.column(name))
-        return entries
+        yield entries
+
+
+def in_parts(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield batches in parts of so many rows."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
 
 
 @cache

@@ -25,8 +25,8 @@ once more. The entries are read more than once: write them to Parquet first.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -55,67 +55,56 @@ from stream_dedup.core.reasons import FEATURELESS_REASON
 from stream_dedup.core.rules import REJECTED, UPDATE, Rules
 from stream_dedup.errors import UserError
 from stream_dedup.seed.entry_rows import ROWS_SCHEMA, columns_of
-from stream_dedup.spark.fingerprinting import config_of
+from stream_dedup.spark.fingerprinting import config_of, in_parts
 
-SIEVE_COLUMNS = ("status", "key", "once", "twice", "other_key")
-"""What the sieve takes of a pair: of the article the status, the key word of the list, its two masks; the other key."""
-CHECK_COLUMNS = ("status", "dominated", "words", "sketch", "other_words", "other_sketch")
-"""What the check takes of a pair: of the article the status, how far it is dominated, words of signature and sketch;
-the other's words."""
 DISTANCE_FIELDS = (pa.field("distance", pa.int32()), pa.field("whole", pa.int32()))
 """What the check adds to a near pair: the distance that is limited, and that of the signatures."""
 
 
-class PairsOfBatches(NamedTuple):
-    """Takes the pairs that count from Arrow batches; Spark calls it once for each partition."""
+def sieved_pairs(rules: Rules, keep: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the columns ``keep`` of the pairs that pass the sieve.
 
-    rules: Rules
-    keep: tuple[str, ...]
-
-    def sieved(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the columns ``keep`` of the pairs that pass the sieve; each batch has ``SIEVE_COLUMNS``, too."""
-        check = PairCheck(self.rules)
-        for batch in batches:
-            statuses, *words = (_numbers(batch, name) for name in SIEVE_COLUMNS)
-            key, once, twice, other = (_unsigned(word, (batch.num_rows, 1)) for word in words)
-            met = check.meetings(_statuses(statuses), key, other, np.stack([once, twice], axis=2))
-            yield batch.select(self.keep).filter(pa.array(met.passed[:, 0]))
-
-    def near(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the columns ``keep`` of the near pairs, and their distances; each has ``CHECK_COLUMNS``, too."""
-        check = PairCheck(self.rules)
-        for batch in batches:
-            statuses, dominated = (_numbers(batch, name).astype(np.uint8) for name in CHECK_COLUMNS[:2])
-            article, entry = (self._texts(batch, *names) for names in (CHECK_COLUMNS[2:4], CHECK_COLUMNS[4:]))
-            accounts = check.accounts(statuses, dominated, article, entry)
-            found = batch.select(self.keep)
-            for field, bits in zip(
-                DISTANCE_FIELDS, (accounts["distance"], accounts["signature_distance"]), strict=True
-            ):
-                found = found.append_column(field, pa.array(bits.astype(np.int32)))
-            yield found.filter(pa.array(accounts["near"]))
-
-    def _texts(self, batch: pa.RecordBatch, words: str, sketch: str) -> PairTexts:
-        sketch_words = self.rules.scheme.sketch_bytes // 8
-        return PairTexts(_lists(batch, words, SIGNATURE_BYTES // 8), _lists(batch, sketch, sketch_words))
+    Each batch has, of the article, the status, the key word of the list and its two masks, and ``other_key``.
+    """
+    check = PairCheck(rules)
+    for batch in batches:
+        key, once, twice, other = (_words(batch.column(name), 1) for name in ("key", "once", "twice", "other_key"))
+        met = check.meetings(_bytes(batch.column("status")), key, other, np.stack([once, twice], axis=2))
+        yield batch.select(keep).filter(pa.array(met.passed[:, 0]))
 
 
-def _numbers(batch: pa.RecordBatch, name: str) -> I64:
-    numbers: I64 = batch.column(name).to_numpy(zero_copy_only=False)
+def near_pairs(rules: Rules, keep: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the columns ``keep`` of the near pairs, and their distances.
+
+    Each batch has, of the article, the status, how far it is dominated, the words of signature and sketch, and
+    ``other_words``, ``other_sketch``.
+    """
+    check, sketch_words = PairCheck(rules), rules.scheme.sketch_bytes // 8
+    for batch in batches:
+        article, entry = (
+            PairTexts(
+                _words(batch.column(f"{whose}words"), SIGNATURE_BYTES // 8),
+                _words(batch.column(f"{whose}sketch"), sketch_words),
+            )
+            for whose in ("", "other_")
+        )
+        statuses, dominated = _bytes(batch.column("status")), _bytes(batch.column("dominated"))
+        accounts = check.accounts(statuses, dominated, article, entry)
+        near = batch.select(keep)
+        for field, name in zip(DISTANCE_FIELDS, ("distance", "signature_distance"), strict=True):
+            near = near.append_column(field, pa.array(accounts[name].astype(np.int32)))
+        yield near.filter(pa.array(accounts["near"]))
+
+
+def _words(column: pa.Array, each: int) -> U64:
+    """Return the words of a column, or of its lists of so many words, a row for each."""
+    words: I64 = (column.flatten() if pa.types.is_list(column.type) else column).to_numpy(zero_copy_only=False)
+    return words.view(np.uint64).reshape(len(column), each)
+
+
+def _bytes(column: pa.Array) -> U8:
+    numbers: U8 = column.to_numpy(zero_copy_only=False).astype(np.uint8)
     return numbers
-
-
-def _lists(batch: pa.RecordBatch, name: str, each: int) -> U64:
-    """Return the words of lists that have so many each, a row for each list."""
-    return _unsigned(batch.column(name).flatten().to_numpy(zero_copy_only=False), (batch.num_rows, each))
-
-
-def _unsigned(numbers: I64, shape: tuple[int, int]) -> U64:
-    return numbers.view(np.uint64).reshape(shape)
-
-
-def _statuses(numbers: I64) -> U8:
-    return numbers.astype(np.uint8)
 
 
 LISTS_SCHEMA = pa.schema(
@@ -136,22 +125,11 @@ PART_ENTRIES = 2_000
 """Entries whose plans are made at once: 548 look-ups of each are 4 MB."""
 
 
-class _ListsOfBatches(NamedTuple):
-    """Adds the columns of ``LISTS_SCHEMA`` to Arrow batches of entries; Spark calls it once for each partition."""
-
-    rules: Rules
-    keep: tuple[str, ...]
-
-    def lists(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the columns ``keep`` and the lists of each batch, in parts of ``PART_ENTRIES``."""
-        for batch in batches:
-            for start in range(0, batch.num_rows, PART_ENTRIES):
-                yield self._made(batch.slice(start, PART_ENTRIES))
-
-    def _made(self, entries: pa.RecordBatch) -> pa.RecordBatch:
-        made = lists_of(columns_of(entries, self.rules.scheme), self.rules)
-        kept = [entries.column(name) for name in self.keep]
-        return pa.record_batch([*kept, *made], names=[*self.keep, *LISTS_SCHEMA.names])
+def _with_lists_of(rules: Rules, keep: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the columns ``keep`` and those of ``LISTS_SCHEMA`` of entries."""
+    for entries in in_parts(batches, PART_ENTRIES):
+        made = lists_of(columns_of(entries, rules.scheme), rules)
+        yield pa.record_batch([*map(entries.column, keep), *made], names=[*keep, *LISTS_SCHEMA.names])
 
 
 def lists_of(columns: Columns, rules: Rules) -> list[pa.Array]:
@@ -271,7 +249,7 @@ def _with_lists(ordered: DataFrame, rules: Rules) -> DataFrame:
     """Add the posting lists and look-ups of each article."""
     kept = ("order", "time", *_KEPT)
     fields = [*(ordered.schema[name] for name in kept), *from_arrow_schema(LISTS_SCHEMA).fields]
-    return ordered.mapInArrow(_ListsOfBatches(rules, kept).lists, StructType(fields))
+    return ordered.mapInArrow(partial(_with_lists_of, rules, kept), StructType(fields))
 
 
 def _events(articles: DataFrame, block_bits: int) -> DataFrame:
@@ -312,7 +290,7 @@ def _pairs(events: DataFrame, rules: Rules) -> DataFrame:
         f.col("b.key").alias("other_key"),
     )
     kept = ("order", "match", "turn")
-    sieved = pairs.mapInArrow(PairsOfBatches(rules, kept).sieved, StructType([pairs.schema[name] for name in kept]))
+    sieved = pairs.mapInArrow(partial(sieved_pairs, rules, kept), StructType([pairs.schema[name] for name in kept]))
     return _first(sieved, rules.candidates)
 
 
@@ -341,7 +319,7 @@ def _matches(pairs: DataFrame, articles: DataFrame, rules: Rules) -> DataFrame:
     )
     kept = ("order", "match", "match_id", "other")
     fields = [*(both.schema[name] for name in kept), *from_arrow_schema(pa.schema(DISTANCE_FIELDS)).fields]
-    near = both.mapInArrow(PairsOfBatches(rules, kept).near, StructType(fields))
+    near = both.mapInArrow(partial(near_pairs, rules, kept), StructType(fields))
     ranked = f.struct("other", "distance", "match", "match_id", "whole")
     best = near.groupBy("order").agg(f.min(ranked).alias("best"), f.count("match").alias("copies"))
     counted = ~f.col("best.other") | (f.col("copies") >= rules.copies)

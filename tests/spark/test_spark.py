@@ -33,8 +33,8 @@ from stream_dedup.core.rules import DUPLICATE, REJECTED, UPDATE, Rules
 from stream_dedup.errors import UserError
 from stream_dedup.seed.entry_rows import batch_of, columns_of
 from stream_dedup.spark import fingerprint, near_duplicates
-from stream_dedup.spark.fingerprinting import EntriesOfBatches, check_articles
-from stream_dedup.spark.near import PairsOfBatches, check_entries, judged, lists_of
+from stream_dedup.spark.fingerprinting import check_articles, entries_of
+from stream_dedup.spark.near import check_entries, judged, lists_of, near_pairs, sieved_pairs
 from tests.logs import TOPIC, directed_rules, entries_batch, record, rules, scheme_of
 from tests.random_logs import RandomEntries
 from tests.spark.sessions import session
@@ -183,7 +183,7 @@ def test_an_id_is_made_where_an_article_has_none() -> None:
     config = Config()
     parts = fingerprint_settings_of(config), input_format_of(config), rules_of(config).scheme.id
     batch = pa.record_batch({"value": ['{"text": "The ferry left."}', None], "place": [7, 8]})
-    made = pa.Table.from_batches(EntriesOfBatches(*parts, ("place",)).entries(iter([batch])))
+    made = pa.Table.from_batches(entries_of(*parts, ("place",), iter([batch])))
     checksums = [f"{checksum & (1 << 64) - 1:016x}" for checksum in made["checksum"].to_pylist()]
     assert (made["id"].to_pylist(), made["place"].to_pylist()) == (checksums, [7, 8])
 
@@ -209,10 +209,10 @@ def test_a_delete_ends_the_job(deletes: str, gone: tuple[bytes | None, str | Non
 def test_an_executor_with_other_dictionaries_is_refused() -> None:
     """A process that would make entries of another scheme than the driver stops the job and names both schemes."""
     config = Config()
-    work = EntriesOfBatches(fingerprint_settings_of(config), input_format_of(config), "article/1-00000000", ())
+    work = fingerprint_settings_of(config), input_format_of(config), "article/1-00000000", ()
     batch = pa.record_batch({"value": ['{"text": "The ferry left."}']})
     with pytest.raises(UserError, match="the driver of article/1-00000000"):
-        list(work.entries(iter([batch])))
+        list(entries_of(*work, iter([batch])))
 
 
 def test_unsigned_entries_are_in_no_list() -> None:
@@ -264,9 +264,10 @@ def test_pairs_of_a_batch_are_sieved_and_checked_as_by_the_reference(way: str) -
             "other_sketch": pa.array([sketch[at] for at in earlier], pa.list_(pa.int64())),
         }
     )
-    work, search = PairsOfBatches(which, ("at",)), PlainSearch(entries, which.scheme)
-    for name, made in (("sieve", work.sieved), ("check", work.near)):
-        found = pa.Table.from_batches(made(iter([batch.slice(0, 700), batch.slice(700), batch.slice(0, 0)])))
+    search = PlainSearch(entries, which.scheme)
+    for name, made in (("sieve", sieved_pairs), ("check", near_pairs)):
+        batches = iter([batch.slice(0, 700), batch.slice(700), batch.slice(0, 0)])
+        found = pa.Table.from_batches(made(which, ("at",), batches))
         wanted = []
         for at, (mine, other) in enumerate(pairs):
             query = PlainQuery(mine, which, columns.margins[mine], LogOffset(0), lambda _: False)
