@@ -18,7 +18,6 @@ scheme.
 from __future__ import annotations
 
 import _thread
-import os
 import sys
 import threading
 import uuid
@@ -369,11 +368,10 @@ def _similarity(a: U64, b: U64) -> float:
 
 
 _LOOK_S = 1.0
-"""Seconds between two looks whether a signal handler has forked, and this is the child."""
+"""Seconds after which a signal that arrived just before a wait is handled."""
 
 _WITHIN = "from within another call of it"
 _AT_THE_END = "at the end of the interpreter, while a thread is in a call of it"
-_FORKED = "in a child that a signal handler forked"
 
 
 class _Calls:
@@ -396,10 +394,8 @@ class _Calls:
         # ``with`` takes this lock and no signal comes in between, which no lock written in Python can promise.
         self._lock = threading.RLock()
         self._is_busy = False
-        self._helper: int | None = None
-        """The thread that does what must not be cut off."""
         self._effect: _Uncut | None = None
-        """What it does, or did last."""
+        """What must not be cut off and is done, or was done last."""
         self._deferred: Callable[[], None] | None = None
 
     def run(self, call: Callable[[], _T]) -> _T:
@@ -416,7 +412,7 @@ class _Calls:
 
     def run_or_defer(self, call: Callable[[], None]) -> None:
         """Run a call; one that comes from within another call runs when that has ended, however it ends."""
-        if threading.get_ident() != self._helper:
+        if not self._is_helper():
             self._refuse_waiting_for_ever()
             with self._lock:
                 if not self._is_busy:
@@ -426,13 +422,13 @@ class _Calls:
 
     def uncut(self, effect: Callable[[], None]) -> None:
         """Do what a call does in such a way that a signal cannot cut it off."""
-        if threading.get_ident() != self._helper:
+        if not self._is_helper():
             self._finish_effect()
         if threading.current_thread() is not threading.main_thread() or sys.is_finalizing():
             effect()
             return
-        self._effect = _Uncut(effect, self._note_helper)
-        self._effect.run(self._refused(_FORKED))
+        self._effect = _Uncut(effect)
+        self._effect.run()
 
     def _finish_effect(self) -> None:
         """Wait for the effect of an earlier call that signals ended before it."""
@@ -442,8 +438,9 @@ class _Calls:
             self._effect.end()
             self._effect = None
 
-    def _note_helper(self, thread: int | None) -> None:
-        self._helper = thread
+    def _is_helper(self) -> bool:
+        """Whether this thread does what must not be cut off."""
+        return self._effect is not None and self._effect.thread == threading.get_ident()
 
     def _run(self, call: Callable[[], _T]) -> _T:
         try:
@@ -458,7 +455,7 @@ class _Calls:
                 self._deferred, self._is_busy = None, False
 
     def _refuse_waiting_for_ever(self) -> None:
-        if threading.get_ident() == self._helper:
+        if self._is_helper():
             raise self._refused(_WITHIN)
         if sys.is_finalizing():
             if not self._lock.acquire(blocking=False):
@@ -472,26 +469,22 @@ class _Calls:
 class _Uncut:
     """An effect in a thread of its own, for which the main thread waits whatever signals come."""
 
-    def __init__(self, effect: Callable[[], None], note_thread: Callable[[int | None], None]) -> None:
+    def __init__(self, effect: Callable[[], None]) -> None:
         self._effect = effect
-        self._note_thread = note_thread
-        self._pid = os.getpid()
         self._done = _thread.allocate_lock()
+        self.thread: int | None = None
+        """The thread that does it."""
         self.has_ended = False
         self._error: BaseException | None = None
         self._doer: dict[str, str] = {}
         """Who has taken the effect, whoever asked first: the thread, or nobody because the caller gave it up."""
 
-    def run(self, forked: RefusedError) -> None:
-        """Have the effect done; raise what a signal handler raised meanwhile, or what the effect raised.
-
-        Raises:
-            RefusedError: ``forked``, in a child that has no such thread.
-        """
+    def run(self) -> None:
+        """Have the effect done; raise what a signal handler raised meanwhile, or what the effect raised."""
         interruption: BaseException | None = None
         is_begun = False
         self._done.acquire()
-        while not self.has_ended and os.getpid() == self._pid:
+        while not self.has_ended:
             try:
                 if not is_begun:
                     is_begun = True
@@ -501,7 +494,7 @@ class _Uncut:
                 interruption = error
                 if self._is_taken_by("nobody"):
                     break
-        raised = interruption or self._error or (None if self.has_ended else forked)
+        raised = interruption or self._error
         if raised is not None:
             raise raised
 
@@ -512,14 +505,14 @@ class _Uncut:
                 self._done.acquire(timeout=_LOOK_S)
 
     def _do(self) -> None:
-        self._note_thread(threading.get_ident())
+        self.thread = threading.get_ident()
         try:
             if self._is_taken_by("thread"):
                 self._effect()
         except BaseException as error:  # noqa: BLE001 - raised by ``run``
             self._error = error
         finally:
-            self._note_thread(None)
+            self.thread = None
             self.has_ended = True
             self._done.release()
 
