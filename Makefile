@@ -154,7 +154,7 @@ check-compose: docker
 
 # The context is made by tar: the jars come from the cache, and no builder but the classic one is needed.
 kafka-image: docker setup
-	@jars=$$($(BIN)/python -P -m stream_dedup.dev.broker) \
+	@jars=$$($(BIN)/python -P -c 'from stream_dedup.dev.broker import jvm; print(jvm.install_jars())') \
 	  && tar --create --transform 's,^\(.*\.jar\)$$,jars/\1,' -C deploy/kafka Dockerfile run \
 	    -C '$(CURDIR)/stream_dedup/dev/broker' log4j2.properties -C "$$jars" $$(ls $$jars) \
 	  | docker build --tag $(KAFKA_IMAGE) -

@@ -32,7 +32,6 @@ from stream_dedup.files.inputs import (
     check_inputs,
     fingerprinted,
     read_batches,
-    read_batches_again,
     refuse_framed,
     total_bytes,
 )
@@ -125,7 +124,7 @@ def texts_at(
     """Read the texts in these lines again; the result lacks those that can no longer be read."""
     found: dict[Where, str] = {}
     last = max((where.file for where in wanted), default=-1)
-    for batch in read_batches_again(files[: last + 1], copies, form):
+    for batch in filter(None, read_batches(files[: last + 1], Progress(), copies, form)):
         for number, line in batch.block.numbered():
             where = Where(batch.source, number)
             if where in wanted and isinstance(line, bytes):

@@ -15,7 +15,7 @@ from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
     from stream_dedup.files.recognition import InputForm
-    from stream_dedup.seed.run import SeedProgress
+    from stream_dedup.seed.seeding import SeedTally
 
 
 @click.command()
@@ -54,7 +54,7 @@ def command(config: Config, files: tuple[str, ...], topic: str | None, name: str
     refuse_inputs_as_outputs([STDOUT], files)
     with terminable(), ProgressLine() as line:
 
-        def show(so_far: SeedProgress) -> None:
+        def show(so_far: SeedTally) -> None:
             line.show(lambda elapsed: _progress(so_far, elapsed))
 
         if topic is not None:
@@ -72,9 +72,8 @@ def command(config: Config, files: tuple[str, ...], topic: str | None, name: str
     return EXIT_FOUND if tally.rejected else EXIT_OK
 
 
-def _progress(so_far: SeedProgress, elapsed: float) -> str:
-    tally, progress = so_far.tally, so_far.progress
-    share = f"{progress.read / progress.total:.0%}, " if progress.total else ""
+def _progress(tally: SeedTally, elapsed: float) -> str:
+    share = f"{tally.progress.read / tally.progress.total:.0%}, " if tally.progress.total else ""
     count = tally.entered + tally.present + tally.rejected
     parts = f"{tally.entered:,} entered, {tally.present:,} already there, {tally.rejected:,} rejected"
     return f"{share}{count:,} articles ({count / elapsed:,.0f}/s): {parts}"

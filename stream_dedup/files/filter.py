@@ -370,10 +370,16 @@ SIMILARITY_DECIMALS = 4
 def rejected_line(line: AnyLine, reason: str | None) -> bytes:
     """Return the output line of an input line that is not a record with a text."""
     said: dict[str, Any] = {"verdict": str(Verdict.REJECTED), "reason": reason}
-    if isinstance(line, UnreadLine) and line.length > len(line.head):
-        said |= {"line_base64": base64.b64encode(line.head).decode(), "line_bytes": line.length}
-    else:
-        said |= _as_json(line.head if isinstance(line, UnreadLine) else line)
+    head, length = (line.head, line.length) if isinstance(line, UnreadLine) else (line, len(line))
+    try:
+        text = head.decode() if length == len(head) else None
+    except UnicodeDecodeError:
+        text = None
+    if text is not None:
+        return orjson.dumps({MEMBER: said | {"line": text}}) + b"\n"
+    said["line_base64"] = base64.b64encode(head[:KEPT_BYTES]).decode()
+    if length > len(head[:KEPT_BYTES]):
+        said["line_bytes"] = length
     return orjson.dumps({MEMBER: said}) + b"\n"
 
 
@@ -390,14 +396,6 @@ def said_of(judgement: Judgement, fingerprint: int) -> bytes:
     if judgement.copies:
         said["copies"] = judgement.copies
     return orjson.dumps(said)
-
-
-def _as_json(line: bytes) -> dict[str, Any]:
-    try:
-        return {"line": line.decode()}
-    except UnicodeDecodeError:
-        said: dict[str, Any] = {"line_base64": base64.b64encode(line[:KEPT_BYTES]).decode()}
-        return said | ({"line_bytes": len(line)} if len(line) > KEPT_BYTES else {})
 
 
 class Outputs:

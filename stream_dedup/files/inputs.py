@@ -202,28 +202,18 @@ def read_batches(
     Args:
         names: paths, or ``-`` for standard input.
         progress: counts the bytes read.
-        copies: copies of inputs that cannot be read twice; None: no input is read again.
+        copies: of inputs that cannot be read twice; one that has a copy is read from it. None: no input is read again.
         form: how the inputs are read.
 
     Raises:
         UserError: an input cannot be opened, is nothing that is read, is damaged or ends too early.
     """
     for source, name in enumerate(names):
-        with _opened(name, form) as opened:
-            if copies is not None and (opened.waits or name == STDIN):
+        copy = None if copies is None else copies.rewound(source)
+        with _opened(name, form, copy) as opened:
+            if copies is not None and copy is None and (opened.waits or name == STDIN):
                 opened.copies = copies, source
             yield from _batches(opened, progress, source)
-
-
-def read_batches_again(names: Sequence[str], copies: Copies, form: InputForm) -> Iterator[LineBatch]:
-    """Yield the same lines again, from the copy of an input or from its file.
-
-    Raises:
-        UserError: a file can no longer be opened.
-    """
-    for source, name in enumerate(names):
-        with _opened(name, form, copies.rewound(source)) as opened:
-            yield from (batch for batch in _batches(opened, Progress(), source) if batch is not None)
 
 
 def fingerprinted(

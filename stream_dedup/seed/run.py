@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -40,16 +39,7 @@ MAX_NAME_BYTES = 249
 """Bytes of the name of an archive: as many as Kafka allows the name of a topic. Headers contain either."""
 
 
-@dataclass(slots=True)
-class SeedProgress:
-    """How far a call is."""
-
-    progress: Progress
-    """In bytes of the files, or in offsets of the topic."""
-    tally: SeedTally = field(default_factory=SeedTally)
-
-
-Report = Callable[[SeedProgress], None]
+Report = Callable[[SeedTally], None]
 
 
 def seed_files(
@@ -64,11 +54,11 @@ def seed_files(
     """
     refuse_framed(config, "seed")
     check_inputs(paths, form)
-    so_far = SeedProgress(Progress(total=total_bytes(paths)))
-    archives = archives_in(config, paths, name, so_far.progress, form)
+    tally = SeedTally(progress=Progress(total=total_bytes(paths)))
+    archives = archives_in(config, paths, name, tally.progress, form)
     sources = [archive.source[:2] for archive in archives]
-    _seed(config, archives, sources, so_far.tally, partial(report, so_far), stage)
-    return so_far.tally
+    _seed(config, archives, sources, tally, report, stage)
+    return tally
 
 
 def archives_in(
@@ -108,10 +98,10 @@ def seed_topic(config: Config, topic: str, report: Report, stage: ReportStage) -
         record_bytes = refuse_wrong_topics(admin, config).record_bytes
     with closing(KafkaTopicReader(config.kafka)) as reader, closing(KafkaOffsets(config.kafka)) as offsets:
         archive = TopicArchive(config, topic, reader, offsets, record_bytes)
-        so_far = SeedProgress(archive.progress)
+        tally = SeedTally(progress=archive.progress)
         sources = [source[:2] for source in archive.sources.values()]
-        _seed(config, [archive], sources, so_far.tally, partial(report, so_far), stage)
-    return so_far.tally
+        _seed(config, [archive], sources, tally, report, stage)
+    return tally
 
 
 def _seed(
@@ -119,7 +109,7 @@ def _seed(
     archives: Sequence[Archive],
     sources: Collection[tuple[bytes, int]],
     tally: SeedTally,
-    report: Callable[[], None],
+    report: Report,
     stage: ReportStage,
 ) -> None:
     """Enter the archives.
@@ -162,4 +152,4 @@ def _seed(
         threads = thread_count(config.worker.threads)
         fingerprinter = stack.enter_context(FingerprintThreads(threads, records.entries(maker)))
         seeding = Seeding(read, same_log, fingerprinter, SUBMITTED_PER_THREAD * threads, tally)
-        seeding.enter(archives, report)
+        seeding.enter(archives, partial(report, tally))

@@ -41,6 +41,7 @@ from stream_dedup.core.entry import Batch, Payload, make_batch
 from stream_dedup.core.model import LogOffset, ReportStage, SourceOffset, Status
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError
+from stream_dedup.files.inputs import Progress
 from stream_dedup.kafka.log import ForgottenOffsets, WaitingLog
 from stream_dedup.kafka.rules_log import RulesHistory, begin_with_rules, refuse_other_rules
 from stream_dedup.seed.archives import Archive, SeedBatch, SeedSource
@@ -142,6 +143,8 @@ class SeedTally:
     """The first rejected articles: where they are, and why."""
     unchecked: int = 0
     """Of ``present`` those that a trim has forgotten: whether they are the same articles is not known."""
+    progress: Progress = field(default_factory=Progress)
+    """In bytes of the files, or in offsets of the topic."""
 
 
 class _Submitted(NamedTuple):
