@@ -47,7 +47,7 @@ from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, DefectError, RefusedError, StreamDedupError, UnavailableError, UserError
-from stream_dedup.index import LogIndex, is_unknown, keep_aside, only_copy_in
+from stream_dedup.index import LogIndex, keep_aside, only_copy_in
 from stream_dedup.index.judge import CheckedArticle
 from stream_dedup.kafka.log import WaitingLog
 from stream_dedup.ports import Clock, FingerprintLog, GroupOffsets, PassingError, RefusedByBrokerError
@@ -265,8 +265,7 @@ class _ServedIndex:
             return
         self.close()
         where = ""
-        may_be_last = is_unknown(self._path) if found is None else found.lost
-        if may_be_last and (kept := keep_aside(self._path)) is not None:
+        if found is not None and found.lost and (kept := keep_aside(self._path)) is not None:
             where = f"; what it had is kept in {kept}"
         log.warning("%s; it is built from the log again%s", reason, where)
         self._index = LogIndex.open(self._path, scheme=None, settings=self._settings, emptied=True)
