@@ -11,7 +11,7 @@
 //! 3. One write names the run, with its directory, and removes those that it takes the place of ([`Storage::name`]).
 //!
 //! If writes are lost from some point on, what is named is whole, and its entries have rows. What is stored and not
-//! named belongs to nobody. After an error of the storage the tables must not be changed any more.
+//! named belongs to nobody. After an error of the storage the tables must not be changed any more; look-ups go on.
 
 use std::ops::Range;
 
@@ -197,8 +197,8 @@ impl Tables {
     pub fn append(&mut self, rows: &[u64], storage: &mut impl Storage) -> Result<(), Damage> {
         let first = self.rows.after();
         self.rows.append(rows, &mut self.cache);
+        (0..self.blocks.len()).for_each(|table| self.append_to(table, first, rows));
         for table in 0..self.blocks.len() {
-            self.append_to(table, first, rows);
             // Tables fold one after the other: storing a run of each at once takes too long.
             self.fold(table, self.fold - table as u64 * self.fold / (4 * self.blocks.len() as u64), storage)?;
         }
@@ -350,12 +350,12 @@ impl Tables {
         if (unfolded.len() as u64) < least.max(1) && !unfolded.is_crowded() {
             return Ok(());
         }
-        let entries: Vec<_> = self.unfolded[table].all().collect();
-        self.unfolded[table].clear();
+        let entries: Vec<_> = unfolded.all().collect();
         let name = (self.take_number(), self.rows.after());
         let mut run = Run::new(self.blocks[table], name, entries.len() as u64, self.shape);
         let chunks: Vec<_> = entries.chunks(self.shape.entries).map(|some| run.add(some, &mut self.cache)).collect();
         chunks.chunks(WRITE_CHUNKS).try_for_each(|some| storage.write(some))?;
+        self.unfolded[table].clear();
         self.runs[table].push(run.finish());
         self.name(Some((table, self.runs[table].len() - 1)), &[], storage)
     }
@@ -438,6 +438,18 @@ mod tests {
         chunks: BTreeMap<Key, Vec<u8>>,
         directories: BTreeMap<u32, Vec<u8>>,
         reads: usize,
+        /// Writes until one fails.
+        writes_left: Option<usize>,
+    }
+
+    impl Stored {
+        fn begin_write(&mut self) -> Result<(), Damage> {
+            if self.writes_left == Some(0) {
+                return Err(Damage("a full disk".to_owned()));
+            }
+            self.writes_left = self.writes_left.map(|left| left - 1);
+            Ok(())
+        }
     }
 
     impl Storage for Stored {
@@ -454,11 +466,13 @@ mod tests {
         }
 
         fn write(&mut self, chunks: &[(Key, Vec<u8>)]) -> Result<(), Damage> {
+            self.begin_write()?;
             self.chunks.extend(chunks.iter().cloned());
             Ok(())
         }
 
         fn name(&mut self, named: Option<(u32, Vec<u8>)>, removed: &[u32], runs: &[u32]) -> Result<(), Damage> {
+            self.begin_write()?;
             self.directories.extend(named);
             self.directories.retain(|id, _| !removed.contains(id));
             self.chunks.retain(|key, _| !matches!(key, Key::List(id, _) if removed.contains(id)));
@@ -623,6 +637,25 @@ mod tests {
             owner.tables.cache.evict();
             assert_eq!(owner.tables.cache.room(), room, "no more was warmed than there was room for");
             assert_eq!(warmed > 0, budget > 0, "{warmed} chunks");
+        }
+    }
+
+    #[test]
+    fn look_ups_go_on_after_a_write_that_failed() {
+        for writes in 0..12 {
+            let mut owner = Owner::new(1 << 30, FOLD);
+            owner.stored.writes_left = Some(writes);
+            let mut state = writes as u64;
+            loop {
+                let words = [0; 23].map(|_| 7 << 48 | random(&mut state, 1 << 20));
+                owner.stored.words.extend(words);
+                let rows: Vec<_> = words.iter().flat_map(|word| row(*word)).collect();
+                if owner.tables.append(&rows, &mut owner.stored).is_err() {
+                    break;
+                }
+            }
+            let [found, expected] = owner.near(7 << 48, usize::MAX);
+            assert_eq!(found, expected, "after {writes} writes");
         }
     }
 
