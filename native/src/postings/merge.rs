@@ -56,12 +56,14 @@ impl Merge {
         storage: &mut impl Storage,
     ) -> Result<bool, Damage> {
         let (mut chunks, mut is_done) = (Vec::new(), false);
+        let mut heads = [self.sides[0].head(runs[0], storage)?, self.sides[1].head(runs[1], storage)?];
         while *owed > 0 && !is_done {
-            let heads = [self.sides[0].head(runs[0], storage)?, self.sides[1].head(runs[1], storage)?];
             is_done = heads == [NO_BLOCK; 2];
-            if let Some(entry) = self.sides[usize::from(heads[0] > heads[1])].entries.next() {
+            let which = usize::from(heads[0] > heads[1]);
+            if let Some(entry) = self.sides[which].entries.next() {
                 *owed -= 1;
                 self.pending.extend((u64::from(entry.number) >= self.first).then_some(entry));
+                heads[which] = self.sides[which].head(runs[which], storage)?;
             }
             if self.pending.len() == self.made.shape.entries || is_done && !self.pending.is_empty() {
                 chunks.push(self.made.add(&self.pending, cache));

@@ -171,7 +171,9 @@ impl Tables {
         let mut words = Vec::new();
         for some in numbers.chunks(ROWS_AT_ONCE) {
             self.fetch_rows(some.iter().copied(), storage)?;
-            some.iter().for_each(|number| words.extend_from_slice(self.row(*number).words()));
+            for number in some {
+                words.extend_from_slice(self.row(*number).words());
+            }
             self.cache.evict();
         }
         Ok(words)
