@@ -13,12 +13,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use hashbrown::{HashTable, hash_table};
 use multiversion::multiversion;
 
 use super::chunk::{Blocks, Chunk, Damage, Key, LANES, Storage};
 use super::near::{Article, Limits};
 use super::rows::Row;
-use super::tables::{MOST_TABLES, Tables};
+use super::tables::{KEY_FACTORS, MOST_TABLES, Tables};
 
 /// Look-ups whose lists are found before the first of them is compared: few enough that the lists of the rest are not
 /// found in vain where the bound is reached, and that what is found stays in the processor's first cache.
@@ -71,7 +72,8 @@ pub struct Search {
     pub article: Option<usize>,
     /// Candidates that are left to check.
     room: usize,
-    seen: Seen,
+    /// Document numbers that were counted for the article.
+    seen: HashTable<u32>,
     /// The ranks of the nearest entries of the article: distance, then document number.
     best: Vec<u64>,
     /// The near entries: article, document number, distance; by article, then nearest, then earliest.
@@ -84,9 +86,8 @@ impl Search {
     /// A search that has not begun.
     #[must_use]
     pub fn new(terms: Terms) -> Self {
-        let seen = Seen::new(terms.limits.candidates);
         let best = vec![NO_RANK; terms.best];
-        Self { terms, article: None, room: 0, seen, best, near: Vec::new(), compared: 0 }
+        Self { terms, article: None, room: 0, seen: HashTable::new(), best, near: Vec::new(), compared: 0 }
     }
 
     /// Look some articles up.
@@ -228,9 +229,13 @@ impl Search {
         if self.terms.limits.candidates.is_none() {
             return true;
         }
-        let is_new = self.seen.insert(number);
-        self.room -= usize::from(is_new);
-        is_new
+        let hash = |number: &u32| u64::from(*number).wrapping_mul(KEY_FACTORS[1]);
+        let hash_table::Entry::Vacant(vacant) = self.seen.entry(hash(&number), |seen| *seen == number, hash) else {
+            return false;
+        };
+        vacant.insert(number);
+        self.room -= 1;
+        true
     }
 }
 
@@ -386,38 +391,6 @@ fn keep(best: &mut [u64], rank: u64) {
             best[at] = rank;
         }
         _ => {}
-    }
-}
-
-/// Document numbers that were counted for an article. Slots that others left have another round.
-struct Seen {
-    slots: Vec<(u32, u32)>,
-    round: u32,
-}
-
-impl Seen {
-    fn new(candidates: Option<usize>) -> Self {
-        // At most half full.
-        let slots = candidates.map_or(0, |candidates| (2 * candidates).next_power_of_two());
-        Self { slots: vec![(0, 0); slots], round: 1 }
-    }
-
-    fn clear(&mut self) {
-        self.round += 1;
-    }
-
-    /// Note a number; whether it was not noted yet.
-    fn insert(&mut self, number: u32) -> bool {
-        let mask = self.slots.len() - 1;
-        let mut at = number as usize & mask;
-        while self.slots[at].0 == self.round {
-            if self.slots[at].1 == number {
-                return false;
-            }
-            at = (at + 1) & mask;
-        }
-        self.slots[at] = (self.round, number);
-        true
     }
 }
 
