@@ -1,7 +1,7 @@
 """The native core (``native/``): bytes in, bytes out; arrays are little-endian. Every call may come from any thread."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, final
+from typing import Protocol, TypeAlias, final
 
 from stream_dedup.core.arrays import I64, U8, U32, U64
 from stream_dedup.core.query import Articles
@@ -170,32 +170,29 @@ def join_batches(
         most_entries: of a batch.
     """
 
-def decode_chunk(value: bytes, table: int, block_bits: int) -> tuple[bytes, bytes]:
-    """Return keys, uint64, and document numbers, uint32, of a stored chunk.
+class Storage(Protocol):
+    """Where block tables are stored. What a method raises ends the call that needed it, and is raised there."""
 
-    Raises:
-        DamageError: it is no chunk of this table.
-    """
+    def read(self, keys: list[bytes]) -> list[bytes]:
+        """Return the values of chunks; ``b""`` where there is none."""
 
-@final
-class Work:
-    """What the owner of ``BlockTables`` has to store, and then to fetch."""
+    def write(self, chunks: list[tuple[bytes, bytes]]) -> None:
+        """Store chunks: keys and values."""
 
-    missing: list[bytes]
-    """Keys of chunks that are needed to go on."""
-    chunks: list[tuple[bytes, bytes]]
-    """Keys and values to store."""
-    named: list[tuple[int, bytes]]
-    """Runs whose chunks are all stored, with their directories."""
-    removed: list[int]
-    """Runs that are no longer needed once these are named."""
+    def name(self, named: tuple[int, bytes] | None, removed: list[int], runs: list[int]) -> None:
+        """Name a run, whose chunks are all stored, by its directory, and remove others; then there are these runs."""
 
 @final
 class BlockTables:
-    """The block tables and rows of an index: what is in memory of them. Nothing here reads or writes storage."""
+    """The block tables and rows of an index.
+
+    Calls that read chunks raise DamageError where a value is not what its key says, and what the storage raises. After
+    any error of ``append``, ``go_on`` and ``drop_before`` the tables must not be changed any more.
+    """
 
     def __init__(
         self,
+        storage: Storage,
         *,
         tables: int,
         block_bits: int,
@@ -213,6 +210,7 @@ class BlockTables:
         """Hold the rows of the document numbers ``first`` to before ``after``, all stored, and no entries yet.
 
         Args:
+            storage: where the tables are stored.
             tables: number of tables.
             block_bits: bits of a block.
             row_words: words of 8 bytes of a row.
@@ -230,29 +228,23 @@ class BlockTables:
     def open_run(self, run: int, directory: bytes) -> None:
         """Take a stored run, of each table the oldest first; DamageError where its directory is of other tables."""
 
-    def end(self) -> int:
-        """Return the document number from which on some table has entries in no run."""
-
-    def append_missing(self, first: int, rows: bytes) -> None:
-        """Append the entries of stored rows, from the document number ``first`` on, to the tables that lack them."""
+    def append_missing(self) -> None:
+        """Append the entries of stored rows to the tables whose runs lack them, once the runs are open."""
 
     def append(self, rows: bytes) -> None:
-        """Append the entries of the next rows, and go on with merges; then take the work."""
+        """Append the entries of the next rows, and go on with merges."""
 
     def go_on(self, entries: int) -> None:
-        """Go on with merges as if so many entries were appended; then take the work."""
-
-    def take_work(self) -> Work:
-        """Return what is to be done, once."""
-
-    def supply(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Take stored chunks; DamageError where a value is not what its key says."""
+        """Go on with merges as if so many entries were appended."""
 
     def drop_before(self, number: int) -> None:
-        """Forget entries before a document number; then take the work."""
+        """Forget entries before a document number."""
 
     def cold(self, most: int) -> list[bytes]:
         """Return keys of chunks that are not in memory and for which there is room."""
+
+    def supply(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Take stored chunks, as far as the budget has room for them; DamageError as calls that read them."""
 
     @property
     def runs(self) -> list[tuple[int, int | None, int, int]]:
@@ -265,20 +257,13 @@ class BlockTables:
     def memory(self) -> int:
         """Bytes in memory."""
 
-    def unfolded(self, table: int) -> tuple[bytes, bytes]:
-        """Return keys, uint64, and document numbers, uint32, of a table's entries that are in no run yet, in order."""
+    def sum(self, table: int) -> tuple[int, int]:
+        """Return the number of a table's entries that are not trimmed, and the sum of them, mixed, modulo 2**64."""
 
-    def rows_of(self, numbers: I64) -> tuple[list[bytes], bytes]:
-        """Return the rows of document numbers; or the keys of what is missing first, and no rows."""
+    def rows_of(self, numbers: I64) -> bytes:
+        """Return the rows of document numbers; ValueError where there is none of one of them."""
 
-    def evict(self) -> None:
-        """Let chunks go that are beyond the budget, as ``append``, ``go_on`` and ``Search.run`` do."""
-
-@final
-class Search:
-    """A search for the near entries of a batch of articles; ``core.query.Query`` says what the arguments are."""
-
-    def __init__(
+    def near(
         self,
         limits: Limits,
         articles: Articles,
@@ -288,18 +273,12 @@ class Search:
         best: int,
         withdrawn: I64,
         own_ids: U64 | None = None,
-    ) -> None:
-        """Begin; a plan has so many look-ups."""
+    ) -> tuple[bytes, bytes, bytes, int]:
+        """Search for the near entries of articles; ``core.query.Query`` says what the arguments are.
 
-    def run(self, tables: BlockTables) -> list[bytes]:
-        """Go on until chunks are missing; returns their keys, none at the end."""
-
-    def near(self) -> tuple[bytes, bytes, bytes]:
-        """Return numbers of articles, int64, document numbers, int64, and distances, uint16, of the near entries."""
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        """Posting lists that the plans name, and entries compared; a bound on candidates may leave lists unread."""
+        A plan has so many look-ups. Returns numbers of articles, int64, document numbers, int64, and distances, uint16,
+        of the near entries; and how many entries were compared.
+        """
 
 @final
 class Format:

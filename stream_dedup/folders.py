@@ -4,8 +4,7 @@
 elsewhere, or to something that is no file, is damage: what it leads to is neither read nor changed.
 
 **Owners.** A folder is open in one process that writes, or in any number that only read. The lock is on the folder
-itself. A writer also leaves its process id in the file ``owner``, for the message of another one; a reader changes
-nothing and needs no such file.
+itself, so it needs no file.
 
 A lock is on a folder, not on a name: where the folder is removed or replaced while it is open, another process can own
 what has its name then. RocksDB goes on to make files by their names, so the owner asks before each effect whether the
@@ -23,7 +22,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import re
 import shutil
 import stat
 import tempfile
@@ -43,15 +41,6 @@ _FAILING = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DRAFT = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
-LOCK_FILE = "owner"
-"""Holds the process id of the writer."""
-
-_PID_BYTES = 20
-_PID = re.compile(rb"[0-9]{0,19}\n?")
-"""What this program writes into the file; empty while it was only just made."""
-_ELSEWHERE = " of another container or machine"
-"""It has the process id of this process."""
-
 _held: set[int] = set()
 """The locks of this process; not their owners, which may be let go of."""
 
@@ -66,32 +55,24 @@ def is_folder(path: Path) -> bool:
     return stat.S_ISDIR(_mode(path))
 
 
-def open_file(path: Path, flags: int = _READ) -> int:
-    """Descriptor of a regular file; a pipe or a device of this name is not waited for.
+def read_text(path: Path) -> str | None:
+    """Text of a small file, None where there is none; a pipe or a device of this name is not waited for.
 
     Raises:
-        CorruptError: the name is that of a link, or of no regular file.
-        OSError: there is no such file, or it cannot be opened.
+        CorruptError: it is a link or no regular file, longer than ``SMALL_BYTES``, or not UTF-8.
+        OSError: it cannot be opened.
     """
-    if not is_file(path) and os.path.lexists(path):
-        raise _no_file(path)
-    handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    if not is_file(path):
+        if os.path.lexists(path):
+            raise _no_file(path)
+        return None
+    try:
+        handle = os.open(path, _READ)
+    except FileNotFoundError:
+        return None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise _no_file(path)
-    return handle
-
-
-def read_text(path: Path) -> str | None:
-    """Text of a small file, None where there is none.
-
-    Raises:
-        CorruptError: it is no regular file, longer than ``SMALL_BYTES``, or not UTF-8.
-    """
-    try:
-        handle = open_file(path)
-    except FileNotFoundError:
-        return None
     with os.fdopen(handle, "rb") as file:
         raw = file.read(SMALL_BYTES + 1)
     if len(raw) > SMALL_BYTES:
@@ -185,17 +166,12 @@ class Owner:
 
         Raises:
             UserError: another process has it open, or the folder cannot be written.
-            CorruptError: ``owner`` is not a file that this program wrote; it is left as it is.
-            UnavailableError: the file system has no locks, or no space.
+            UnavailableError: the file system has no locks.
         """
         with writing(path):
-            owner = cls(path, kind, writes=True)
-            try:
-                _put_pid(path / LOCK_FILE)
-            except BaseException:
-                owner.release()
-                raise
-        return owner
+            if not os.access(path, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return cls(path, kind, writes=True)
 
     @classmethod
     def read(cls, path: Path) -> Owner:
@@ -249,48 +225,14 @@ class Owner:
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 return UserError(f"{self._name} is in use by a process that reads it: wait for it to end")
-        # Not by the process id: in each of two containers it may be 1.
         if any(_is_of(lock, self._path) for lock in list(_held) if lock != self._lock):
             return UserError(
                 f"{self._name} is open in this process already: share it between the threads, or close it first"
             )
-        pid = _pid_in(self._path / LOCK_FILE)
-        whose = _ELSEWHERE if pid == str(os.getpid()) else ""
         return UserError(
-            f"{self._name} is in use by process {pid if pid.isdigit() else '?'}{whose}: "
+            f"{self._name} is in use by another process, which `fuser {self._path}` names: "
             "stop that process or name another folder"
         )
-
-
-def is_others_file(path: Path) -> bool:
-    """Whether a folder has a file of the lock's name that this program did not write."""
-    try:
-        handle = open_file(path / LOCK_FILE)
-    except FileNotFoundError:
-        return False
-    except (OSError, CorruptError):
-        return True
-    with os.fdopen(handle, "rb") as file:
-        return not _is_pid(file.read(_PID_BYTES + 1))
-
-
-def _put_pid(file: Path) -> None:
-    with os.fdopen(open_file(file, os.O_RDWR | os.O_CREAT), "r+b") as opened:
-        if not _is_pid(opened.read(_PID_BYTES + 1)):
-            raise CorruptError(f"{file} is not a file that this program wrote: move it away, or name another folder")
-        os.ftruncate(opened.fileno(), 0)
-        os.pwrite(opened.fileno(), f"{os.getpid()}\n".encode(), 0)
-
-
-def _pid_in(file: Path) -> str:
-    """Return what the file has, "" where none can be read."""
-    with contextlib.suppress(OSError, CorruptError), os.fdopen(open_file(file), "rb") as opened:
-        return opened.read(_PID_BYTES).decode("ascii", "replace").strip()
-    return ""
-
-
-def _is_pid(raw: bytes) -> bool:
-    return _PID.fullmatch(raw) is not None
 
 
 def _is_of(handle: int, path: Path) -> bool:

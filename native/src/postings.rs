@@ -7,8 +7,8 @@
 //! * [`tables`]: all tables and rows of an index: folds and merges.
 //! * [`near`], [`search`]: what near means, and the search for the nearest entries.
 //!
-//! Nothing here reads or writes storage. Where a chunk is needed that is not in memory, a function returns its key, and
-//! is called again when its value was supplied. So where a chunk lies never changes an answer.
+//! Storage is a trait ([`chunk::Storage`]): a chunk that is not in memory is read where it is needed. So where a chunk lies
+//! never changes an answer.
 
 pub mod cache;
 pub mod chunk;

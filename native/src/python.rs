@@ -41,7 +41,7 @@ mod _native {
     #[pymodule_export]
     use super::pairs::{PyLimits, plans};
     #[pymodule_export]
-    use super::postings::{BlockTables, PySearch, Work, decode_chunk};
+    use super::postings::BlockTables;
     #[pymodule_export]
     use super::texts::TextReader;
     #[pymodule_export]

@@ -76,12 +76,11 @@ def rebuild(config: Config, *, dry_run: bool) -> None:
 
     --dry-run reads the log for its rules, and ends with an error where a rebuild would.
     """
-    from stream_dedup.index import only_copy_in, refuse_unknown  # noqa: PLC0415 - loads RocksDB
+    from stream_dedup.index import only_copy_in  # noqa: PLC0415 - loads RocksDB
 
     if only_copy_in(config.index.path):
         _save(config, dry_run=dry_run)
         return
-    refuse_unknown(config.index.path)
     from stream_dedup.worker.app import rebuild_index, rebuild_plan  # noqa: PLC0415 - loads the Kafka client
 
     if dry_run:

@@ -152,7 +152,7 @@ def make_folder(path: Path) -> None:
         raise UserError(
             f"cluster store {path} cannot be made or read: {reason_of(error)}; name another folder"
         ) from error
-    others = [name for name in names if name not in {"owner", "lost+found"} and not name.startswith(CLUSTERS_FILE)]
+    others = [name for name in names if name != "lost+found" and not name.startswith(CLUSTERS_FILE)]
     if others:
         raise UserError(f"{path} is not a cluster store: unexpected file {others[0]}; name an empty folder")
 

@@ -23,9 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U8, U16, U32, U64
-from stream_dedup.core.near import limits_of
 from stream_dedup.core.probes import plan_of
 from stream_dedup.core.rules import Rules
 
@@ -83,18 +81,6 @@ class Query:
             articles=self.articles.of(chosen),
             plan=self.plan if len(self.plan) == 1 else self.plan[chosen],
             own_ids=None if self.own_ids is None else self.own_ids[chosen],
-        )
-
-    def search(self) -> _native.Search:
-        """Begin the search."""
-        return _native.Search(
-            limits_of(self.rules),
-            self.articles,
-            self.plan,
-            self.plan.shape[1],
-            best=self.best,
-            withdrawn=self.withdrawn,
-            own_ids=self.own_ids,
         )
 
 

@@ -3,16 +3,13 @@
 A cache of the log: everything in it can be built again. Only ``store`` knows RocksDB.
 """
 
-from stream_dedup.index.folder import keep_aside, mark_corrupt
+from stream_dedup.index.folder import keep_aside, mark_corrupt, only_copy_in
 from stream_dedup.index.log_index import (
     FORGOTTEN,
     UNLOGGED,
     IndexStats,
     LogIndex,
     Saved,
-    is_unknown,
-    only_copy_in,
-    refuse_unknown,
     save,
 )
 from stream_dedup.index.store import IndexSettings
@@ -24,10 +21,8 @@ __all__ = [
     "IndexStats",
     "LogIndex",
     "Saved",
-    "is_unknown",
     "keep_aside",
     "mark_corrupt",
     "only_copy_in",
-    "refuse_unknown",
     "save",
 ]

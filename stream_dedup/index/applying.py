@@ -129,7 +129,7 @@ class Applied:
             reason = f"its last log record ends at number {end}, its state says {self.state.next_doc_number}"
         elif offset + 1 == self.state.next_offset and xxhash.xxh3_64_intdigest(last.raw) != self.state.last_checksum:
             reason = f"log record {offset}, the last one, is not that of its state"
-        elif not np.array_equal(self.tables.rows.read(last.head.first, self.state.next_doc_number), rows):
+        elif not np.array_equal(self.tables.rows_of(np.arange(last.head.first, self.state.next_doc_number)), rows):
             reason = f"log record {offset}, the last one: the rows of its entries are not those of the log"
         elif self.state.horizon is None and self.coverage.last.get(last.batch.source, -1) < last.batch.offset(-1):
             reason = f"log record {offset}, the last one: no source range has its entries"
@@ -371,7 +371,7 @@ class Applied:
         writes = self.store.batch()
         for family in (b"E", b"R"):
             writes.delete_range(offset_key(family, 0), offset_key(family, low_watermark))
-        self.tables.put_drop(writes, self.state.first_doc_number)
+        self.tables.rows.write_drop(writes, self.state.first_doc_number)
         writes.delete_range(offset_key(b"H", 0), offset_key(b"H", self.state.first_doc_number))
         writes.delete_range(*id_parts_before(self.state.first_doc_number))
         for mark in self.history.marks:

@@ -1,11 +1,11 @@
-"""The index folder: its lock, its data folders, which of them is current, and how one is kept aside.
+"""The index folder: its data folders, which of them is current, and how one is kept aside. The lock is on the folder.
 
     INDEX/
-      owner      locked while a process has the index open; holds the writer's process id
       current    JSON: format version, name of the current data folder
       data-N/    a mark, RocksDB's files
         staged     this program made the folder; ``current`` has never named it
         committed  this program made the folder; ``current`` names it, or named it
+        only-copy  `filter` or the Python API keeps its articles here: they are in no log of Kafka
       corrupt    present after damage was found: why
       worker-id  a worker's transactional id
       kept-N/    an index that was kept aside: a folder like this one, which can be read
@@ -55,11 +55,9 @@ from pathlib import Path
 
 from stream_dedup.errors import CorruptError, UnavailableError, UserError, reason_of
 from stream_dedup.folders import (
-    LOCK_FILE,
     Owner,
     is_file,
     is_folder,
-    is_others_file,
     read_text,
     replace_text,
     sync_folder,
@@ -71,9 +69,10 @@ ID_FILE = "worker-id"
 """File of a worker's transactional id in its index folder; it stays when the index is emptied."""
 
 _CURRENT, _CORRUPT = "current", "corrupt"
-_OWN_FILES = frozenset({LOCK_FILE, _CORRUPT, ID_FILE} | {f"{name}.new" for name in (_CURRENT, _CORRUPT, ID_FILE)})
+_OWN_FILES = {_CORRUPT, ID_FILE} | {f"{name}.new" for name in (_CURRENT, _CORRUPT, ID_FILE)}
 _LOST_AND_FOUND = "lost+found"
 _STAGED, _COMMITTED = "staged", "committed"
+_ONLY_COPY = "only-copy"
 _DATA = re.compile(r"data-([1-9][0-9]{0,8})")
 _KEPT = re.compile(r"kept-([1-9][0-9]{0,8})")
 
@@ -237,6 +236,22 @@ def holds_data(data: Path) -> bool:
     return is_file(data / _COMMITTED)
 
 
+def mark_only_copy(data: Path) -> None:
+    """Note, durably, that the articles of a data folder are nowhere else."""
+    (data / _ONLY_COPY).touch()
+    sync_folder(data)
+
+
+def is_only_copy(data: Path) -> bool:
+    """Whether a data folder has that mark."""
+    return is_file(data / _ONLY_COPY)
+
+
+def only_copy_in(path: Path) -> bool:
+    """Return whether an index folder has data, damaged or not, that are the only copy of their articles."""
+    return path.is_dir() and any(is_only_copy(data) for data in data_folders(path) if holds_data(data))
+
+
 def data_to_save(path: Path) -> Path:
     """Return the committed data folder: the one that ``current`` names, or the only one.
 
@@ -365,8 +380,7 @@ def _refuse_others_folder(path: Path) -> None:
     left |= {each.name for each in path.iterdir() if _kept_number(each)}
     # The file system makes this folder, so an index folder that is a volume is never empty.
     left |= {_LOST_AND_FOUND} if is_folder(path / _LOST_AND_FOUND) else set()
-    left |= _OWN_FILES - {LOCK_FILE} if is_others_file(path) else _OWN_FILES
-    others = sorted({each.name for each in path.iterdir()} - left)
+    others = sorted({each.name for each in path.iterdir()} - left - _OWN_FILES)
     if others:
         shown = ", ".join(map(repr, others[:_SHOWN])) + (", ..." if len(others) > _SHOWN else "")
         raise UserError(

@@ -57,7 +57,7 @@ from stream_dedup.core.arrays import I64
 from stream_dedup.core.model import DocNumber, LogOffset, LogPosition, SourceOffset
 from stream_dedup.errors import CorruptError
 
-INDEX_FORMAT_VERSION = 8
+INDEX_FORMAT_VERSION = 9
 REBUILD = (
     "run `stream-dedup index rebuild --index FOLDER`, for a worker's index with its --config: that is read from its "
     "log again; of one that `filter` or `Index` keeps, everything that can be read is saved"

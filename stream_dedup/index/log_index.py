@@ -57,12 +57,11 @@ from stream_dedup.folders import Owner, is_file, writing
 from stream_dedup.index import layout
 from stream_dedup.index.applying import Applied, read_state
 from stream_dedup.index.folder import (
-    ID_FILE,
     Folder,
-    data_folders,
     data_to_save,
-    holds_data,
+    is_only_copy,
     kept_folder,
+    mark_only_copy,
     refuse_format,
     remove_data,
 )
@@ -217,6 +216,9 @@ class LogIndex:
         """Bind a new, empty index to a log; RefusedError where it belongs to one."""
         if self.log_id is not None:
             raise RefusedError(f"index {self._folder.path} belongs to log {self.log_id}: rebuild it for another one")
+        if is_only_in_index(log_id):
+            with writing(self._folder.path):
+                mark_only_copy(self._applied.store.path)
         self._applied.begin(log_id)
 
     def apply(self, records: Sequence[LogRecord]) -> None:
@@ -444,46 +446,8 @@ def _copy(current: Path, data: Path, settings: IndexSettings, folder: Folder) ->
     for each in copy.iterdir():
         each.rename(data / each.name)
     copy.rmdir()
-
-
-def only_copy_in(path: Path) -> bool:
-    """Return whether `filter` or the Python API keeps its articles in this folder, as far as it can be read.
-
-    Changes nothing. A damaged index can usually still be recognised: its state is one value of thousands.
-    """
-    return any(map(is_only_in_index, _log_ids(path)))
-
-
-def is_unknown(path: Path) -> bool:
-    """Return whether nobody can tell whose the data of a folder are: nothing is readable, and no worker has used it."""
-    if is_file(path / ID_FILE) or not path.is_dir() or not any(map(holds_data, data_folders(path))):
-        return False
-    return next(_log_ids(path), None) is None
-
-
-def refuse_unknown(path: Path) -> None:
-    """Refuse to replace such data.
-
-    Raises:
-        UserError: they are of another format.
-        CorruptError: they may be the only copy of their content.
-    """
-    refuse_format(path)
-    if is_unknown(path):
-        raise CorruptError(
-            f"index {path}: nothing of its data can be read, not even whose they are; nothing was changed. "
-            "Of a worker: move the folder away, and it reads its log again. Of `filter` or `Index`: put the folder "
-            "back from a backup; without one it cannot be saved, and another folder begins anew"
-        )
-
-
-def _log_ids(path: Path) -> Iterator[str]:
-    for data in filter(holds_data, data_folders(path) if path.is_dir() else ()):
-        # Data that cannot be read do not count.
-        with contextlib.suppress(StreamDedupError, OSError):
-            with _reading(data) as store:
-                log_id = read_state(store).log_id or ""
-            yield log_id
+    if is_only_copy(current):
+        mark_only_copy(data)
 
 
 class Saved(NamedTuple):
@@ -510,14 +474,13 @@ def save(path: Path, progress: ReportProgress, *, dry_run: bool = False) -> Save
     if dry_run:
         with contextlib.ExitStack() as stack:
             stack.callback(Owner.read(path).release)
-            records = _Records(stack.enter_context(_reading(data_to_save(path))), progress)
+            records = stack.enter_context(_records_of(data_to_save(path), progress))
             articles = sum(len(record.payload) for record in records.read() if isinstance(record.payload, Batch))
             return Saved(articles, records.state.articles, records.lost, None)
     with LogIndex.open(path, scheme=None, staged=True, emptied=True) as index:
         data = data_to_save(path)
-        with _reading(data) as store:
+        with _records_of(data, progress) as records:
             # 1
-            records = _Records(store, progress)
             index.begin(records.state.log_id or "")
             for record in records.read():
                 index.apply([record])
@@ -540,15 +503,9 @@ class _Records:
         self._progress = progress
         self._rows = StoredRecords(store)
         self.lost: list[LogOffset] = []
-        try:
-            self.state = read_state(store)
-            self._rules = {mark.offset: mark.rules for mark in History(store).marks}
-            self._last = self._rows.last_offset()
-        except CorruptError as error:
-            raise CorruptError(
-                f"index {store.name} cannot be saved, its state or its rules cannot be read; nothing was changed: "
-                "put the folder back from a backup; without one, begin anew with another folder"
-            ) from error
+        self.state = read_state(store)
+        self._rules = {mark.offset: mark.rules for mark in History(store).marks}
+        self._last = self._rows.last_offset()
 
     def read(self) -> Iterator[LogRecord]:
         """Yield what can be read, in order of the log."""
@@ -565,8 +522,18 @@ class _Records:
             self._progress(offset + 1 - first, end - first)
 
 
-def _reading(data: Path) -> contextlib.closing[Store]:
-    return contextlib.closing(Store(data, IndexSettings(), create=False, on_corrupt=lambda _: None, read_only=True))
+@contextlib.contextmanager
+def _records_of(data: Path, progress: ReportProgress) -> Iterator[_Records]:
+    with contextlib.ExitStack() as stack:
+        try:
+            store = Store(data, IndexSettings(), create=False, on_corrupt=lambda _: None, read_only=True)
+            records = _Records(stack.enter_context(contextlib.closing(store)), progress)
+        except CorruptError as error:
+            raise CorruptError(
+                f"index {data.parent} cannot be saved, its state or its rules cannot be read; nothing was changed: "
+                "put the folder back from a backup; without one, begin anew with another folder"
+            ) from error
+        yield records
 
 
 def _linked(path: Path, data: Path) -> Path:

@@ -63,15 +63,15 @@ again when the index opens."""
 MEMORY_MIB = 4096
 """MiB of chunks, rows, and RocksDB's own cache and buffers: an index of 28 million articles."""
 
-WRITE_BUFFER_BYTES, _BLOCK_CACHE_BYTES = 64 << 20, 64 << 20
+BUFFER_BYTES = 64 << 20
 """Bytes of writes that RocksDB gathers before it writes files, and of its cache, of a large budget. After a kill
 what was gathered is read from the log again: some 100,000 entries, two seconds."""
 _LEAST_BYTES = 4 << 20
 """Bytes of each of these, of the smallest budget."""
 _SHARE = 32
 """The share of the budget that each of these has, of a smaller one."""
-_BUFFERS = 2
-"""Buffers of writes: one is filled while the other is written to files."""
+_BUFFERS = 3
+"""One buffer is filled while another one is written to files; and the cache."""
 _BLOCK_BYTES = 16 << 10
 """Bytes of one stored block: measured 2.0 us a look-up against 2.4 with 4 KiB."""
 _BLOOM_BITS = 10
@@ -134,26 +134,17 @@ class IndexSettings:
 
     memory_mib: int = MEMORY_MIB
     fold_entries: int = FOLD_ENTRIES
-    buffer_bytes: int = WRITE_BUFFER_BYTES
+    most_buffer_bytes: int = BUFFER_BYTES
 
     @property
-    def write_buffer_bytes(self) -> int:
-        """Bytes of writes that RocksDB gathers."""
-        return min(self._share, self.buffer_bytes)
-
-    @property
-    def block_cache_bytes(self) -> int:
-        """Bytes of RocksDB's cache."""
-        return min(self._share, _BLOCK_CACHE_BYTES)
-
-    @property
-    def _share(self) -> int:
-        return max((self.memory_mib << 20) // _SHARE, _LEAST_BYTES)
+    def buffer_bytes(self) -> int:
+        """Bytes of writes that RocksDB gathers, and of its cache."""
+        return min(max((self.memory_mib << 20) // _SHARE, _LEAST_BYTES), self.most_buffer_bytes)
 
     @property
     def cache_bytes(self) -> int:
         """Bytes of chunks and rows."""
-        return max((self.memory_mib << 20) - _BUFFERS * self.write_buffer_bytes - self.block_cache_bytes, 0)
+        return max((self.memory_mib << 20) - _BUFFERS * self.buffer_bytes, 0)
 
 
 class WriteBatch:
@@ -178,10 +169,6 @@ class WriteBatch:
         self.deleted.append((start, end))
         for family in families_of(start, end):
             self.raw.delete_range(start, end, self._families[family])
-
-    def is_empty(self) -> bool:
-        """Whether there is nothing to write."""
-        return self.raw.is_empty()
 
 
 class Store:
@@ -208,13 +195,13 @@ class Store:
         self._flushing: list[threading.Thread] = []
         self._is_closing = threading.Event()
         self._is_open = False
-        self._compact_bytes = _COMPACT_BUFFERS * settings.write_buffer_bytes
+        self._compact_bytes = _COMPACT_BUFFERS * settings.buffer_bytes
         self._uncompacted = 0
         self._deleted: list[tuple[bytes, bytes]] = []
         self._pid = os.getpid()
         self._claim_rocksdb()
-        self._buffers = WriteBufferManager(settings.write_buffer_bytes, allow_stall=False)
-        self._most_unwritten = _WAITS_AT * settings.write_buffer_bytes
+        self._buffers = WriteBufferManager(settings.buffer_bytes, allow_stall=False)
+        self._most_unwritten = _WAITS_AT * settings.buffer_bytes
         self._view = TemporaryFolder() if read_only else None
         self._db = self._open(settings, create=create)
         no_wal = WriteOptions()
@@ -580,7 +567,7 @@ def _end_without_rocksdb() -> None:
 def _options(settings: IndexSettings, buffers: WriteBufferManager, *, create: bool) -> dict[str, Options]:
     """Return the options of each column family; the default one's are the store's too."""
     blocks = BlockBasedOptions()
-    blocks.set_block_cache(Cache(settings.block_cache_bytes))
+    blocks.set_block_cache(Cache(settings.buffer_bytes))
     blocks.set_block_size(_BLOCK_BYTES)
     blocks.set_bloom_filter(_BLOOM_BITS, False)  # noqa: FBT003 - rocksdict takes no keywords
     blocks.set_data_block_index_type(DataBlockIndexType.binary_search())
@@ -602,9 +589,9 @@ def _family_options(
     options.set_block_based_table_factory(blocks)
     options.set_write_buffer_manager(buffers)
     options.set_max_write_buffer_number(_MOST_BUFFERS)
-    options.set_arena_block_size(settings.write_buffer_bytes // _BUFFER_PARTS)
+    options.set_arena_block_size(settings.buffer_bytes // _BUFFER_PARTS)
     options.set_write_buffer_size(
-        min(_STATE_BUFFER_BYTES, settings.write_buffer_bytes) if name == DEFAULT_FAMILY else settings.write_buffer_bytes
+        min(_STATE_BUFFER_BYTES, settings.buffer_bytes) if name == DEFAULT_FAMILY else settings.buffer_bytes
     )
     options.set_level_zero_slowdown_writes_trigger(_NEVER)
     options.set_level_zero_stop_writes_trigger(_NEVER)

@@ -1,17 +1,11 @@
 """The block tables: table t maps the value of block t to the posting list of the entries that have it.
 
 The native core owns what the tables hold, what of it is in memory, and when runs are folded and merged (``native/src``,
-``postings/tables.rs``); RocksDB is all that is on the disk. This file carries chunks between the two:
+``postings/tables.rs``, which has the order of what is written); RocksDB is all that is on the disk, and ``RunStore`` is
+the way there. RocksDB keeps a prefix of the writes: what is named is whole, and its entries have rows. Chunks that no
+named run has are left of a run that was never named; they are removed at opening.
 
-1. Rows are stored by their owner, in the write that applies their log record, before they are appended here.
-2. The chunks of a run are written, ``WRITE_BYTES`` at a time: RocksDB holds the interpreter while it writes.
-3. One write names the run, with its directory, and removes those that it takes the place of.
-
-RocksDB keeps a prefix of these writes: what is named is whole, and its entries have rows. Chunks that no named run has
-are left of a step 2 whose step 3 is missing; they are removed at opening.
-
-A look-up that needs chunks which are not in memory gets them here, and goes on. A thread of low priority fills the rest
-of the budget after opening.
+A thread of low priority fills the budget of the cache after opening.
 """
 
 from __future__ import annotations
@@ -19,15 +13,16 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from stream_dedup import _native
-from stream_dedup.core.arrays import I64, U32, U64
+from stream_dedup.core.arrays import I64
 from stream_dedup.core.model import DocNumber
+from stream_dedup.core.near import limits_of
 from stream_dedup.core.query import BEST, Near, Query
 from stream_dedup.errors import RefusedError, StreamDedupError
 from stream_dedup.index.layout import (
@@ -47,8 +42,6 @@ from stream_dedup.index.layout import (
 )
 from stream_dedup.index.store import IndexSettings, Store, WriteBatch
 
-WRITE_BYTES = 4 << 20
-"""Bytes of chunks that one write has, about: 4 ms in which no other thread of Python runs."""
 FETCH_CHUNKS = 64
 """Chunks that are fetched at once while the cache is warmed: the longest time for which a look-up waits for it."""
 WARM_CHUNKS = 4096
@@ -61,11 +54,6 @@ CHUNK_ENTRIES = 1024
 ROW_CHUNK_BYTES = 12_800
 """Bytes of the rows of one stored chunk, at most: what a chunk of entries takes in memory, so both fill a frame of the
 cache. An unfinished chunk is written again with each write of rows."""
-_READ_CHUNKS = 128
-"""Chunks of rows read at once: 1.5 MiB. Of more, half of the time is the system giving memory."""
-_ROWS_AT_ONCE = 1024
-"""Rows of any document numbers that are in memory at once, whatever the budget: the cache keeps the memory of as many
-chunks."""
 
 
 @dataclass(slots=True)
@@ -135,6 +123,10 @@ class RowColumn:
             chunk += 1
         writes.put(LAST_ROWS, raw[whole:])
 
+    def write_drop(self, writes: WriteBatch, first: DocNumber) -> None:
+        """Add to a batch of writes that the rows before a document number are gone, as far as they fill chunks."""
+        writes.delete_range(chunk_key(0), chunk_key(first // self.of_chunk))
+
     def rows_written(self, rows: RowArray) -> None:
         """Count rows that were written."""
         unfinished = (self.after + len(rows)) % self.of_chunk
@@ -142,44 +134,6 @@ class RowColumn:
         tail = np.concatenate((self.tail, rows)) if unfinished > len(rows) else rows[len(rows) - unfinished :].copy()
         self.tail = tail
         self.after = DocNumber(self.after + len(rows))
-
-    def read(self, first: DocNumber, end: DocNumber) -> RowArray:
-        """Read the rows of the document numbers from ``first`` to before ``end`` from disk."""
-        whole = self.after // self.of_chunk
-        begin, after = first // self.of_chunk, -(-end // self.of_chunk)
-        found = self._store.get([chunk_key(chunk) for chunk in range(begin, min(after, whole))])
-        for chunk, raw in enumerate(found, begin):
-            if len(raw) != self._chunk_bytes:
-                reason = f"rows {chunk * self.of_chunk} and on: {len(raw)} bytes do not hold them"
-                raise self._store.corrupt(reason)
-        if after > whole:
-            found.append(self.tail.tobytes())
-        rows = np.frombuffer(b"".join(found), self.kind)
-        return rows[first - begin * self.of_chunk : end - begin * self.of_chunk]
-
-    def scan(self, start: DocNumber) -> Iterator[tuple[DocNumber, RowArray]]:
-        """Yield rows from a document number on, in portions, each with its first document number.
-
-        Raises:
-            CorruptError: their log positions do not rise.
-        """
-        start, last = max(start, self.first), -1
-        while start < self.after:
-            end = min(DocNumber((start // self.of_chunk + _READ_CHUNKS) * self.of_chunk), self.after)
-            rows = self.read(start, end)
-            self._refuse_disorder(start, rows["position"], last)
-            yield start, rows
-            start, last = end, int(rows["position"][-1])
-
-    def _refuse_disorder(self, first: DocNumber, positions: I64, last: int) -> None:
-        """Raise CorruptError where the log positions of rows do not rise; ``last`` is that before them, -1 of none."""
-        wrong = np.flatnonzero(np.diff(positions, prepend=last) <= 0)
-        if len(wrong):
-            position = positions[wrong[0]]
-            reason = (
-                f"row {first + int(wrong[0])} is of log position {position}, which is not after that of the row before"
-            )
-            raise self._store.corrupt(reason)
 
     def _check_end(self) -> None:
         """Read the last rows, and check that those on disk end at the last document number, as they were written."""
@@ -197,6 +151,68 @@ class RowColumn:
         return self.of_chunk * self.kind.itemsize
 
 
+class RunStore:
+    """Where the native core stores chunks and runs. It calls these methods while it has the tables."""
+
+    def __init__(self, store: Store, counters: Counters) -> None:
+        self._store = store
+        self._counters = counters
+
+    def read(self, keys: list[bytes]) -> list[bytes]:
+        """Return the values of some keys."""
+        self._counters.fetched += len(keys)
+        return self._store.get(keys)
+
+    def write(self, chunks: list[tuple[bytes, bytes]]) -> None:
+        """Store chunks."""
+        writes = self._store.batch()
+        for key, value in chunks:
+            writes.put(key, value)
+        self._store.write(writes)
+
+    def name(self, named: tuple[int, bytes] | None, removed: list[int], runs: list[int]) -> None:
+        """Name a run, with its directory, and remove others, in one write; ``runs`` are those that are named then."""
+        writes = self._store.batch()
+        if named is not None:
+            writes.put(directory_key(named[0]), named[1])
+        self._remove(writes, removed)
+        writes.put(RUNS, json_value(runs))
+        self._store.write(writes)
+
+    def open(self) -> tuple[dict[int, bytes], int]:
+        """Return the directory of each run that is named, and a number that no run has; remove what is not named."""
+        (raw,) = self._store.get([RUNS])
+        with self._store.decoding("the names of its runs"):
+            numbers = read_json(raw) if raw else []
+        stored = list(self.stored())
+        missing = set(numbers) - set(stored)
+        if missing:
+            reason = f"the chunks of its runs {sorted(missing)} are missing"
+            raise self._store.corrupt(reason)
+        left = [number for number in stored if number not in numbers]
+        if left and not self._store.read_only:
+            writes = self._store.batch()
+            self._remove(writes, left)
+            self._store.write(writes)
+        directories = self._store.get([directory_key(number) for number in numbers])
+        return dict(zip(numbers, directories, strict=True)), max(stored, default=-1) + 1
+
+    def stored(self) -> Iterator[int]:
+        """Yield the number of every run that has a chunk."""
+        end = list_chunk_key((1 << 32) - 1, 0)
+        for number in range(RUN_FAMILIES):
+            while (found := next(self._store.scan(list_chunk_key(number, 0), end), None)) is not None:
+                number = number_of(found[0])  # noqa: PLW2901 - the next one of its family
+                yield number
+                number += RUN_FAMILIES  # noqa: PLW2901
+
+    @staticmethod
+    def _remove(writes: WriteBatch, runs: Sequence[int]) -> None:
+        for number in runs:
+            writes.delete(directory_key(number))
+            writes.delete_range(list_chunk_key(number, 0), list_chunk_key(number + 1, 0))
+
+
 class Tables:
     """Block tables over rows. Document numbers are added in rising order."""
 
@@ -206,8 +222,10 @@ class Tables:
         self.block_bits = block_bits
         self.counters = Counters()
         self._store = store
-        named, next_run = self._named_runs()
+        runs = RunStore(store, self.counters)
+        named, next_run = runs.open()
         self.native = _native.BlockTables(
+            runs,
             tables=count,
             block_bits=block_bits,
             row_words=rows.kind.itemsize // 8,
@@ -221,11 +239,13 @@ class Tables:
             next_run=next_run,
             run_families=RUN_FAMILIES,
         )
-        for number, directory in named.items():
-            with self._store.decoding("block tables"):
+        with self._naming_damage():
+            for number, directory in named.items():
                 self.native.open_run(number, directory)
-        for first, missing in rows.scan(DocNumber(self.native.end())):
-            self.native.append_missing(first, missing.tobytes())
+            self.native.append_missing()
+        if not store.read_only:
+            # A process may have been killed after the trim of all that a run has.
+            self.native.drop_before(rows.first)
         self._warming = _Warming(store, self.native) if self.native.cold(1) else None
 
     @property
@@ -236,21 +256,13 @@ class Tables:
     def append_entries(self, rows: RowArray) -> None:
         """Append entries whose rows were just written, and go on with merges."""
         self.rows.rows_written(rows)
-        self.native.append(rows.tobytes())
-        self._do_work()
-
-    def put_drop(self, writes: WriteBatch, first: DocNumber) -> None:
-        """Add to a write that entries before a document number are gone: their rows, and runs without any other."""
-        writes.delete_range(chunk_key(0), chunk_key(first // self.rows.of_chunk))
-        gone = [number for _, number, _, before in self.runs if number is not None and before <= first]
-        if gone:
-            self._put_names(writes, [], gone)
+        with self._naming_damage():
+            self.native.append(rows.tobytes())
 
     def drop_entries_before(self, first: DocNumber) -> None:
         """Drop entries before a document number. In runs they are hidden until these are merged."""
         self.rows.first = first
         self.native.drop_before(first)
-        self._do_work()
 
     def close(self) -> None:
         """Stop warming. What is in no stored run is read from the rows again."""
@@ -269,14 +281,20 @@ class Tables:
             ValueError: its rules are of another scheme than the tables and rows.
         """
         self._refuse_misfit(query)
-        search = query.search()
-        while missing := search.run(self.native):
-            self._supply(missing)
-        lists, compared = search.counts
+        with self._naming_damage():
+            articles, doc_numbers, distances, compared = self.native.near(
+                limits_of(query.rules),
+                query.articles,
+                query.plan,
+                query.plan.shape[1],
+                best=query.best,
+                withdrawn=query.withdrawn,
+                own_ids=query.own_ids,
+            )
+        lists = len(query) * query.plan.shape[1]
         self.counters.lookups += len(query)
         self.counters.lists += lists
         self.counters.candidates += compared
-        articles, doc_numbers, distances = search.near()
         return Near(
             np.frombuffer(articles, np.int64),
             np.frombuffer(doc_numbers, np.int64),
@@ -295,27 +313,25 @@ class Tables:
 
     def rows_of(self, doc_numbers: I64) -> RowArray:
         """Return the rows of any document numbers that are not trimmed."""
-        asked = np.ascontiguousarray(doc_numbers)
-        some = [self._some_rows(asked[at : at + _ROWS_AT_ONCE]) for at in range(0, len(asked), _ROWS_AT_ONCE)]
-        return np.frombuffer(b"".join(some), self.rows.kind)
+        with self._naming_damage():
+            return np.frombuffer(self.native.rows_of(np.ascontiguousarray(doc_numbers)), self.rows.kind)
 
-    def portions(self, run: Run) -> Iterator[tuple[U64, U32]]:
-        """Yield keys and document numbers of the entries of a run, in order, as it is stored."""
-        if run.number is None:
-            yield _entries(self.native.unfolded(run.table))
-            return
-        for _, value in self._store.scan(list_chunk_key(run.number, 0), list_chunk_key(run.number + 1, 0)):
-            with self._store.decoding("block tables"):
-                decoded = _native.decode_chunk(value, run.table, self.block_bits)
-            yield _entries(decoded)
+    def sum(self, table: int) -> tuple[int, int]:
+        """Return the number of entries of a table, and their sum modulo 2**64, as ``verify`` makes it of the log.
 
-    def _some_rows(self, doc_numbers: I64) -> bytes:
-        self.native.evict()
-        while True:
-            missing, raw = self.native.rows_of(doc_numbers)
-            if not missing:
-                return raw
-            self._supply(missing)
+        Raises:
+            CorruptError: a run is not what its directory says.
+        """
+        with self._naming_damage():
+            return self.native.sum(table)
+
+    @contextmanager
+    def _naming_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except _native.DamageError as error:
+            reason = f"block tables cannot be read: {error}"
+            raise self._store.corrupt(reason) from error
 
     def _refuse_misfit(self, query: Query) -> None:
         scheme = query.rules.scheme
@@ -326,75 +342,6 @@ class Tables:
             )
         if row_type(scheme.sketch_bytes) != self.rows.kind:
             raise ValueError(f"rows of {self.rows.kind.itemsize} bytes have no sketches of {scheme.sketch_bytes} bytes")
-
-    def _named_runs(self) -> tuple[dict[int, bytes], int]:
-        """Return the directory of each run that is named, and a number that no run has; remove what is not named."""
-        (raw,) = self._store.get([RUNS])
-        with self._store.decoding("the names of its runs"):
-            numbers = read_json(raw) if raw else []
-        stored = list(self._stored_runs())
-        missing = set(numbers) - set(stored)
-        if missing:
-            reason = f"the chunks of its runs {sorted(missing)} are missing"
-            raise self._store.corrupt(reason)
-        left = [number for number in stored if number not in numbers]
-        if left and not self._store.read_only:
-            writes = self._store.batch()
-            for number in left:
-                writes.delete(directory_key(number))
-                writes.delete_range(list_chunk_key(number, 0), list_chunk_key(number + 1, 0))
-            self._store.write(writes)
-        directories = self._store.get([directory_key(number) for number in numbers])
-        return dict(zip(numbers, directories, strict=True)), max(stored, default=-1) + 1
-
-    def _stored_runs(self) -> Iterator[int]:
-        """Yield the number of every run that has a chunk."""
-        end = list_chunk_key((1 << 32) - 1, 0)
-        for number in range(RUN_FAMILIES):
-            while (found := next(self._store.scan(list_chunk_key(number, 0), end), None)) is not None:
-                number = number_of(found[0])  # noqa: PLW2901 - the next one of its family
-                yield number
-                number += RUN_FAMILIES  # noqa: PLW2901
-
-    def _do_work(self) -> None:
-        """Take steps 2 and 3 for what the native core has made, and fetch what it needs to go on."""
-        while True:
-            work = self.native.take_work()
-            self._write(work)
-            if not work.missing:
-                return
-            self._supply(work.missing)
-            self.native.go_on(0)
-
-    def _write(self, work: _native.Work) -> None:
-        writes, size = self._store.batch(), 0
-        # 2
-        for key, value in work.chunks:
-            writes.put(key, value)
-            size += len(value)
-            if size >= WRITE_BYTES:
-                self._store.write(writes)
-                writes, size = self._store.batch(), 0
-        # 3
-        if work.named or work.removed:
-            self._put_names(writes, work.named, work.removed)
-        if not writes.is_empty():
-            self._store.write(writes)
-
-    def _put_names(self, writes: WriteBatch, named: Sequence[tuple[int, bytes]], gone: Sequence[int]) -> None:
-        for number, directory in named:
-            writes.put(directory_key(number), directory)
-        for number in gone:
-            writes.delete(directory_key(number))
-            writes.delete_range(list_chunk_key(number, 0), list_chunk_key(number + 1, 0))
-        left = [run.number for run in self.runs if run.number is not None and run.number not in gone]
-        writes.put(RUNS, json_value(left))
-
-    def _supply(self, keys: list[bytes]) -> None:
-        values = self._store.get(keys)
-        self.counters.fetched += len(keys)
-        with self._store.decoding("block tables"):
-            self.native.supply(keys, values)
 
 
 class _Warming:
@@ -427,13 +374,6 @@ class _Warming:
                     # A run that was removed meanwhile has none.
                     found = [(key, value) for key, value in zip(some, self._store.get(some), strict=True) if value]
                     self._native.supply([key for key, _ in found], [value for _, value in found])
-                    # Look-ups may have filled the budget since these were chosen.
-                    self._native.evict()
                     fetched += len(found)
                 if not fetched:
                     return
-
-
-def _entries(raw: tuple[bytes, bytes]) -> tuple[U64, U32]:
-    keys, doc_numbers = raw
-    return np.frombuffer(keys, np.uint64), np.frombuffer(doc_numbers, np.uint32)

@@ -47,7 +47,7 @@ from stream_dedup.core.logged_scheme import Scheme
 from stream_dedup.core.model import LogOffset
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, DefectError, RefusedError, StreamDedupError, UnavailableError, UserError
-from stream_dedup.index import IndexSettings, LogIndex, is_unknown, keep_aside, only_copy_in
+from stream_dedup.index import IndexSettings, LogIndex, keep_aside, only_copy_in
 from stream_dedup.index.judge import CheckedArticle
 from stream_dedup.kafka.log import WaitingLog
 from stream_dedup.ports import (
@@ -263,7 +263,7 @@ def _open_index(path: Path, settings: IndexSettings) -> LogIndex | Disagreement:
     try:
         return LogIndex.open(path, scheme=None, settings=settings)
     except CorruptError as error:
-        return Disagreement(str(error), lost=is_unknown(path))
+        return Disagreement(str(error), lost=False)
 
 
 def _emptied_index(path: Path, settings: IndexSettings, found: Disagreement) -> LogIndex:

@@ -46,7 +46,7 @@ from stream_dedup.core.entry import Trim
 from stream_dedup.core.model import LogOffset, ReportProgress
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import CorruptError, UnavailableError, UserError
-from stream_dedup.index import LogIndex, keep_aside, only_copy_in, refuse_unknown
+from stream_dedup.index import LogIndex, keep_aside, only_copy_in
 from stream_dedup.kafka.log import WaitingLog
 from stream_dedup.kafka.rules_log import (
     FoundLog,
@@ -305,7 +305,6 @@ class _Opening:
         try:
             self._index = LogIndex.open(path, scheme=scheme, settings=settings)
         except CorruptError as error:
-            refuse_unknown(path)
             self.damage = str(error)
 
     def read_index(self) -> None:

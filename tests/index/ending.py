@@ -37,7 +37,7 @@ def main(folder: str, way: str) -> None:
     patch, get, pause = pytest.MonkeyPatch(), Store.get, threading.Event()
 
     def open_small(path: Path, scheme: Scheme) -> LogIndex:
-        return open_library(path, scheme, IndexSettings(fold_entries=64, buffer_bytes=64 << 10))
+        return open_library(path, scheme, IndexSettings(fold_entries=64, most_buffer_bytes=64 << 10))
 
     def get_slowly(store: Store, keys: Sequence[bytes]) -> list[bytes]:
         if threading.current_thread().name == "index-warming":

@@ -9,7 +9,7 @@ from tests.index.small import small_runs
 from tests.logs import scheme_of
 from tests.random_logs import RandomLog, stepwise_log
 
-SETTINGS = IndexSettings(fold_entries=60, buffer_bytes=64 << 10)
+SETTINGS = IndexSettings(fold_entries=60, most_buffer_bytes=64 << 10)
 BATCHES = 240
 SCHEME = scheme_of(8)
 RULES = {

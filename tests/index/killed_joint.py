@@ -10,7 +10,7 @@ from stream_dedup.index.store import Store, WriteBatch
 from tests.index.small import small_runs
 from tests.logs import START_TIME, batch_record, rules_record, trim_record
 
-SETTINGS = IndexSettings(fold_entries=20, buffer_bytes=64 << 10)
+SETTINGS = IndexSettings(fold_entries=20, most_buffer_bytes=64 << 10)
 SIZES = (13, 4, 9, 12)
 """Records that are applied together; the second portion has rules and a trim."""
 

@@ -8,7 +8,7 @@ from stream_dedup.index import IndexSettings
 from stream_dedup.index.layout import STATE, directory_key, list_chunk_key
 from stream_dedup.index.store import Store
 
-SETTINGS = IndexSettings(buffer_bytes=2 << 20)
+SETTINGS = IndexSettings(most_buffer_bytes=2 << 20)
 KEYS = (STATE, list_chunk_key(3, 1), list_chunk_key(4, 1), list_chunk_key(5, 1), directory_key(3))
 SIZES = (10, 8_000, 8_000, 8_000, 50)
 """Bytes of each value behind the number."""

@@ -124,7 +124,7 @@ def main() -> None:
         found = [search_of(library, *search) for search in LIBRARY["searches"]]
     (FIXTURE / FOUND).write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     # RocksDB's diary, its empty write-ahead log and the locks are no part of the format.
-    for name in ("LOG*", "*.log", "LOCK", "owner"):
+    for name in ("LOG*", "*.log", "LOCK"):
         for file in FIXTURE.rglob(name):
             file.unlink()
 

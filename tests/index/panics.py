@@ -10,8 +10,10 @@ from unittest.mock import patch
 import numpy as np
 
 from stream_dedup import _native
+from stream_dedup.core.near import limits_of
 from stream_dedup.core.probes import words
-from stream_dedup.core.query import Articles, Query
+from stream_dedup.core.query import Articles, Near, Query
+from stream_dedup.index.tables import Tables
 from tests.definition import NOTHING_WITHDRAWN
 from tests.logs import rules
 
@@ -22,17 +24,17 @@ SAID = "a defect in the native core: index out of bounds"
 
 def planted_panic(fingerprint: int, when: Callable[[Query], bool] = lambda _: True) -> Any:  # noqa: ANN401 - a patch
     """Return a patch by which the native core panics when it looks up an article of this fingerprint."""
-    made = Query.search
+    near = Tables.near
 
-    def planted(query: Query) -> _native.Search:
+    def planted(tables: Tables, query: Query) -> Near:
         chosen = np.flatnonzero(words(query.articles.signatures)[:, 0] == np.uint64(fingerprint))
         if len(chosen) and when(query):
             plan = np.repeat(query.plan, 1 if len(query.plan) == len(query) else len(query), axis=0)
             plan[chosen] = NO_TABLE << query.rules.scheme.block_bits
             query = replace(query, plan=plan)
-        return made(query)
+        return near(tables, query)
 
-    return patch.object(Query, "search", planted)
+    return patch.object(Tables, "near", planted)
 
 
 def panic(native: _native.BlockTables) -> None:
@@ -47,7 +49,8 @@ def panic(native: _native.BlockTables) -> None:
         before=zeros + 1,
         times=zeros,
     )
-    Query(articles, rules(), np.array([[NO_TABLE << 24]], np.uint32), NOTHING_WITHDRAWN).search().run(native)
+    plan = np.array([NO_TABLE << 24], np.uint32)
+    native.near(limits_of(rules()), articles, plan, 1, best=1, withdrawn=NOTHING_WITHDRAWN)
 
 
 class PanickingTables:

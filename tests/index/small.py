@@ -4,9 +4,9 @@ from typing import Any
 
 from stream_dedup.index import tables
 
-OF_RUNS = {"CHUNK_ENTRIES": 5, "WRITE_BYTES": 500}
+OF_RUNS = {"CHUNK_ENTRIES": 5}
 """Each run says how large its chunks are: who opens the folder need not know, if its own chunks are not smaller."""
-OF_ROWS = {"ROW_CHUNK_BYTES": 300, "_READ_CHUNKS": 3}
+OF_ROWS = {"ROW_CHUNK_BYTES": 300}
 
 
 def small_runs(set_to: Any = setattr) -> None:  # noqa: ANN401 - or a test's own, which sets them back

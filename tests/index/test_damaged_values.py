@@ -182,7 +182,7 @@ def change_rows(path: Path, word: int, value: int) -> None:
 def test_a_row_that_names_no_entry_is_damage(kept: Path, position: int) -> None:
     """A match is looked up in the log record that its row names before it is given."""
     change_rows(kept, 6, position)
-    with pytest.raises(CorruptError, match=r"a row names log position|which is not after that of the row before"):
+    with pytest.raises(CorruptError, match="a row names log position"):
         judge_all(kept)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from stream_dedup.index import IndexSettings, LogIndex
+from stream_dedup.index.tables import Counters, RunStore
 from tests.forks import forks
 from tests.index.killed_at_size import END, RECORD_ENTRIES, SCHEME, SETTINGS, Lives, columns_of, record_at
 from tests.logs import START_TIME
@@ -51,8 +52,8 @@ def not_named(path: Path) -> int:
 
 def not_named_of(index: LogIndex) -> set[int]:
     """Runs that have chunks and no name."""
-    tables = index._applied.tables
-    return set(tables._stored_runs()) - {run.number for run in tables.runs}
+    applied = index._applied
+    return set(RunStore(applied.store, Counters()).stored()) - {run.number for run in applied.tables.runs}
 
 
 def answers(index: LogIndex, positions: np.ndarray) -> list[object]:

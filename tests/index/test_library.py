@@ -7,7 +7,7 @@ import pytest
 
 from stream_dedup import Index, api
 from stream_dedup.api import article_ids, open_library
-from stream_dedup.core.model import DocNumber, LogOffset
+from stream_dedup.core.model import LogOffset
 from stream_dedup.core.probes import words
 from stream_dedup.errors import RefusedError, UnavailableError, UserError
 from stream_dedup.index import IndexSettings, LogIndex, records, tables
@@ -82,37 +82,15 @@ def test_each_batch_is_read_once_for_the_ids_of_a_search(tmp_path: Path, monkeyp
     assert len(decoded) == len(set(decoded))
 
 
-def test_rows_are_read_a_few_chunks_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that follow each other are read in portions, in their order, from within any chunk to within any other."""
+def test_rows_are_read_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From within any chunk to within any other, once and several times."""
     monkeypatch.setattr(tables, "ROW_CHUNK_BYTES", 256)
-    monkeypatch.setattr(tables, "_READ_CHUNKS", 3)
     index, drawn = open_library(tmp_path, SCHEME, IndexSettings(memory_mib=0)), random_signatures(50)
     add_signatures(index, drawn, [str(at) for at in range(50)])
-    column, expected = index._applied.tables.rows, words(drawn)
-    for first, end in ((0, 50), (0, 4), (3, 5), (8, 12), (13, 13), (47, 49), (48, 50), (50, 50)):
-        assert (column.read(DocNumber(first), DocNumber(end))["signature"] == expected[first:end]).all()
-    portions = list(column.scan(DocNumber(5)))
-    assert [(first, len(rows)) for first, rows in portions] == [(5, 11), (16, 12), (28, 12), (40, 10)]
-    assert (np.concatenate([rows for _, rows in portions])["signature"] == expected[5:]).all()
+    for numbers in (np.arange(50), np.arange(50)[::-1], np.arange(3, 5), np.zeros(0, np.int64), np.array([49, 0, 49])):
+        assert (index.rows(numbers)["signature"] == words(drawn)[numbers]).all()
     chosen = np.array([0, 1, 7, 8, 20, 23, 24, 40, 49])
     assert article_ids(index, index.rows(chosen)) == [str(at) for at in chosen]
-    index.close()
-
-
-def test_rows_of_many_numbers_take_the_memory_of_a_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the budget: the cache keeps the memory of as many chunks as were ever in it at once."""
-    monkeypatch.setattr(tables, "ROW_CHUNK_BYTES", 256)
-    monkeypatch.setattr(tables, "_ROWS_AT_ONCE", 4)
-    index, drawn = open_library(tmp_path, SCHEME, IndexSettings(memory_mib=0)), random_signatures(50)
-    add_signatures(index, drawn, [str(at) for at in range(50)])
-    native = index._applied.tables.native
-    native.evict()
-    before = native.memory
-    index.rows(np.array([0]))
-    one_chunk = native.memory - before
-    for numbers in (np.arange(50), np.arange(50)[::-1], np.zeros(0, np.int64)):
-        assert (index.rows(numbers)["signature"] == words(drawn)[numbers]).all()
-        assert native.memory - before <= one_chunk
     index.close()
 
 

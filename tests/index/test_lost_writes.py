@@ -147,8 +147,7 @@ def test_the_writes_are_of_every_kind(recorded: Recorded) -> None:
     assert deleted["chunks"] == deleted["directories"] > 20
     alone = [changes for changes in recorded.writes if {key[:1] for key, _ in changes} == {b"C"}]
     assert len(alone) > 20
-    trims = [changes for changes in recorded.writes if {b"M", b"T"} <= {key[:1] for key, _ in changes}]
-    assert trims
+    assert deleted["rows"] > 2  # by trims
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ WRITERS = ["write", "staged", "emptied"]
 
 
 @pytest.mark.parametrize("opening", OPENINGS)
-@pytest.mark.parametrize("name", ["data-2024/a.txt", "owner", "current", "data-1/a.txt", "notes", "staged"])
+@pytest.mark.parametrize("name", ["data-2024/a.txt", "current", "data-1/a.txt", "notes", "staged"])
 def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path, opening: str, name: str) -> None:
     """Whatever its name: nothing in it is made, changed or removed."""
     file = tmp_path / "folder" / name
@@ -38,17 +38,6 @@ def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path, opening: 
     before = tree(tmp_path)
     with pytest.raises(UserError, match=r"holds other files \('.*'\) and no index: name a folder|there is none"):
         OPENINGS[opening](tmp_path / "folder")
-    assert tree(tmp_path) == before
-
-
-@pytest.mark.parametrize("opening", WRITERS)
-def test_a_file_of_the_locks_name_is_left_as_it_is(tmp_path: Path, opening: str) -> None:
-    """In an index too: only an empty file and one that holds a process id are this program's."""
-    kept(tmp_path)
-    (tmp_path / "owner").write_text("a stranger's")
-    before = tree(tmp_path)
-    with pytest.raises(CorruptError, match="owner is not a file that this program wrote: move it away"):
-        OPENINGS[opening](tmp_path)
     assert tree(tmp_path) == before
 
 
@@ -103,7 +92,7 @@ def test_a_volume_of_its_own_is_an_empty_folder(tmp_path: Path) -> None:
     path, other = tmp_path / "volume", tmp_path / "other"
     (path / "lost+found").mkdir(parents=True)
     kept(path)
-    assert sorted(each.name for each in path.iterdir()) == ["current", "data-1", "lost+found", "owner"]
+    assert sorted(each.name for each in path.iterdir()) == ["current", "data-1", "lost+found"]
     other.mkdir()
     (other / "lost+found").touch()
     with pytest.raises(UserError, match="holds other files"):
@@ -127,7 +116,7 @@ def test_data_without_current_are_damage_and_stay(tmp_path: Path, opening: str) 
 
 
 @pytest.mark.parametrize("opening", WRITERS)
-@pytest.mark.parametrize("name", ["owner", "current.new", "corrupt", "corrupt.new"])
+@pytest.mark.parametrize("name", ["current.new", "corrupt", "corrupt.new"])
 def test_no_file_is_written_through_a_link(tmp_path: Path, opening: str, name: str) -> None:
     """What a link of one of the index's names leads to stays as it is, whatever becomes of the index."""
     path, target = tmp_path / "index", tmp_path / "precious"
@@ -177,9 +166,9 @@ GARBAGE = {
     "a number": b"7",
     "nested": b"[" * 50_000,
     "long": b" " * 100_000,
-    "lists": b'{"format": 8, "data": []}',
+    "lists": b'{"format": 9, "data": []}',
     "a long number": b'{"format": ' + b"9" * 5000 + b', "data": "data-1"}',
-    "half a surrogate": b'{"format": 8, "data": "\\ud800"}',
+    "half a surrogate": b'{"format": 9, "data": "\\ud800"}',
 }
 UNREADABLE: dict[str, Callable[[Path], object]] = {
     "link": lambda file: file.symlink_to(file.with_name("data-1") / "CURRENT"),
@@ -207,19 +196,6 @@ def test_a_damaged_small_file_is_damage(tmp_path: Path, opening: str, kind: str,
     assert tree(tmp_path / "data-1") == data
 
 
-@pytest.mark.parametrize("opening", WRITERS)
-@pytest.mark.parametrize("kind", [*UNREADABLE])
-def test_a_process_id_that_is_no_file_is_damage(tmp_path: Path, opening: str, kind: str) -> None:
-    """It is not waited for, and what it leads to is not changed."""
-    kept(tmp_path)
-    (tmp_path / "owner").unlink()
-    UNREADABLE[kind](tmp_path / "owner")
-    before = tree(tmp_path)
-    with pytest.raises(CorruptError, match="owner is a link or no regular file: move it away"):
-        OPENINGS[opening](tmp_path)
-    assert tree(tmp_path) == before
-
-
 def test_a_mark_of_damage_is_shown_on_one_line(tmp_path: Path) -> None:
     """It may have been written by anybody."""
     kept(tmp_path)
@@ -235,8 +211,7 @@ def test_damage_is_told_where_no_mark_can_be_written(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_first_call_left_is_no_obstacle(tmp_path: Path) -> None:
-    """Its lock, a worker's id, drafts, data that were never committed, an empty data folder."""
-    (tmp_path / "owner").write_text("4711\n")
+    """A worker's id, drafts, data that were never committed, an empty data folder."""
     (tmp_path / "worker-id").write_text("articles-1\n")
     (tmp_path / "current.new").write_text("{")
     for name, mark in (("data-1", "staged"), ("data-2", None)):
@@ -247,4 +222,4 @@ def test_what_a_killed_first_call_left_is_no_obstacle(tmp_path: Path) -> None:
     with LogIndex.open(tmp_path, scheme=SCHEME) as index:
         index.begin("a log")
         index.apply(RECORDS)
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["current", "data-2", "data-3", "owner", "worker-id"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["current", "data-2", "data-3", "worker-id"]

@@ -90,7 +90,7 @@ def test_a_panic_while_the_plans_are_made_names_the_batch(tmp_path: Path, monkey
     def planted(*_: object) -> Query:
         with pytest.raises(_native.PanicError):
             panic(index._applied.tables.native)
-        index._applied.tables.native.evict()  # raises: they are lost
+        index._applied.tables.native.cold(1)  # raises: they are lost
         raise AssertionError
 
     with opened(tmp_path, articles_log()) as index:
@@ -156,9 +156,8 @@ def assert_sound(path: Path, log: LogOfTest) -> None:
 
 
 @pytest.mark.parametrize(("given", "named"), [(1, "record 3"), (2, "records 3 to 4")])
-@pytest.mark.parametrize("method", ["append", "take_work"])
 def test_a_panic_while_records_are_applied_names_them(
-    tmp_path: Path, writes: list[WriteBatch], method: str, given: int, named: str
+    tmp_path: Path, writes: list[WriteBatch], given: int, named: str
 ) -> None:
     """Nothing is written after it. What was written before it is whole: opened again the index goes on behind it."""
     log = articles_log()
@@ -166,7 +165,7 @@ def test_a_panic_while_records_are_applied_names_them(
         for first in range(given):
             log.articles(FIRST, SECOND, first=6 + 2 * first, partition=3)
         tables = index._applied.tables
-        tables.native, native = cast("_native.BlockTables", PanickingTables(tables.native, method)), tables.native
+        tables.native, native = cast("_native.BlockTables", PanickingTables(tables.native, "append")), tables.native
         writes.clear()
         with pytest.raises(DefectError, match=f"^applying log {named}: {SAID}"):
             index.apply(log.records[3:])
@@ -190,7 +189,7 @@ def test_a_panic_at_opening_leaves_the_folder_to_the_next_opening(
         panic(native)
 
     with monkeypatch.context() as patch:
-        patch.setattr(RowColumn, "scan", planted)
+        patch.setattr(RowColumn, "_check_end", planted)
         with pytest.raises(DefectError, match=f"^opening the index {tmp_path}: a defect in the native core"):
             LogIndex.open(tmp_path, scheme=SCHEME)
     assert_sound(tmp_path, articles_log())
@@ -263,6 +262,7 @@ def test_tables_of_a_shape_that_no_index_has_are_refused(tables: int, block_bits
     shape = f"{tables} tables of blocks of {block_bits} bits, rows of {row_words} words"
     with pytest.raises(ValueError, match=shape):
         _native.BlockTables(
+            cast("_native.Storage", None),
             tables=tables,
             block_bits=block_bits,
             row_words=row_words,

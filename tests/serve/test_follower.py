@@ -77,17 +77,16 @@ def test_a_damaged_index_is_built_again(made: MemoryService) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.expect_log("is built from the log again.*what it had is kept in .*kept-1")
-def test_an_index_of_which_nothing_can_be_read_is_kept_aside(made: MemoryService) -> None:
-    """It may be one of ``filter`` or ``Index``, the only copy of what it holds: nobody can tell."""
+def test_an_index_of_the_python_api_is_refused(made: MemoryService) -> None:
+    """It is the only copy of what it holds, even where nothing of it can be read."""
     folder = made.config.serve.data_dir / "index"
     with Index(folder) as index:
         index.add("a", 1)
     table = max(folder.rglob("*.sst"))
     table.write_bytes(table.read_bytes()[:-1])
-    with made.serve():
-        assert verdicts(made) == ["duplicate", "unique", "unique"]
-    assert [file.name for file in (folder / "kept-1").rglob(table.name)] == [table.name]
+    with pytest.raises(UserError, match="is the only place of what it holds"), made.serve():
+        pass
+    assert list(folder.rglob(table.name)) == [table]
 
 
 @pytest.mark.slow

@@ -63,9 +63,6 @@ class MemoryBatch:
     def delete_range(self, start: bytes, end: bytes) -> None:
         self.changes.append((start, Until(end)))
 
-    def is_empty(self) -> bool:
-        return not self.changes
-
 
 class MemoryStore:
     """An open store."""

@@ -65,7 +65,7 @@ def panicking_at_a_look_up(path: str, step: str, times: str, fingerprint: str) -
 
 def small_buffers(config: Config) -> IndexSettings:
     """Settings by which an index reaches the disk every few articles, as that of a busy worker does."""
-    return replace(index_settings_of(config), fold_entries=50, buffer_bytes=BUFFER_BYTES)
+    return replace(index_settings_of(config), fold_entries=50, most_buffer_bytes=BUFFER_BYTES)
 
 
 def often_flushing(*arguments: str) -> int:

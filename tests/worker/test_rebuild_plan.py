@@ -14,7 +14,7 @@ from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.entry import Payload, encode
 from stream_dedup.core.profiles import PROFILES
-from stream_dedup.errors import CorruptError, RefusedError, UserError
+from stream_dedup.errors import RefusedError, UserError
 from stream_dedup.index import mark_corrupt
 from stream_dedup.ports import Partition
 from stream_dedup.worker.opening import RebuildPlan, open_log, plan_rebuild
@@ -107,12 +107,12 @@ def test_a_plan_needs_an_index(tmp_path: Path, group: Group) -> None:
 
 
 def test_data_of_which_nothing_can_be_read_are_not_replaced_by_the_log(group: Group, tmp_path: Path) -> None:
-    """No worker has used the folder: a program of the Python API may have, and then there is no other copy."""
+    """A program of the Python API made the folder: there is no other copy."""
     with Index(tmp_path / "other") as index:
         index.add("a", 1)
     for table in (tmp_path / "other").rglob("*.sst"):
         table.write_bytes(table.read_bytes()[:-1])
     config = group.config(index={"path": str(tmp_path / "other")})
-    with pytest.raises(CorruptError, match="nothing of its data can be read, not even whose they are"):
+    with pytest.raises(UserError, match="is the only place of what it holds; name another folder with --index"):
         open_log(config, group.topic(), lambda _done, _whole: None)
     assert list((tmp_path / "other").rglob("*.sst"))

@@ -152,6 +152,13 @@ impl Cache {
         self.frames.len() - self.vacant.len()
     }
 
+    /// The most chunks that were ever here at once.
+    #[cfg(test)]
+    #[must_use]
+    pub fn most_held(&self) -> usize {
+        self.frames.len()
+    }
+
     fn vacate(&mut self, at: usize) {
         let frame = &mut self.frames[at];
         frame.chunk = VACANT;

@@ -38,9 +38,33 @@ pub enum Key {
     Rows(u32),
 }
 
-/// A value that is no chunk of the table.
+/// A value that is no chunk of the table; or what stopped the storage.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Damage(pub String);
+
+/// Where chunks are stored.
+pub trait Storage {
+    /// The values of some keys; an empty one where there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where they cannot be read.
+    fn read(&mut self, keys: &[Key]) -> Result<Vec<Vec<u8>>, Damage>;
+
+    /// Store chunks. If this fails some may be stored.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where they cannot be stored.
+    fn write(&mut self, chunks: &[(Key, Vec<u8>)]) -> Result<(), Damage>;
+
+    /// Name a run by its directory, once its chunks are all stored, and remove others, in one step; then there are these.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where that cannot be stored.
+    fn name(&mut self, named: Option<(u32, Vec<u8>)>, removed: &[u32], runs: &[u32]) -> Result<(), Damage>;
+}
 
 /// Which blocks a table is sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,6 +269,7 @@ impl<'a> Chunk<'a> {
     }
 
     /// An entry.
+    #[cfg(test)]
     #[must_use]
     pub fn entry(self, at: usize) -> Entry {
         Entry { key: self.keys[at], number: self.number(at) }

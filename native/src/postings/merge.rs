@@ -1,15 +1,15 @@
-//! Merging two neighbouring runs of a table, in steps.
+//! Merging two neighbouring runs of a table, in steps: a large merge takes longer than an article may wait.
 //!
-//! Entries of the newer run have greater document numbers, so of one block those of the older one come first. Blocks
-//! below the **frontier** are merged whole: they are looked up in the new run, and the others in the two old ones. So a
-//! look-up never waits for a merge, and entries are in memory twice near the frontier alone.
+//! Entries of the newer run have greater document numbers, so of one block those of the older one come first. Look-ups
+//! go to the two old runs until the merge is done. What is merged is read from the storage: it needs no place in the
+//! cache.
 
 use super::cache::Cache;
-use super::chunk::{Entry, Key, Shape};
+use super::chunk::{Damage, Entry, Shape, Storage};
 use super::run::Run;
 
-/// Chunks of each run that are asked for at once where they are not in memory.
-const READ_AHEAD: usize = 8;
+/// Chunks that are stored at once: 3 MiB, 4 ms in which no other thread of Python runs.
+pub const WRITE_CHUNKS: usize = 256;
 /// Greater than every block.
 const NO_BLOCK: u32 = u32::MAX;
 
@@ -17,141 +17,74 @@ const NO_BLOCK: u32 = u32::MAX;
 pub struct Merge {
     /// Number of the older run.
     pub older: u32,
-    /// Number of the newer run.
-    pub newer: u32,
     /// The new run, as far as it is made.
     pub made: Run,
     /// Document number before which entries are dropped.
     first: u64,
-    cursors: [Cursor; 2],
-    /// Chunks of each run, from the first on, that nothing needs any more.
-    released: [usize; 2],
+    sides: [Side; 2],
     pending: Vec<Entry>,
 }
 
-#[derive(Clone, Copy, Default)]
-struct Cursor {
+/// How far a run was read.
+#[derive(Default)]
+struct Side {
+    /// The chunk to read next.
     chunk: usize,
-    entry: usize,
-}
-
-/// How far a step came.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Step {
-    /// It took as many entries as it was to take.
-    Paused,
-    /// Chunks that it needs are not in memory.
-    Missing,
-    /// Every entry was taken.
-    Done,
+    /// What is left of the one before it.
+    entries: std::vec::IntoIter<Entry>,
 }
 
 impl Merge {
     /// Begin a run of this number; entries before a document number are dropped.
     #[must_use]
     pub fn new([older, newer]: [&Run; 2], id: u32, first: u64, shape: Shape) -> Self {
-        let most = older.entries + newer.entries;
-        Self {
-            older: older.id,
-            newer: newer.id,
-            made: Run::new(older.blocks, (id, newer.before), most, shape),
-            first,
-            cursors: [Cursor::default(); 2],
-            released: [0; 2],
-            pending: Vec::with_capacity(shape.entries),
-        }
+        let made = Run::new(older.blocks, (id, newer.before), older.entries + newer.entries, shape);
+        let pending = Vec::with_capacity(shape.entries);
+        Self { older: older.id, made, first, sides: <[Side; 2]>::default(), pending }
     }
 
-    /// The first block that may have entries which are not in the new run yet.
-    #[must_use]
-    pub fn frontier(&self) -> u32 {
-        self.made.ends.last().map_or(0, |&(_, last)| last)
-    }
-
-    /// Whether a run is one of the two.
-    #[must_use]
-    pub fn is_of(&self, run: &Run) -> bool {
-        run.id == self.older || run.id == self.newer
-    }
-
-    /// Take so many entries, `owed`, which becomes what is left of it; add the chunks that are to be stored.
+    /// Take so many entries, `owed`, which becomes what is left of it; whether every entry was taken.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where the storage fails.
     pub fn step(
         &mut self,
         runs: [&Run; 2],
         owed: &mut usize,
         cache: &mut Cache,
-        chunks: &mut Vec<(Key, Vec<u8>)>,
-    ) -> Step {
-        let step = loop {
-            if *owed == 0 {
-                break Step::Paused;
+        storage: &mut impl Storage,
+    ) -> Result<bool, Damage> {
+        let (mut chunks, mut is_done) = (Vec::new(), false);
+        let mut heads = [self.sides[0].head(runs[0], storage)?, self.sides[1].head(runs[1], storage)?];
+        while *owed > 0 && !is_done {
+            is_done = heads == [NO_BLOCK; 2];
+            let which = usize::from(heads[0] > heads[1]);
+            if let Some(entry) = self.sides[which].entries.next() {
+                *owed -= 1;
+                self.pending.extend((u64::from(entry.number) >= self.first).then_some(entry));
+                heads[which] = self.sides[which].head(runs[which], storage)?;
             }
-            if !self.missing(runs, cache).is_empty() {
-                break Step::Missing;
-            }
-            let taken = self.take_some(runs, *owed, cache);
-            let is_full = self.pending.len() == self.made.shape.entries;
-            if is_full || taken.is_none() && !self.pending.is_empty() {
+            if self.pending.len() == self.made.shape.entries || is_done && !self.pending.is_empty() {
                 chunks.push(self.made.add(&self.pending, cache));
                 self.pending.clear();
             }
-            let Some(taken) = taken else { break Step::Done };
-            *owed -= taken;
-        };
-        self.release(runs, cache);
-        step
-    }
-
-    /// The chunks to supply before the next step.
-    #[must_use]
-    pub fn missing(&self, runs: [&Run; 2], cache: &Cache) -> Vec<Key> {
-        let of_run = |(run, cursor): (&Run, Cursor)| {
-            let end = (cursor.chunk + READ_AHEAD).min(run.places.len());
-            let is_here = run.places.get(cursor.chunk).is_none_or(|place| cache.has(*place));
-            run.cold(cursor.chunk..if is_here { cursor.chunk } else { end }, cache).collect::<Vec<_>>()
-        };
-        runs.into_iter().zip(self.cursors).flat_map(of_run).collect()
-    }
-
-    /// Take entries until one of the two chunks ends, the new one is full, or so many were taken; none at the end.
-    fn take_some(&mut self, runs: [&Run; 2], most: usize, cache: &Cache) -> Option<usize> {
-        let chunks = [0, 1].map(|which| runs[which].chunk(self.cursors[which].chunk, cache));
-        if chunks.iter().all(Option::is_none) {
-            return None;
-        }
-        let blocks = self.made.blocks;
-        let next = |which: usize, cursor: Cursor| match chunks[which] {
-            Some(chunk) => blocks.of(chunk.keys()[cursor.entry]),
-            None => NO_BLOCK,
-        };
-        let mut heads = [0, 1].map(|which| next(which, self.cursors[which]));
-        let mut taken = 0;
-        while taken < most && self.pending.len() < self.made.shape.entries {
-            let which = usize::from(heads[0] > heads[1]);
-            let (chunk, cursor) = (chunks[which].expect("the head of a chunk"), &mut self.cursors[which]);
-            let entry = chunk.entry(cursor.entry);
-            if u64::from(entry.number) >= self.first {
-                self.pending.push(entry);
-            }
-            taken += 1;
-            cursor.entry += 1;
-            if cursor.entry == runs[which].count(cursor.chunk) {
-                *cursor = Cursor { chunk: cursor.chunk + 1, entry: 0 };
-                break;
-            }
-            heads[which] = next(which, *cursor);
-        }
-        Some(taken)
-    }
-
-    /// Remove the chunks that no look-up and no step needs any more.
-    fn release(&mut self, runs: [&Run; 2], cache: &mut Cache) {
-        let frontier = self.frontier();
-        for ((run, cursor), released) in runs.into_iter().zip(self.cursors).zip(&mut self.released) {
-            while *released < cursor.chunk && run.ends[*released].1 < frontier {
-                cache.remove(run.places[*released]);
-                *released += 1;
+            if chunks.len() == WRITE_CHUNKS {
+                storage.write(&std::mem::take(&mut chunks))?;
             }
         }
+        if chunks.is_empty() { Ok(is_done) } else { storage.write(&chunks).map(|()| is_done) }
+    }
+}
+
+impl Side {
+    /// The block of the next entry, [`NO_BLOCK`] at the end.
+    fn head(&mut self, run: &Run, storage: &mut impl Storage) -> Result<u32, Damage> {
+        if self.entries.as_slice().is_empty() && self.chunk < run.places.len() {
+            let bytes = storage.read(&[run.key(self.chunk)])?.concat();
+            self.entries = run.read(self.chunk, &bytes)?.into_iter();
+            self.chunk += 1;
+        }
+        Ok(self.entries.as_slice().first().map_or(NO_BLOCK, |entry| run.blocks.of(entry.key)))
     }
 }

@@ -89,6 +89,12 @@ impl Rows {
         (self.base + self.places.len() as u64) * self.of_chunk as u64 + (self.tail.len() / self.words) as u64
     }
 
+    /// Words of a row.
+    #[must_use]
+    pub fn row_words(&self) -> usize {
+        self.words
+    }
+
     /// Words of a whole chunk.
     #[must_use]
     pub fn chunk_words(&self) -> usize {

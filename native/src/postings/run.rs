@@ -26,7 +26,7 @@ const LEAST_FILTER_BITS: u32 = 6;
 const VERSION: u8 = 2;
 const HEAD_BYTES: usize = 24;
 
-/// The entries of one table that were added in one stretch; perhaps while its chunks are still made, in order.
+/// The entries of one table that were added in one stretch.
 pub struct Run {
     /// Which blocks it is sorted by.
     pub blocks: Blocks,
@@ -93,7 +93,7 @@ impl Run {
         // Entries that a merge drops may leave it larger than it had to be. One with as many entries as bits says nothing.
         let filter = Filter::new(most, blocks);
         let says_something = most <= FILTERED_ENTRIES && most < 64 * filter.words.len() as u64;
-        let mut run = Self {
+        Self {
             blocks,
             id,
             entries: 0,
@@ -104,9 +104,7 @@ impl Run {
             jumps: Vec::new(),
             jump_shift: 0,
             filter: says_something.then_some(filter),
-        };
-        run.index(0);
-        run
+        }
     }
 
     /// Add the next chunk, of sorted entries; return its bytes, to be stored.
@@ -119,7 +117,6 @@ impl Run {
         let stored = (self.key(self.places.len()), to_bytes(entries));
         self.entries += entries.len() as u64;
         self.ends.push(ends_of(entries, self.blocks));
-        self.jumps[1] = self.ends.len() as u32;
         let mut place = Place::default();
         if cache.room() > 0 {
             let words;
@@ -130,11 +127,14 @@ impl Run {
         stored
     }
 
-    /// Finish the run: all its chunks were added, at least one.
+    /// Finish the run: all its chunks were added, at least one. Blocks can be looked up now.
     #[must_use]
     pub fn finish(mut self) -> Self {
         // About as many jumps as chunks.
-        self.index(self.ends.len().max(1).ilog2().min(u32::from(self.blocks.bits)));
+        let bits = self.ends.len().ilog2().min(u32::from(self.blocks.bits));
+        self.jump_shift = u32::from(self.blocks.bits) - bits;
+        let jump = |number: u32| self.ends.partition_point(|&(_, last)| last >> self.jump_shift < number) as u32;
+        self.jumps = (0..=1 << bits).map(jump).collect();
         self
     }
 
@@ -150,28 +150,18 @@ impl Run {
         Key::List(self.id, at as u32)
     }
 
-    /// A chunk, if there is one of this number and it is in memory; that is a use of it.
-    #[must_use]
-    pub fn chunk<'a>(&self, at: usize, cache: &'a Cache) -> Option<Chunk<'a>> {
-        Some(self.chunk_in(cache.get(*self.places.get(at)?)?, at))
-    }
-
     /// A chunk in its frame.
     #[must_use]
     pub fn chunk_in<'a>(&self, words: &'a [u64], at: usize) -> Chunk<'a> {
         Chunk::new(words, self.shape, self.ends[at])
     }
 
-    /// Take the stored bytes of a chunk. Those of one that is here are passed by.
+    /// The entries of a chunk, from its stored bytes.
     ///
     /// # Errors
     ///
     /// [`Damage`] where the bytes are not the chunk that the directory says.
-    pub fn supply(&mut self, at: u32, bytes: &[u8], cache: &mut Cache) -> Result<(), Damage> {
-        let at = at as usize;
-        if self.places.get(at).is_none_or(|place| cache.has(*place)) {
-            return Ok(());
-        }
+    pub fn read(&self, at: usize, bytes: &[u8]) -> Result<Vec<Entry>, Damage> {
         let entries = from_bytes(bytes, self.blocks)?;
         let (count, ends) = (self.count(at), self.ends[at]);
         if (entries.len(), ends_of(&entries, self.blocks)) != (count, ends) {
@@ -179,15 +169,30 @@ impl Run {
             let message = format!("chunk {at} of run {id} has {len} entries of blocks {of:?}, not {count} of {ends:?}");
             return Err(Damage(message));
         }
-        let (place, words) = cache.add();
-        self.shape.write(&entries, self.blocks, words);
-        self.places[at] = place;
+        if !entries.iter().all(|entry| self.may_have(self.blocks.of(entry.key))) {
+            return Err(Damage(format!("the filter of run {} leaves out blocks of its chunk {at}", self.id)));
+        }
+        Ok(entries)
+    }
+
+    /// Take the stored bytes of a chunk. Those of one that is here are passed by.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where the bytes are not the chunk that the directory says.
+    pub fn supply(&mut self, at: usize, bytes: &[u8], cache: &mut Cache) -> Result<(), Damage> {
+        if self.places.get(at).is_some_and(|place| !cache.has(*place)) {
+            let entries = self.read(at, bytes)?;
+            let (place, words) = cache.add();
+            self.shape.write(&entries, self.blocks, words);
+            self.places[at] = place;
+        }
         Ok(())
     }
 
-    /// Those of some chunks that are not in memory.
-    pub fn cold(&self, chunks: Range<usize>, cache: &Cache) -> impl Iterator<Item = Key> {
-        chunks.filter(|at| !cache.has(self.places[*at])).map(|at| self.key(at))
+    /// The chunks that are not in memory.
+    pub fn cold(&self, cache: &Cache) -> impl Iterator<Item = Key> {
+        (0..self.places.len()).filter(|at| !cache.has(self.places[*at])).map(|at| self.key(at))
     }
 
     /// Whether a block may have entries, by the filter alone.
@@ -277,13 +282,6 @@ impl Run {
         (run.entries, run.ends, run.places) = (entries, ends, vec![Place::default(); chunks]);
         Ok(run.finish())
     }
-
-    /// Make the jumps by so many of the highest bits of a block.
-    fn index(&mut self, bits: u32) {
-        self.jump_shift = u32::from(self.blocks.bits) - bits;
-        let jump = |number: u32| self.ends.partition_point(|&(_, last)| last >> self.jump_shift < number) as u32;
-        self.jumps = (0..=1 << bits).map(jump).collect();
-    }
 }
 
 #[cfg(test)]
@@ -304,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_found_in_a_run_that_is_made_finished_or_opened() {
+    fn a_block_is_found_in_a_run_that_is_made_or_opened() {
         let blocks = [1, 1, 2, 5, 9, 9, 9, 9, 9, 9, 700, 40_000, 65_535];
         let (run, _) = made(blocks.len() as u64, &blocks);
         let check = |run: &Run, how: &str| {
@@ -322,11 +320,9 @@ mod tests {
             );
             assert_eq!([run.full_of(0, 1), run.full_of(1, 9), run.full_of(2, 9)], [0, 4, 0], "{how}");
         };
+        let run = run.finish();
         check(&run, "made");
-        let directory = run.finish().directory();
-        let run = Run::from_directory(3, &directory).expect("a directory");
-        check(&run, "opened");
-        check(&run.finish(), "finished");
+        check(&Run::from_directory(3, &run.directory()).expect("a directory"), "opened");
     }
 
     #[test]

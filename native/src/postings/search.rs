@@ -10,14 +10,16 @@
 //! checked. Each of these reads much memory that is in no cache of the processor, so it is read for all before any of
 //! it is needed.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use hashbrown::{HashTable, hash_table};
 use multiversion::multiversion;
 
-use super::chunk::{Blocks, Chunk, Key, LANES};
+use super::chunk::{Blocks, Chunk, Damage, Key, LANES, Storage};
 use super::near::{Article, Limits};
 use super::rows::Row;
-use super::tables::{MOST_TABLES, Tables};
+use super::tables::{KEY_FACTORS, MOST_TABLES, Tables};
 
 /// Look-ups whose lists are found before the first of them is compared: few enough that the lists of the rest are not
 /// found in vain where the bound is reached, and that what is found stays in the processor's first cache.
@@ -63,125 +65,95 @@ struct Span<'a> {
     may_be_later: bool,
 }
 
-/// A search under way.
+/// A search.
 pub struct Search {
-    articles: Vec<Article>,
     terms: Terms,
-    article: usize,
-    /// The first look-up that is not compared yet.
-    lookup: usize,
-    /// The first span of the look-ups that is not compared yet.
-    span: usize,
+    /// Number of the article that is looked up; none before the first.
+    pub article: Option<usize>,
     /// Candidates that are left to check.
     room: usize,
-    passed: Vec<Candidate>,
-    checked: usize,
-    seen: Seen,
-    /// Of each article the ranks of the nearest entries: distance, then document number.
+    /// Document numbers that were counted for the article.
+    seen: HashTable<u32>,
+    /// The ranks of the nearest entries of the article: distance, then document number.
     best: Vec<u64>,
+    /// The near entries: article, document number, distance; by article, then nearest, then earliest.
+    pub near: Vec<(usize, u32, u32)>,
     /// Entries that were compared.
     pub compared: usize,
-    /// What [`Tables::changes`] was last: the spans are those of tables that have not changed since.
-    changes: u64,
 }
 
 impl Search {
-    /// Begin a search.
+    /// A search that has not begun.
     #[must_use]
-    pub fn new(articles: Vec<Article>, terms: Terms) -> Self {
-        let best = vec![NO_RANK; articles.len() * terms.best];
-        let room = terms.limits.candidates.unwrap_or(usize::MAX);
-        let seen = Seen::new(terms.limits.candidates);
-        Self {
-            articles,
-            terms,
-            article: 0,
-            lookup: 0,
-            span: 0,
-            room,
-            passed: Vec::new(),
-            checked: 0,
-            seen,
-            best,
-            compared: 0,
-            changes: 0,
+    pub fn new(terms: Terms) -> Self {
+        let best = vec![NO_RANK; terms.best];
+        Self { terms, article: None, room: 0, seen: HashTable::new(), best, near: Vec::new(), compared: 0 }
+    }
+
+    /// Look some articles up.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where a chunk cannot be read.
+    pub fn run(&mut self, articles: &[Article], tables: &mut Tables, storage: &mut impl Storage) -> Result<(), Damage> {
+        for (at, article) in articles.iter().enumerate() {
+            self.article = Some(at);
+            self.look_up(at, article, tables, storage)?;
+            let near = self.best.iter().filter(|&&rank| rank != NO_RANK);
+            self.near.extend(near.map(|&rank| (at, rank as u32, (rank >> DISTANCE_SHIFT) as u32)));
         }
+        Ok(())
     }
 
-    /// Go on until chunks are missing, which are to be supplied before the next call, or until the end: none are. Where
-    /// the tables changed since the last call, the article that was looked up is looked up from the beginning.
-    pub fn run(&mut self, tables: &mut Tables) -> Vec<Key> {
-        if std::mem::replace(&mut self.changes, tables.changes) != self.changes {
-            self.begin_article();
-        }
-        while self.article < self.articles.len() {
-            while self.room > 0 && (self.checked < self.passed.len() || self.lookup < self.lookups().len()) {
-                let missing = if self.checked < self.passed.len() { self.check(tables) } else { self.compare(tables) };
-                if !missing.is_empty() {
-                    return missing;
-                }
-                tables.cache.evict();
-            }
-            self.article += 1;
-            self.begin_article();
-        }
-        Vec::new()
-    }
-
-    /// The number of the article that is looked up; none at the end.
-    #[must_use]
-    pub fn article(&self) -> Option<usize> {
-        (self.article < self.articles.len()).then_some(self.article)
-    }
-
-    /// Posting lists that the plans name; where candidates are bounded, the last of them may not be read.
-    #[must_use]
-    pub fn lists(&self) -> usize {
-        self.articles.len() * self.terms.lookups
-    }
-
-    /// The near entries: article, document number, distance; by article, then nearest, then earliest.
-    pub fn near(&self) -> impl Iterator<Item = (usize, u32, u32)> {
-        let ranks = self.best.chunks(self.terms.best).enumerate();
-        let found = ranks.flat_map(|(article, ranks)| ranks.iter().map(move |&rank| (article, rank)));
-        let near = found.filter(|&(_, rank)| rank != NO_RANK);
-        near.map(|(article, rank)| (article, rank as u32, (rank >> DISTANCE_SHIFT) as u32))
-    }
-
-    fn lookups(&self) -> &[u32] {
-        let Terms { plan, lookups, .. } = &self.terms;
-        let first = if plan.len() == *lookups { 0 } else { self.article * lookups };
-        &plan[first..first + lookups]
-    }
-
-    fn begin_article(&mut self) {
-        self.passed.clear();
-        (self.lookup, self.span, self.checked) = (0, 0, 0);
+    fn look_up(
+        &mut self,
+        at: usize,
+        article: &Article,
+        tables: &mut Tables,
+        storage: &mut impl Storage,
+    ) -> Result<(), Damage> {
+        let lookups = self.terms.lookups;
+        let first = if self.terms.plan.len() == lookups { 0 } else { at * lookups };
+        self.best.fill(NO_RANK);
         self.room = self.terms.limits.candidates.unwrap_or(usize::MAX);
         self.seen.clear();
-        if let Some(best) = self.best.chunks_mut(self.terms.best).nth(self.article) {
-            best.fill(NO_RANK);
+        for begin in (first..first + lookups).step_by(LOOKUPS_AT_ONCE) {
+            let some = begin..(begin + LOOKUPS_AT_ONCE).min(first + lookups);
+            let mut span = Some(0);
+            while let Some(next) = span.filter(|_| self.room > 0) {
+                let passed;
+                (passed, span) = self.compare(article, some.clone(), next, tables, storage)?;
+                tables.cache.evict();
+                self.check(article, &passed, tables, storage)?;
+            }
         }
+        Ok(())
     }
 
-    /// Compare the lists of some look-ups, until [`ROWS_AT_ONCE`] entries have passed, and as many as there is room
-    /// for; return what is missing.
-    fn compare(&mut self, tables: &Tables) -> Vec<Key> {
-        self.passed.clear();
-        self.checked = 0;
-        let article = self.articles[self.article];
-        let end = (self.lookup + LOOKUPS_AT_ONCE).min(self.terms.lookups);
-        let mut spans =
-            match spans_of(tables, &article, &self.lookups()[self.lookup..end], self.terms.limits.bucket_limit) {
-                Ok(spans) => spans,
-                Err(missing) => return missing,
-            };
+    /// Compare the lists of some look-ups from a span on, until [`ROWS_AT_ONCE`] entries have passed, and as many as
+    /// there is room for; return what passed, and the next span, if there is one.
+    fn compare(
+        &mut self,
+        article: &Article,
+        lookups: Range<usize>,
+        first: usize,
+        tables: &mut Tables,
+        storage: &mut impl Storage,
+    ) -> Result<(Vec<Candidate>, Option<usize>), Damage> {
+        let (lookups, most) = (&self.terms.plan[lookups], self.terms.limits.bucket_limit);
+        let mut spans = match spans_of(tables, article, lookups, most) {
+            Ok(spans) => spans,
+            Err(missing) => {
+                tables.fetch(&missing, storage)?;
+                spans_of(tables, article, lookups, most).expect("chunks that were fetched")
+            }
+        };
         for span in &mut spans {
             let (begin, end) = span.chunk.bucket(span.block);
             (span.begin, span.end) = (begin as u32, end as u32);
         }
         let bits = tables.block_bits();
-        limit(&mut spans, bits, article.before, self.terms.limits.bucket_limit);
+        limit(&mut spans, bits, article.before, most);
         spans.retain(|span| span.begin < span.end);
         // A key of every line of the processor's cache.
         let touched = spans.iter().fold(0, |touched, span| {
@@ -190,44 +162,45 @@ impl Search {
         });
         std::hint::black_box(touched);
         let mut found = Vec::with_capacity(ROWS_AT_ONCE);
-        let (next, compared) = sift(&spans, self.span, bits, &article, self.room.max(ROWS_AT_ONCE), &mut found);
+        let (next, compared) = sift(&spans, first, bits, article, self.room.max(ROWS_AT_ONCE), &mut found);
         self.compared += compared;
-        self.span = next;
-        if self.span == spans.len() {
-            (self.lookup, self.span) = (end, 0);
-        }
         // Their numbers lie apart from the keys, and are read for all of them.
         let numbered = |(span, at, distance): (u32, u32, u16)| Candidate {
             number: spans[span as usize].chunk.number(at as usize),
             distance: distance.into(),
         };
-        self.passed.extend(found.into_iter().map(numbered));
-        Vec::new()
+        Ok((found.into_iter().map(numbered).collect(), Some(next).filter(|&next| next < spans.len())))
     }
 
-    /// Check some of the entries that passed; return what is missing.
-    fn check(&mut self, tables: &Tables) -> Vec<Key> {
-        let end = (self.checked + ROWS_AT_ONCE).min(self.passed.len());
-        let article = self.articles[self.article];
+    /// Check the entries that passed, some at a time, as long as there is room.
+    fn check(
+        &mut self,
+        article: &Article,
+        passed: &[Candidate],
+        tables: &mut Tables,
+        storage: &mut impl Storage,
+    ) -> Result<(), Damage> {
         let numbers = tables.numbers().start..article.before;
-        let last = self.best[(self.article + 1) * self.terms.best - 1];
-        let is_wanted = |one: &&Candidate| {
-            // The distance over more bits is no smaller: what is behind the last of the best now cannot come before it.
-            let could_be = self.terms.limits.candidates.is_some() || rank(one.distance, one.number) < last;
-            could_be && numbers.contains(&one.number.into())
-        };
-        let wanted: Vec<_> = self.passed[self.checked..end].iter().filter(is_wanted).copied().collect();
-        let missing = tables.missing_rows(wanted.iter().map(|one| one.number.into()));
-        if !missing.is_empty() {
-            return missing;
+        for some in passed.chunks(ROWS_AT_ONCE) {
+            if self.room == 0 {
+                return Ok(());
+            }
+            let last = self.best[self.terms.best - 1];
+            let is_wanted = |one: &&Candidate| {
+                // The distance over more bits is no smaller: what is behind the last of the best now cannot come before it.
+                let could_be = self.terms.limits.candidates.is_some() || rank(one.distance, one.number) < last;
+                could_be && numbers.contains(&one.number.into())
+            };
+            let wanted: Vec<_> = some.iter().filter(is_wanted).copied().collect();
+            tables.fetch_rows(wanted.iter().map(|one| one.number.into()), storage)?;
+            let touched = wanted.iter().fold(0, |touched, one| touched ^ tables.row(one.number.into()).touched());
+            std::hint::black_box(touched);
+            for one in wanted {
+                self.check_row(article, one, tables.row(one.number.into()));
+            }
+            tables.cache.evict();
         }
-        let touched = wanted.iter().fold(0, |touched, one| touched ^ tables.row(one.number.into()).touched());
-        std::hint::black_box(touched);
-        for one in wanted {
-            self.check_row(&article, one, tables.row(one.number.into()));
-        }
-        self.checked = end;
-        Vec::new()
+        Ok(())
     }
 
     fn check_row(&mut self, article: &Article, one: Candidate, row: Row<'_>) {
@@ -241,8 +214,7 @@ impl Search {
             return;
         }
         if let Some(distance) = article.distance(row, one.distance, &self.terms.limits) {
-            let best = self.article * self.terms.best;
-            keep(&mut self.best[best..best + self.terms.best], rank(distance, one.number));
+            keep(&mut self.best, rank(distance, one.number));
         }
     }
 
@@ -257,9 +229,13 @@ impl Search {
         if self.terms.limits.candidates.is_none() {
             return true;
         }
-        let is_new = self.seen.insert(number);
-        self.room -= usize::from(is_new);
-        is_new
+        let hash = |number: &u32| u64::from(*number).wrapping_mul(KEY_FACTORS[1]);
+        let hash_table::Entry::Vacant(vacant) = self.seen.entry(hash(&number), |seen| *seen == number, hash) else {
+            return false;
+        };
+        vacant.insert(number);
+        self.room -= 1;
+        true
     }
 }
 
@@ -415,38 +391,6 @@ fn keep(best: &mut [u64], rank: u64) {
             best[at] = rank;
         }
         _ => {}
-    }
-}
-
-/// Document numbers that were counted for an article. Slots that others left have another round.
-struct Seen {
-    slots: Vec<(u32, u32)>,
-    round: u32,
-}
-
-impl Seen {
-    fn new(candidates: Option<usize>) -> Self {
-        // At most half full.
-        let slots = candidates.map_or(0, |candidates| (2 * candidates).next_power_of_two());
-        Self { slots: vec![(0, 0); slots], round: 1 }
-    }
-
-    fn clear(&mut self) {
-        self.round += 1;
-    }
-
-    /// Note a number; whether it was not noted yet.
-    fn insert(&mut self, number: u32) -> bool {
-        let mask = self.slots.len() - 1;
-        let mut at = number as usize & mask;
-        while self.slots[at].0 == self.round {
-            if self.slots[at].1 == number {
-                return false;
-            }
-            at = (at + 1) & mask;
-        }
-        self.slots[at] = (self.round, number);
-        true
     }
 }
 

@@ -4,20 +4,20 @@
 //! is stored. Runs of about one size are merged, so a table has a few runs, each several times as large as the next one,
 //! and an entry is copied a logarithm of times.
 //!
-//! The owner stores. It gets the chunks, directories and names of runs as [`Work`], and keeps this order:
+//! What is stored is stored in this order:
 //!
-//! 1. The rows of the entries are stored.
-//! 2. The chunks of a run are stored, in as many writes as it likes.
-//! 3. One write names the run, with its directory, and removes those that it takes the place of.
+//! 1. The rows of the entries, by the owner, before they are appended here.
+//! 2. The chunks of a run ([`Storage::write`]), in several writes.
+//! 3. One write names the run, with its directory, and removes those that it takes the place of ([`Storage::name`]).
 //!
 //! If writes are lost from some point on, what is named is whole, and its entries have rows. What is stored and not
-//! named belongs to nobody.
+//! named belongs to nobody. After an error of the storage the tables must not be changed any more; look-ups go on.
 
 use std::ops::Range;
 
 use super::cache::Cache;
-use super::chunk::{Blocks, Damage, Entry, Key, Shape};
-use super::merge::{Merge, Step};
+use super::chunk::{Blocks, Damage, Entry, Key, Shape, Storage};
+use super::merge::{Merge, WRITE_CHUNKS};
 use super::near::WORDS;
 use super::rows::{Row, Rows};
 use super::run::Run;
@@ -33,19 +33,11 @@ const PACE: usize = 64;
 pub const KEY_FACTORS: [u64; WORDS] = [1, 0x9E37_79B1_85EB_CA87, 0xC2B2_AE3D_27D4_EB4F, 0x1656_67B1_9E37_79F9];
 /// Most tables of an index.
 pub const MOST_TABLES: usize = 16;
-
-/// What the owner has to do.
-#[derive(Default)]
-pub struct Work {
-    /// Chunks to fetch and supply before merges go on.
-    pub missing: Vec<Key>,
-    /// Chunks to store.
-    pub chunks: Vec<(Key, Vec<u8>)>,
-    /// Directories of runs whose chunks are all stored, by the number of the run.
-    pub named: Vec<(u32, Vec<u8>)>,
-    /// Runs to remove with what names these.
-    pub removed: Vec<u32>,
-}
+/// Rows of any document numbers that are in memory at once, whatever the budget: the cache keeps the memory of as many
+/// chunks.
+const ROWS_AT_ONCE: usize = 1024;
+/// Odd, so that mixing loses nothing (the golden ratio's bits).
+const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// All tables and rows of an index.
 pub struct Tables {
@@ -71,10 +63,6 @@ pub struct Tables {
     families: u32,
     /// Document number of the first entry that counts.
     first: u64,
-    /// A count that differs where runs were added, merged or dropped in between.
-    pub changes: u64,
-    /// What [`Tables::take_work`] gives next.
-    work: Work,
 }
 
 impl Tables {
@@ -83,7 +71,7 @@ impl Tables {
     #[must_use]
     pub fn new(
         blocks: Vec<Blocks>,
-        rows: Rows,
+        (rows, first): (Rows, u64),
         budget: usize,
         fold: u64,
         shape: Shape,
@@ -101,9 +89,7 @@ impl Tables {
             fold: fold.max(1),
             next_stored,
             families: families.max(1),
-            first: 0,
-            changes: 0,
-            work: Work::default(),
+            first,
         }
     }
 
@@ -133,7 +119,6 @@ impl Tables {
             return Err(Damage(format!("run {id} has chunks of {} entries", run.shape.entries)));
         }
         self.next_stored = self.next_stored.max(id + 1);
-        self.changes += 1;
         self.runs[table].push(run);
         Ok(())
     }
@@ -162,25 +147,41 @@ impl Tables {
         self.first..self.rows.after()
     }
 
-    /// The chunks of some rows that are to be supplied first. This is a use of them.
-    #[must_use]
-    pub fn missing_rows(&self, numbers: impl Iterator<Item = u64>) -> Vec<Key> {
-        self.rows.missing(numbers, &self.cache)
+    /// Have some rows in memory. This is a use of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where one of them cannot be read.
+    pub fn fetch_rows(&mut self, numbers: impl Iterator<Item = u64>, storage: &mut impl Storage) -> Result<(), Damage> {
+        self.fetch(&self.rows.missing(numbers, &self.cache), storage)
     }
 
-    /// A row; it must not be missing.
+    /// A row; its chunk must be in memory.
     #[must_use]
     pub fn row(&self, number: u64) -> Row<'_> {
         self.rows.row(number, &self.cache)
     }
 
-    /// The runs that have the parts of a table's posting list of a block, the newest first.
+    /// The words of some rows, in this order.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where one of them cannot be read.
+    pub fn rows_of(&mut self, numbers: &[u64], storage: &mut impl Storage) -> Result<Vec<u64>, Damage> {
+        let mut words = Vec::new();
+        for some in numbers.chunks(ROWS_AT_ONCE) {
+            self.fetch_rows(some.iter().copied(), storage)?;
+            for number in some {
+                words.extend_from_slice(self.row(*number).words());
+            }
+            self.cache.evict();
+        }
+        Ok(words)
+    }
+
+    /// The runs that may have parts of a table's posting list of a block, the newest first.
     pub fn parts(&self, table: usize, block: u32) -> impl Iterator<Item = &Run> {
-        let parts = self.runs[table].iter().rev().filter_map(move |run| match self.merge_of(run, block) {
-            Some(merge) => (merge.newer == run.id).then_some(&merge.made),
-            None => Some(run),
-        });
-        parts.filter(move |part| part.may_have(block))
+        self.runs[table].iter().rev().filter(move |run| run.may_have(block))
     }
 
     /// Something of what the filters of a table say of a block.
@@ -190,62 +191,93 @@ impl Tables {
         self.runs[table].iter().fold(unfolded, |some, run| some ^ run.filter_word(block))
     }
 
-    /// The merge whose new run has the entries of a block that a run has.
-    fn merge_of(&self, run: &Run, block: u32) -> Option<&Merge> {
-        self.merge.as_ref().filter(|merge| merge.is_of(run) && block < merge.frontier())
-    }
-
-    /// Append the entries of the next rows, and go on with merges; then there may be work.
-    pub fn append(&mut self, rows: &[u64], row_words: usize) {
+    /// Append the entries of the next rows, and go on with merges.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where the storage fails.
+    pub fn append(&mut self, rows: &[u64], storage: &mut impl Storage) -> Result<(), Damage> {
         let first = self.rows.after();
         self.rows.append(rows, &mut self.cache);
+        (0..self.blocks.len()).for_each(|table| self.append_to(table, first, rows));
         for table in 0..self.blocks.len() {
-            self.append_to(table, first, rows, row_words);
             // Tables fold one after the other: storing a run of each at once takes too long.
-            self.fold(table, self.fold - table as u64 * self.fold / (4 * self.blocks.len() as u64));
+            self.fold(table, self.fold - table as u64 * self.fold / (4 * self.blocks.len() as u64), storage)?;
         }
-        self.go_on(rows.len() / row_words);
-        self.cache.evict();
+        self.go_on(rows.len() / self.rows.row_words(), storage)
     }
 
-    /// Append to the tables what rows have that are stored already: after opening, perhaps to read alone, so that nothing
-    /// is folded. Rows that a table has are passed by.
-    pub fn append_missing(&mut self, first: u64, rows: &[u64], row_words: usize) {
-        for table in 0..self.blocks.len() {
-            let skipped = (self.end_of(table).saturating_sub(first) as usize * row_words).min(rows.len());
-            self.append_to(table, first + (skipped / row_words) as u64, &rows[skipped..], row_words);
+    /// Append to the tables what stored rows have that is in no run: after opening, perhaps to read alone, so that nothing
+    /// is folded.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where a row cannot be read.
+    pub fn append_missing(&mut self, storage: &mut impl Storage) -> Result<(), Damage> {
+        let ends: Vec<_> = (0..self.blocks.len()).map(|table| self.end_of(table)).collect();
+        let begin = ends.iter().copied().min().unwrap_or(0).max(self.first);
+        let numbers: Vec<_> = (begin..self.rows.after()).collect();
+        for some in numbers.chunks(ROWS_AT_ONCE) {
+            let rows = self.rows_of(some, storage)?;
+            for (table, end) in ends.iter().enumerate() {
+                let skipped = some.partition_point(|number| number < end);
+                if skipped < some.len() {
+                    self.append_to(table, some[skipped], &rows[skipped * self.rows.row_words()..]);
+                }
+            }
         }
+        Ok(())
     }
 
     /// Let merges take some entries for each one that was appended.
-    pub fn go_on(&mut self, appended: usize) {
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where the storage fails.
+    pub fn go_on(&mut self, appended: usize, storage: &mut impl Storage) -> Result<(), Damage> {
         self.owed += appended * PACE * self.blocks.len();
-        self.advance();
-    }
-
-    /// Take what is to be done. Where chunks are missing, supply them, and call [`Tables::go_on`] with 0.
-    pub fn take_work(&mut self) -> Work {
-        std::mem::take(&mut self.work)
+        while self.merge.is_some() || self.begin_merge() {
+            if !self.step(storage)? {
+                return Ok(());
+            }
+        }
+        self.owed = 0;
+        self.cache.evict();
+        Ok(())
     }
 
     /// Forget entries before a document number. In runs they are hidden until these are merged.
-    pub fn drop_before(&mut self, number: u64) {
-        (self.first, self.changes) = (number, self.changes + 1);
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where the storage fails.
+    pub fn drop_before(&mut self, number: u64, storage: &mut impl Storage) -> Result<(), Damage> {
+        self.first = number;
         self.rows.drop_before(number, &mut self.cache);
-        for table in 0..self.blocks.len() {
+        let mut gone = Vec::new();
+        for (runs, unfolded) in self.runs.iter_mut().zip(&mut self.unfolded) {
             if self.rows.after() <= number {
-                self.unfolded[table].clear();
+                unfolded.clear();
             }
-            let count = self.runs[table].partition_point(|run| run.before <= number);
-            let gone: Vec<_> = self.runs[table].drain(..count).collect();
-            if let Some(merge) = self.merge.take_if(|merge| gone.iter().any(|run| merge.is_of(run))) {
-                self.work.chunks.retain(|(key, _)| !matches!(key, Key::List(id, _) if *id == merge.made.id));
-                self.remove(&merge.made);
-            }
-            for run in gone {
-                self.remove(&run);
-            }
+            gone.extend(runs.drain(..runs.partition_point(|run| run.before <= number)));
         }
+        if let Some(merge) = self.merge.take_if(|merge| gone.iter().any(|run| run.id == merge.older)) {
+            gone.push(merge.made);
+        }
+        if gone.is_empty() { Ok(()) } else { self.name(None, &gone, storage) }
+    }
+
+    /// Have some chunks in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where one of them cannot be read.
+    pub fn fetch(&mut self, keys: &[Key], storage: &mut impl Storage) -> Result<(), Damage> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let values = storage.read(keys)?;
+        keys.iter().zip(values).try_for_each(|(key, bytes)| self.supply(*key, &bytes))
     }
 
     /// Take stored bytes. Those of a run or of rows that are gone, or of a chunk that is here, are passed by.
@@ -254,13 +286,12 @@ impl Tables {
     ///
     /// [`Damage`] where they are not what the key says.
     pub fn supply(&mut self, key: Key, bytes: &[u8]) -> Result<(), Damage> {
-        let Self { runs, merge, rows, cache, .. } = self;
+        let Self { runs, rows, cache, .. } = self;
         match key {
             Key::Rows(chunk) => rows.supply(chunk, bytes, cache),
             Key::List(id, chunk) => {
-                let mut runs = runs.iter_mut().flatten().chain(merge.as_mut().map(|merge| &mut merge.made));
-                let run = runs.find(|run| run.id == id);
-                run.map_or(Ok(()), |run| run.supply(chunk, bytes, cache))
+                let run = runs.iter_mut().flatten().find(|run| run.id == id);
+                run.map_or(Ok(()), |run| run.supply(chunk as usize, bytes, cache))
             }
         }
     }
@@ -268,45 +299,67 @@ impl Tables {
     /// Chunks that are not in memory and for which there is room, at most so many: lists first, then rows.
     #[must_use]
     pub fn cold(&self, most: usize) -> Vec<Key> {
-        let cache = &self.cache;
-        let lists = self.runs.iter().flatten().flat_map(|run| run.cold(0..run.places.len(), cache));
-        lists.chain(self.rows.cold(cache)).take(most.min(cache.room())).collect()
+        let lists = self.runs.iter().flatten().flat_map(|run| run.cold(&self.cache));
+        lists.chain(self.rows.cold(&self.cache)).take(most.min(self.cache.room())).collect()
     }
 
-    fn append_to(&mut self, table: usize, first: u64, rows: &[u64], row_words: usize) {
+    /// The number of entries of a table that are not trimmed, and a sum of them that depends on nothing else, from what
+    /// is stored and what is in no run yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] where a run is not what its directory says.
+    pub fn sum(&self, table: usize, storage: &mut impl Storage) -> Result<(u64, u64), Damage> {
+        let (mut total, mut begin) = ((0, 0), 0);
+        for run in &self.runs[table] {
+            let mut last = None;
+            for at in 0..run.places.len() {
+                let bytes = storage.read(&[run.key(at)])?.concat();
+                for entry in run.read(at, &bytes)? {
+                    let place = Some((run.blocks.of(entry.key), entry.number));
+                    if !(begin..run.before).contains(&entry.number.into()) || last >= place {
+                        return Err(Damage(format!("run {} of table {table}: its {entry:?} is out of place", run.id)));
+                    }
+                    last = place;
+                    self.add(entry, &mut total);
+                }
+            }
+            begin = run.before;
+        }
+        self.unfolded[table].all().for_each(|entry| self.add(entry, &mut total));
+        Ok(total)
+    }
+
+    fn add(&self, Entry { key, number }: Entry, (count, sum): &mut (u64, u64)) {
+        if u64::from(number) >= self.first {
+            let mixed = key.wrapping_mul(MIX) ^ u64::from(number);
+            *count += 1;
+            *sum = sum.wrapping_add((mixed ^ mixed >> 29).wrapping_mul(MIX));
+        }
+    }
+
+    fn append_to(&mut self, table: usize, first: u64, rows: &[u64]) {
         let word = self.blocks[table].word();
         let key = |row: &[u64]| row[word] ^ row[WORDS].wrapping_mul(KEY_FACTORS[word]);
-        for (row, number) in rows.chunks_exact(row_words).zip(first..) {
+        for (row, number) in rows.chunks_exact(self.rows.row_words()).zip(first..) {
             self.unfolded[table].add(Entry { key: key(row), number: number as u32 });
         }
-        self.changes += 1;
     }
 
     /// Make a run of the unfolded entries of a table, if they are enough, or crowded.
-    fn fold(&mut self, table: usize, least: u64) {
+    fn fold(&mut self, table: usize, least: u64, storage: &mut impl Storage) -> Result<(), Damage> {
         let unfolded = &self.unfolded[table];
         if (unfolded.len() as u64) < least.max(1) && !unfolded.is_crowded() {
-            return;
+            return Ok(());
         }
-        let entries: Vec<_> = self.unfolded[table].all().collect();
-        self.unfolded[table].clear();
+        let entries: Vec<_> = unfolded.all().collect();
         let name = (self.take_number(), self.rows.after());
         let mut run = Run::new(self.blocks[table], name, entries.len() as u64, self.shape);
-        self.work.chunks.extend(entries.chunks(self.shape.entries).map(|some| run.add(some, &mut self.cache)));
-        let run = run.finish();
-        self.work.named.push((run.id, run.directory()));
-        self.runs[table].push(run);
-    }
-
-    /// Go on with what is due, as far as chunks are in memory and entries are owed.
-    fn advance(&mut self) {
-        self.changes += 1;
-        while self.merge.is_some() || self.begin_merge() {
-            if !self.step() {
-                return;
-            }
-        }
-        self.owed = 0;
+        let chunks: Vec<_> = entries.chunks(self.shape.entries).map(|some| run.add(some, &mut self.cache)).collect();
+        chunks.chunks(WRITE_CHUNKS).try_for_each(|some| storage.write(some))?;
+        self.unfolded[table].clear();
+        self.runs[table].push(run.finish());
+        self.name(Some((table, self.runs[table].len() - 1)), &[], storage)
     }
 
     /// Begin the smallest merge that is due; whether there is one. One is under way at a time, so that what it makes is
@@ -328,43 +381,39 @@ impl Tables {
     }
 
     /// Go on with the merge that is under way; whether it is done.
-    fn step(&mut self) -> bool {
-        let Some(merge) = &mut self.merge else { return false };
-        let runs = &mut self.runs[usize::from(merge.made.blocks.table)];
+    fn step(&mut self, storage: &mut impl Storage) -> Result<bool, Damage> {
+        let Some(merge) = &mut self.merge else { return Ok(false) };
+        let table = usize::from(merge.made.blocks.table);
+        let runs = &mut self.runs[table];
         let at = runs.iter().position(|run| run.id == merge.older).expect("a run of its table");
         let pair = [&runs[at], &runs[at + 1]];
-        let step = merge.step(pair, &mut self.owed, &mut self.cache, &mut self.work.chunks);
-        // Look-ups still need the chunks of a long list when the merge has taken their entries.
+        let is_done = merge.step(pair, &mut self.owed, &mut self.cache, storage)?;
         self.cache.evict();
-        match step {
-            Step::Paused => return false,
-            Step::Missing => {
-                self.work.missing.extend(merge.missing(pair, &self.cache));
-                return false;
-            }
-            Step::Done => {}
+        if is_done {
+            let gone: Vec<_> = runs.drain(at..at + 2).collect();
+            let made = self.merge.take().map(|merge| merge.made).filter(|made| !made.places.is_empty());
+            let named = made.map(|made| {
+                runs.insert(at, made.finish());
+                (table, at)
+            });
+            self.name(named, &gone, storage)?;
         }
-        let gone: Vec<_> = runs.drain(at..at + 2).collect();
-        let made = self.merge.take().map(|merge| merge.made).filter(|made| !made.places.is_empty());
-        if let Some(made) = made.map(Run::finish) {
-            self.work.named.push((made.id, made.directory()));
-            runs.insert(at, made);
-        }
-        for run in gone {
-            self.remove(&run);
-        }
-        true
+        Ok(is_done)
     }
 
-    fn remove(&mut self, run: &Run) {
-        run.places.iter().for_each(|place| self.cache.remove(*place));
-        self.work.removed.push(run.id);
+    /// Name a run, by its table and place there, and remove others.
+    fn name(&mut self, named: Option<(usize, usize)>, gone: &[Run], storage: &mut impl Storage) -> Result<(), Damage> {
+        gone.iter().flat_map(|run| &run.places).for_each(|place| self.cache.remove(*place));
+        let removed: Vec<_> = gone.iter().map(|run| run.id).collect();
+        let left: Vec<_> = self.runs.iter().flatten().map(|run| run.id).collect();
+        let named = named.map(|(table, at)| &self.runs[table][at]);
+        storage.name(named.map(|run| (run.id, run.directory())), &removed, &left)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::sync::Arc;
 
     use super::*;
@@ -384,12 +433,64 @@ mod tests {
         (*state >> 33) % below
     }
 
-    /// Tables, and what their owner has stored. The first word of a row is all that differs.
-    struct Owner {
-        tables: Tables,
+    /// What is stored. The first word of a row is all that differs.
+    #[derive(Default)]
+    struct Stored {
         words: Vec<u64>,
         chunks: BTreeMap<Key, Vec<u8>>,
         directories: BTreeMap<u32, Vec<u8>>,
+        reads: usize,
+        /// Writes until one fails.
+        writes_left: Option<usize>,
+    }
+
+    impl Stored {
+        fn begin_write(&mut self) -> Result<(), Damage> {
+            if self.writes_left == Some(0) {
+                return Err(Damage("a full disk".to_owned()));
+            }
+            self.writes_left = self.writes_left.map(|left| left - 1);
+            Ok(())
+        }
+    }
+
+    impl Storage for Stored {
+        fn read(&mut self, keys: &[Key]) -> Result<Vec<Vec<u8>>, Damage> {
+            self.reads += 1;
+            let value = |key: &Key| match key {
+                Key::List(..) => self.chunks[key].clone(),
+                Key::Rows(chunk) => {
+                    let words = &self.words[*chunk as usize * ROWS..][..ROWS];
+                    words.iter().flat_map(|word| row(*word)).flat_map(u64::to_le_bytes).collect()
+                }
+            };
+            Ok(keys.iter().map(value).collect())
+        }
+
+        fn write(&mut self, chunks: &[(Key, Vec<u8>)]) -> Result<(), Damage> {
+            self.begin_write()?;
+            self.chunks.extend(chunks.iter().cloned());
+            Ok(())
+        }
+
+        fn name(&mut self, named: Option<(u32, Vec<u8>)>, removed: &[u32], runs: &[u32]) -> Result<(), Damage> {
+            self.begin_write()?;
+            self.directories.extend(named);
+            self.directories.retain(|id, _| !removed.contains(id));
+            self.chunks.retain(|key, _| !matches!(key, Key::List(id, _) if removed.contains(id)));
+            assert!(self.directories.keys().eq(BTreeSet::from_iter(runs)), "the names of all runs");
+            Ok(())
+        }
+    }
+
+    fn row(word: u64) -> [u64; ROW_WORDS] {
+        std::array::from_fn(|at| if at == 0 { word } else { 0 })
+    }
+
+    /// Tables, and what is stored of them.
+    struct Owner {
+        tables: Tables,
+        stored: Stored,
         candidates: Option<usize>,
         budget: usize,
     }
@@ -397,59 +498,24 @@ mod tests {
     impl Owner {
         fn new(budget: usize, fold: u64) -> Self {
             let tables = Self::tables(budget, fold, (0, 0), Vec::new());
-            let (chunks, directories) = (BTreeMap::new(), BTreeMap::new());
-            Self { tables, words: Vec::new(), chunks, directories, candidates: None, budget }
+            Self { tables, stored: Stored::default(), candidates: None, budget }
         }
 
         fn tables(budget: usize, fold: u64, ends: (u64, u64), tail: Vec<u64>) -> Tables {
-            Tables::new(BLOCKS.to_vec(), Rows::stored(ROW_WORDS, ROWS, ends, tail), budget, fold, Shape::of(4), (0, 16))
-        }
-
-        fn row(word: u64) -> [u64; ROW_WORDS] {
-            std::array::from_fn(|at| if at == 0 { word } else { 0 })
+            let rows = Rows::stored(ROW_WORDS, ROWS, ends, tail);
+            Tables::new(BLOCKS.to_vec(), (rows, ends.0), budget, fold, Shape::of(4), (0, 16))
         }
 
         fn append(&mut self, words: &[u64]) {
-            self.words.extend(words);
-            let rows: Vec<_> = words.iter().flat_map(|word| Self::row(*word)).collect();
-            self.tables.append(&rows, ROW_WORDS);
-            self.work();
+            self.stored.words.extend(words);
+            let rows: Vec<_> = words.iter().flat_map(|word| row(*word)).collect();
+            self.tables.append(&rows, &mut self.stored).expect("what was stored");
+            self.check();
         }
 
         fn drop_before(&mut self, number: u64) {
-            self.tables.drop_before(number);
-            self.work();
-        }
-
-        fn work(&mut self) {
-            loop {
-                let work = self.tables.take_work();
-                self.chunks.extend(work.chunks);
-                self.directories.extend(work.named);
-                for id in work.removed {
-                    self.chunks.retain(|key, _| !matches!(key, Key::List(run, _) if *run == id));
-                    self.directories.remove(&id);
-                }
-                self.check();
-                if work.missing.is_empty() {
-                    return;
-                }
-                self.supply(&work.missing);
-                self.tables.go_on(0);
-            }
-        }
-
-        fn supply(&mut self, keys: &[Key]) {
-            for key in keys {
-                let bytes = match key {
-                    Key::List(..) => self.chunks[key].clone(),
-                    Key::Rows(chunk) => {
-                        let words = &self.words[*chunk as usize * ROWS..][..ROWS];
-                        words.iter().flat_map(|word| Self::row(*word)).flat_map(u64::to_le_bytes).collect()
-                    }
-                };
-                self.tables.supply(*key, &bytes).expect("what was stored");
-            }
+            self.tables.drop_before(number, &mut self.stored).expect("what was stored");
+            self.check();
         }
 
         /// Every chunk in the cache has one owner, and they are within the budget, whatever merges have read.
@@ -462,42 +528,30 @@ mod tests {
             assert!(held * memory_of(rows.chunk_words()) <= self.budget, "bytes of the budget");
         }
 
-        /// What is near a word, looked up while `meanwhile` happens wherever chunks are missing; and what should be.
-        fn near(
-            &mut self,
-            word: u64,
-            bucket_limit: usize,
-            mut meanwhile: impl FnMut(&mut Self, &[Key]),
-        ) -> [Vec<u64>; 2] {
+        /// What is near a word; and what should be.
+        fn near(&mut self, word: u64, bucket_limit: usize) -> [Vec<u64>; 2] {
             let (numbers, limits) = (self.tables.numbers(), self.limits(bucket_limit));
-            let signature = Self::row(word).map(u64::to_be_bytes);
+            let signature = row(word).map(u64::to_be_bytes);
             let columns = [signature[..WORDS].as_flattened(), &[0; 8 * BLOCKS.len()][..], &[]];
             let article = Article::new(&limits, (0, 0), columns, (numbers.end, 0));
             let plan = vec![0, 1 << 16];
             let terms = Terms { plan, lookups: 2, limits: Arc::new(limits), best: BEST, withdrawn: Vec::new() };
-            let mut search = Search::new(vec![article; 2], terms);
-            loop {
-                let missing = search.run(&mut self.tables);
-                if missing.is_empty() {
-                    break;
-                }
-                meanwhile(self, &missing);
-                self.supply(&missing.into_iter().filter(|key| self.is_stored(key)).collect::<Vec<_>>());
-            }
+            let mut search = Search::new(terms);
+            search.run(&[article; 2], &mut self.tables, &mut self.stored).expect("what was stored");
+            let words = &self.stored.words;
             let mut expected: Vec<u64> = Vec::new();
             for blocks in BLOCKS {
                 let numbers = numbers.clone().rev();
-                let list = numbers.filter(|number| blocks.of(self.words[*number as usize]) == blocks.of(word));
-                let ranks =
-                    list.map(|number| u64::from((self.words[number as usize] ^ word).count_ones()) << 32 | number);
+                let list = numbers.filter(|number| blocks.of(words[*number as usize]) == blocks.of(word));
+                let ranks = list.map(|number| u64::from((words[number as usize] ^ word).count_ones()) << 32 | number);
                 expected.extend(ranks.take(bucket_limit));
             }
             expected.sort_unstable();
             expected.dedup();
             expected.truncate(BEST);
             let of_article = |number| {
-                let near = search.near().filter(move |(article, ..)| *article == number);
-                near.map(|(_, number, distance)| u64::from(distance) << 32 | u64::from(number)).collect::<Vec<_>>()
+                let near = search.near.iter().filter(|(article, ..)| *article == number);
+                near.map(|&(_, number, distance)| u64::from(distance) << 32 | u64::from(number)).collect::<Vec<_>>()
             };
             assert_eq!(of_article(0), of_article(1));
             [of_article(1), expected]
@@ -510,34 +564,35 @@ mod tests {
             Limits { scheme, distance, bucket_limit, candidates, ..Limits::default() }
         }
 
-        fn is_stored(&self, key: &Key) -> bool {
-            matches!(key, Key::Rows(_)) || self.chunks.contains_key(key)
-        }
-
         /// Tables as they are after a new start.
         fn reopen(&mut self, budget: usize) {
             let Range { start: first, end: after } = self.tables.numbers();
-            let rows: Vec<_> = self.words.iter().flat_map(|word| Self::row(*word)).collect();
+            let rows: Vec<_> = self.stored.words.iter().flat_map(|word| row(*word)).collect();
             let tail = rows[after as usize / ROWS * ROWS * ROW_WORDS..].to_vec();
             let named: Vec<_> = self.tables.runs.iter().flatten().map(|run| run.id).collect();
             (self.tables, self.budget) = (Self::tables(budget, FOLD, (first, after), tail), budget);
-            self.tables.drop_before(first);
-            for id in named {
-                self.tables.open_run(id, &self.directories[&id]).expect("a directory");
+            for id in &named {
+                self.tables.open_run(*id, &self.stored.directories[id]).expect("a directory");
             }
-            let begin = (0..BLOCKS.len()).map(|table| self.tables.end_of(table)).min().expect("two tables").max(first);
-            self.tables.append_missing(begin, &rows[begin as usize * ROW_WORDS..], ROW_WORDS);
-            let is_of = |key: &Key| !matches!(key, Key::List(id, _) if !named_has(&self.tables, *id));
-            self.chunks.retain(|key, _| is_of(key));
+            self.tables.append_missing(&mut self.stored).expect("what was stored");
+            self.stored.chunks.retain(|key, _| !matches!(key, Key::List(id, _) if !named.contains(id)));
+        }
+
+        /// The sum of each table is that of its entries.
+        fn check_sums(&mut self) {
+            for table in 0..BLOCKS.len() {
+                let mut total = (0, 0);
+                for number in self.tables.numbers() {
+                    let key = self.stored.words[number as usize];
+                    self.tables.add(Entry { key, number: number as u32 }, &mut total);
+                }
+                assert_eq!(self.tables.sum(table, &mut self.stored), Ok(total));
+            }
         }
     }
 
-    fn named_has(tables: &Tables, id: u32) -> bool {
-        tables.runs.iter().flatten().any(|run| run.id == id)
-    }
-
     #[test]
-    fn entries_are_found_whatever_is_in_memory_and_whatever_happens_meanwhile() {
+    fn entries_are_found_whatever_is_in_memory() {
         for (seed, budget) in [(1, 0), (2, 3000), (3, 20_000), (4, 1 << 30)] {
             let (mut owner, mut state) = (Owner::new(budget, FOLD), seed);
             for turn in 0..120 {
@@ -547,7 +602,7 @@ mod tests {
                     kind << 48 | random(&mut state, 3) << 32 | random(&mut state, 1 << 20)
                 };
                 let words: Vec<_> = (0..=turn % 60).map(|_| word()).collect();
-                let (asked, later) = (word(), [0; 31].map(|_| word()));
+                let asked = word();
                 owner.append(&words);
                 let families: Vec<_> = owner.tables.runs.iter().flatten().map(|run| run.id % 16).collect();
                 let is_shared = |family: &u32| families.iter().filter(|other| *other == family).count() > 1;
@@ -557,18 +612,15 @@ mod tests {
                     let Range { start, end } = owner.tables.numbers();
                     owner.drop_before(start + (end - start) / 5);
                 }
-                let mut times = 0;
-                let [found, expected] = owner.near(asked, limit, |owner, _| {
-                    times += 1;
-                    if times % 2 == 0 && times < 8 {
-                        owner.append(&later);
-                    }
-                });
+                owner.stored.reads = 0;
+                let [found, expected] = owner.near(asked, limit);
                 assert_eq!(found, expected, "seed {seed}, turn {turn}");
-                assert!(budget > 0 || turn < 2 || times > 0, "nothing was fetched");
+                assert!(budget > 0 || turn < 2 || owner.stored.reads > 0, "nothing was read");
                 if turn % 25 == 24 {
+                    owner.check_sums();
                     owner.reopen(budget);
                     owner.check();
+                    owner.check_sums();
                 }
             }
             assert!(owner.tables.runs.iter().all(|runs| (1..40).contains(&runs.len())));
@@ -580,7 +632,7 @@ mod tests {
                     break;
                 }
                 warmed += cold.len();
-                owner.supply(&cold);
+                owner.tables.fetch(&cold, &mut owner.stored).expect("what was stored");
                 owner.check();
             }
             let room = owner.tables.cache.room();
@@ -591,24 +643,22 @@ mod tests {
     }
 
     #[test]
-    fn a_search_whose_tables_change_looks_its_article_up_again() {
-        let mut owner = Owner { candidates: Some(700), ..Owner::new(0, 1) };
-        for number in 0..600 {
-            let word = 7 << 48 | number;
-            owner.words.push(word);
-            // Each is a run: without what they miss, merges do not go on.
-            owner.tables.append(&Owner::row(word), ROW_WORDS);
-        }
-        owner.chunks.extend(owner.tables.take_work().chunks);
-        assert_eq!(owner.tables.runs[0].len(), 600);
-        let [found, expected] = owner.near(7 << 48, usize::MAX, |owner, missing| {
-            if matches!(missing[0], Key::Rows(_)) && owner.tables.runs[0].len() == 600 {
-                owner.tables.go_on(0);
-                owner.work();
+    fn look_ups_go_on_after_a_write_that_failed() {
+        for writes in 0..12 {
+            let mut owner = Owner::new(1 << 30, FOLD);
+            owner.stored.writes_left = Some(writes);
+            let mut state = writes as u64;
+            loop {
+                let words = [0; 23].map(|_| 7 << 48 | random(&mut state, 1 << 20));
+                owner.stored.words.extend(words);
+                let rows: Vec<_> = words.iter().flat_map(|word| row(*word)).collect();
+                if owner.tables.append(&rows, &mut owner.stored).is_err() {
+                    break;
+                }
             }
-        });
-        assert!(owner.tables.runs[0].len() < 10);
-        assert_eq!((found.len(), found), (600, expected));
+            let [found, expected] = owner.near(7 << 48, usize::MAX);
+            assert_eq!(found, expected, "after {writes} writes");
+        }
     }
 
     #[test]
@@ -618,7 +668,7 @@ mod tests {
         // 300 that pass is reached within the second list, before 300 have counted.
         let words: Vec<_> = (0..400).map(|number| (7 + number % 2) << 48 | number).collect();
         words.chunks(8).for_each(|words| owner.append(words));
-        let [found, _] = owner.near(7 << 48, usize::MAX, |_, _| ());
+        let [found, _] = owner.near(7 << 48, usize::MAX);
         let mut numbers: Vec<_> = found.iter().map(|rank| rank & 0xFFFF_FFFF).collect();
         numbers.sort_unstable();
         let expected: Vec<_> = (0..400).filter(|number| number % 2 == 0 || *number >= 200).collect();
@@ -626,21 +676,35 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_before_the_tables_changed_is_not_of_the_answer() {
-        let mut owner = Owner { candidates: Some(300), ..Owner::new(0, FOLD) };
-        // The first list has 256 entries, which are checked at once; the other one has the rest.
-        let words: Vec<_> = (0..456).map(|number| if number < 256 { 7 << 48 | 1 << 32 } else { 8 << 48 }).collect();
-        words.chunks(8).for_each(|words| owner.append(words));
-        let mut times = 0;
-        let [found, _] = owner.near(7 << 48, usize::MAX, |owner, missing| {
-            times += usize::from(matches!(missing[0], Key::Rows(_)));
-            if times == 2 && owner.tables.numbers().start == 0 {
-                owner.drop_before(100);
-            }
-        });
-        assert!(owner.tables.numbers().start == 100, "nothing was fetched between two checks");
-        let numbers: Vec<_> = found.iter().map(|rank| rank & 0xFFFF_FFFF).collect();
-        assert_eq!(numbers.len(), 300);
-        assert!(numbers.iter().all(|number| *number >= 100));
+    fn a_merge_that_is_cut_short_goes_with_the_entries_that_it_merges() {
+        let mut owner = Owner::new(0, 1);
+        owner.append(&[7; 80]);
+        owner.append(&[7; 8]);
+        let (id, shape) = (owner.tables.take_number(), owner.tables.shape);
+        let [older, newer] = [0, 1].map(|at| &owner.tables.runs[0][at]);
+        (owner.tables.merge, owner.tables.owed) = (Some(Merge::new([older, newer], id, 0, shape)), 40);
+        assert_eq!(owner.tables.step(&mut owner.stored), Ok(false));
+        assert!(owner.stored.chunks.contains_key(&Key::List(id, 0)));
+        owner.drop_before(88);
+        assert!(owner.tables.merge.is_none() && owner.tables.runs.iter().all(Vec::is_empty));
+        assert!(owner.stored.chunks.is_empty() && owner.stored.directories.is_empty());
+    }
+
+    #[test]
+    fn an_entry_that_is_out_of_place_is_no_part_of_a_sum() {
+        let mut owner = Owner::new(0, 40);
+        owner.append(&(0..40).map(|number| number << 48).collect::<Vec<_>>());
+        let run = &mut owner.tables.runs[0][0];
+        run.before -= 1;
+        let damage = owner.tables.sum(0, &mut owner.stored).expect_err("the last entry is not before that");
+        assert!(damage.0.contains("is out of place"), "{damage:?}");
+    }
+
+    #[test]
+    fn rows_of_many_numbers_take_the_memory_of_a_few() {
+        let mut owner = Owner::new(0, FOLD);
+        owner.append(&[7; 4000]);
+        owner.tables.rows_of(&(0..4000).collect::<Vec<_>>(), &mut owner.stored).expect("what was stored");
+        assert!(owner.tables.cache.most_held() <= 1 << 10, "{} chunks", owner.tables.cache.most_held());
     }
 }

@@ -1,6 +1,9 @@
 //! The block tables of an index, and searches in them: what they hold passes as the bytes that are stored.
+//!
+//! The storage is an object of Python. It is called while the tables are locked, without the interpreter: another thread
+//! that waits for them does not hold it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -8,8 +11,8 @@ use pyo3::types::PyBytes;
 
 use super::pairs::PyLimits;
 use super::values::{Array, bytes_of, whole};
-use super::{broken, caught, work};
-use crate::postings::chunk::{Blocks, Entry, Key, MOST_ENTRIES, Shape, from_bytes, words_of};
+use super::{PanicError, broken, caught, work};
+use crate::postings::chunk::{Blocks, Damage, Key, MOST_ENTRIES, Shape, Storage, words_of};
 use crate::postings::near::{Article, Limits, WORDS};
 use crate::postings::rows::{ROW_WORDS, Rows};
 use crate::postings::run::Run;
@@ -17,38 +20,26 @@ use crate::postings::search::{Search, Terms};
 use crate::postings::tables::{MOST_TABLES, Tables};
 use crate::postings::unfolded::Unfolded;
 
-/// Keys and document numbers of entries.
-type Entries = (Vec<u8>, Vec<u8>);
-
-#[pyfunction]
-pub fn decode_chunk(value: &[u8], table: u8, block_bits: u8) -> PyResult<Entries> {
-    entries_of(&caught(|| from_bytes(value, Blocks { table, bits: block_bits }))??)
-}
-
 /// Table, number, entries, and document number before which they are.
 type RunFacts = (usize, Option<u32>, u64, u64);
+/// Articles, document numbers and distances of near entries, and how many entries were compared.
+type NearEntries = (Vec<u8>, Vec<u8>, Vec<u8>, usize);
 
 #[pyclass(frozen, module = "_native")]
 pub struct BlockTables {
     tables: Mutex<Tables>,
+    storage: Py<PyAny>,
     row_words: usize,
-}
-
-#[pyclass(frozen, get_all, module = "_native")]
-pub struct Work {
-    missing: Vec<Vec<u8>>,
-    chunks: Vec<(Vec<u8>, Py<PyBytes>)>,
-    named: Vec<(u32, Vec<u8>)>,
-    removed: Vec<u32>,
 }
 
 #[pymethods]
 impl BlockTables {
     #[new]
-    #[pyo3(signature = (*, tables, block_bits, row_words, chunk_rows, first, after, tail, memory_bytes, fold_entries,
-        chunk_entries, next_run, run_families))]
+    #[pyo3(signature = (storage, *, tables, block_bits, row_words, chunk_rows, first, after, tail, memory_bytes,
+        fold_entries, chunk_entries, next_run, run_families))]
     #[expect(clippy::too_many_arguments, reason = "by name")]
     fn new(
+        storage: Py<PyAny>,
         tables: u8,
         block_bits: u8,
         row_words: usize,
@@ -76,60 +67,46 @@ impl BlockTables {
             return Err(PyValueError::new_err(format!("{rows} rows of the last chunk of {first} to {after}")));
         }
         let blocks = (0..tables).map(|table| Blocks { table, bits: block_bits }).collect();
-        let rows = Rows::stored(row_words, chunk_rows, (first, after), tail);
+        let rows = (Rows::stored(row_words, chunk_rows, (first, after), tail), first);
         let numbers = (next_run, run_families);
-        let mut tables = Tables::new(blocks, rows, memory_bytes, fold_entries, Shape::of(chunk_entries), numbers);
-        tables.drop_before(first);
-        Ok(Self { tables: Mutex::new(tables), row_words })
+        let tables = Tables::new(blocks, rows, memory_bytes, fold_entries, Shape::of(chunk_entries), numbers);
+        Ok(Self { tables: Mutex::new(tables), storage, row_words })
     }
 
     fn open_run(&self, py: Python<'_>, run: u32, directory: &[u8]) -> PyResult<()> {
         Ok(self.locked(py, |tables| tables.open_run(run, directory))??)
     }
 
-    fn end(&self, py: Python<'_>) -> PyResult<u64> {
-        self.locked(py, |tables| (0..tables.runs.len()).map(|table| tables.end_of(table)).min().unwrap_or(0))
-    }
-
-    fn append_missing(&self, py: Python<'_>, first: u64, rows: &[u8]) -> PyResult<()> {
-        let rows = whole(words_of(rows).collect(), self.row_words, "rows")?;
-        self.locked(py, |tables| tables.append_missing(first, &rows, self.row_words))
+    fn append_missing(&self, py: Python<'_>) -> PyResult<()> {
+        self.stored(py, |tables, storage| tables.append_missing(storage))
     }
 
     fn append(&self, py: Python<'_>, rows: &[u8]) -> PyResult<()> {
         let rows = whole(words_of(rows).collect(), self.row_words, "rows")?;
-        self.locked(py, |tables| tables.append(&rows, self.row_words))
+        self.stored(py, |tables, storage| tables.append(&rows, storage))
     }
 
     fn go_on(&self, py: Python<'_>, entries: usize) -> PyResult<()> {
-        self.locked(py, |tables| tables.go_on(entries))
+        self.stored(py, |tables, storage| tables.go_on(entries, storage))
     }
 
-    fn take_work(&self, py: Python<'_>) -> PyResult<Work> {
-        let work = self.locked(py, Tables::take_work)?;
-        let stored = |(key, value): (Key, Vec<u8>)| (key_bytes(key), PyBytes::new(py, &value).unbind());
-        Ok(Work {
-            missing: work.missing.into_iter().map(key_bytes).collect(),
-            chunks: work.chunks.into_iter().map(stored).collect(),
-            named: work.named,
-            removed: work.removed,
-        })
+    fn drop_before(&self, py: Python<'_>, number: u64) -> PyResult<()> {
+        self.stored(py, |tables, storage| tables.drop_before(number, storage))
+    }
+
+    fn cold(&self, py: Python<'_>, most: usize) -> PyResult<Vec<Vec<u8>>> {
+        Ok(self.locked(py, |tables| tables.cold(most))?.into_iter().map(key_bytes).collect())
     }
 
     fn supply(&self, py: Python<'_>, keys: Vec<Vec<u8>>, values: Vec<Bound<'_, PyBytes>>) -> PyResult<()> {
         let keys = keys.iter().map(|key| read_key(key)).collect::<PyResult<Vec<_>>>()?;
         let values: Vec<&[u8]> = values.iter().map(PyBytesMethods::as_bytes).collect();
-        let supplied =
-            |tables: &mut Tables| keys.iter().zip(values).try_for_each(|(key, value)| tables.supply(*key, value));
+        let supplied = |tables: &mut Tables| {
+            keys.iter().zip(values).try_for_each(|(key, value)| tables.supply(*key, value))?;
+            tables.cache.evict();
+            Ok::<_, Damage>(())
+        };
         Ok(self.locked(py, supplied)??)
-    }
-
-    fn drop_before(&self, py: Python<'_>, number: u64) -> PyResult<()> {
-        self.locked(py, |tables| tables.drop_before(number))
-    }
-
-    fn cold(&self, py: Python<'_>, most: usize) -> PyResult<Vec<Vec<u8>>> {
-        Ok(self.locked(py, |tables| tables.cold(most))?.into_iter().map(key_bytes).collect())
     }
 
     #[getter]
@@ -149,48 +126,25 @@ impl BlockTables {
         self.locked(py, |tables| tables.memory())
     }
 
-    fn unfolded(&self, py: Python<'_>, table: usize) -> PyResult<Entries> {
-        let entries = self.locked(py, |tables| tables.unfolded.get(table).map(|one| one.all().collect::<Vec<_>>()))?;
-        entries_of(&entries.unwrap_or_default())
+    fn sum(&self, py: Python<'_>, table: usize) -> PyResult<(u64, u64)> {
+        self.stored(py, |tables, storage| tables.sum(table, storage))
     }
 
-    fn rows_of(&self, py: Python<'_>, numbers: Array<i64>) -> PyResult<(Vec<Vec<u8>>, Vec<u8>)> {
-        let found = self.locked(py, |tables| {
-            let held = tables.numbers();
-            if numbers.iter().any(|number| !held.contains(&(*number as u64))) {
-                return Err(held);
-            }
-            let missing = tables.missing_rows(numbers.iter().map(|number| *number as u64));
-            let words = numbers.iter().filter(|_| missing.is_empty());
-            let words = words.flat_map(|number| tables.row(*number as u64).words());
-            let found = bytes_of(words.map(|word| word.to_le_bytes()));
-            Ok((missing, found))
-        })?;
-        let (missing, rows) = found.map_err(|held| {
-            PyValueError::new_err(format!("document numbers {:?}: there are rows of {held:?}", &*numbers))
-        })?;
-        Ok((missing.into_iter().map(key_bytes).collect(), rows))
+    fn rows_of(&self, py: Python<'_>, numbers: Array<i64>) -> PyResult<Vec<u8>> {
+        let held = self.locked(py, |tables| tables.numbers())?;
+        let numbers: Vec<_> = numbers.all().into_iter().map(|number| number as u64).collect();
+        if numbers.iter().any(|number| !held.contains(number)) {
+            return Err(PyValueError::new_err(format!("document numbers {numbers:?}: there are rows of {held:?}")));
+        }
+        let words = self.stored(py, |tables, storage| tables.rows_of(&numbers, storage))?;
+        caught(|| bytes_of(words.into_iter().map(u64::to_le_bytes)))
     }
 
-    fn evict(&self, py: Python<'_>) -> PyResult<()> {
-        self.locked(py, |tables| tables.cache.evict())
-    }
-}
-
-impl BlockTables {
-    fn locked<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&mut Tables) -> T + Send) -> PyResult<T> {
-        work(py, || self.tables.lock().map(|mut tables| call(&mut tables)).ok())?.ok_or_else(broken)
-    }
-}
-
-#[pyclass(frozen, module = "_native", name = "Search")]
-pub struct PySearch(Mutex<Search>);
-
-#[pymethods]
-impl PySearch {
-    #[new]
     #[pyo3(signature = (limits, articles, plan, lookups, *, best, withdrawn, own_ids = None))]
-    fn new(
+    #[expect(clippy::too_many_arguments, reason = "by name")]
+    fn near(
+        &self,
+        py: Python<'_>,
         limits: &PyLimits,
         articles: GivenArticles,
         plan: Array<u32>,
@@ -198,53 +152,87 @@ impl PySearch {
         best: usize,
         withdrawn: Array<i64>,
         own_ids: Option<Array<u64>>,
-    ) -> PyResult<Self> {
+    ) -> PyResult<NearEntries> {
         let (limits, count) = (Arc::clone(&limits.0), articles.statuses.len());
         if lookups == 0 || best == 0 || (plan.len() != lookups && plan.len() != lookups * count) {
-            return Err(PyValueError::new_err(format!(
-                "{} look-ups for {best} entries near {count} articles",
-                plan.len()
-            )));
+            let message = format!("{} look-ups for {best} entries near {count} articles", plan.len());
+            return Err(PyValueError::new_err(message));
         }
         let mut articles = articles.made(&limits)?;
         if let Some(ids) = own_ids {
             articles.iter_mut().zip(ids.each(count, "own_ids")?).for_each(|(article, id)| article.own_id = Some(id));
         }
         let withdrawn = withdrawn.chunks_exact(2).map(|one| (one[0] as u64, one[1] as u64)).collect();
-        let terms = Terms { plan: plan.all(), lookups, limits, best, withdrawn };
-        Ok(Self(Mutex::new(Search::new(articles, terms))))
-    }
-
-    fn run(&self, py: Python<'_>, tables: &BlockTables) -> PyResult<Vec<Vec<u8>>> {
-        let missing = tables.locked(py, |tables| self.0.lock().map(|mut search| search.run(tables)).ok());
-        let missing = missing.map_err(|error| self.named(py, error))?.ok_or_else(broken)?;
-        Ok(missing.into_iter().map(key_bytes).collect())
-    }
-
-    /// Articles, document numbers and distances.
-    fn near(&self) -> PyResult<(Vec<u8>, Vec<u8>, Vec<u8>)> {
-        let search = self.0.lock().map_err(|_| broken())?;
+        let mut search = Search::new(Terms { plan: plan.all(), lookups, limits, best, withdrawn });
+        let ran = self.stored(py, |tables, storage| search.run(&articles, tables, storage));
+        ran.or_else(|error| {
+            if error.is_instance_of::<PanicError>(py) {
+                error.value(py).setattr("article", search.article)?;
+            }
+            Err(error)
+        })?;
         caught(|| {
-            let articles = bytes_of(search.near().map(|(article, ..)| (article as i64).to_le_bytes()));
-            let numbers = bytes_of(search.near().map(|(_, number, _)| i64::from(number).to_le_bytes()));
-            let distances = bytes_of(search.near().map(|(.., distance)| (distance as u16).to_le_bytes()));
-            (articles, numbers, distances)
+            let articles = bytes_of(search.near.iter().map(|&(article, ..)| (article as i64).to_le_bytes()));
+            let numbers = bytes_of(search.near.iter().map(|&(_, number, _)| i64::from(number).to_le_bytes()));
+            let distances = bytes_of(search.near.iter().map(|&(.., distance)| (distance as u16).to_le_bytes()));
+            (articles, numbers, distances, search.compared)
         })
-    }
-
-    #[getter]
-    fn counts(&self) -> PyResult<(usize, usize)> {
-        let search = self.0.lock().map_err(|_| broken())?;
-        Ok((search.lists(), search.compared))
     }
 }
 
-impl PySearch {
-    /// The error that ended a run; it names the article at which the search panicked, if it did.
-    fn named(&self, py: Python<'_>, error: PyErr) -> PyErr {
-        let article = self.0.lock().err().and_then(|poison| PoisonError::into_inner(poison).article());
-        let named = article.map_or(Ok(()), |article| error.value(py).setattr("article", article));
-        named.err().unwrap_or(error)
+impl BlockTables {
+    fn locked<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&mut Tables) -> T + Send) -> PyResult<T> {
+        work(py, || self.tables.lock().map(|mut tables| call(&mut tables)).ok())?.ok_or_else(broken)
+    }
+
+    /// Call with the storage; raises what that raised.
+    fn stored<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut Tables, &mut PyStorage<'_>) -> Result<T, Damage> + Send,
+    ) -> PyResult<T> {
+        let mut storage = PyStorage { storage: &self.storage, raised: None };
+        let returned = self.locked(py, |tables| call(tables, &mut storage))?;
+        match storage.raised {
+            Some(error) => Err(error),
+            None => Ok(returned?),
+        }
+    }
+}
+
+/// The storage of Python, and what it raised.
+struct PyStorage<'a> {
+    storage: &'a Py<PyAny>,
+    raised: Option<PyErr>,
+}
+
+impl PyStorage<'_> {
+    fn call<T>(&mut self, call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Result<T, Damage> {
+        Python::attach(|py| call(self.storage.bind(py))).map_err(|error| {
+            self.raised = Some(error);
+            Damage("the storage failed".to_owned())
+        })
+    }
+}
+
+impl Storage for PyStorage<'_> {
+    fn read(&mut self, keys: &[Key]) -> Result<Vec<Vec<u8>>, Damage> {
+        let keys: Vec<_> = keys.iter().copied().map(key_bytes).collect();
+        self.call(|storage| {
+            let values: Vec<Bound<'_, PyBytes>> = storage.call_method1("read", (keys,))?.extract()?;
+            Ok(values.iter().map(|value| value.as_bytes().to_vec()).collect())
+        })
+    }
+
+    fn write(&mut self, chunks: &[(Key, Vec<u8>)]) -> Result<(), Damage> {
+        self.call(|storage| {
+            let stored = |(key, value): &(Key, Vec<u8>)| (key_bytes(*key), PyBytes::new(storage.py(), value));
+            storage.call_method1("write", (chunks.iter().map(stored).collect::<Vec<_>>(),)).map(|_| ())
+        })
+    }
+
+    fn name(&mut self, named: Option<(u32, Vec<u8>)>, removed: &[u32], runs: &[u32]) -> Result<(), Damage> {
+        self.call(|storage| storage.call_method1("name", (named, removed, runs)).map(|_| ()))
     }
 }
 
@@ -293,11 +281,4 @@ fn read_key(key: &[u8]) -> PyResult<Key> {
         (Some(b'W'), Some(chunk), None, 5) => Ok(Key::Rows(chunk)),
         _ => Err(PyValueError::new_err(format!("{key:?} is no key of a chunk"))),
     }
-}
-
-fn entries_of(entries: &[Entry]) -> PyResult<Entries> {
-    caught(|| {
-        let keys = bytes_of(entries.iter().map(|entry| entry.key.to_le_bytes()));
-        (keys, bytes_of(entries.iter().map(|entry| entry.number.to_le_bytes())))
-    })
 }
