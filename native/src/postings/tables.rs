@@ -703,7 +703,7 @@ mod tests {
     #[test]
     fn rows_of_many_numbers_take_the_memory_of_a_few() {
         let mut owner = Owner::new(0, FOLD);
-        owner.append(&[7; 4000]);
+        owner.append(&vec![7; 4000]);
         owner.tables.rows_of(&(0..4000).collect::<Vec<_>>(), &mut owner.stored).expect("what was stored");
         assert!(owner.tables.cache.most_held() <= 1 << 10, "{} chunks", owner.tables.cache.most_held());
     }
