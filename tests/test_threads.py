@@ -198,13 +198,15 @@ def test_a_large_record_holds_up_what_came_before_it_in_its_batch_not_at_all(gat
 def test_every_request_is_done_or_cancelled(sizes: list[int], threads: int, data: st.DataObject) -> None:
     """Of one large record or of several, some cancelled meanwhile: none is lost, done twice, or left waiting."""
     requests = [[f"{at} {part}" for part in range(size)] for at, size in enumerate(sizes)]
+    order = data.draw(st.permutations(range(len(requests))))
+    is_cancelled = [data.draw(st.booleans()) for _ in requests]
     gate = Gate()
     gate.shut(*(name for names in requests for name in names))
     done = []
     with FingerprintThreads(threads, gate) as made:
         futures = [made.submit([record for name in names for record in large(name)]) for names in requests]
-        for at in data.draw(st.permutations(range(len(requests)))):
-            if not (data.draw(st.booleans()) and futures[at].cancel()):
+        for at in order:
+            if not (is_cancelled[at] and futures[at].cancel()):
                 done.append(at)
             gate.open(*requests[at])
         for at in done:
