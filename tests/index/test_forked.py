@@ -71,7 +71,9 @@ def test_a_child_fingerprints_though_a_thread_of_its_parent_was_at_its_first_tex
 def test_every_table_of_the_core_is_made_when_the_core_is_loaded() -> None:
     """One that is made with the first text may be half made when a process forks; its child would wait for ever."""
     sources = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "native/src").rglob("*.rs")))
-    made_once = re.findall(r"^ *(?:pub(?:\(\w+\))? )?static (\w+): (?:\w+::)*(?:LazyLock|OnceLock)<", sources, re.MULTILINE)
+    made_once = re.findall(
+        r"^ *(?:pub(?:\(\w+\))? )?static (\w+): (?:\w+::)*(?:LazyLock|OnceLock)<", sources, re.MULTILINE
+    )
     assert made_once
     assert sorted(re.findall(r"LazyLock::force\(&(?:\w+::)*(\w+)\)", sources)) == sorted(made_once)
     assert sources.count("LazyLock::new") == len(made_once)
