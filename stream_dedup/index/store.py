@@ -63,7 +63,7 @@ again when the index opens."""
 MEMORY_MIB = 4096
 """MiB of chunks, rows, and RocksDB's own cache and buffers: an index of 28 million articles."""
 
-BUFFER_BYTES = 64 << 20
+WRITE_BUFFER_BYTES = 64 << 20
 """Bytes of writes that RocksDB gathers before it writes files, and of its cache, of a large budget. After a kill
 what was gathered is read from the log again: some 100,000 entries, two seconds."""
 _LEAST_BYTES = 4 << 20
@@ -134,7 +134,7 @@ class IndexSettings:
 
     memory_mib: int = MEMORY_MIB
     fold_entries: int = FOLD_ENTRIES
-    most_buffer_bytes: int = BUFFER_BYTES
+    most_buffer_bytes: int = WRITE_BUFFER_BYTES
 
     @property
     def buffer_bytes(self) -> int:

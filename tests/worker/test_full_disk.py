@@ -165,13 +165,13 @@ def test_no_space_for_the_transactional_id(world: SimulatedWorld, disk: SmallDis
     (process.folder / "worker-id").unlink()
     hook, calls = process.link.connection.hook, list[str]()
 
-    def fill_when_connected(call: str, phase: Phase) -> None:
+    def fill_when_read(call: str, phase: Phase) -> None:
         hook(call, phase)
         calls.append(call)
-        if (call, phase) == ("log-topic.connect", Phase.END):
+        if "log.poll" in calls and (call, phase) == ("log.seek", Phase.END):
             disk.fill()
 
-    process.link.connection.hook = fill_when_connected
+    process.link.connection.hook = fill_when_read
     assert_told(error_of(world, process), f"cannot be written: .*{FULL}", process.folder)
     assert "sink.renew" not in calls
     disk.free()

@@ -30,7 +30,7 @@ WATCH_S = 1.0
 """Seconds between two checks of the owner; the closing of the pipe is noticed at once."""
 START_S = 0.3
 """Seconds until a new process shows its arguments: milliseconds, more on busy cores."""
-ENGINE_LIMIT_S = 20
+REMOVAL_LIMIT_S = 20
 """One request to the Docker engine, seconds: removing a container that wrote much takes a while."""
 CLOSE_LIMIT_S = 30
 """Seconds for the keeper to finish: removing a container takes 1 to 2."""
@@ -80,7 +80,7 @@ def remove_container(name: str) -> None:
     import docker  # noqa: PLC0415  (an optional dependency, and slow to import)
     import docker.errors  # noqa: PLC0415
 
-    with contextlib.closing(docker.from_env(timeout=ENGINE_LIMIT_S)) as client:
+    with contextlib.closing(docker.from_env(timeout=REMOVAL_LIMIT_S)) as client:
         with contextlib.suppress(docker.errors.APIError):
             client.containers.get(name).unpause()  # a paused process does not die
         with contextlib.suppress(docker.errors.NotFound):
