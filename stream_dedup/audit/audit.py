@@ -333,10 +333,14 @@ class Audit:
     def _logged_by(self) -> I64:
         """The time by which each article was logged: its log time, or an earlier one of an article logged after it.
 
-        The log's times go backwards where the broker's clock was ahead.
+        The log's times go backwards where the broker's clock was ahead, and it was ahead if they are in the future. An
+        output of the article, or of one logged after it, shows then when it had been logged.
         """
-        logged_by: I64 = np.minimum.accumulate(self._log.entries.times[::-1])[::-1]
-        return logged_by
+        times, latest = self._log.entries.times, np.iinfo(np.int64).max
+        shown_by_outputs = np.where(
+            times > self._topics.read_ms, _least_from(np.where(self._has_output, self._written, latest)), latest
+        )
+        return _least_from(np.minimum(times, shown_by_outputs))
 
     def _topics_of(self, index: int) -> frozenset[str]:
         """Return the topics that the output of an article may belong in; one, if its verdict was recomputed."""
@@ -367,6 +371,12 @@ class Audit:
         owed = Owed(self._written - self._topics.allowance_ms, pending, self._topics.settled)
         for valid, shown in early_trims(self._log, owed):
             self._report.add("trimmed early", f"the trim at log offset {valid.offset} {shown}")
+
+
+def _least_from(times: I64) -> I64:
+    """Return for each article the least time of itself and those logged after it."""
+    least: I64 = np.minimum.accumulate(times[::-1])[::-1]
+    return least
 
 
 def _where(output: SourceRecord) -> str:

@@ -8,8 +8,8 @@ deleted from a partition of its verdict's topic only if none of these rules excl
        earlier article of the same source partition, a later one was written after it, hence is kept.
     3  Time. An output is written after its article was logged. If the article was logged after a record that is still
        kept was written, its output was written later still. The two times are of different clocks and of different
-       steps, so they are compared with an allowance. The caller corrects a log time that is later than that of a later
-       log record: the broker's clock was ahead.
+       steps, so they are compared with an allowance. A log time that is too late, of a broker whose clock was ahead,
+       is corrected by the caller, where a later log record has an earlier time, or where it is still in the future.
     4  Room. So many articles at most have been deleted from a topic as its partitions have offsets before their first.
 
 Which articles are missing, where rule 4 excuses some of them, is not known: the older ones are excused first, because

@@ -139,6 +139,7 @@ def _topics(config: Config, ports: AuditPorts) -> AuditedTopics:
     output_bounds = ask(lambda: _bounds(ports.reader, outputs.values()))
     # 4
     log = ask(ports.log.bounds)
+    read_ms = ports.clock.time_ms()
     # Of the source topics, no order is asked for: what is read of them was committed before step 2.
     config = ask(lambda: with_input_topics(config, lambda: ports.offsets.topic_ids(None)))
     names = sorted({*config.topics.input, *(partition.topic for partition in committed)})
@@ -161,6 +162,7 @@ def _topics(config: Config, ports: AuditPorts) -> AuditedTopics:
         sources=sources,
         log=log,
         settled=settled,
+        read_ms=read_ms,
         allowance_ms=int(limits_s * 1000),
     )
 

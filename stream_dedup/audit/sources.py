@@ -55,7 +55,8 @@ class AuditedTopics:
     for which it is known; trims before the log offset ``settled`` were appended before it was read. ``current`` holds
     the ids of the topics that exist now. ``output_bounds`` has the first and the end offset of each output partition,
     ``log`` those of the log. ``allowance_ms`` is the difference that the clocks of a broker and of a worker may have,
-    and the time between the steps that they measure.
+    and the time between the steps that they measure. All of the log had been written at ``read_ms``, by the clock of
+    the audit.
     """
 
     outputs: Mapping[Verdict, str]
@@ -65,6 +66,7 @@ class AuditedTopics:
     sources: Mapping[Partition, AuditedSource]
     log: tuple[LogOffset, LogOffset]
     settled: LogOffset
+    read_ms: int
     allowance_ms: int
 
 

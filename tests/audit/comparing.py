@@ -78,6 +78,10 @@ def outputs_of(log: PlainLog, omitted: OmittedValue | None = None) -> list[Outpu
     return found
 
 
+LONG_AFTER_MS = 1 << 62
+"""When a log is read whose times are all in the past."""
+
+
 class Asked(NamedTuple):
     """What an audit is asked for: of which topics, and with which options."""
 
@@ -92,6 +96,7 @@ def asked_of(
     current: frozenset[bytes] = frozenset([TOPIC]),
     begins: Mapping[Partition, int] | None = None,
     settled: int = 0,
+    read_ms: int = LONG_AFTER_MS,
     **options: Any,  # noqa: ANN401 - the fields of ``Asked``
 ) -> Asked:
     """An audit of a log whose first three articles are committed, unless said otherwise."""
@@ -105,6 +110,7 @@ def asked_of(
             sources={},
             log=(LogOffset(0), LogOffset(0)),
             settled=LogOffset(settled),
+            read_ms=read_ms,
             allowance_ms=60_000,
         ),
         **options,

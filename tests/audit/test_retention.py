@@ -221,6 +221,27 @@ def test_retention_where_the_clock_of_the_log_was_ahead(later_s: int, found: dic
     assert counts(report(log, [output], asked_of(committed=committed, begins={Partition("unique", 0): 1}))) == found
 
 
+@pytest.mark.parametrize(
+    ("read_s", "kept", "found"), [(900, 1, {"not kept": 1}), (900, 0, {"missing": 1}), (2100, 1, {"missing": 1})]
+)
+def test_retention_where_the_clock_of_the_log_is_still_ahead(read_s: int, kept: int, found: dict[str, int]) -> None:
+    """A log time in the future counts for nothing: an article was logged before a later one had its output.
+
+    The output of an earlier one shows nothing of the kind; neither does a worker's clock that is behind, where the
+    log time is in the past.
+    """
+    made = LogOfTest()
+    made.add(rules())
+    for partition, fingerprint in enumerate([A, FAR]):
+        made.add(with_values(batch([0], [fingerprint], partition=partition)), seconds=1000)
+    log = made.plain()
+    output = outputs_of(log)[kept]._replace(offset=1, timestamp=500_000)
+    committed = {(TOPIC, 0): 1, (TOPIC, 1): 1}
+    begins = {Partition("unique", 0): 1}
+    asked = asked_of(committed=committed, begins=begins, read_ms=log.first_time + read_s * 1000)
+    assert counts(report(log, [output], asked)) == found
+
+
 def test_retention_where_offsets_were_set_back() -> None:
     """A kept output of an earlier article proves nothing where it may be a repeat."""
     log = three_articles().plain()
