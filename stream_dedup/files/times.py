@@ -43,7 +43,7 @@ _ZONES |= {"mst": -7, "mdt": -6, "pst": -8, "pdt": -7}
 """Hours of the zones that RFC 2822 names."""
 _ZONE = rf"(?:\s+(?:[+-]\d{{4}}|{'|'.join(_ZONES)}))?"
 _MAIL = re.compile(
-    rf"[a-z\d,\s-]*[a-z]{{3}}[a-z\d,\s-]*\s\d\d:\d\d(?::\d\d)?{_ZONE}(?:\s+\d{{4}})?(?:\s*\([^()]*\))?",
+    rf"[a-z\d, -]*[a-z]{{3}}[a-z\d, -]* \d\d:\d\d(?::\d\d)?{_ZONE}(?:\s+\d{{4}})?(?:\s*\([^()]*\))?",
     re.ASCII | re.IGNORECASE,
 )
 
