@@ -102,7 +102,8 @@ def run_audit(config: Config, options: AuditOptions, ports: AuditPorts, progress
             audit.add(output)
             progress("outputs compared", done, total)
         # 7
-        audit.never_logged(lost_records(log, topics, chosen, audit.earlier, ports.reader))
+        is_part = options.since_ms is not None or options.since_offset is not None
+        audit.never_logged(lost_records(log, topics, chosen if is_part else None, audit.earlier, ports.reader))
         if options.texts:
             texts = np.flatnonzero(chosen) if options.sample is None else wanted
             records = records_of(log, texts, topics.sources, ports.reader)

@@ -73,14 +73,14 @@ class AuditedTopics:
 def lost_records(
     log: PlainLog,
     topics: AuditedTopics,
-    audited: Bools,
+    audited: Bools | None,
     earlier: Mapping[SourcePartition, SourceOffset],
     reader: TopicReader,
 ) -> Iterator[tuple[str, Coordinates]]:
     """Yield topic and coordinates of the records that should have been logged and were not.
 
-    ``audited`` says which articles of the log are audited. Records below the offsets ``earlier`` were in an earlier log
-    of the group.
+    ``audited`` says which articles of the log are audited, None: all. Records below the offsets ``earlier`` were in an
+    earlier log of the group.
     """
     wanted: dict[Partition, list[Range]] = {}
     for partition, source in topics.sources.items():
@@ -119,18 +119,21 @@ def _unlogged(
         yield SourceOffset(int(firsts[at])), SourceOffset(int(stops[at]))
 
 
-def _first_audited(log: PlainLog, source: SourcePartition, begin: SourceOffset, audited: Bools) -> SourceOffset | None:
+def _first_audited(
+    log: PlainLog, source: SourcePartition, begin: SourceOffset, audited: Bools | None
+) -> SourceOffset | None:
     """Return the source offset from which on every record must have been logged, None of none.
 
     If the log was cut, this is where the trims say that nothing is forgotten any more. If they do not say it, or
     if only a newer part of the log is audited, this is where the audited part begins.
     """
-    if audited.all():
+    offsets, articles = log.articles_of(source)
+    if audited is not None:
+        offsets = offsets[audited[articles]]
+    else:
         known = log.logged.forgotten.get(source) if log.first_offset else begin
         if known is not None:
             return max(begin, known)
-    offsets, articles = log.articles_of(source)
-    offsets = offsets[audited[articles]]
     return max(begin, SourceOffset(int(offsets[0]))) if len(offsets) else None
 
 

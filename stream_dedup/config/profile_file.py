@@ -261,6 +261,7 @@ def profile_problems(base: Profile | None, given: ProfileFile) -> list[ConfigPro
         *_size_problems(profile.settings),
         *_feature_problems(base, profile.settings, given.features),
         *_search_problems(profile),
+        *_far_problems(profile, given.search),
     ]
 
 
@@ -298,6 +299,23 @@ def _search_problems(profile: Profile) -> Iterator[ConfigProblem]:
         words = problem.partition(":")[0].split()
         keys = [f"search.{name}" for name in SEARCH_RULES if name in words] or ["search.kind", "features.tables"]
         yield ConfigProblem(", ".join(keys), problem)
+
+
+def _far_problems(profile: Profile, search: SearchSection) -> Iterator[ConfigProblem]:
+    """Yield what the given keys say of far entries in vain: the limit is lower, or as many values are asked anyway."""
+    if profile.search == EXACT:
+        return
+    most = max(profile.limit or 0, profile.short_limit or 0)
+    if search.far is not None and search.far > most:
+        remedy = f"set search.far to at most {most}, or a greater search.limit"
+        yield ConfigProblem(
+            "search.far, search.limit, search.short_limit", f"no entry beyond {most} bits is near; {remedy}"
+        )
+    least = min(profile.min_equal or 0, profile.short_min_equal or 0)
+    if 0 < (search.far_min_equal or 0) < least:
+        reason = f"{least} values must be equal at any distance beyond search.certain"
+        remedy = f"set at least {least}, or 0 for no other number beyond search.far"
+        yield ConfigProblem("search.far_min_equal, search.min_equal, search.short_min_equal", f"{reason}; {remedy}")
 
 
 # The values of a profile, as they are read.

@@ -249,7 +249,7 @@ def is_only_copy(data: Path) -> bool:
 
 def only_copy_in(path: Path) -> bool:
     """Return whether an index folder has data, damaged or not, that are the only copy of their articles."""
-    return path.is_dir() and any(is_only_copy(data) for data in data_folders(path) if holds_data(data))
+    return path.is_dir() and any(is_only_copy(data) for data in data_folders(path) if _is_marked(data))
 
 
 def data_to_save(path: Path) -> Path:

@@ -64,7 +64,7 @@ class Counters:
     lists: int = 0
     candidates: int = 0
     fetched: int = 0
-    """Chunks that look-ups waited for."""
+    """Chunks that were read, for look-ups, merges and verification."""
 
 
 class Run(NamedTuple):
@@ -134,6 +134,20 @@ class RowColumn:
         tail = np.concatenate((self.tail, rows)) if unfinished > len(rows) else rows[len(rows) - unfinished :].copy()
         self.tail = tail
         self.after = DocNumber(self.after + len(rows))
+
+    def read(self, first: DocNumber, end: DocNumber) -> RowArray:
+        """Read the rows of the document numbers from ``first`` to before ``end`` from disk."""
+        whole = self.after // self.of_chunk
+        begin, after = first // self.of_chunk, -(-end // self.of_chunk)
+        found = self._store.get([chunk_key(chunk) for chunk in range(begin, min(after, whole))])
+        for chunk, raw in enumerate(found, begin):
+            if len(raw) != self._chunk_bytes:
+                reason = f"rows {chunk * self.of_chunk} and on: {len(raw)} bytes do not hold them"
+                raise self._store.corrupt(reason)
+        if after > whole:
+            found.append(self.tail.tobytes())
+        rows = np.frombuffer(b"".join(found), self.kind)
+        return rows[first - begin * self.of_chunk : end - begin * self.of_chunk]
 
     def _check_end(self) -> None:
         """Read the last rows, and check that those on disk end at the last document number, as they were written."""

@@ -55,7 +55,7 @@ def _steps(applied: Applied) -> Iterator[int | str]:
     for row in rows.scan(state.low_watermark):
         numbered = table_rows([row])
         numbers = np.arange(doc_number, doc_number + len(numbered))
-        yield from _check_rows(row, numbered, numbers, tables)
+        yield from _check_rows(row, numbered, doc_number, tables)
         keys = numbered["signature"] ^ (numbered["scope_hash"][:, np.newaxis] * KEY_FACTORS)
         for word, total in enumerate(expected):
             total.add(keys[:, word], numbers)
@@ -94,11 +94,16 @@ def _mixed(keys: U64, numbers: I64) -> U64:
     return (both ^ (both >> np.uint64(29))) * _MIX
 
 
-def _check_rows(row: StoredRecord, numbered: RowArray, numbers: I64, tables: Tables) -> Iterator[str]:
-    if len(numbers) and row.head.first != numbers[0]:
-        yield f"log record {row.offset}: its entries are numbered from {row.head.first} on, not {numbers[0]}"
-    elif not np.array_equal(tables.rows_of(numbers), numbered):
+def _check_rows(row: StoredRecord, numbered: RowArray, first: DocNumber, tables: Tables) -> Iterator[str]:
+    end = DocNumber(first + len(numbered))
+    if first < end and row.head.first != first:
+        yield f"log record {row.offset}: its entries are numbered from {row.head.first} on, not {first}"
+        return
+    # On disk, and as they are in memory.
+    if not np.array_equal(tables.rows.read(first, end), numbered):
         yield f"log record {row.offset}: the rows of its entries are not those of the log"
+    elif not np.array_equal(tables.rows_of(np.arange(first, end)), numbered):
+        yield f"log record {row.offset}: the rows held in memory are not those of the log"
 
 
 def _check_coverage(rows: StoredRecords, coverage: Coverage) -> Iterator[str]:

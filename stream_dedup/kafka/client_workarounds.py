@@ -264,6 +264,7 @@ def stable_offset(admin: KafkaAdminClient, group: str, partition: TopicPartition
 
 def _within(admin: KafkaAdminClient, limit_ms: float, ask: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401
     manager = admin._manager
+    manager.cluster._coordinators.clear()  # as ``ask_anew``, before the loop of the client begins with it
     return manager.run(manager.wait_for, manager.call_soon(ask), limit_ms)
 
 

@@ -24,8 +24,6 @@ from stream_dedup.kafka.record import HEADER_ALLOWANCE_BYTES
 from stream_dedup.kafka.topics import MESSAGE_BYTES, mend_command
 
 if TYPE_CHECKING:
-    from kafka import KafkaProducer
-
     from stream_dedup.config.model import Config, KafkaConfig
 
 UNACKNOWLEDGED_RECORDS = 2_000
@@ -56,7 +54,11 @@ def produce_lines(
     done, size, sent = 0, 0, list[tuple[Future, int]]()
     try:
         for value in (line.rstrip(b"\r\n") for line in lines if not is_blank(line)):
-            sent.append((_send(producer, topic, value, _key(value, key_field)), len(value)))
+            try:
+                sent.append((producer.send(topic, value=value, key=_key(value, key_field)), len(value)))
+            except KafkaError as error:
+                _wait(config.kafka, topic, sent, done)
+                raise _unsent(config.kafka, topic, done + len(sent) + 1, len(value), error) from error
             size += len(value)
             progress(done + len(sent))
             if len(sent) == UNACKNOWLEDGED_RECORDS or size >= UNACKNOWLEDGED_BYTES:
@@ -69,31 +71,29 @@ def produce_lines(
     return done + len(sent)
 
 
-def _send(producer: KafkaProducer, topic: str, value: bytes, key: bytes | None) -> Future:
-    try:
-        return producer.send(topic, value=value, key=key)
-    except KafkaError as error:
-        return Future().failure(error)
-
-
 def _wait(kafka: KafkaConfig, topic: str, sent: Iterable[tuple[Future, int]], done: int) -> None:
     """Wait until the records that follow the first ``done`` are acknowledged."""
     for number, (future, size) in enumerate(sent, done + 1):
         try:
             future.get(timeout=kafka.broker_wait_s)
-        except (MessageSizeTooLargeError, RecordListTooLargeError) as error:
-            needed = size + HEADER_ALLOWANCE_BYTES
-            raise UserError(
-                f"record {number} of {size} bytes is larger than topic {topic} takes ({error}). If workers read it, "
-                f"first see that each of their output topics has {MESSAGE_BYTES} of {needed + HEADER_ALLOWANCE_BYTES} "
-                "or more, and start them again: else they reject the record, without its value. Then raise that of the "
-                f"topic: {mend_command(kafka.brokers, topic, {MESSAGE_BYTES: str(needed)})}"
-            ) from error
         except KafkaError as error:
-            raise UnavailableError(
-                f"record {number} was not acknowledged within {kafka.broker_wait_s:g} s ({error!r}); "
-                f"{number - 1} before it were, some after it may have been"
-            ) from error
+            raise _unsent(kafka, topic, number, size, error) from error
+
+
+def _unsent(kafka: KafkaConfig, topic: str, number: int, size: int, error: KafkaError) -> UserError | UnavailableError:
+    """Return the error for a record that failed when all before it were acknowledged."""
+    if isinstance(error, (MessageSizeTooLargeError, RecordListTooLargeError)):
+        needed = size + HEADER_ALLOWANCE_BYTES
+        return UserError(
+            f"record {number} of {size} bytes is larger than topic {topic} takes ({error}). If workers read it, "
+            f"first see that each of their output topics has {MESSAGE_BYTES} of {needed + HEADER_ALLOWANCE_BYTES} "
+            "or more, and start them again: else they reject the record, without its value. Then raise that of the "
+            f"topic: {mend_command(kafka.brokers, topic, {MESSAGE_BYTES: str(needed)})}"
+        )
+    return UnavailableError(
+        f"record {number} was not acknowledged within {kafka.broker_wait_s:g} s ({error!r}); "
+        f"{number - 1} before it were, some after it may have been"
+    )
 
 
 def _key(value: bytes, field: FieldPath | None) -> bytes | None:

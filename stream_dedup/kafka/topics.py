@@ -42,16 +42,18 @@ then check the rest, and make the topics then.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import kafka.errors as kafka_errors
 
 from stream_dedup.config.effective import with_input_topics
 from stream_dedup.config.model import MAX_RECORD_BYTES
-from stream_dedup.errors import UserError
+from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.kafka.admin import topic_exists, topic_ids
 from stream_dedup.kafka.client_workarounds import describe_topic_settings
 from stream_dedup.kafka.errors import patiently
@@ -270,8 +272,11 @@ def _make(admin: KafkaAdminClient, config: Config) -> tuple[list[str], CheckedTo
     # 1
     checked = refuse_wrong_topics(admin, config)
     made: list[str] = []
+    deadline = time.monotonic() + config.kafka.broker_wait_s
     # 2, 3; again for one that another broker does not know yet
     while missing := list(checked.missing.values()):
+        if time.monotonic() > deadline:
+            raise UnavailableError(f"topic {missing[0].name} was made, and no broker shows it; start again")
         inputs = [topic for topic in missing if topic.role == "input"]
         made += _create(admin, config, inputs or missing)
         checked = refuse_wrong_topics(admin, config)
@@ -299,7 +304,7 @@ def _present(admin: KafkaAdminClient, config: Config) -> dict[str, _State]:
 def _create(admin: KafkaAdminClient, config: Config, topics: Sequence[_Wanted]) -> list[str]:
     """Make topics, and wait for their leaders; return the names of those that this call made."""
     replication = -1 if config.topics.replication is None else config.topics.replication
-    request = {
+    request: dict[str, dict[str, Any]] = {
         topic.name: {
             "num_partitions": topic.partitions,
             "replication_factor": replication,
@@ -308,17 +313,22 @@ def _create(admin: KafkaAdminClient, config: Config, topics: Sequence[_Wanted]) 
         for topic in topics
     }
 
-    def create() -> list[dict[str, Any]]:
-        answer = list(admin.create_topics(request, raise_errors=False)["topics"])
+    def create(*, validate_only: bool = False) -> list[dict[str, Any]]:
+        answer = list(admin.create_topics(request, validate_only=validate_only, raise_errors=False)["topics"])
         for topic in answer:
             error = kafka_errors.for_code(topic["error_code"])
             if issubclass(error, kafka_errors.RetriableError):
                 raise error(f"topic {topic['name']}: {topic.get('error_message') or error.__name__}")
         return answer
 
-    made = [topic["name"] for topic in _ask(config, create) if _made(topic)]
+    for topic in _ask(config, partial(create, validate_only=True)):
+        made = (topic.get("configs") or {}).get(MIN_IN_SYNC)
+        if made is not None and int(made["value"]) > topic["replication_factor"]:
+            # The brokers' default, with which nothing could be written.
+            request[topic["name"]]["configs"][MIN_IN_SYNC] = str(max(1, topic["replication_factor"] - 1))
+    created = [topic["name"] for topic in _ask(config, create) if _made(topic)]
     _ask(config, lambda: admin.wait_for_topics(list(request), timeout_ms=READY_MS))
-    return made
+    return created
 
 
 def _problems(admin: KafkaAdminClient, config: Config, states: Mapping[str, _State]) -> list[TopicProblem]:

@@ -18,11 +18,12 @@ from __future__ import annotations
 import errno
 import logging
 import socket
+import time
 from collections.abc import Callable
 from http import HTTPStatus
 from threading import Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -46,6 +47,8 @@ MAX_HEAD_BYTES = 65_536
 """Request line and headers. Prometheus sends 300."""
 MAX_REQUEST_BODY_BYTES = 1_024
 THREADS = 4
+ACCEPT_PAUSE_S = 0.5
+"""Seconds after a failed accept."""
 ENDED_WITHIN_S = 1.0
 """Longest wait for the threads when the server is closed; a page that still runs does not keep the process."""
 _OWN_SOCKETS = 2
@@ -68,7 +71,7 @@ class MetricsServer:
         logging.getLogger("waitress").setLevel(logging.WARNING)
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         remedy = "set another address with --metrics or metrics.address (port 0: any free port; off: no server)"
-        bound = bound_socket("metrics", address, IDLE_S, remedy)
+        bound = bound_socket("metrics", address, IDLE_S, remedy, _PatientSocket)
         host, port = bound.getsockname()[:2]
         self.port = int(port)
         self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
@@ -110,6 +113,23 @@ class MetricsServer:
         self.close()
 
 
+class _PatientSocket(socket.socket):
+    """A listening socket. Where the process has no file descriptor left, it waits before it fails.
+
+    The connection still waits, and the server would try again in a busy loop.
+    """
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection."""
+        try:
+            return super().accept()
+        except BlockingIOError:
+            raise
+        except OSError:
+            time.sleep(ACCEPT_PAUSE_S)
+            raise
+
+
 class MetricsPages:
     """The pages, as a WSGI application."""
 
@@ -148,7 +168,9 @@ def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
         return choose_encoder("")
 
 
-def bound_socket(server: str, address: str, unread_s: float, remedy: str) -> socket.socket:
+def bound_socket(
+    server: str, address: str, unread_s: float, remedy: str, kind: type[socket.socket] = socket.socket
+) -> socket.socket:
     """Return a socket that is bound to an address ``host:port``; an empty host is every address.
 
     Linux ends its connections whose client does not take what was sent to it for ``unread_s``: a server that waits
@@ -162,7 +184,7 @@ def bound_socket(server: str, address: str, unread_s: float, remedy: str) -> soc
         flags = socket.AI_PASSIVE
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=flags)
         family, stream, protocol, _, target = found[0]
-        bound = socket.socket(family, stream, protocol)
+        bound = kind(family, stream, protocol)
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -223,6 +223,8 @@ class GroupStatus:
         self._lane = Lane("status", STATUS_S)
         self._reader: StatusReader | None = None
         self._now: Snapshot | None = None
+        self._reading: asyncio.Future[dict[str, Any]] | None = None
+        """What all wait for that ask meanwhile."""
         self.last: StatusValues | None = None
         """What was read last, however old it is. Any thread."""
 
@@ -230,9 +232,11 @@ class GroupStatus:
         """Return the state of the group, as ``stream-dedup status --json`` writes it.
 
         Raises:
-            ProblemError: no broker answers, or too many requests are under way.
+            ProblemError: no broker answers, or not in time.
         """
-        return await self._lane.run(self._read)
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.ensure_future(self._lane.run(self._read))
+        return await asyncio.shield(self._reading)
 
     def close(self) -> None:
         """End the thread and close the connections."""

@@ -205,6 +205,8 @@ class Gate:
         except ProblemError as problem:
             if not is_read:
                 problem.headers["Connection"] = "close"  # else the rest of the body would be read, however long
+            # What comes late is not waited for again; who asks whether to send the body (``Expect``) sends nothing.
+            is_read |= problem.status == HTTPStatus.REQUEST_TIMEOUT or "expect" in headers
             return problem.response(), is_read
         except StreamDedupError as error:  # a store that cannot be read
             log.warning("a request cannot be answered: %s", error)

@@ -301,3 +301,30 @@ def test_a_directed_profile_shows_what_it_searches_with(name: str) -> None:
     assert {key for key in SEARCH_RULES if f"search.{key}" in shown} == {
         key for key in SEARCH_RULES if getattr(PROFILES[name], key) is not None
     }
+
+
+FAR = 'from = "comment"\n[search]\nlimit = 70\nmin_equal = 20\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "far = 71\n",
+            (
+                "search.far, search.limit, search.short_limit: no entry beyond 70 bits is near; "
+                "set search.far to at most 70, or a greater search.limit"
+            ),
+        ),
+        (
+            "far_min_equal = 19\n",
+            (
+                "search.far_min_equal, search.min_equal, search.short_min_equal: 20 values must be equal at any "
+                "distance beyond search.certain; set at least 20, or 0 for no other number beyond search.far"
+            ),
+        ),
+    ],
+)
+def test_what_says_nothing_of_far_entries_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    """With the limits as they are in force, and what to set."""
+    assert problems_of(tmp_path, FAR + text) == [told]

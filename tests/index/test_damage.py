@@ -208,13 +208,22 @@ def test_a_run_whose_chunks_are_gone_is_damage(kept: Path) -> None:
 
 
 def test_verify_finds_changed_rows(kept: Path) -> None:
-    """The rows are those of the log."""
+    """The rows are those of the log, on disk and in memory."""
     with open_index(kept) as index:
         of_chunk = index._applied.tables.rows.of_chunk
+        of_log = f"log record {1 + (3 * of_chunk + 1) // ROWS}"
+        changed = f"{of_log}: the rows of its entries are not those of the log"
         raw = _value(index, chunk_key(3))
+        index.verify()  # now they are in memory
+        _write(index, chunk_key(3), raw[:70] + b"??" + raw[72:])
+        assert changed in index.verify()
+    with open_index(kept) as index:
+        assert changed in index.verify()
+        index._applied.tables.rows_of(np.arange(3 * of_chunk, 3 * of_chunk + 2))
+        _write(index, chunk_key(3), raw)
+        assert f"{of_log}: the rows held in memory are not those of the log" in index.verify()
     _replace(kept, chunk_key(3), raw[:70] + b"??" + raw[72:])
     with open_index(kept) as index:
-        changed = f"log record {1 + (3 * of_chunk + 1) // ROWS}: the rows of its entries are not those of the log"
         assert changed in index.verify()
     _replace(kept, chunk_key(3), raw[:-1])
     with open_index(kept) as index:

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 import zstandard
-from kafka import KafkaAdminClient, TopicPartition
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError
 from kafka.future import Future
 
 from stream_dedup.cli import run
 from stream_dedup.config.model import Config
-from stream_dedup.errors import EXIT_OK, EXIT_USER, UserError
+from stream_dedup.errors import EXIT_OK, EXIT_USER, UnavailableError, UserError
 from stream_dedup.kafka import produce
 from stream_dedup.kafka.connection import make_consumer
 from stream_dedup.kafka.produce import produce_lines
@@ -92,18 +93,41 @@ def test_memory_is_bounded(config: Config, admin: KafkaAdminClient, monkeypatch:
     create_topics(admin, config)
     monkeypatch.setattr(produce, "UNACKNOWLEDGED_RECORDS", 10)
     sent: list[Future] = []
-    send = produce._send
+    send = KafkaProducer.send
 
-    def send_one(*given: Any) -> Future:  # noqa: ANN401 - as that of the program
+    def send_one(*given: Any, **named: Any) -> Future:  # noqa: ANN401 - as that of the client
         assert sum(not future.is_done for future in sent) < 10
-        sent.append(send(*given))
+        sent.append(send(*given, **named))
         return sent[-1]
 
-    monkeypatch.setattr(produce, "_send", send_one)
+    monkeypatch.setattr(KafkaProducer, "send", send_one)
     name = config.topics.input[0]
     lines = [b"line %d\n" % number for number in range(500)]
     assert produce_lines(config, name, lines, None, nothing) == 500
     assert [value for _, value in records_of(config, name)] == [line.rstrip() for line in lines]
+
+
+def test_a_record_that_the_client_does_not_take(
+    config: Config, admin: KafkaAdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends the command at once, when those before it are acknowledged; a record that is too large is a user's."""
+    create_topics(admin, config)
+    send = KafkaProducer.send
+    for error, expected in (
+        (KafkaTimeoutError("no leader"), UnavailableError),
+        (MessageSizeTooLargeError("too many bytes"), UserError),
+    ):
+
+        def send_two(self: KafkaProducer, topic: str, error: KafkaError = error, **named: Any) -> Any:  # noqa: ANN401
+            if named["value"] == b"third":
+                raise error
+            return send(self, topic, **named)
+
+        monkeypatch.setattr(KafkaProducer, "send", send_two)
+        lines = iter([b"first\n", b"second\n", b"third\n", b"fourth\n"])
+        with pytest.raises(expected, match="record 3 "):
+            produce_lines(config, config.topics.input[0], lines, None, nothing)
+        assert list(lines) == [b"fourth\n"]
 
 
 def test_too_large(

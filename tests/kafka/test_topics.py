@@ -119,7 +119,7 @@ class Busy:
     """An admin client whose first answer about a topic is an error that passes."""
 
     def __init__(self, code: int) -> None:
-        self.codes = [code, 0]
+        self.codes = [code, 0, 0]
 
     def create_topics(self, names: Mapping[str, object], **_options: object) -> dict[str, Any]:
         code = self.codes.pop(0)
@@ -127,6 +127,37 @@ class Busy:
 
     def wait_for_topics(self, names: list[str], **_options: object) -> None:
         assert names == ["articles"]
+
+
+class Validating:
+    """Makes topics with so many replicas, and a default of in-sync replicas; notes what they were made with."""
+
+    def __init__(self, replicas: int, default: int) -> None:
+        self.replicas, self.default = replicas, default
+        self.made: dict[str, str] = {}
+
+    def create_topics(
+        self, wanted: Mapping[str, Mapping[str, Any]], *, validate_only: bool, **_options: object
+    ) -> dict[str, Any]:
+        configs = {MIN_IN_SYNC: {"value": str(self.default)}}
+        if not validate_only:
+            self.made = dict(wanted["articles"]["configs"])
+        one = {"name": "articles", "error_code": 0, "replication_factor": self.replicas, "configs": configs}
+        return {"topics": [one]}
+
+    def wait_for_topics(self, names: list[str], **_options: object) -> None:
+        assert names == ["articles"]
+
+
+@pytest.mark.parametrize(("replicas", "default", "made"), [(1, 2, "1"), (2, 3, "1"), (3, 2, None)])
+def test_a_topic_is_made_so_that_it_can_be_written(
+    config: Config, replicas: int, default: int, made: str | None
+) -> None:
+    """Where the brokers' default of in-sync replicas is larger than their number, it is given a smaller one."""
+    broker = Validating(replicas, default)
+    unset = config.model_copy(update={"topics": config.topics.model_copy(update={"replication": None})})
+    topics._create(cast("KafkaAdminClient", broker), unset, [_Wanted("articles", 1, "input", ())])
+    assert broker.made.get(MIN_IN_SYNC) == made
 
 
 @pytest.mark.parametrize("code", [7, 89])

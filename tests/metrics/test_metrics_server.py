@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
 import socket
@@ -227,6 +228,23 @@ def test_a_server_is_closed_while_a_page_is_answered(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(server._server.trigger, "_physical_pull", after_another)
     server.close()
     assert not thread.is_alive()
+
+
+def test_a_connection_that_cannot_be_taken_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a file descriptor left the server waits; while there is no connection it does not."""
+    failures = iter([OSError(errno.EMFILE, "too many open files"), BlockingIOError()])
+
+    def accept(_socket: socket.socket) -> None:
+        raise next(failures)
+
+    paused: list[float] = []
+    monkeypatch.setattr(socket.socket, "accept", accept)
+    monkeypatch.setattr("time.sleep", paused.append)
+    with server_module._PatientSocket() as listening:
+        for expected in (OSError, BlockingIOError):
+            with pytest.raises(expected):
+                listening.accept()
+    assert paused == [server_module.ACCEPT_PAUSE_S]
 
 
 @pytest.mark.expect_log("1 thread.s. still running")

@@ -6,11 +6,18 @@ The nodes of a cluster are Java processes always: containers could not reach eac
 import logging
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from functools import partial
 
 from stream_dedup.dev.broker.base import BROKERS_VARIABLE, DEFAULT_IMAGE, IMAGE_VARIABLE, BrokerSettings, DevBroker
-from stream_dedup.dev.broker.container import ContainerBroker, engine_answers, has_client, missing_image
+from stream_dedup.dev.broker.container import (
+    ENGINE_LIMIT_S,
+    ContainerBroker,
+    engine_answers,
+    has_client,
+    missing_image,
+)
 from stream_dedup.dev.broker.jvm import JAVA_REMEDY, DevCluster, JvmBroker, find_java, install_jars
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.extras import pip_command
@@ -77,4 +84,8 @@ def _why_no_container() -> str | None:
 
 
 def _has_docker() -> bool:
-    return engine_answers() if has_client() else shutil.which("docker") is not None
+    if has_client():
+        return engine_answers()
+    if shutil.which("docker") is None:
+        return False
+    return subprocess.run(["docker", "info"], capture_output=True, timeout=ENGINE_LIMIT_S, check=False).returncode == 0

@@ -69,7 +69,8 @@ def language_of(chosen: str | None, accepted: str) -> str:
     """
     if chosen in LANGUAGES:
         return str(chosen)
-    tags = (re.split("[-;]", part.strip(), maxsplit=1)[0] for part in accepted.lower().split(",")[:16])
+    parts = (part.strip() for part in accepted.lower().split(",")[:16])
+    tags = (re.split("[-;]", part, maxsplit=1)[0] for part in parts if not re.search(r";\s*q=0(\.0*)?$", part))
     return next((tag for tag in tags if tag in LANGUAGES), DEFAULT_LANGUAGE)
 
 
