@@ -37,6 +37,11 @@ tokenizer of the process."""
 _IDEOGRAPHS = re.compile("[\u4e00-\u9fd5]+")
 
 
+# The core keeps the names of the fields of settings from the first ones that it reads. A child that is forked while
+# another thread is at that would wait for ever, so it reads some when it is loaded.
+_native.TextReader(FingerprintSettings(), [], [])
+
+
 class Readings(NamedTuple):
     """What entries have of n texts: each column is the bytes of all texts, one after the other, as many of each."""
 
