@@ -40,9 +40,9 @@ install = $(BIN)/python deploy/requirements.py $(1) >$@.wanted && $(PIP) install
 TOOLS := $(VENV)/.core $(addprefix $(VENV)/.,test bench confluent docs parquet registry)
 # --locked: with the crates of Cargo.lock.
 CRATE := --quiet --locked --manifest-path native/Cargo.toml
-# Test processes side by side: three more than there are cores, where half of them wait for a broker. 0 for none (to see a test's
-# output as it comes, or for a debugger).
-JOBS ?= $(shell echo $$(( $$(nproc) + $(if $(findstring not broker,$(ARGS)),0,3) )))
+# Test processes side by side: more than there are cores, because many wait, for a broker or for a limit of time. 0 for none (to
+# see a test's output as it comes, or for a debugger).
+JOBS ?= $(shell echo $$(( $$(nproc) + $(if $(findstring not broker,$(ARGS)),2,3) )))
 # More for pytest or the run: make test ARGS="-k keeper", make quality ARGS="--only comments"
 ARGS ?=
 
