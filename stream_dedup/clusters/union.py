@@ -8,8 +8,8 @@ A match may arrive after its article: until then it is a placeholder, the first 
 one match, so a cluster is a tree, and its first article is its root: uniting the cluster that begins with a placeholder
 with that of the placeholder's match keeps the first article of the latter.
 
-``lone_ms`` and the buckets are written at the end of a batch (``finish``): many articles of one cluster then take one
-row. Until then ``lone_ms`` may be that of an article among others.
+``size``, ``lone_ms`` and the buckets are written at the end of a batch (``finish``): many articles of one cluster then
+take one row. Until then ``lone_ms`` may be that of an article among others.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _Row(NamedTuple):
 
 
 class _Cluster(NamedTuple):
-    """A row of ``cluster``."""
+    """A row of ``cluster``, with the articles that the batch has added to it."""
 
     first: StoredAt
     size: int
@@ -101,6 +101,8 @@ class OutputUnion:
         self._next_number = self._begin_number
         self._times: defaultdict[int, list[int]] = defaultdict(list)
         """Times of articles that are in no bucket, by the clusters that have got them."""
+        self._added: Counter[int] = Counter()
+        """Articles of the batch, by the clusters that have got them."""
         self._totals: Counter[tuple[BucketWidth, int, str]] = Counter()
 
     def add(self, output: JudgedOutput) -> None:
@@ -114,7 +116,7 @@ class OutputUnion:
         match_at = None if stamp.match is None else self._at(stamp.match.topic, stamp.match.coordinates)
         cluster = self._new(output, at, match_at) if row is None else self._arrived(row, output, at, match_at)
         if cluster is not None:
-            self._connection.execute("UPDATE cluster SET size = size + 1 WHERE number = ?", (cluster,))
+            self._added[cluster] += 1
             self._times[cluster].append(output.written_ms)
 
     def finish(self) -> None:
@@ -124,11 +126,10 @@ class OutputUnion:
         for number, new in self._times.items():
             _, size, lone_ms = self._cluster(number)
             if size == 1:
-                write.execute("UPDATE cluster SET lone_ms = ? WHERE number = ?", (*new, number))
+                write.execute("UPDATE cluster SET size = 1, lone_ms = ? WHERE number = ?", (*new, number))
                 continue
             times = new if lone_ms is None else [*new, lone_ms]
-            if lone_ms is not None:
-                write.execute("UPDATE cluster SET lone_ms = NULL WHERE number = ?", (number,))
+            write.execute("UPDATE cluster SET size = ?, lone_ms = NULL WHERE number = ?", (size, number))
             buckets.update((width, number, width.start(at)) for at in times for width in BucketWidth)
         write.executemany(_ADD_BUCKET, [(int(width), *rest, count) for (width, *rest), count in buckets.items()])
         write.executemany(_ADD_TOTAL, [(int(width), *rest, count) for (width, *rest), count in self._totals.items()])
@@ -199,7 +200,9 @@ class OutputUnion:
             write.execute(_MOVE_BUCKETS, (number, int(width), lost_number))
             write.execute("DELETE FROM bucket WHERE width = ? AND cluster = ?", (int(width), lost_number))
         write.execute("DELETE FROM cluster WHERE number = ?", (lost_number,))
-        write.execute(_TAKE_IN, (*other.first, lost.size, number))
+        added = self._added.pop(lost_number, 0)
+        self._added[number] += added
+        write.execute(_TAKE_IN, (*other.first, lost.size - added, number))
         return number
 
     def _begin_cluster(self, first: StoredAt) -> int:
@@ -222,7 +225,7 @@ class OutputUnion:
     def _cluster(self, number: int) -> _Cluster:
         sql = "SELECT topic, partition, offset, size, lone_ms FROM cluster WHERE number = ?"
         *first, size, lone_ms = self._connection.execute(sql, (number,)).fetchone()
-        return _Cluster(StoredAt(*first), size, lone_ms)
+        return _Cluster(StoredAt(*first), size + self._added[number], lone_ms)
 
     def _at(self, topic: str, coordinates: Coordinates) -> StoredAt:
         number = self._topics.get(coordinates.topic_id)
