@@ -17,6 +17,7 @@ With a sample, the audit recomputes the verdicts of the sample only; it checks e
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
@@ -26,7 +27,7 @@ import xxhash
 from stream_dedup.audit.log_faults import Owed, early_trims
 from stream_dedup.audit.reference import PlainLog, SourcePartition
 from stream_dedup.audit.report import AuditReport
-from stream_dedup.audit.retention import Retention
+from stream_dedup.audit.retention import Choice, Retention, most_deleted
 from stream_dedup.audit.sources import AuditedTopics, Compared, CopiedParts
 from stream_dedup.core.arrays import I64, U64, Bools
 from stream_dedup.core.headers import PREFIX, Headers, Stamp, StampedMatch, parse_headers, source_text, without_ours
@@ -317,15 +318,18 @@ class Audit:
 
     def _without_output(self, indices: I64) -> None:
         """Report articles that left and have no output: those that retention can have deleted, and the missing ones."""
-        missing = {index: self._lost_from(index) for index in indices.tolist()}
-        excused = self._retention.excused(missing)
-        self._report.add("not kept", count=len(excused))
-        for index in sorted(missing.keys() - excused):
+        choices = {index: self._lost_from(index) for index in indices.tolist()}
+        left = most_deleted(Counter(choice for choice in choices.values() if choice), self._retention.room)
+        for index, choice in choices.items():
+            if left.get(choice):
+                left[choice] -= 1
+                self._report.add("not kept")
+                continue
             at = self._log.entries.log_offsets[index]
             self._report.add("missing", f"{self._log.name(index)}: in the log at offset {at}, but in no output topic")
 
-    def _lost_from(self, index: int) -> frozenset[str]:
-        """Return the topics from which retention can have deleted the output of an article."""
+    def _lost_from(self, index: int) -> Choice:
+        """Return the partitions from which retention can have deleted the output of an article."""
         time, offset = int(self._logged_by[index]), self._log.entries.offset(index)
         return self._retention.may_have_deleted(self._topics_of(index), time, self._log.source(index), offset)
 

@@ -1,4 +1,4 @@
-"""What retention can have deleted from the output topics: which missing outputs it excuses.
+"""What retention can have deleted from the output topics: which missing outputs it excuses, and how many.
 
 Pure. Retention deletes the first records of a partition and nothing else, so the output of an article can have been
 deleted from a partition of its verdict's topic only if none of these rules excludes it:
@@ -10,10 +10,11 @@ deleted from a partition of its verdict's topic only if none of these rules excl
        kept was written, its output was written later still. The two times are of different clocks and of different
        steps, so they are compared with an allowance. A log time that is too late, of a broker whose clock was ahead,
        is corrected by the caller, where a later log record has an earlier time, or where it is still in the future.
-    4  Room. So many articles at most have been deleted from a topic as its partitions have offsets before their first.
+    4  Room. So many articles at most have been deleted from a partition as there are offsets before its first.
 
-Which articles are missing, where rule 4 excuses some of them, is not known: the older ones are excused first, because
-retention deletes old records first.
+Rule 4 concerns all articles together: the most outputs that can have been deleted are a maximum flow from the articles
+to the partitions. Everything beyond it is missing for certain. Which articles are missing is then not known: the older
+ones are excused first, because retention deletes old records first.
 
 The key of an article would name its partition, but not for certain: partitions may have been added to the topic since.
 
@@ -24,55 +25,106 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 
 from stream_dedup.audit.reference import SourcePartition
 from stream_dedup.core.model import SourceOffset
 from stream_dedup.ports import Partition
 
+Choice = frozenset[Partition]
+"""Partitions from which one and the same output can have been deleted."""
+
 
 class Retention:
-    """Learns what the output partitions still hold, then says which outputs can have been deleted."""
+    """Learns what the output partitions still hold, then says where an output can have been deleted."""
 
     def __init__(self, begins: Mapping[Partition, int], allowance_ms: int, *, ordered: bool) -> None:
         """Take the first offset of each output partition; ``ordered``: rule 2 holds."""
-        self._begins = {partition: begin for partition, begin in begins.items() if begin > 0}
+        self.room = {partition: begin for partition, begin in begins.items() if begin > 0}
         self._allowance_ms = allowance_ms
         self._ordered = ordered
         self._written: dict[Partition, int] = {}
         self._first: dict[tuple[SourcePartition, Partition], SourceOffset] = {}
+        self._choices: dict[Choice, Choice] = {}
 
     def add(self, partition: Partition, time: int, source: SourcePartition, offset: SourceOffset) -> None:
         """Take a kept output, and the source offset of its article."""
-        if partition in self._begins:
+        if partition in self.room:
             self._written[partition] = min(time, self._written.get(partition, time))
             where = (source, partition)
             self._first[where] = min(offset, self._first.get(where, offset))
 
     def may_have_deleted(
         self, topics: frozenset[str], time: int, source: SourcePartition, offset: SourceOffset
-    ) -> frozenset[str]:
-        """Return from which of these topics the output of an article can have been deleted, by rules 1 to 3."""
-        return frozenset(
-            partition.topic
-            for partition in self._begins
+    ) -> Choice:
+        """Return the partitions of these topics from which the output of an article can have been deleted.
+
+        Equal choices are one object: a set of some kilobytes for each missing output would not fit into memory.
+        """
+        choice = frozenset(
+            partition
+            for partition in self.room
             if partition.topic in topics
             and not (self._ordered and self._first.get((source, partition), offset) < offset)
             and time <= self._written.get(partition, time) + self._allowance_ms
         )
+        return self._choices.setdefault(choice, choice)
 
-    def excused(self, missing: Mapping[int, frozenset[str]]) -> set[int]:
-        """Return which of these articles rule 4 excuses, older ones first: as many as it allows.
 
-        ``missing`` has the topics of each article by ``may_have_deleted``. An output that can have been in one topic
-        only comes before those that can have been in two: they take what is left.
-        """
-        room: Counter[str] = Counter()
-        for partition, begin in self._begins.items():
-            room[partition.topic] += begin
-        found = set()
-        for article, topics in sorted(missing.items(), key=lambda one: (len(one[1]), one[0])):
-            topic = next((name for name in sorted(topics) if room[name]), None)
-            if topic is not None:
-                room[topic] -= 1
-                found.add(article)
-        return found
+def most_deleted(wanted: Mapping[Choice, int], room: Mapping[Partition, int]) -> dict[Choice, int]:
+    """Return how many outputs of each choice were deleted, where as many as possible were.
+
+    ``wanted`` has the number of missing outputs of each choice, ``room`` the number of deleted records. Each round
+    finds the shortest chain of moves that makes room for one more (Edmonds and Karp 1972). Where there is none, all
+    partitions that were reached are full for ever, and no later round looks at them.
+    """
+    flow = _Flow(dict(room))
+    deleted: dict[Choice, int] = {}
+    for choice in sorted(wanted, key=sorted):
+        count = wanted[choice]
+        while count and (chain := flow.chain(choice)):
+            count -= flow.move(chain, count)
+        deleted[choice] = wanted[choice] - count
+    return deleted
+
+
+Chain = list[tuple[Choice, Partition]]
+"""Each pair is a choice and the partition that it moves to; the next choice of the chain leaves that partition."""
+
+
+class _Flow:
+    """How many outputs of each choice each partition has, and the room that is left."""
+
+    def __init__(self, left: dict[Partition, int]) -> None:
+        self._left = left
+        self._held: dict[Partition, Counter[Choice]] = {partition: Counter() for partition in left}
+        self._full: set[Partition] = set()
+
+    def chain(self, start: Choice) -> Chain:
+        """Return who moves where so that ``start`` gets a place: the shortest chain, empty if there is none."""
+        seen = set(start - self._full)
+        queue: list[Chain] = [[(start, to)] for to in sorted(seen)]
+        for chain in queue:
+            at = chain[-1][1]
+            if self._left[at]:
+                return chain
+            for other in self._held[at]:
+                for to in sorted(other - seen - self._full):
+                    seen.add(to)
+                    queue.append([*chain, (other, to)])
+        self._full |= seen
+        return []
+
+    def move(self, chain: Chain, most: int) -> int:
+        """Do the moves of a chain for as many outputs as possible, at most so many; return how many."""
+        last = chain[-1][1]
+        moved = [(to, was) for (_, was), (to, _) in pairwise(chain)]
+        step = min(most, self._left[last], *(self._held[at][choice] for choice, at in moved))
+        for choice, to in chain:
+            self._held[to][choice] += step
+        for choice, at in moved:
+            self._held[at][choice] -= step
+            if not self._held[at][choice]:
+                del self._held[at][choice]
+        self._left[last] -= step
+        return step
