@@ -60,10 +60,6 @@ METADATA_MS = 5_000
 later, are found within this time. The clients' default is 5 minutes."""
 BOOTSTRAP_TIMEOUT_MS = 5_000
 """One try of a client to reach a broker."""
-FIRST_TRY_S = 1.0
-"""The first try of ``wait_for_broker``; each further one may take twice as long, up to the try of any other client. A
-broker that is down refuses at once, but on a busy machine a TLS handshake and a password take longer than a second, and
-a try that is cut short begins anew. A try without end would wait for a connection that nobody answers any more."""
 CLOSE_TIMEOUT_S = 5.0
 """A client that does not close in this time is abandoned."""
 FETCH_WAIT_MS = 100
@@ -134,13 +130,10 @@ def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: Fa
         UnavailableError: no answer within ``broker_wait_s``, or the broker refuses this client.
     """
     deadline = time.monotonic() + kafka.broker_wait_s
-    limit_s = FIRST_TRY_S
     warned = False
     while not stopped():
         try:
-            _constructed(
-                kafka, KafkaAdminClient, _common(kafka) | {"bootstrap_timeout_ms": int(limit_s * 1_000)}
-            ).close()
+            _constructed(kafka, KafkaAdminClient, _common(kafka)).close()
         except (KafkaError, OSError) as error:
             if time.monotonic() > deadline:
                 raise UnavailableError(
@@ -153,7 +146,6 @@ def wait_for_broker(kafka: KafkaConfig, stopped: Callable[[], bool] = lambda: Fa
                 warned = True
         else:
             return
-        limit_s = min(2 * limit_s, BOOTSTRAP_TIMEOUT_MS / 1_000, max(FIRST_TRY_S, deadline - time.monotonic()))
 
 
 def discard(producer: KafkaProducer) -> None:
