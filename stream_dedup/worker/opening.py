@@ -220,8 +220,9 @@ def plan_rebuild(config: Config, topic: LogTopic, progress: ReportProgress) -> R
             return RebuildPlan(stats, found.first, found.end)
         opening.connect()
         opening.reason_to_rebuild(found.log_id)
-        history = RulesHistory(*opening.log.bounds())
-        read_rules_on(opening.log, history, history.first, progress)
+        first, end = opening.log.bounds()
+        history = RulesHistory(first, first)
+        read_rules_on(opening.log, history, end, progress)
         if history.in_force is not None:
             refuse_other_rules(config, history.in_force)
         return RebuildPlan(stats, history.first, history.end)
