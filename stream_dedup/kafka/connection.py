@@ -23,10 +23,10 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from stream_dedup.config.model import MAX_RECORD_BYTES
 from stream_dedup.errors import UnavailableError, reason_of
 from stream_dedup.kafka.client_workarounds import (
-    NetClients,
     ask_anew,
     check_version,
     close_abandoned_sockets,
+    construct,
     deliver_last_response,
     end_sender,
     keep_transaction_requests,
@@ -190,20 +190,19 @@ def _constructed(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str,
     deliver_last_response()
     take_finished_joins()
     read_any_header_name()
-    with NetClients() as net_clients:
-        try:
-            return kind(**settings, kafka_client=net_clients.make)
-        except (KafkaError, OSError) as error:
-            if net_clients.refusal is not None:
-                raise _refused(kafka, net_clients.refusal) from error
-            raise
+    refusals: list[Exception] = []
+    try:
+        return construct(kind, settings, refusals)
+    except (KafkaError, OSError) as error:
+        if refusals:
+            raise _refused(kafka, refusals[-1]) from error
+        raise
 
 
 class TokenFile(AbstractTokenProvider):  # type: ignore[misc] # the client has no types
     """The token in a file. The client asks for it at each connection, and before the session of a connection ends."""
 
     def __init__(self, path: Path) -> None:
-        """Read nothing yet."""
         super().__init__()
         self._path = path
 
@@ -256,9 +255,9 @@ def _security(kafka: KafkaConfig) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "security_protocol": kafka.security_protocol,
         "ssl_check_hostname": kafka.ssl_check_hostname,
-        "ssl_cafile": _path(kafka.ssl_cafile),
-        "ssl_certfile": _path(kafka.ssl_certfile),
-        "ssl_keyfile": _path(kafka.ssl_keyfile),
+        "ssl_cafile": kafka.ssl_cafile,
+        "ssl_certfile": kafka.ssl_certfile,
+        "ssl_keyfile": kafka.ssl_keyfile,
         "ssl_password": kafka.ssl_secret(),
         "sasl_mechanism": kafka.sasl_mechanism,
         "sasl_plain_username": kafka.sasl_username,
@@ -266,7 +265,3 @@ def _security(kafka: KafkaConfig) -> dict[str, Any]:
         "sasl_oauth_token_provider": None if kafka.sasl_token_file is None else TokenFile(kafka.sasl_token_file),
     }
     return {name: value for name, value in settings.items() if value is not None}
-
-
-def _path(path: object) -> str | None:
-    return None if path is None else str(path)

@@ -3,7 +3,7 @@
 When a newer version is admitted, take each workaround out in turn and run the test that it is there for:
 
 * ``ask_anew``: test_coordinator.py, and the tests below of an admin client
-* ``NetClients`` and ``close_abandoned_sockets``: the tests below that look at open sockets, and at refusals
+* ``construct`` and ``close_abandoned_sockets``: the tests below that look at open sockets, and at refusals
 * ``deliver_last_response``: test_what_a_broker_sends_before_it_closes_is_delivered below
 * ``read_any_header_name``: test_a_header_name_that_is_not_utf_8_is_kept below
 * ``keep_transaction_requests``: test_client.py::test_commit_that_begins_while_the_broker_is_away
@@ -248,15 +248,14 @@ def test_an_interrupted_constructor_does_not_wait_for_its_thread() -> None:
     """A signal ends a program whose client waits for a name server, or for anything else that takes long."""
     answered, made = threading.Event(), list[KafkaNetClient]()
 
-    def construct() -> None:
-        with client_workarounds.NetClients() as net_clients:
-            made.append(net_clients.make())
-            made[0]._net.start()
-            made[0]._net.call_soon_threadsafe(answered.wait)
-            raise KeyboardInterrupt
+    def interrupted(kafka_client: Callable[[], KafkaNetClient]) -> None:
+        made.append(kafka_client())
+        made[0]._net.start()
+        made[0]._net.call_soon_threadsafe(answered.wait)
+        raise KeyboardInterrupt
 
     with ThreadPoolExecutor(1) as thread:
-        constructing = thread.submit(construct)
+        constructing = thread.submit(client_workarounds.construct, interrupted, {}, [])
         try:
             assert isinstance(constructing.exception(LIMIT_S), KeyboardInterrupt)
         finally:
