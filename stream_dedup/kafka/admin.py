@@ -195,7 +195,6 @@ class AdminConnection:
     """An admin client that connects at its first use. Any thread."""
 
     def __init__(self, kafka: KafkaConfig) -> None:
-        """Connect later."""
         self._kafka = kafka
         self._admin: KafkaAdminClient | None = None
         self._connecting = Lock()

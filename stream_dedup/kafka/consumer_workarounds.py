@@ -63,10 +63,9 @@ def keep_rejoining(consumer: KafkaConsumer) -> None:
 
 
 class UndecodedError(KafkaError):  # type: ignore[misc] # the client has no types
-    """The client cannot decode the records of a partition from an offset on; ``__cause__`` says why."""
+    """The client cannot decode the records of a partition from ``offset`` on; ``__cause__`` says why."""
 
     def __init__(self, partition: TopicPartition, offset: int) -> None:
-        """Name the partition, and the offset of the first record that is not decoded."""
         super().__init__(partition, offset)
         self.partition = partition
         self.offset = offset

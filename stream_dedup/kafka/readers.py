@@ -95,7 +95,6 @@ class KafkaTopicReader(TopicReader):
     """
 
     def __init__(self, kafka: KafkaConfig) -> None:
-        """Connect at the first request."""
         self._limit_s = kafka.transaction_timeout_s + kafka.broker_wait_s
         self._admin = AdminConnection(kafka)
         self._long = KafkaTopicFollower(kafka)

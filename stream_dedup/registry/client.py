@@ -13,6 +13,7 @@ import base64
 import json
 import ssl
 from collections.abc import Iterator
+from functools import partial
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple, NoReturn
@@ -68,15 +69,16 @@ class RegistryClient:
         self.url = config.url or ""
         self._config = config
         parts = urlsplit(self.url)
-        self._host, self._port, self._path = parts.hostname or "", parts.port, parts.path.rstrip("/")
-        self._context: ssl.SSLContext | None = None
+        host, port, self._path = parts.hostname or "", parts.port, parts.path.rstrip("/")
+        self._connect = partial(HTTPConnection, host, port, timeout=REGISTRY_ANSWER_S)
         if parts.scheme == "https":
             try:
-                self._context = ssl.create_default_context(cafile=config.ssl_cafile)
+                context = ssl.create_default_context(cafile=config.ssl_cafile)
             except (OSError, ssl.SSLError) as error:
                 raise UserError(
                     f"registry.ssl_cafile {config.ssl_cafile}: no certificates in PEM ({error}); name such a file"
                 ) from error
+            self._connect = partial(HTTPSConnection, host, port, timeout=REGISTRY_ANSWER_S, context=context)
 
     def schema(self, schema_id: int) -> RegisteredSchema:
         """Return the schema with an id. May block for some seconds.
@@ -131,11 +133,7 @@ class RegistryClient:
 
     def _ask(self, path: str) -> tuple[int, bytes]:
         """Return status and body of an answer."""
-        connection: HTTPConnection
-        if self._context is None:
-            connection = HTTPConnection(self._host, self._port, timeout=REGISTRY_ANSWER_S)
-        else:
-            connection = HTTPSConnection(self._host, self._port, timeout=REGISTRY_ANSWER_S, context=self._context)
+        connection = self._connect()
         try:
             connection.request("GET", self._path + path, headers={"Accept": _ACCEPT, **self._authorization()})
             answer = connection.getresponse()

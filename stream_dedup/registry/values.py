@@ -116,7 +116,6 @@ class Schemas:
         self._decoders: dict[int, Decode | Reason] = {}
 
     def __contains__(self, schema_id: int) -> bool:
-        """Whether a schema is there."""
         return schema_id in self._decoders
 
     def load(self, schema_id: int) -> Decode | Reason:

@@ -351,17 +351,17 @@ def record_of(message: Message) -> ConsumedRecord:
     Raises:
         UnreadableError: the name of a header is not UTF-8. The client loses all headers of such a record.
     """
+    at, offset = _where(message)
     _, timestamp = message.timestamp()
     epoch = message.leader_epoch()
     try:
         headers = message.headers()
     except (UnicodeDecodeError, SystemError) as error:
         reason = "the name of a header is not UTF-8, which confluent-kafka cannot read"
-        raise UnreadableError(*_where(message), reason, 'Set kafka.client = "kafka-python"') from error
+        raise UnreadableError(at, offset, reason, 'Set kafka.client = "kafka-python"') from error
     return ConsumedRecord(
-        message.topic() or "",
-        -1 if (number := message.partition()) is None else number,
-        -1 if (offset := message.offset()) is None else offset,
+        *at,
+        offset,
         -1 if epoch is None else epoch,
         timestamp,
         message.key(),

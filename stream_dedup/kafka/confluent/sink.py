@@ -65,7 +65,6 @@ class ConfluentSink(TransactionalSink[Producer]):
     client_exceptions = CLIENT_EXCEPTIONS
 
     def __init__(self, config: Config, *ids: str, record_bytes: int = DEFAULT_RECORD_BYTES) -> None:
-        """As the base."""
         super().__init__(config, *ids, record_bytes=record_bytes)
         self._transaction_ms = max(int(config.kafka.transaction_timeout_s * 1_000), LEAST_TRANSACTION_MS)
         self._delivery_s = min(DELIVERY_MS, self._transaction_ms) / 1_000

@@ -171,7 +171,10 @@ class KafkaSource(GroupSource, ConsumerRebalanceListener):  # type: ignore[misc]
                 raise OffsetGoneError(begun) from error
         except LogTruncationError as error:
             if begun := self._begun_of(Partition(*at) for at in error.divergent_offsets):
-                raise _changed(begun) from error
+                names = ", ".join(map(str, begun))
+                raise SourceChangedError(
+                    f"{names}: truncated below the offset that was read, by an unclean leader election, or recreated"
+                ) from error
         except KafkaError as error:
             failure = port_error(error)
             if not isinstance(failure, PassingError | NotAMemberError):
@@ -192,9 +195,3 @@ class KafkaSource(GroupSource, ConsumerRebalanceListener):  # type: ignore[misc]
         for at in self._consumer.assignment():
             self._consumer.pause(at)
             self._consumer.seek(at, 0)
-
-
-def _changed(partitions: list[Partition]) -> SourceChangedError:
-    names = ", ".join(map(str, partitions))
-    msg = f"{names}: truncated below the offset that was read, by an unclean leader election, or recreated"
-    return SourceChangedError(msg)
