@@ -201,33 +201,19 @@ def test_offsets_that_the_client_does_not_give_up_in_time() -> None:
         released.set()
 
 
-def test_offsets_that_fail_do_not_keep_their_producer() -> None:
-    """It would keep its threads and connections as long as the process lives."""
-    before = _producers()
-    proof = Consumer({"group.id": "group"}).consumer_group_metadata()
-    with closing(ConfluentSink(config_of(), "id")) as sink:
-        for _ in range(2):
-            sink._producers = [sink._connect("id")]  # was not initialised: it takes no offsets
-            with pytest.raises(PortError, match="_STATE"):
-                sink.send_offsets(
-                    {Partition("articles", 0): CommittedOffset(SourceOffset(5), None, None)},
-                    Membership(frozenset(), 1, proof),
-                )
-            sink._discard()
-    gc.collect()
-    assert _producers() <= before
-
-
-@pytest.mark.parametrize("call", ["renew", "begin", "send", "flush", "commit", "abort"])
+@pytest.mark.parametrize("call", ["renew", "begin", "send", "send_offsets", "flush", "commit", "abort"])
 def test_a_call_that_fails_keeps_neither_its_producer_nor_what_its_caller_has(call: str) -> None:
     """A producer that lives on fences the next one; a caller has a batch of outputs."""
     before, batches = _producers(), list[weakref.ref[_Batch]]()
+    membership = Membership(frozenset(), 1, Consumer({"group.id": "group"}).consumer_group_metadata())
+    offsets = {Partition("articles", 0): CommittedOffset(SourceOffset(5), None, None)}
+    given: dict[str, tuple[object, ...]] = {"send": (outputs("unique", 0),), "send_offsets": (offsets, membership)}
 
     def fail(sink: ConfluentSink) -> None:
         batch = _Batch()
         batches.append(weakref.ref(batch))
         with pytest.raises(PortError):
-            getattr(sink, call)(*[outputs("unique", 0)] * (call == "send"))
+            getattr(sink, call)(*given.get(call, ()))
 
     with closing(ConfluentSink(config_of(broker_wait_s=0.1), "id")) as sink:
         for _ in range(3):

@@ -322,18 +322,6 @@ def check_remedy(config: Config, cluster: DevCluster) -> str:
     return warning.remedy
 
 
-def test_topic_ids(config: Config, admin: KafkaAdminClient) -> None:
-    """Ids are 16 bytes, absent topics are left out, and a recreated topic has another id."""
-    name = config.topics.unique
-    assert topic_ids(admin, [name]) == {}
-    admin.create_topics([name], wait_for_metadata=True)
-    first = topic_ids(admin, [name, "absent"])
-    assert {key: len(value) for key, value in first.items()} == {name: 16}
-    delete_topic(admin, name)
-    admin.create_topics([name], wait_for_metadata=True)
-    assert topic_ids(admin, [name])[name] != first[name]
-
-
 def test_command(config: Config, flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """``topics check`` finds missing topics, ``topics create`` makes them and prints their names."""
     assert run(["topics", "check", *flags]) == EXIT_FOUND
@@ -341,15 +329,6 @@ def test_command(config: Config, flags: list[str], capsys: pytest.CaptureFixture
     assert run(["topics", "create", *flags]) == EXIT_OK
     assert f"created {config.log_topic}\n" in capsys.readouterr().out
     assert run(["topics", "check", *flags]) == EXIT_OK
-
-
-def test_command_refuses_a_wrong_topic(
-    config: Config, admin: KafkaAdminClient, flags: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """``topics create`` ends with the exit code of a user error."""
-    admin.create_topics([config.log_topic], wait_for_metadata=True)
-    assert run(["topics", "create", *flags]) == EXIT_USER
-    assert "kafka-configs.sh" in capsys.readouterr().err
 
 
 def test_topics_that_match_are_checked_and_none_is_made(config: Config, admin: KafkaAdminClient) -> None:
