@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from kafka import TopicPartition
-from kafka.errors import KafkaConnectionError, KafkaError, RetriableError
+from kafka.errors import KafkaError, RetriableError
 from kafka.future import Future
 
 from stream_dedup.core.entry import (
@@ -105,7 +105,7 @@ class KafkaLog(FingerprintLog):
     def poll(self, wait_s: float) -> list[LogRecord]:
         try:
             polled = self._consumer.poll(timeout_ms=int(wait_s * 1_000))
-        except (RetriableError, KafkaConnectionError) as error:
+        except RetriableError as error:
             log.debug("log: %r", error)
             return []
         except KafkaError as error:

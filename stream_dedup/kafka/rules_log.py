@@ -79,7 +79,7 @@ class RulesHistory:
         """The record by which the rules in force took force."""
         return next((record for record in reversed(self.records) if record.effect is Effect.TOOK_FORCE), None)
 
-    def append(self, offset: LogOffset, time: int, rules: Rules) -> RulesRecord:
+    def append(self, offset: LogOffset, time: int, rules: Rules) -> None:
         """Append the next rules record of the log."""
         if rules.takes_force_after(self.in_force):
             effect, self.in_force = Effect.TOOK_FORCE, rules
@@ -88,7 +88,6 @@ class RulesHistory:
         else:
             effect = Effect.VOID
         self.records.append(RulesRecord(offset, time, rules, effect))
-        return self.records[-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,6 @@ from tests.registry.records import (
     field,
     frame,
     registry_config,
-    varint,
 )
 
 ANYTHING = {
@@ -514,8 +513,3 @@ def test_a_registry_that_is_away_is_waited_for(fake: FakeRegistry) -> None:
     reader = RecordReader(config, input_format_of(config))
     with pytest.raises(UnavailableError, match=r"registry at http://127.0.0.1:\d+/api does not answer"):
         reader.decode(RawRecord(None, frame(1, b""), "x"))
-
-
-def test_varints_of_the_tests() -> None:
-    """As Protobuf writes them."""
-    assert [varint(number) for number in (0, 127, 128, 300)] == [b"\0", b"\x7f", b"\x80\x01", b"\xac\x02"]

@@ -25,7 +25,6 @@ from kafka.errors import (
     IllegalStateError,
     KafkaError,
     LogTruncationError,
-    NoOffsetForPartitionError,
     OffsetOutOfRangeError,
 )
 
@@ -164,8 +163,6 @@ class KafkaSource(GroupSource, ConsumerRebalanceListener):  # type: ignore[misc]
         try:
             polled: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=int(wait_s * 1_000))
             refuse_unauthorized_topics(self._consumer)
-        except NoOffsetForPartitionError:
-            return {}  # revoked and assigned during this poll
         except OffsetOutOfRangeError as error:
             if begun := self._begun_of(out_of_range(error)):
                 raise OffsetGoneError(begun) from error
