@@ -30,7 +30,7 @@ from stream_dedup.config.model import Config
 from stream_dedup.core.headers import Stamp, parse_headers
 from stream_dedup.core.model import OUTPUT_VERDICTS
 from stream_dedup.errors import EXIT_OK, StreamDedupError, UnavailableError
-from stream_dedup.kafka.admin import partition_counts
+from stream_dedup.kafka.admin import partitions_of
 from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, make_admin, make_consumer, make_producer
 from stream_dedup.kafka.topics import ensure_topics
 
@@ -102,8 +102,7 @@ class Showing:
         names = [self._config.topics.unique, self._config.topics.duplicate, self._config.topics.rejected]
         with closing(make_consumer(self._config.kafka, auto_offset_reset="earliest", group_id=None)) as consumer:
             with closing(make_admin(self._config.kafka)) as admin:
-                counts = partition_counts(admin, names)
-            consumer.assign([TopicPartition(name, number) for name in names for number in range(counts[name])])
+                consumer.assign([TopicPartition(*at) for at in partitions_of(admin, names)])
             deadline = time.monotonic() + limit_s
             while count > 0:
                 records = [record for batch in consumer.poll(SHOWING_POLL_MS).values() for record in batch]
