@@ -37,6 +37,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from stream_dedup.errors import UserError
+from stream_dedup.kafka.consumer_workarounds import read_any_header_name, take_finished_joins
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicPartition
@@ -62,7 +63,7 @@ def check_version() -> None:
 
 
 def construct(kind: Callable[..., T], settings: dict[str, Any], refusals: list[Exception]) -> T:
-    """Call the constructor of a client; close what it has made if it fails.
+    """Call the constructor of a client, on a client library that is patched; close what it has made if it fails.
 
     A constructor that finds no broker raises and leaves its event loop to the garbage collector: a socket pair, and
     in the admin client and the consumer a thread that runs on. Every try to find a broker would leave another.
@@ -71,7 +72,15 @@ def construct(kind: Callable[..., T], settings: dict[str, Any], refusals: list[E
 
     It only says that it reached no broker. Why a broker refused a connection the last time (password, certificate) is
     in ``refusals`` then.
+
+    Raises:
+        UserError: another kafka-python is installed than the one whose inside is known.
     """
+    check_version()
+    close_abandoned_sockets()
+    deliver_last_response()
+    take_finished_joins()
+    read_any_header_name()
     made: list[KafkaNetClient] = []
 
     def note(error: Exception) -> None:

@@ -22,20 +22,8 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from stream_dedup.config.model import MAX_RECORD_BYTES
 from stream_dedup.errors import UnavailableError, reason_of
-from stream_dedup.kafka.client_workarounds import (
-    ask_anew,
-    check_version,
-    close_abandoned_sockets,
-    construct,
-    deliver_last_response,
-    end_sender,
-    keep_transaction_requests,
-)
-from stream_dedup.kafka.consumer_workarounds import (
-    name_undecoded,
-    read_any_header_name,
-    take_finished_joins,
-)
+from stream_dedup.kafka.client_workarounds import ask_anew, construct, end_sender, keep_transaction_requests
+from stream_dedup.kafka.consumer_workarounds import name_undecoded
 from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES, HEADER_ALLOWANCE_BYTES
 
 if TYPE_CHECKING:
@@ -185,11 +173,6 @@ def _made(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) 
 
 def _constructed(kafka: KafkaConfig, kind: Callable[..., T], settings: dict[str, Any]) -> T:
     """Do as ``_made``, but raise the error of a constructor that reaches no broker as it is."""
-    check_version()
-    close_abandoned_sockets()
-    deliver_last_response()
-    take_finished_joins()
-    read_any_header_name()
     refusals: list[Exception] = []
     try:
         return construct(kind, settings, refusals)

@@ -16,7 +16,6 @@ of another type, and where the data do not fit it. ``MemoryError`` is no reason.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -106,7 +105,6 @@ class Schemas:
         self._make = avro_decoder if fmt == "avro" else protobuf_decoder
         self._client = RegistryClient(config.registry)
         self._wait_s = config.kafka.broker_wait_s if wait_s is None else wait_s
-        self._lock = threading.Lock()
         self._decoders: dict[int, Decode | str] = {}
 
     def __contains__(self, schema_id: int) -> bool:
@@ -117,9 +115,7 @@ class Schemas:
         found = self._decoders.get(schema_id)
         if found is not None:
             return found
-        schema = self._client.schema(schema_id)
-        with self._lock:
-            return self._decoders.setdefault(schema_id, self._decoder(schema_id, schema))
+        return self._decoders.setdefault(schema_id, self._decoder(schema_id, self._client.schema(schema_id)))
 
     def wait_for(self, schema_id: int) -> Decode | str | None:
         """Do as ``load``, again while the registry does not answer; return None where it does not know the id.

@@ -37,7 +37,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.kafka.client_workarounds import close_abandoned_sockets, construct
+from stream_dedup.kafka.client_workarounds import construct
 
 KAFKA_VERSION = "4.3.1"
 DEFAULT_IMAGE = f"apache/kafka:{KAFKA_VERSION}"
@@ -310,7 +310,6 @@ def _answers_admin(bootstrap: str, nodes: int) -> bool:
 @contextlib.contextmanager
 def admin_of(bootstrap: str) -> Iterator[KafkaAdminClient]:
     """Yield an admin client for the block; nothing of it is left, not even if a node is away."""
-    close_abandoned_sockets()
     limits = {"request_timeout_ms": ADMIN_LIMIT_MS, "bootstrap_timeout_ms": ADMIN_LIMIT_MS}
     admin = construct(KafkaAdminClient, {"bootstrap_servers": bootstrap.split(","), **limits}, [])
     try:

@@ -66,8 +66,6 @@ QUEUE_FULL_MS = 50
 latency."""
 TOKEN_S = 60.0
 """A token is read again before it is so old: what it says of its own end is not looked at."""
-TIMEOUT_MARGIN_MS = 100
-"""The client demands that a request ends so long before its transaction does."""
 REFUSALS_TO_CONNECT = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 """Somebody has to do something about a password or a certificate. The client tries again."""
 
@@ -130,11 +128,6 @@ def make_sender(
     )
 
 
-def request_timeout_ms(transaction_ms: int) -> int:
-    """Return the time for one request of a transactional producer: less than that of its transaction."""
-    return min(REQUEST_TIMEOUT_MS, transaction_ms - TIMEOUT_MARGIN_MS)
-
-
 def drop_unsent(producer: Producer) -> None:
     """Drop the records that are not acknowledged; the caller lets go of the producer, which ends its connections.
 
@@ -158,17 +151,11 @@ def within(limit_s: float, call: Callable[[], object]) -> None:
     """
     outcome: Future[object] = Future()
     try:
-        _start(outcome, call)
+        try:
+            threading.Thread(target=_make, args=(outcome, call), name="client-call", daemon=True).start()
+        except RuntimeError as error:
+            raise TimeoutError(str(error)) from error
         outcome.result(limit_s)
-    finally:
-        del outcome, call
-
-
-def _start(outcome: Future[object], call: Callable[[], object]) -> None:
-    try:
-        threading.Thread(target=_make, args=(outcome, call), name="client-call", daemon=True).start()
-    except RuntimeError as error:
-        raise TimeoutError(str(error)) from error
     finally:
         del outcome, call
 
@@ -276,8 +263,6 @@ def client_errors() -> Iterator[None]:
 
 TRUNCATED = KafkaError(KafkaError._LOG_TRUNCATION).str()
 """The client reports a truncation as a position that is gone, with these words in the reason."""
-PASSING_CODES = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
-"""A topic that is not there yet, or not any more, is waited for."""
 UNREADABLE_CODES = {
     KafkaError._BAD_MSG: FROM_ANOTHER_REPLICA,
     KafkaError._BAD_COMPRESSION: FROM_ANOTHER_REPLICA,
@@ -382,7 +367,7 @@ def _event_of(message: Message) -> ConsumerEvent | None:
     if error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}:
         return PositionGone(at, error.str())
     failure = port_error_of(error)
-    if error.code() in PASSING_CODES or isinstance(failure, PassingError):
+    if isinstance(failure, PassingError):  # among them a topic that is not there yet, or not any more
         return None
     raise failure
 
