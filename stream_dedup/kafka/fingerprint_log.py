@@ -27,6 +27,7 @@ from stream_dedup.core.model import LogOffset
 from stream_dedup.errors import CorruptError, RefusedError, UnavailableError
 from stream_dedup.kafka.admin import AdminConnection
 from stream_dedup.kafka.connection import CLOSE_TIMEOUT_S, discard, make_consumer, make_producer
+from stream_dedup.kafka.consumer_workarounds import position_of
 from stream_dedup.kafka.errors import port_error, port_errors
 from stream_dedup.kafka.record import LOG_MESSAGE_BYTES
 from stream_dedup.ports import Append, FingerprintLog, PassingError, PortError
@@ -83,7 +84,7 @@ class KafkaLog(FingerprintLog):
         self._kafka = kafka
         self._topic = topic
         self._at = TopicPartition(topic, 0)
-        self._high_water = self._sought = LogOffset(0)
+        self._high_water = LogOffset(0)
         self._producer: KafkaProducer | None = None
         self._renewals = 0
         self._admin = AdminConnection(kafka)
@@ -100,7 +101,6 @@ class KafkaLog(FingerprintLog):
 
     def seek(self, offset: LogOffset) -> None:
         self._consumer.seek(self._at, offset)
-        self._sought = LogOffset(offset)
 
     def poll(self, wait_s: float) -> list[LogRecord]:
         try:
@@ -117,9 +117,8 @@ class KafkaLog(FingerprintLog):
         return self._high_water
 
     def position(self) -> LogOffset:
-        with port_errors():
-            known = self._consumer.position(self._at, timeout_ms=0)
-        return self._sought if known is None else LogOffset(known)
+        known = position_of(self._consumer, self._at)
+        return LogOffset(0 if known is None else known.offset)
 
     def append(self, payload: Payload) -> _KafkaAppend:
         """Send one record; the first append connects."""
