@@ -88,7 +88,7 @@ def asks_registry(config: Config) -> bool:
 
 
 class Schemas:
-    """Decoders by the ids of their schemas; each schema is asked for once. Any thread.
+    """Decoders by the ids of their schemas; a schema that is there is not asked for again. Any thread.
 
     All that were asked for are kept: as many as records name, and a registry has some thousands at most.
     """
