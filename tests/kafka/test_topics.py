@@ -16,7 +16,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from stream_dedup.cli import run
 from stream_dedup.config.model import MAX_RECORD_BYTES, Config
 from stream_dedup.dev.broker import DevCluster
-from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_USER, UserError
+from stream_dedup.errors import EXIT_FOUND, EXIT_OK, UserError
 from stream_dedup.kafka import topics
 from stream_dedup.kafka.admin import topic_ids
 from stream_dedup.kafka.connection import make_admin
@@ -256,25 +256,6 @@ def test_an_input_topic_that_is_made_has_the_limit_of_the_broker(config: Config,
     assert ensure_topics(admin, free).record_bytes == MAX_RECORD_BYTES
     assert settings_of(admin, free.topics.input[0])[MESSAGE_BYTES] == str(DEFAULT_MESSAGE_BYTES)
     assert settings_of(admin, free.topics.unique)[MESSAGE_BYTES] == str(MOST_MESSAGE_BYTES)
-
-
-@pytest.mark.parametrize("role", ["unique", "rejected"])
-def test_an_output_that_is_too_small_is_refused_once(
-    config: Config, admin: KafkaAdminClient, flags: list[str], role: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """``topics create`` and ``topics check`` print the same line; when its command is done, the topics are right."""
-    small = getattr(config.topics, role)
-    big = {config.topics.input[0]: {"configs": {MESSAGE_BYTES: "20000000"}}}
-    admin.create_topics(big | {small: {}}, wait_for_metadata=True)
-    assert run(["topics", "create", *flags]) == EXIT_USER
-    message = capsys.readouterr().err
-    assert run(["topics", "check", *flags]) == EXIT_FOUND
-    found = [line for line in capsys.readouterr().out.splitlines() if "it is not there" not in line]
-    assert message.splitlines()[1:] == [f"  {line}" for line in found]
-    assert follow(admin, message) == [small]
-    wait_until(lambda: all(one.topic != small for one in check_topics(admin, config)), LIMIT_S, "it is applied")
-    assert run(["topics", "create", *flags]) == EXIT_OK
-    assert check_topics(admin, config) == []
 
 
 def test_the_command_mends_what_is_wrong(config: Config, admin: KafkaAdminClient) -> None:
