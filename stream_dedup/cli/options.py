@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import click
-from pydantic.fields import FieldInfo
 
 from stream_dedup.cli.logs import set_up_logging
-from stream_dedup.config.keys import all_keys, flag_help, value_flag_help
+from stream_dedup.config.keys import all_keys, flag_help
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.paths import FieldPath, PathError, parse_path
@@ -61,11 +60,6 @@ class _Flag(NamedTuple):
     multiple: bool = False
     value: str = ""
     """What a flag without a value sets its key to, where the key is no boolean."""
-
-    @property
-    def field(self) -> FieldInfo:
-        """The declaration of the key."""
-        return _KEYS[self.key]
 
 
 _KEYS = dict(all_keys(Config))
@@ -199,11 +193,11 @@ def settings_files(config: Config) -> tuple[Path, ...]:
 
 
 def _option(name: str, flag: _Flag) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    names = (f"--{name.replace('_', '-')}", f"flag_{name}")
+    names, field = (f"--{name.replace('_', '-')}", f"flag_{name}"), _KEYS[flag.key]
+    about = flag_help(field, flag.value)
     if flag.value:
-        return click.option(*names, flag_value=flag.value, default=None, help=value_flag_help(flag.field, flag.value))
-    about = flag_help(flag.field)
-    if flag.field.annotation is bool:
+        return click.option(*names, flag_value=flag.value, default=None, help=about)
+    if field.annotation is bool:
         return click.option(*names, is_flag=True, default=None, help=about)
     if flag.multiple:
         about = f"{about} May be given several times."

@@ -100,7 +100,7 @@ def show(config: Config, as_json: bool) -> None:
     from stream_dedup.kafka.offsets import read_offsets  # noqa: PLC0415 - loads the Kafka client
 
     with ProgressLine() as line:
-        rows = read_offsets(config, lambda _stage, done, total: line.count(done, total))
+        rows = read_offsets(config, line.stage)
     if as_json:
         write_json([_values(row) for row in rows])
         return
@@ -130,9 +130,7 @@ def set_(config: Config, to: str | int, topic: str | None, partition: int | None
     if isinstance(to, int) and (topic is None or partition is None):
         raise click.UsageError("an offset belongs to one partition: give --topic and --partition")
     with ProgressLine() as line:
-        moves = plan_offsets(
-            config, cast("Target", to), topic, partition, lambda _stage, done, total: line.count(done, total)
-        )
+        moves = plan_offsets(config, cast("Target", to), topic, partition, line.stage)
     if not dry_run:
         set_offsets(config, moves)
     write_lines(*(_moved(move) for move in moves), *["dry run: nothing was set"] * dry_run)

@@ -132,21 +132,15 @@ def default_value(field: FieldInfo) -> str:
     return f"`{json.dumps(_plain(field.default))}`"
 
 
-def flag_help(field: FieldInfo) -> str:
-    """Return the help of the flag that sets a key: its meaning, accepted values and default."""
+def flag_help(field: FieldInfo, value: str = "") -> str:
+    """Return the help of the flag that sets a key, or sets it to ``value``: meaning, accepted values and default."""
     meaning = field.description or ""
     default = _text(field, "unset") if field.default is None else _plain(field.default)
     shown = ", ".join(default) if isinstance(default, list) else default
-    facts = [] if field.annotation is bool else [accepted_values(field)]
+    facts = [] if value or field.annotation is bool else [accepted_values(field)]
     facts += [f"default: {shown}"] if shown and not isinstance(shown, bool) else []
-    shown_facts = "; ".join(facts)
-    return f"{meaning[0].upper()}{meaning[1:]}{f' [{shown_facts}]' if shown_facts else ''}."
-
-
-def value_flag_help(field: FieldInfo, value: str) -> str:
-    """Return the help of a flag that sets a key to one of its values."""
-    meaning = field.description or ""
-    return f"{meaning[0].upper()}{meaning[1:]}: {value} [default: {_plain(field.default)}]."
+    about = f"{meaning[0].upper()}{meaning[1:]}{f': {value}' if value else ''}"
+    return f"{about} [{'; '.join(facts)}]." if facts else f"{about}."
 
 
 def shown_comment(field: FieldInfo) -> str:
@@ -175,7 +169,8 @@ def is_path(field: FieldInfo) -> bool:
 def toml_value(value: object) -> str:
     """Return a value as TOML, which shares strings, numbers, booleans and lists with JSON.
 
-    A path is written as an absolute one, so that the file may stand in any folder.
+    A path is written as an absolute one, so that the file may stand in any folder. One that is not UTF-8, which TOML
+    cannot have, is written with an escape that TOML refuses.
     """
     path = value.path if isinstance(value, Profile) else value
     if isinstance(path, Path):
@@ -183,14 +178,6 @@ def toml_value(value: object) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(name)} = {toml_value(one)}" for name, one in value.items()) + "}"
     return replace_hidden(json.dumps(_plain(value), ensure_ascii=False), _toml_escape)
-
-
-def check_utf8(path: Path) -> None:
-    """Raise UserError for a path that TOML cannot have."""
-    try:
-        str(path).encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise UserError(f"{path} is not UTF-8, as TOML has to be; rename that path") from error
 
 
 def _toml_escape(character: str) -> str:
@@ -342,11 +329,6 @@ def split_weights(value: object) -> object:
         return value
     pairs = (part.partition("=") for part in value.split(","))
     return {name.strip(): weight.strip() for name, _, weight in pairs}
-
-
-def whole(value: object) -> object:
-    """Parse a text of digits (from the environment); return any other value unchanged."""
-    return int(value) if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value) else value
 
 
 def field_weights(weights: dict[str, int]) -> dict[str, int]:
