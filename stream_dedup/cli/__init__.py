@@ -1,10 +1,10 @@
 """The command line: ``stream-dedup COMMAND``.
 
-Owns the list of commands and the mapping of errors to exit codes. Rules:
+Owns the list of commands. Rules:
 
 * The module of a command is imported when the command is called: ``filter`` never loads the Kafka client.
-* A command returns its exit code, or None for 0. It raises the classes of ``errors``; this module maps each class to
-  an exit code, and writes its message to standard error without a traceback.
+* A command returns its exit code, or None for 0. It raises the classes of ``errors``, which have exit codes; this
+  module writes the message to standard error without a traceback.
 * Standard output contains the result of the command only.
 """
 
@@ -23,35 +23,19 @@ from stream_dedup import __version__
 from stream_dedup.cli.output import say, write_lines
 from stream_dedup.cli.process import close_standard_streams, give_up, hold, open_standard_streams
 from stream_dedup.errors import (
-    EXIT_CORRUPT,
     EXIT_HUNG_UP,
     EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_PIPE_CLOSED,
-    EXIT_REFUSED,
     EXIT_TERMINATED,
     EXIT_UNAVAILABLE,
     EXIT_UNEXPECTED,
     EXIT_USER,
-    CorruptError,
-    DefectError,
-    RefusedError,
     StreamDedupError,
-    UnavailableError,
-    UserError,
     reason_of,
 )
 
 _ENDED_BY_SIGNAL = frozenset((EXIT_HUNG_UP, EXIT_INTERRUPTED, EXIT_TERMINATED))
-
-EXIT_CODES: dict[type[StreamDedupError | OSError], int] = {
-    UserError: EXIT_USER,
-    RefusedError: EXIT_REFUSED,
-    UnavailableError: EXIT_UNAVAILABLE,
-    CorruptError: EXIT_CORRUPT,
-    DefectError: EXIT_UNEXPECTED,
-    OSError: EXIT_UNAVAILABLE,
-}
 
 
 class _Entry(NamedTuple):
@@ -184,7 +168,7 @@ def _react_to_usage(error: click.ClickException) -> int:
 
 def exit_code_of(error: StreamDedupError | OSError) -> int:
     """Return the exit code of an error, by its class."""
-    return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), EXIT_UNEXPECTED)
+    return error.exit_code if isinstance(error, StreamDedupError) else EXIT_UNAVAILABLE
 
 
 SHELLS = ("bash", "zsh", "fish")
