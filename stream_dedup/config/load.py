@@ -130,21 +130,12 @@ def _read_toml(path: Path, key: str, model: type[Section], problems: list[str]) 
     """Return the content of a file that ``key`` names; nothing, and a problem more, where it cannot be read."""
     try:
         values = tomllib.loads(path.read_text("utf-8"))
-    except UnicodeDecodeError as error:
-        problems.append(f"file {path}: not UTF-8 at byte {error.start}; save it as UTF-8")
-    except tomllib.TOMLDecodeError as error:
-        problems.append(f"file {path}: not TOML: {error}; correct that line")
-    except RecursionError:
-        problems.append(f"file {path}: a value has too many brackets in each other; correct it")
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, not TOML, or a NUL in the path
         reason = getattr(error, "strerror", None) or error
-        problems.append(f"file {path}: cannot be read ({reason}); name a TOML file with {key}")
-    else:
-        return _with_absolute_paths(values, model, path.parent.absolute())
-    return {}
-
-
-def _with_absolute_paths(values: dict[str, Any], model: type[Section], folder: Path) -> dict[str, Any]:
+        problems.append(f"file {path}: cannot be read ({reason}); name a TOML file, in UTF-8, with {key}")
+        return {}
+    # Paths are relative to the folder of the file.
+    folder = path.parent.absolute()
     for name, field in all_keys(model):
         section, _, key = name.rpartition(".")
         table = values.get(section)
@@ -299,10 +290,7 @@ def _given_by(layers: Sequence[Layer], loc: Sequence[str]) -> tuple[object, str]
 
 def _shown(value: object) -> str:
     """Return a value as TOML has it, as far as it is shown; without what stands before the host of a URL."""
-    try:
-        text = value.isoformat() if isinstance(value, date | time) else repr(value)
-    except RecursionError:
-        return "…"  # keys with thousands of dots
+    text = value.isoformat() if isinstance(value, date | time) else repr(value)
     text = _USER_INFO.sub("//…@", text.lower() if isinstance(value, bool) else text)
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"
 

@@ -163,20 +163,6 @@ def test_paths_in_a_file_are_relative_to_it(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("x = " + "[" * 50_000 + "]" * 50_000 + "\n", "a value has too many brackets in each other"),
-        ("[kafka]\nbrokers" + ".a" * 2000 + " = 1\n", "kafka.brokers = … (file "),
-    ],
-    ids=["brackets", "dots"],
-)
-def test_deep_nesting_is_a_problem_of_the_file(tmp_path: Path, text: str, said: str) -> None:
-    """And no defect of the program."""
-    (told,) = problems_of(tmp_path, text)
-    assert said in told
-
-
-@pytest.mark.parametrize(
     "text",
     [
         f'[kafka]\nsasl_password = ["{SECRET}"]\n',
