@@ -193,14 +193,10 @@ def pays_from(plan: KeyPlan) -> int:
     """Return the number of articles held from which on a plan is the cheapest, to two digits; 0 for the narrowest."""
     if plan == PLANS[0]:
         return 0
-    low, high = 1, 1 << 40
-    while low < high:
-        middle = (low + high) // 2
-        if cheapest_plan(middle).block_bits >= plan.block_bits:
-            high = middle
-        else:
-            low = middle + 1
-    return round(low, 1 - int(math.log10(low)))
+    narrower = PLANS[PLANS.index(plan) - 1]
+    more = (plan.lookups - narrower.lookups) * LOOKUP.value
+    saved = (narrower.lookups / (1 << narrower.block_bits) - plan.lookups / (1 << plan.block_bits)) * COMPARED.value
+    return round(int(more / saved), 1 - int(math.log10(more / saved)))
 
 
 _UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"))

@@ -74,18 +74,9 @@ def collect(
     copies: Copies,
     form: InputForm,
 ) -> Collected:
-    """Read and fingerprint every line.
+    """Read and fingerprint every line; ``report`` is called after each batch with the lines done and the bytes read.
 
-    Args:
-        config: scheme, format of the input, threads.
-        files: paths, or ``-``.
-        original: where the id of the article's original is, or None.
-        report: called after each batch with the lines done and the bytes read.
-        copies: keeps the input that cannot be read again.
-        form: how the files are read.
-
-    Raises:
-        StreamDedupError: a file cannot be read, or the fingerprinting failed.
+    ``copies`` keeps the input that cannot be read again, ``original`` is the field with the id of an original.
     """
     refuse_framed(config, "calibrate")
     check_inputs(files, form)

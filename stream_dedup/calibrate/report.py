@@ -24,6 +24,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
+from os.path import commonprefix
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -169,7 +170,6 @@ def calibrate(
 
     Raises:
         UserError: a file cannot be used, holds fewer than two articles, or no labels where they are named.
-        StreamDedupError: fingerprinting failed.
     """
     begun = time.monotonic()
     with closing(Copies()) as copies:
@@ -349,14 +349,8 @@ def _ordered(
 def passages(earlier: str, later: str) -> tuple[str, str]:
     """Return a passage of each text, from a little before their first difference on."""
     one, other = " ".join(earlier.split()), " ".join(later.split())
-    start = max(0, _common(one, other) - BEFORE)
+    start = max(0, len(commonprefix((one, other))) - BEFORE)  # noqa: RUF071 - of characters
     return _passage(one, start), _passage(other, start)
-
-
-def _common(one: str, other: str) -> int:
-    """Return the length of the common beginning."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
 
 
 def _passage(text: str, start: int) -> str:

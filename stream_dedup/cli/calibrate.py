@@ -92,8 +92,7 @@ def command(  # noqa: PLR0917 - one argument for each flag
         )
 
         def reading(lines: int, progress: Progress) -> None:
-            share = f"{progress.read / progress.total:.0%}, " if progress.total else ""
-            line.show(lambda elapsed: f"reading: {share}{lines:,} lines ({lines / elapsed:,.0f}/s)")
+            line.read(progress, lines, "lines")
 
         report = calibrate(config, Options(files, original, pairs, form=form), reading, line.count)
         if write_page is not None:
