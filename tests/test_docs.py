@@ -55,12 +55,11 @@ def test_the_reference_has_every_flag(name: str) -> None:
 
 
 def test_flags_of_every_command_are_described_once() -> None:
-    """Before the first command. Size, completion and broker do not have those of every command."""
+    """Before the first command. Size and broker do not have those of every command."""
     intro = PARTS["commands"].page.read_text("utf-8").partition("<!-- generated")[0]
     assert all(f"`{flag} " in intro for flag in (*EVERYWHERE, *OF_FILES))
     assert [name for name, command in LEAVES.items() if not flags_of(command).keys() >= set(EVERYWHERE)] == [
         "size",
-        "completion",
         "broker",
     ]
 

@@ -17,7 +17,7 @@ import traceback
 from typing import NamedTuple
 
 import click
-from click.shell_completion import get_completion_class, shell_complete
+from click.shell_completion import shell_complete
 
 from stream_dedup import __version__
 from stream_dedup.cli.output import say, write_lines
@@ -35,6 +35,8 @@ from stream_dedup.errors import (
     reason_of,
 )
 
+COMPLETION_VARIABLE = "_STREAM_DEDUP_COMPLETE"
+"""Environment variable by which a shell requests its script, and the script completions."""
 _ENDED_BY_SIGNAL = frozenset((EXIT_HUNG_UP, EXIT_INTERRUPTED, EXIT_TERMINATED))
 
 
@@ -64,7 +66,6 @@ COMMANDS = {
     "offsets": _Entry("cli.topics:offsets_command", "Show or set the committed offsets of a group."),
     "config": _Entry("cli.config", "Check or show the configuration."),
     "produce": _Entry("cli.topics:produce_command", "Send JSON Lines to a topic."),
-    "completion": _Entry("cli:completion_command", "Write the script that completes commands in a shell."),
     "broker": _Entry("dev.command", "Start a Kafka broker for development."),
 }
 
@@ -169,27 +170,3 @@ def _react_to_usage(error: click.ClickException) -> int:
 def exit_code_of(error: StreamDedupError | OSError) -> int:
     """Return the exit code of an error, by its class."""
     return error.exit_code if isinstance(error, StreamDedupError) else EXIT_UNAVAILABLE
-
-
-SHELLS = ("bash", "zsh", "fish")
-COMPLETION_VARIABLE = "_STREAM_DEDUP_COMPLETE"
-"""Environment variable by which the script requests completions from the program."""
-
-
-@click.command()
-@click.argument("shell", metavar="SHELL", type=click.Choice(SHELLS))
-def completion_command(shell: str) -> None:
-    """Write the script that completes commands and flags in a SHELL: bash, zsh or fish.
-
-    \b
-    Examples:
-      stream-dedup completion bash > ~/.local/share/bash-completion/completions/stream-dedup
-      stream-dedup completion zsh > ~/.zfunc/_stream-dedup
-      stream-dedup completion fish > ~/.config/fish/completions/stream-dedup.fish
-    """  # noqa: D301 - \b keeps click from folding the examples
-    root = click.get_current_context().find_root()
-    kind = get_completion_class(shell)
-    if kind is None:
-        raise click.UsageError(f"click has no completion for {shell}")
-    script = kind(root.command, {}, root.info_name or "stream-dedup", COMPLETION_VARIABLE).source()
-    write_lines(*script.strip("\n").split("\n"))
