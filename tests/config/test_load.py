@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from stream_dedup.config.keys import ConfigError, all_keys, parse_duration_ms
 from stream_dedup.config.load import load_config, read_profile
-from stream_dedup.config.model import Config
+from stream_dedup.config.model import Config, read_secret
 from stream_dedup.config.profile_file import ProfileFile
 from stream_dedup.core.profiles import PROFILES
 from tests.config.files import problems_of, write
@@ -219,8 +219,8 @@ def test_secrets_come_from_files(tmp_path: Path) -> None:
         "sasl_password_file": str(secret),
     }
     config = load_config(None, {"kafka": kafka}, {})
-    assert config.kafka.sasl_secret() == SECRET
-    assert config.kafka.ssl_secret() is None
+    assert read_secret(config.kafka.sasl_password_file) == SECRET
+    assert read_secret(config.kafka.ssl_password_file) is None
 
 
 @pytest.mark.parametrize("window", ["104249992d", "999999999d"])
