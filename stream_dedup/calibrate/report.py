@@ -160,13 +160,7 @@ class CalibrationReport:
 def calibrate(
     config: Config, options: Options, reading: Callable[[int, Progress], None], comparing: ReportProgress
 ) -> CalibrationReport:
-    """Make the report.
-
-    Args:
-        config: rules, scheme and threads.
-        options: of the call.
-        reading: called after each batch with the lines fingerprinted so far and the bytes read.
-        comparing: called with the comparisons made so far and their total.
+    """Make the report; ``reading`` is called after each batch with the lines fingerprinted so far and the bytes read.
 
     Raises:
         UserError: a file cannot be used, holds fewer than two articles, or no labels where they are named.

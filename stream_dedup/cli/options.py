@@ -26,7 +26,6 @@ from stream_dedup.config.keys import all_keys, flag_help
 from stream_dedup.config.load import load_config
 from stream_dedup.config.model import Config
 from stream_dedup.core.paths import FieldPath, PathError, parse_path
-from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 from stream_dedup.files.recognition import FORMATS, Format, InputForm, checked_encoding
 
 _P = ParamSpec("_P")
@@ -167,11 +166,8 @@ def config_from(flags: dict[str, Any]) -> Config:
 
     Raises:
         ConfigError: the configuration has problems; the error lists all of them.
-        UserError: the configuration file or the profile's is also standard output (``config show --config c.toml >>
-            c.toml``).
     """
     path = flags.get("config")
-    refuse_inputs_as_outputs([STDOUT], [] if path is None else [path])
     overrides: dict[str, Any] = {}
     for name, flag in ALL_FLAGS.items():
         value = flags.get(name)
@@ -179,9 +175,7 @@ def config_from(flags: dict[str, Any]) -> Config:
             *section, key = flag.key.split(".")
             values = overrides.setdefault(section[0], {}) if section else overrides
             values[key] = list(value) if flag.multiple else value
-    config = load_config(None if path is None else Path(path), overrides)
-    refuse_inputs_as_outputs([STDOUT], [] if config.match.profile.path is None else [config.match.profile.path])
-    return config
+    return load_config(None if path is None else Path(path), overrides)
 
 
 def settings_files(config: Config) -> tuple[Path, ...]:

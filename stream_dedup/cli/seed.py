@@ -11,7 +11,6 @@ from stream_dedup.cli.output import ProgressLine, say, write_lines
 from stream_dedup.cli.process import terminable
 from stream_dedup.config.model import Config
 from stream_dedup.errors import EXIT_FOUND, EXIT_OK
-from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 
 if TYPE_CHECKING:
     from stream_dedup.files.recognition import InputForm
@@ -51,7 +50,6 @@ def command(config: Config, files: tuple[str, ...], topic: str | None, name: str
 
     if bool(files) == (topic is not None) or (name is not None and topic is not None):
         raise click.UsageError("name FILEs (- is standard input; --name for one of them), or a topic with --topic")
-    refuse_inputs_as_outputs([STDOUT], files)
     with terminable(), ProgressLine() as line:
 
         def show(so_far: SeedTally) -> None:

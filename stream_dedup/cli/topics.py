@@ -13,7 +13,6 @@ from stream_dedup.cli.output import ProgressLine, write_json, write_lines
 from stream_dedup.config.model import Config
 from stream_dedup.core.paths import FieldPath
 from stream_dedup.errors import EXIT_FOUND, EXIT_OK, UserError
-from stream_dedup.files.output_file import STDOUT, refuse_inputs_as_outputs
 from stream_dedup.files.recognition import InputForm
 from stream_dedup.terminal import table
 
@@ -203,7 +202,6 @@ def produce_command(
 
     inputs = files or (STDIN,)
     check_inputs(inputs, form, of_records=False)
-    refuse_inputs_as_outputs([STDOUT], inputs)
     name = topic or config.topics.input[0]
     if name in config.topics.patterns:
         raise UserError(f"topics.input begins with the pattern {name}; name the topic with --topic")

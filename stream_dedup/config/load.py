@@ -84,10 +84,7 @@ def load_config(
 ) -> Config:
     """Read the configuration from its three sources.
 
-    Args:
-        path: TOML file, or None.
-        overrides: values of the flags, as ``{"kafka": {"brokers": …}}``; None: the flag was not given.
-        environment: that of the process where None.
+    ``overrides`` are the values of the flags, as ``{"kafka": {"brokers": …}}``; None: the flag was not given.
 
     Raises:
         ConfigError: the configuration is invalid; the error lists every problem.
