@@ -241,15 +241,6 @@ def width_rows() -> list[list[str]]:
     ]
 
 
-def width_advice() -> str:
-    """Return from how many articles held on the look-ups of each width of keys cost least."""
-    others = [f"with {pays_from(plan):,} articles held or more those of {plan.block_bits} bits" for plan in PLANS[1:]]
-    return (
-        f"the look-ups of keys of {PLANS[0].block_bits} bits cost least in a small index, {', '.join(others)} "
-        "(features.block_bits; stream-dedup size says what each takes)"
-    )
-
-
 def byte_text(count: int) -> str:
     """Return bytes in the greatest unit that gives 1 or more, from MB on."""
     size, unit = next((one for one in _UNITS if count >= one[0]), _UNITS[-1])
