@@ -9,8 +9,8 @@ import jsonschema
 import kubernetes_validate
 import pytest
 
+from stream_dedup.cli.size import THREAD_MEMORY, WORKER_MEMORY
 from stream_dedup.config.model import Config, read_secret
-from stream_dedup.sizing import THREAD_MEMORY, WORKER_MEMORY
 from stream_dedup.worker.worker import FORCED_EXTRA_S
 from tests.deploy.manifests import (
     DEPLOY,

@@ -8,11 +8,7 @@ import math
 import pytest
 
 from stream_dedup.cli import run
-from stream_dedup.core.rules import most_probes
-from stream_dedup.errors import UserError
-from stream_dedup.index import IndexSettings
-from stream_dedup.index.layout import row_type
-from stream_dedup.sizing import (
+from stream_dedup.cli.size import (
     PLANS,
     ROCKSDB_MIB,
     ROW_MEMORY,
@@ -27,6 +23,10 @@ from stream_dedup.sizing import (
     size_of,
     time_text,
 )
+from stream_dedup.core.rules import most_probes
+from stream_dedup.errors import UserError
+from stream_dedup.index import IndexSettings
+from stream_dedup.index.layout import row_type
 
 DAY = Demand(8_640_000, 7, 1_000)
 """100 articles a second, 300 at the peak; 60,480,000 held."""
