@@ -95,7 +95,8 @@ def collect(
             kept.append(columns.rows(rows))
             where.append(np.stack((np.full(len(rows), batch.source), np.asarray(batch.block.numbers)[rows]), axis=1))
             if original is not None:
-                originals += [_original(batch.block.lines[row], original) for row in rows.tolist()]
+                ids = (id_at(batch.block.lines[row], original) for row in rows.tolist())
+                originals += [None if one is None else as_stored(one) for one in ids]
             statuses.update(map(Status, columns.statuses.tolist()))
             report(statuses.total(), progress)
             if statuses.total() >= MAX_ARTICLES:
@@ -125,9 +126,3 @@ def texts_at(
         if len(found) == len(wanted):
             break
     return found
-
-
-def _original(line: bytes, field: FieldPath) -> str | None:
-    """Return the id in the field, or None."""
-    value = id_at(line, field)
-    return None if value is None else as_stored(value)

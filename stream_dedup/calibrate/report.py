@@ -82,10 +82,6 @@ TITLES = {
 }
 
 
-ONLY_IF_ANY = frozenset((EdgeList.MISSED, EdgeList.DENIED))
-"""Lists that a report omits if they are empty, as they mostly are."""
-
-
 class Edge(NamedTuple):
     """A pair as numbers of entries: the judged article and the earlier one."""
 
@@ -150,10 +146,10 @@ class CalibrationReport:
     profile: str
 
     def edge_lists(self, kind: str) -> Iterator[tuple[str, list[ShownPair]]]:
-        """Yield the title and the pairs of each list that is shown of a kind of text."""
+        """Yield the title and the pairs of each list of a kind of text; missed and denied ones, mostly none, if any."""
         for side, title in TITLES.items():
             shown = [one for one in self.pairs if (one.kind, one.side) == (kind, side)]
-            if shown or side not in ONLY_IF_ANY:
+            if shown or side not in {EdgeList.MISSED, EdgeList.DENIED}:
                 yield title, shown
 
 
@@ -227,10 +223,8 @@ def suggested(profile: Profile, made: Sequence[Figures]) -> Profile:
 def _check(collected: Collected, options: Options) -> None:
     if len(collected.entries) < 2:  # noqa: PLR2004 - two make a pair
         count = "only one article" if len(collected.entries) else "no article"
-        lines = collected.statuses.total()
-        of = "in the only line" if lines == 1 else f"in {lines:,} lines"
         files = ", ".join(map(printable, options.files))
-        raise UserError(f"{files}: {count} with words {of}; calibrate needs two, and says more with thousands")
+        raise UserError(f"{files}: {count} with words; calibrate needs two, and says more with thousands")
 
 
 def _asked(entries: Columns, comparisons: int) -> I64:

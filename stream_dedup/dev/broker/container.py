@@ -52,23 +52,20 @@ def has_client() -> bool:
 @functools.cache
 def engine_answers() -> bool:
     """Return whether a Docker engine answers."""
-    with warnings.catch_warnings():
-        # Docker's client drops the socket of a refused connection without closing it: it is collected here.
-        warnings.simplefilter("ignore", ResourceWarning)
-        answers = _pinged()
-        gc.collect()
-    return answers
-
-
-def _pinged() -> bool:
     import docker  # noqa: PLC0415
     import docker.errors  # noqa: PLC0415
 
-    try:
-        with contextlib.closing(docker.from_env(timeout=ENGINE_LIMIT_S)) as client:
-            return bool(client.ping())
-    except (docker.errors.DockerException, OSError):
-        return False
+    answers = False
+    with warnings.catch_warnings():
+        # Docker's client drops the socket of a refused connection without closing it: it is collected here.
+        warnings.simplefilter("ignore", ResourceWarning)
+        with (
+            contextlib.suppress(docker.errors.DockerException, OSError),
+            contextlib.closing(docker.from_env(timeout=ENGINE_LIMIT_S)) as client,
+        ):
+            answers = bool(client.ping())
+        gc.collect()
+    return answers
 
 
 @functools.cache
