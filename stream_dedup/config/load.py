@@ -68,8 +68,6 @@ _IN_PROFILE = {name: f"[{name}]" for name in ProfileFile.model_fields} | {
 """Sections and keys of a profile's file, with how they are written there."""
 _USER_INFO = re.compile(r"//[^/]*@")
 _Section = TypeVar("_Section", bound=Section)
-
-
 _Given = dict[tuple[str, ...], tuple[Any, str]]
 """By section and key, or by a section alone that is no table: the value, and the source that gives it."""
 
@@ -129,11 +127,11 @@ def _read_toml(path: Path, key: str, model: type[Section], problems: list[str]) 
     # Paths are relative to the folder of the file.
     folder = path.parent.absolute()
     for name, field in all_keys(model):
-        section, _, key = name.rpartition(".")
+        section, _, inner = name.rpartition(".")
         table = values.get(section)
-        given = table.get(key) if isinstance(table, dict) else None
+        given = table.get(inner) if isinstance(table, dict) else None
         if isinstance(given, str) and (is_path(field) or (name == PROFILE_KEY and given.endswith(SUFFIX))):
-            values[section][key] = folder / given
+            values[section][inner] = folder / given
     return values
 
 
@@ -200,12 +198,13 @@ def _validated(
 
 def _by_section(given: _Given) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for (section, *key), (value, _) in sorted(given.items(), key=lambda one: len(one[0])):
-        if key:
-            below = values.get(section)
-            values[section] = {**(below if isinstance(below, dict) else {}), key[0]: value}
+    for (section, *key), (value, _) in given.items():
+        if not key:
+            values.setdefault(section, value)
+        elif isinstance(values.get(section), dict):
+            values[section][key[0]] = value
         else:
-            values[section] = value
+            values[section] = {key[0]: value}
     return values
 
 
