@@ -120,7 +120,7 @@ def _read_toml(path: Path, key: str, model: type[Section], problems: list[str]) 
     """Return the content of a file that ``key`` names; nothing, and a problem more, where it cannot be read."""
     try:
         values = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:  # ValueError: not UTF-8, not TOML, or a NUL in the path
+    except (OSError, ValueError, RecursionError) as error:  # not UTF-8, not TOML, a NUL in the path; nested too deep
         reason = getattr(error, "strerror", None) or error
         problems.append(f"file {path}: cannot be read ({reason}); name a TOML file, in UTF-8, with {key}")
         return {}

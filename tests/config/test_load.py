@@ -193,6 +193,12 @@ def test_a_file_that_is_no_toml_names_the_line(tmp_path: Path) -> None:
     assert "line 2" in problems_of(tmp_path, "[kafka]\nbrokers = \n")[0]
 
 
+def test_a_file_that_is_nested_too_deep_is_a_problem(tmp_path: Path) -> None:
+    """Also where the reader of TOML has no error of its own for it."""
+    (problem,) = problems_of(tmp_path, f"a = {'[' * 100_000}")
+    assert "cannot be read" in problem
+
+
 @pytest.mark.parametrize(
     ("text", "ms"), [("90s", 90_000), ("15m", 900_000), ("24h", 86_400_000), ("7d", 604_800_000), ("1 d", 86_400_000)]
 )
