@@ -131,14 +131,6 @@ class KafkaConfig(Section):
         60, "time for which the worker waits for an unreachable broker before it stops", form="seconds"
     )
 
-    def sasl_secret(self) -> str | None:
-        """Return the SASL password."""
-        return _secret(self.sasl_password_file)
-
-    def ssl_secret(self) -> str | None:
-        """Return the private key's password."""
-        return _secret(self.ssl_password_file)
-
 
 class TopicsConfig(Section):
     """The topics that a worker reads and writes."""
@@ -246,14 +238,6 @@ class RegistryConfig(Section):
     ssl_cafile: Path | None = key(
         None, "certificates of the trusted authorities", form="a PEM file", unset="the system's"
     )
-
-    def secret(self) -> str | None:
-        """Return the password."""
-        return _secret(self.password_file)
-
-    def token(self) -> str | None:
-        """Return the token, as its file has it now."""
-        return _secret(self.token_file)
 
 
 class MatchConfig(Section):
@@ -411,7 +395,8 @@ class Config(Section):
         return f"{self.kafka.group}{MARK_SUFFIX}"
 
 
-def _secret(path: Path | None) -> str | None:
+def read_secret(path: Path | None) -> str | None:
+    """Return the password or token that a file has now; None without a file."""
     if path is None:
         return None
     try:

@@ -20,7 +20,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from stream_dedup.config.model import MAX_RECORD_BYTES
+from stream_dedup.config.model import MAX_RECORD_BYTES, read_secret
 from stream_dedup.errors import UnavailableError, reason_of
 from stream_dedup.kafka.client_workarounds import ask_anew, construct, end_sender, keep_transaction_requests
 from stream_dedup.kafka.consumer_workarounds import name_undecoded
@@ -241,10 +241,10 @@ def _security(kafka: KafkaConfig) -> dict[str, Any]:
         "ssl_cafile": kafka.ssl_cafile,
         "ssl_certfile": kafka.ssl_certfile,
         "ssl_keyfile": kafka.ssl_keyfile,
-        "ssl_password": kafka.ssl_secret(),
+        "ssl_password": read_secret(kafka.ssl_password_file),
         "sasl_mechanism": kafka.sasl_mechanism,
         "sasl_plain_username": kafka.sasl_username,
-        "sasl_plain_password": kafka.sasl_secret(),
+        "sasl_plain_password": read_secret(kafka.sasl_password_file),
         "sasl_oauth_token_provider": None if kafka.sasl_token_file is None else TokenFile(kafka.sasl_token_file),
     }
     return {name: value for name, value in settings.items() if value is not None}

@@ -19,7 +19,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote, urlsplit
 
-from stream_dedup.config.model import RegistryConfig
+from stream_dedup.config.model import RegistryConfig, read_secret
 from stream_dedup.errors import UserError
 
 REGISTRY_ANSWER_S = 5.0
@@ -154,14 +154,14 @@ class RegistryClient:
         """Return the header with the credentials; a token is read each time, because something else renews it."""
         config = self._config
         if config.token_file is not None:
-            token = config.token() or ""
+            token = read_secret(config.token_file) or ""
             if not (token.isascii() and token.isprintable() and token):
                 raise UserError(
                     f"registry.token_file {config.token_file}: no token, which is one line of ASCII characters"
                 )
             return {"Authorization": f"Bearer {token}"}
         if config.username is not None:
-            pair = f"{config.username}:{config.secret() or ''}".encode()
+            pair = f"{config.username}:{read_secret(config.password_file) or ''}".encode()
             return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
         return {}
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import kafka.errors as kafka_errors
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
+from stream_dedup.config.model import read_secret
 from stream_dedup.kafka.connection import (
     FETCH_BYTES,
     MAX_RESPONSE_BYTES,
@@ -205,10 +206,10 @@ def _security(kafka: KafkaConfig) -> dict[str, Any]:
         "ssl.ca.location": _path(kafka.ssl_cafile),
         "ssl.certificate.location": _path(kafka.ssl_certfile),
         "ssl.key.location": _path(kafka.ssl_keyfile),
-        "ssl.key.password": kafka.ssl_secret(),
+        "ssl.key.password": read_secret(kafka.ssl_password_file),
         "sasl.mechanism": kafka.sasl_mechanism,
         "sasl.username": kafka.sasl_username,
-        "sasl.password": kafka.sasl_secret(),
+        "sasl.password": read_secret(kafka.sasl_password_file),
         "oauth_cb": None if kafka.sasl_token_file is None else _token_source(TokenFile(kafka.sasl_token_file)),
     }
     return {name: value for name, value in settings.items() if value is not None}

@@ -8,11 +8,7 @@ import math
 import pytest
 
 from stream_dedup.cli import run
-from stream_dedup.core.rules import most_probes
-from stream_dedup.errors import UserError
-from stream_dedup.index import IndexSettings
-from stream_dedup.index.layout import row_type
-from stream_dedup.sizing import (
+from stream_dedup.cli.size import (
     PLANS,
     ROCKSDB_MIB,
     ROW_MEMORY,
@@ -26,8 +22,11 @@ from stream_dedup.sizing import (
     search_us,
     size_of,
     time_text,
-    width_advice,
 )
+from stream_dedup.core.rules import most_probes
+from stream_dedup.errors import UserError
+from stream_dedup.index import IndexSettings
+from stream_dedup.index.layout import row_type
 
 DAY = Demand(8_640_000, 7, 1_000)
 """100 articles a second, 300 at the peak; 60,480,000 held."""
@@ -88,16 +87,6 @@ def test_a_plan_pays_from_where_its_search_costs_least(plan: KeyPlan) -> None:
     if first:
         assert cheapest_plan(first * 9 // 10).block_bits < plan.block_bits
     assert plan.lookups <= most_probes(plan.tables, plan.block_bits)
-
-
-def test_the_advice_names_each_width_with_the_size_from_which_it_pays() -> None:
-    """``calibrate`` ends with it."""
-    assert width_advice() == (
-        "the look-ups of keys of 16 bits cost least in a small index, "
-        f"with {pays_from(PLANS[1]):,} articles held or more those of 20 bits, "
-        f"with {pays_from(PLANS[2]):,} articles held or more those of 24 bits "
-        "(features.block_bits; stream-dedup size says what each takes)"
-    )
 
 
 def test_wider_keys_compare_fewer_entries_and_look_up_more() -> None:
