@@ -74,32 +74,20 @@ class SourceEntryMaker:
 
 
 @dataclass(slots=True, eq=False)
-class UnloggedSpan:
-    """Consecutive rows of a batch that were not in the log when the engine received the batch."""
-
-    rows: slice
-    columns: Future[Columns]
-    """Of the rows in order."""
-    began: float
-    """Monotonic seconds at which the present step of the span began."""
-    appends: list[Append] | None = None
-    """Outcomes of the appends, once appended; empty if other workers had logged every row meanwhile."""
-    is_counted: bool = False
-    """Whether the metrics count its texts: they count once, however often the append is retried."""
-
-
-def spans_of(wanted: NDArray[np.bool_]) -> list[slice]:
-    """Return the spans of consecutive wanted rows, each as long as possible."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], wanted, [False]))))
-    return [slice(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
-
-
-@dataclass(slots=True, eq=False)
 class PendingBatch:
     """A polled batch between steps 2 and 6. Only the engine's thread reads and changes it."""
 
     polled: PolledBatch
-    spans: list[UnloggedSpan]
+    rows: I64
+    """Those that were not in the log when the engine received the batch."""
+    began: float
+    """Monotonic seconds at which the present step began."""
+    columns: Future[Columns] | None = None
+    """Of these rows, in order; None if there are none."""
+    appends: list[Append] | None = None
+    """Outcomes of the appends, once appended; empty if other workers had logged every row meanwhile."""
+    is_counted: bool = False
+    """Whether the metrics count its texts: they count once, however often the append is retried."""
     seen_to: LogOffset | None = None
     """The log offset that the index was applied to when the batch was looked for in it."""
     positions: I64 | None = None

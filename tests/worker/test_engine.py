@@ -85,7 +85,7 @@ def before_the_look_up(world: World, batch: PolledBatch) -> None:
 def before_judging(world: World, batch: PolledBatch) -> None:
     world.fingerprint(batch)
     world.engine._receive_batches()
-    world.engine._append_fingerprinted_spans()
+    world.engine._append_fingerprinted()
 
 
 def test_fingerprinted_batches_wait_for_others(world: World, assignment: Assignment) -> None:
@@ -314,8 +314,9 @@ def test_articles_that_are_logged_are_not_logged_again(world: World, assignment:
     world.fingerprint(world.poll(assignment, 1, b'{"text": "one"}'))
     world.steps()
     again = world.poll(assignment, 0, b'{"text": "zero"}', b'{"text": "one"}', b'{"text": "two"}')
-    for first, value in ((0, b'{"text": "zero"}'), (2, b'{"text": "two"}')):
-        world.columns.pop(first).set_result(MAKER([RawRecord(None, value, "x")]))
+    assert [record.offset for record in world.submitted[0]] == [0, 2]
+    made = MAKER([RawRecord(None, value, "x") for value in (b'{"text": "zero"}', b'{"text": "two"}')])
+    world.columns.pop(0).set_result(made)
     world.steps()
     assert world.appended == [[1], [0], [2]]
     assert world.judged[-1].polled is again
@@ -351,7 +352,7 @@ def test_a_batch_that_is_forgotten_before_its_topic_was_looked_up_is_not_judged(
     """It was in the log, and waited; the trim that forgets it ends its assignment, and not the worker."""
     late = world.poll(assignment, 0, b'{"text": "one"}')
     world.fingerprint(late)
-    world.engine._append_fingerprinted_spans()
+    world.engine._append_fingerprinted()
     world.ids = None
     world.steps()
     trim = Trim(LogOffset(0), START_TIME + 1, Basis(1, LogOffset(2), (Forgotten(TOPIC_ID, 0, SourceOffset(1)),)))
