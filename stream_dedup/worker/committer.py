@@ -160,10 +160,6 @@ class Committer:
             self._fencings = self._failures = 0
             self._done(batches)
 
-    def close(self) -> None:
-        """Close the connection to the broker."""
-        self.sink.close()
-
     # batches
 
     def _next_batches(self) -> list[JudgedBatch]:
@@ -199,7 +195,7 @@ class Committer:
             # 7a
             sink.begin()
             for batch in batches:
-                self._send(batch)
+                sink.send(self._outputs(batch))
             self.on_step(Step.SENT)
             # 7b
             self._stop_if_ended(assignment)
@@ -215,9 +211,6 @@ class Committer:
     def _stop_if_ended(self, assignment: Assignment) -> None:
         if not self.assignments.is_working(assignment):
             raise _EndedError
-
-    def _send(self, batch: JudgedBatch) -> None:
-        self.sink.send(self._outputs(batch))
 
     def _outputs(self, batch: JudgedBatch) -> Iterator[Output]:
         """Yield the outputs of a batch: a delete has none."""

@@ -404,7 +404,7 @@ class Engine:
         unknown, unanswered = self._held.waiting()
         self.metrics.waiting_partitions.labels("unknown_schema").set(unknown)
         self.metrics.waiting_partitions.labels("registry_away").set(unanswered)
-        self.metrics.log_lag.set(max(0, self.tail.high_water - self.index.next_offset))
+        self.metrics.log_lag.set(max(0, self.log.high_water() - self.index.next_offset))
 
     # ended assignments
 

@@ -57,11 +57,6 @@ class LogTail:
         self._requests: deque[Future[LogOffset]] = deque()
         self._done = False
 
-    @property
-    def high_water(self) -> int:
-        """Offset after the log's last record, as of the last fetch."""
-        return self.log.high_water()
-
     def next_records(self) -> list[LogRecord]:
         """Return the next records in order; none if the queue is empty."""
         with self._lock:
@@ -101,7 +96,7 @@ class LogTail:
                 self._pause(records[-1].offset + 1)
 
     def _pause(self, position: int) -> None:
-        if position >= self.high_water and not self.is_wanted():
+        if position >= self.log.high_water() and not self.is_wanted():
             self._wanted.wait(FOLLOW_PAUSE_S)
         self._wanted.clear()
 

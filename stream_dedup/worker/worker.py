@@ -289,9 +289,9 @@ class Worker:
             for thread in others:
                 thread.join()
             self.fingerprinter.close()  # its threads complete the articles that they have begun
-            for part in (self._source, self._committer):
+            for port in (self.ports.source, self.ports.sink):
                 try:
-                    part.close()
+                    port.close()
                 except PortError as error:
                     log.debug("closing: %r", error)
         self._watchdog.stop()
@@ -322,7 +322,7 @@ class Worker:
         metrics = self.metrics
         metrics.inflight_batches.set(self._assignments.moving)
         metrics.up_to_date.set(1 if self.ready else 0)
-        lags = self._source.lag()
+        lags = self.ports.source.lag()
         for topic in self._topics - set(self._source.topics):
             metrics.source_lag.remove(topic)
         self._topics = set(self._source.topics)

@@ -26,7 +26,7 @@ from stream_dedup.ports import (
     RecordTooLargeError,
     RefusedByBrokerError,
 )
-from stream_dedup.worker.assignments import Assignment, AssignmentState, PolledBatch
+from stream_dedup.worker.assignments import Assignment, PolledBatch
 from stream_dedup.worker.engine import GATHER_S, IDLE_WAIT_S, note_applied
 from tests.logs import SCHEME, START_TIME, record
 from tests.worker.engine_world import BROKER_WAIT_S, MAKER, OTHER_ID, TOPIC_ID, Sent, World
@@ -130,7 +130,7 @@ def test_a_batch_whose_assignment_ends_is_dropped_once(
     reach(world, ended)
     world.membership = None
     world.steps()
-    assert (world.assignments.state, world.assignments.batches) == (AssignmentState.IDLE, 0)
+    assert (world.assignments.current, world.assignments.batches) == (None, 0)
     assert work.done()
     following = world.poll(world.begin(), 1, b'{"text": "two"}')
     world.ids = {"articles": TOPIC_ID}
@@ -155,7 +155,7 @@ def test_a_batch_that_is_forgotten_meanwhile_is_neither_logged_nor_judged(
     world.ids = {"articles": TOPIC_ID}
     world.steps()
     assert world.index.stats().articles == 0
-    assert (world.judged, world.assignments.state) == ([], AssignmentState.IDLE)
+    assert (world.judged, world.assignments.current) == ([], None)
 
 
 def test_nothing_is_appended_before_the_topic_was_looked_up(world: World, assignment: Assignment) -> None:
@@ -360,7 +360,7 @@ def test_a_batch_that_is_forgotten_before_its_topic_was_looked_up_is_not_judged(
     world.ids = {"articles": TOPIC_ID}
     world.steps()
     assert world.index.forgotten_before(TOPIC_ID, 0) == 1
-    assert (world.judged, world.assignments.state) == ([], AssignmentState.IDLE)
+    assert (world.judged, world.assignments.current) == ([], None)
 
 
 def test_articles_that_a_trim_has_forgotten_are_not_logged_again(
@@ -372,7 +372,7 @@ def test_articles_that_a_trim_has_forgotten_are_not_logged_again(
     world.fingerprint(batch)
     world.steps()
     assert [offset for offsets in world.appended for offset in offsets if offset == 0] == []
-    assert (world.judged, world.assignments.state) == ([], AssignmentState.IDLE)
+    assert (world.judged, world.assignments.current) == ([], None)
 
 
 def test_what_is_logged_is_published_once_it_is_applied(world: World, assignment: Assignment) -> None:
