@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import accumulate, count
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from stream_dedup import _native
 from stream_dedup.core.columns import Columns
@@ -47,18 +47,6 @@ LEAST_SHARE_RECORDS = 24
 """Fewer records are not worth a thread of their own: to pass on a task and its columns costs as much as some."""
 
 
-class Record(Protocol):
-    """What a record is, where nothing else is said."""
-
-    @property
-    def value(self) -> bytes | None:
-        """The value; None of a tombstone."""
-
-
-def _size_of(record: Record) -> int:
-    return len(record.value or b"")
-
-
 class FingerprintThreads(Generic[_R]):
     """Makes the columns of records in up to ``threads`` threads. Any thread may call any method."""
 
@@ -66,7 +54,7 @@ class FingerprintThreads(Generic[_R]):
         self,
         threads: int,
         make: Callable[[Sequence[_R]], Columns],
-        size_of: Callable[[_R], int] = _size_of,  # type: ignore[assignment] # for records
+        size_of: Callable[[_R], int] = lambda record: len(record.value or b""),  # type: ignore[attr-defined] # of Kafka
     ) -> None:
         """Start nothing yet.
 
@@ -128,12 +116,11 @@ def _joined(parts: list[Future[Columns]]) -> Future[Columns]:
         if any(part.cancelled() for part in parts):
             joined.cancel()
         if joined.set_running_or_notify_cancel():
-            made = _concatenated(parts)
+            try:
+                joined.set_result(Columns.concat([part.result() for part in parts]))
+            except BaseException as error:  # noqa: BLE001 - raised again where the columns are asked for
+                joined.set_exception(error)
             parts.clear()  # each of them knows this function, which knows them
-            if isinstance(made, Columns):
-                joined.set_result(made)
-            else:
-                joined.set_exception(made)
 
     def cancel(_joined: Future[Columns]) -> None:
         if joined.cancelled():
@@ -144,14 +131,6 @@ def _joined(parts: list[Future[Columns]]) -> Future[Columns]:
     for part in [*parts]:
         part.add_done_callback(end)
     return joined
-
-
-def _concatenated(parts: Sequence[Future[Columns]]) -> Columns | BaseException:
-    """Return the columns of parts that are done, or what one of them raised, or the concatenation."""
-    try:
-        return Columns.concat([part.result() for part in parts])
-    except BaseException as error:  # noqa: BLE001 - raised again where the columns are asked for
-        return error
 
 
 def chunks(sizes: Sequence[int], most: int = CHUNK_RECORDS) -> Iterator[slice]:
