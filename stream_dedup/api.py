@@ -22,7 +22,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, NoReturn, Self, SupportsIndex, TypeVar
@@ -121,16 +121,12 @@ class Index:
         self._profile = checked_profile(profile)
         settings = self._profile.settings
         self._scheme = scheme_of(settings)
-        self._temporary = None
-        if path is None:
-            self._temporary = TemporaryFolder()
-            path = self._temporary.path
-        try:
+        with ExitStack() as opening:
+            if path is None:
+                path = opening.enter_context(TemporaryFolder())
             path = Path(path).absolute()  # the program may change its folder
-            self._index = open_library(path, self._scheme)
-        except BaseException:
-            self._remove_temporary()
-            raise
+            self._index = opening.enter_context(open_library(path, self._scheme))
+            self._opened = opening.pop_all()
         self._calls = _Calls(f"index {path}")
         self._pending: list[_Article] = []
         self._closed = False
@@ -268,13 +264,8 @@ class Index:
         if self._closed:
             return
         self._closed = True
-        try:
+        with self._opened:
             self._settle()
-        finally:
-            try:
-                self._index.close()
-            finally:
-                self._remove_temporary()
 
     def _check_open(self) -> None:
         """Refuse a call before it waits; it uses nothing that another call may close meanwhile."""
@@ -286,8 +277,8 @@ class Index:
     def _rules(self, number: bool, probes: int | None, limit: int | None, k: int | None) -> Rules:  # noqa: FBT001
         profile = self._profile
         if number or k is not None or profile.search == EXACT:
-            rules = Rules(self._scheme, search=EXACT, distance=_first(k, profile.distance, _DISTANCE))
-            rules = replace(rules, probes=probes, limit=limit)
+            distance = next(bits for bits in (k, profile.distance, _DISTANCE) if bits is not None)
+            rules = Rules(self._scheme, search=EXACT, distance=distance, probes=probes, limit=limit)
         else:
             given = {"probes": probes, "limit": limit, "short_limit": limit}
             given = {name: value for name, value in given.items() if value is not None}
@@ -314,10 +305,6 @@ class Index:
             self._index.apply(records)
 
         self._calls.uncut(apply)
-
-    def _remove_temporary(self) -> None:
-        if self._temporary is not None:
-            self._temporary.remove()
 
     def _made(self, articles: Sequence[_Article]) -> _Made:
         texts = [article.content if isinstance(article.content, str) else "" for article in articles]
@@ -353,10 +340,6 @@ def _scope(scope: object) -> str | None:
 def _count(name: str, value: object) -> int | None:
     """Return an optional number; its range is checked with the rules."""
     return None if value is None else checked_number(name, value, "an int or None")
-
-
-def _first(*values: int | None) -> int | None:
-    return next((value for value in values if value is not None), None)
 
 
 def _similarity(a: U64, b: U64) -> float:
