@@ -95,20 +95,19 @@ class JudgedBatch:
     """Whether the rules at the record's log position only observe."""
 
 
+@dataclass(eq=False)
 class AssignmentOwner:
     """The only place that begins and ends assignments. Every method may be called from any thread; none blocks."""
 
-    def __init__(
-        self,
-        membership: Callable[[], Membership | None],
-        max_batches: int,
-        max_bytes: int,
-        held: Callable[[], int] = lambda: 0,
-    ) -> None:
-        """``membership`` returns the present membership, ``held`` how many batches in flight wait for a schema."""
-        self._membership = membership
-        self._held = held
-        self._max_batches, self._max_bytes = max_batches, max_bytes
+    membership: Callable[[], Membership | None]
+    """Returns the present membership."""
+    max_batches: int
+    max_bytes: int
+    held: Callable[[], int] = lambda: 0
+    """Returns how many batches in flight wait for a schema."""
+
+    def __post_init__(self) -> None:
+        """Begin in IDLE."""
         self._lock = threading.Lock()
         self.current: Assignment | None = None
         """The assignment that is working or ending; None in IDLE."""
@@ -122,7 +121,7 @@ class AssignmentOwner:
     @property
     def moving(self) -> int:
         """Number of batches in flight that do not wait for a schema."""
-        return self.batches - self._held()
+        return self.batches - self.held()
 
     def has_in_flight(self, partition: Partition) -> bool:
         """Return whether a batch of the partition is in flight."""
@@ -137,14 +136,14 @@ class AssignmentOwner:
         if not self.batches:
             return frozenset()
         with self._lock:
-            left = self._max_batches * max(1, -(-len(partitions) // LIMITED_PARTITIONS)) - self.batches
-            left_bytes = self._max_bytes - self._bytes.total()
+            left = self.max_batches * max(1, -(-len(partitions) // LIMITED_PARTITIONS)) - self.batches
+            left_bytes = self.max_bytes - self._bytes.total()
             full = frozenset(at for at in partitions if self._batches[at] >= left or self._bytes[at] >= left_bytes)
-            return full & self._batches.keys() if self._held() else full
+            return full & self._batches.keys() if self.held() else full
 
     def is_working(self, assignment: Assignment) -> bool:
         """Return whether batches of this assignment may go on; once False, it stays False."""
-        return not assignment.ended and self._membership() is assignment.membership
+        return not assignment.ended and self.membership() is assignment.membership
 
     def begin(self, membership: Membership) -> Assignment:
         """Begin to work under a membership.

@@ -455,11 +455,7 @@ def note_applied(records: Sequence[LogRecord], in_force: Rules | None, metrics: 
         metrics.log_records.labels(kind).inc(count)
     for record in records:
         if isinstance(record.payload, Rules) and record.payload.takes_force_after(in_force):
-            _log_change(record, in_force, record.payload)
+            changes = [] if in_force is None else rule_changes(in_force, record.payload)
             in_force = record.payload
-
-
-def _log_change(record: LogRecord, before: Rules | None, now: Rules) -> None:
-    changes = [] if before is None else rule_changes(before, now)
-    text = "; ".join(changes) or "no rule differs"
-    log.info("rules: revision %d in force from log offset %d on: %s", now.revision, record.offset, text)
+            text = "; ".join(changes) or "no rule differs"
+            log.info("rules: revision %d in force from log offset %d on: %s", in_force.revision, record.offset, text)

@@ -25,7 +25,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from stream_dedup.errors import EXIT_UNAVAILABLE
 
@@ -41,7 +41,8 @@ STOPPED_S = 5.0
 """So many seconds since the last check mean that the process itself did not run."""
 
 
-class _Guard(NamedTuple):
+@dataclass(slots=True, eq=False)
+class _Guard:
     """A call that must end."""
 
     what: str
@@ -67,7 +68,7 @@ class Watchdog:
     def __post_init__(self) -> None:
         """Check nothing yet."""
         self._lock = threading.Lock()
-        self._guards: dict[int, _Guard] = {}
+        self._guards: list[_Guard] = []
         self._rounds: dict[str, float] = {}
         self._released = 0
         self._progressed_at = self._checked_at = self.clock.monotonic()
@@ -83,14 +84,14 @@ class Watchdog:
     @contextmanager
     def guard(self, what: str, limit_s: float, exit_code: int = EXIT_UNAVAILABLE) -> Iterator[None]:
         """End the process if the block takes longer than ``limit_s`` seconds."""
+        guard = _Guard(what, self.clock.monotonic() + limit_s, limit_s, exit_code)
         with self._lock:
-            key = max(self._guards, default=0) + 1
-            self._guards[key] = _Guard(what, self.clock.monotonic() + limit_s, limit_s, exit_code)
+            self._guards.append(guard)
         try:
             yield
         finally:
             with self._lock:
-                del self._guards[key]
+                self._guards.remove(guard)
 
     def note_end(self) -> None:
         """Note that threads end in order from now on, one after the other: calls alone are checked."""
@@ -127,19 +128,19 @@ class Watchdog:
             self._rounds[thread] += seconds
         self._progressed_at += seconds
         with self._lock:
-            self._guards = {
-                key: guard._replace(deadline=guard.deadline + seconds) for key, guard in self._guards.items()
-            }
+            for guard in self._guards:
+                guard.deadline += seconds
 
     def _check_guards(self, now: float) -> None:
         with self._lock:
-            overdue = next((guard for guard in self._guards.values() if guard.deadline < now), None)
+            overdue = next((guard for guard in self._guards if guard.deadline < now), None)
         if overdue is not None:
-            what, _, limit_s, code = overdue
             log.error(
-                "%s took more than %g s; the worker ends and can be started again, nothing is lost", what, limit_s
+                "%s took more than %g s; the worker ends and can be started again, nothing is lost",
+                overdue.what,
+                overdue.limit_s,
             )
-            self.end(code)
+            self.end(overdue.exit_code)
 
     def _stuck_thread(self, now: float) -> str | None:
         thread, at = min(list(self._rounds.items()), key=lambda item: item[1], default=("", now))
