@@ -70,13 +70,6 @@ def test_a_begin_waits_for_every_batch_of_the_assignment_before(owner: Assignmen
     begun(owner, group)
 
 
-def test_none_begins_beside_another(owner: AssignmentOwner, group: Group) -> None:
-    """There is one assignment at a time."""
-    begun(owner, group)
-    with pytest.raises(RuntimeError, match="batches of another may be in flight"):
-        begun(owner, group)
-
-
 def test_a_lost_membership_ends_it_before_anyone_says_so(owner: AssignmentOwner, group: Group) -> None:
     """``is_working`` follows the group at once, and a new membership of the same partitions does not revive it."""
     assignment = begun(owner, group)
@@ -172,11 +165,3 @@ def test_partitions_that_wait_for_a_schema_never_stop_the_others(group: Group, s
     assert held == owner.batches < 300
     held = 0
     assert owner.crowded(every) == {*every}, "the limit is reached"
-
-
-def test_at_the_limit_nothing_of_any_partition_is_polled(owner: AssignmentOwner, group: Group) -> None:
-    """Not of those that have nothing in flight either."""
-    assignment, other = begun(owner, group), Partition("articles", 1)
-    for _ in range(2):
-        assert owner.reserve(batch(assignment))
-    assert owner.crowded([AT, other]) == {AT, other}
