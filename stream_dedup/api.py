@@ -156,7 +156,7 @@ class Index:
             TypeError: an argument of another type; nothing is added.
             ValueError: a fingerprint not in 0 to 2**64 - 1, or the index is closed.
         """
-        article = _Article(checked_string("id", id), _content(content), _scope(scope))
+        article = _article(id, content, scope)
         self._alone(lambda: self._add(article))
 
     def add_if_new(
@@ -176,7 +176,7 @@ class Index:
         Raises:
             TypeError, ValueError: as ``add`` and ``search``; nothing is added.
         """
-        article = _Article(checked_string("id", id), _content(content), _scope(scope))
+        article = _article(id, content, scope)
         return self._searched(article, probes, limit, k, adds=True)
 
     def search(
@@ -198,7 +198,7 @@ class Index:
             TypeError: an argument of another type.
             ValueError: an argument that this search does not take, or out of its range; or the index is closed.
         """
-        return self._searched(_Article("", _content(content), _scope(scope)), probes, limit, k, adds=False)
+        return self._searched(_article("", content, scope), probes, limit, k, adds=False)
 
     def flush(self) -> None:
         """Make everything added durable."""
@@ -324,17 +324,12 @@ class Index:
         )
 
 
-def _content(content: object) -> str | int:
-    """Return a text, or a fingerprint as Python's own number."""
-    return (
-        content
-        if isinstance(content, str)
-        else checked_fingerprint("content", content, "a text or a fingerprint (str or int)")
-    )
-
-
-def _scope(scope: object) -> str | None:
-    return None if scope is None else checked_string("scope", scope, "a str or None")
+def _article(article_id: object, content: object, scope: object) -> _Article:
+    """Return an article of checked arguments, a fingerprint as Python's own number."""
+    article_id = checked_string("id", article_id)
+    if not isinstance(content, str):
+        content = checked_fingerprint("content", content, "a text or a fingerprint (str or int)")
+    return _Article(article_id, content, None if scope is None else checked_string("scope", scope, "a str or None"))
 
 
 def _count(name: str, value: object) -> int | None:

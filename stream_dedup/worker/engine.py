@@ -264,7 +264,7 @@ class Engine:
             UserError: the broker refuses the append, and would refuse it again.
             UnavailableError: too many appends in a row have failed, for too long.
         """
-        error = first_failure(appends)
+        error = next((error for append in appends if (error := append.error()) is not None), None)
         if error is None:
             return False
         self._count_failure(error)
@@ -436,11 +436,6 @@ def runs_of(wanted: NDArray[np.bool_]) -> list[slice]:
     """Return the runs of consecutive wanted rows, each as long as possible."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], wanted, [False]))))
     return [slice(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
-
-
-def first_failure(appends: Sequence[Append]) -> PortError | None:
-    """Return the error of the first of these appends that has failed; None if none has."""
-    return next((error for append in appends if (error := append.error()) is not None), None)
 
 
 def are_logged(appends: Sequence[Append]) -> bool:
