@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import accumulate, count
-from typing import Generic, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from stream_dedup import _native
 from stream_dedup.core.columns import Columns
@@ -47,6 +47,18 @@ LEAST_SHARE_RECORDS = 24
 """Fewer records are not worth a thread of their own: to pass on a task and its columns costs as much as some."""
 
 
+class Record(Protocol):
+    """What a record is, where nothing else is said."""
+
+    @property
+    def value(self) -> bytes | None:
+        """The value; None of a tombstone."""
+
+
+def _size_of(record: Record) -> int:
+    return len(record.value or b"")
+
+
 class FingerprintThreads(Generic[_R]):
     """Makes the columns of records in up to ``threads`` threads. Any thread may call any method."""
 
@@ -54,7 +66,7 @@ class FingerprintThreads(Generic[_R]):
         self,
         threads: int,
         make: Callable[[Sequence[_R]], Columns],
-        size_of: Callable[[_R], int] = lambda record: len(record.value or b""),  # type: ignore[attr-defined] # of Kafka
+        size_of: Callable[[_R], int] = _size_of,  # type: ignore[assignment] # for records
     ) -> None:
         """Start nothing yet.
 
