@@ -98,10 +98,6 @@ class Texts:
         start, end = self._start(first), int(self.ends[after - 1])
         return Texts(self.ends[first:after] - np.uint32(start), self.joined[start:end])
 
-    def copy(self) -> Texts:
-        """Return the same texts in memory of their own."""
-        return Texts(self.ends.copy(), self.joined)
-
     def changed(self, texts: Mapping[int, str]) -> Texts:
         """Return these texts with other texts in some rows."""
         return Texts.of([texts.get(row, text) for row, text in enumerate(self)])
@@ -187,10 +183,6 @@ class Columns:
     def rows(self, rows: slice | I64) -> Self:
         """Return the entries of these rows."""
         return replace(self, **{name: _rows_of(getattr(self, name), rows) for name in names_of(type(self))})
-
-    def copied(self) -> Self:
-        """Return the same entries in memory of their own."""
-        return replace(self, **{name: getattr(self, name).copy() for name in names_of(type(self))})
 
     def rejected(self, reasons: Mapping[int, str]) -> Self:
         """Return these entries with some rows rejected: their checksums and ids stay, all else is blank."""

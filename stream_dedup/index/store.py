@@ -54,7 +54,7 @@ from rocksdict import WriteBatch as RocksBatch
 
 from stream_dedup.errors import CorruptError, RefusedError, StreamDedupError, UnavailableError
 from stream_dedup.folders import TemporaryFolder, is_file
-from stream_dedup.index.layout import DEFAULT_FAMILY, FAMILIES, ORDERED_FAMILIES, REBUILD, families_of, family_of
+from stream_dedup.index.layout import DEFAULT_FAMILY, FAMILIES, ORDERED_FAMILIES, REBUILD, family_of
 
 FOLD_ENTRIES = 131_072
 """Entries of a table that are in memory before they are stored as a run, some 30 bytes each. They are read from rows
@@ -93,7 +93,7 @@ _COMPACT_BUFFERS = 8
 _BACKGROUND_JOBS = 4
 """Threads that write and merge files, and those that open the files of a column family.
 
-RocksDB would start 16 for each of 26 families, which takes longer than opening the files of a small index.
+RocksDB would start 16 for each of 20 families, which takes longer than opening the files of a small index.
 """
 _WAITS_AT = 2
 """Times the bytes of writes that RocksDB gathers: with so many that are not in files yet, the next write waits."""
@@ -165,10 +165,9 @@ class WriteBatch:
         self.raw.delete(key, self._families[family_of(key)])
 
     def delete_range(self, start: bytes, end: bytes) -> None:
-        """Delete the keys with start <= key < end, which are of one kind."""
+        """Delete the keys with start <= key < end, which have one column family."""
         self.deleted.append((start, end))
-        for family in families_of(start, end):
-            self.raw.delete_range(start, end, self._families[family])
+        self.raw.delete_range(start, end, self._families[family_of(start)])
 
 
 class Store:
@@ -495,12 +494,10 @@ class Store:
             self._flush()
             while deleted:
                 # Of what was deleted before it reached the disk a file that says so would stay.
-                for name in families_of(*deleted[-1]):
-                    if self._is_ending:
-                        break
-                    self._compact_range(name, *deleted[-1], BottommostLevelCompaction.force())
                 if self._is_ending:
                     break
+                start, end = deleted[-1]
+                self._compact_range(family_of(start), start, end, BottommostLevelCompaction.force())
                 deleted.pop()
             for name in (DEFAULT_FAMILY, *ORDERED_FAMILIES):
                 # Whoever closes soon after opening, each time, waits for it now and then.

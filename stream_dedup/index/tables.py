@@ -38,7 +38,6 @@ from stream_dedup.index.layout import (
     list_chunk_key,
     number_of,
     read_json,
-    row_type,
 )
 from stream_dedup.index.store import IndexSettings, Store, WriteBatch
 
@@ -233,7 +232,6 @@ class Tables:
     def __init__(self, store: Store, rows: RowColumn, count: int, block_bits: int, settings: IndexSettings) -> None:
         self.rows = rows
         self.count = count
-        self.block_bits = block_bits
         self.counters = Counters()
         self._store = store
         runs = RunStore(store, self.counters)
@@ -289,12 +287,7 @@ class Tables:
             self.close()
 
     def near(self, query: Query) -> Near:
-        """Return the near entries of every article of a query.
-
-        Raises:
-            ValueError: its rules are of another scheme than the tables and rows.
-        """
-        self._refuse_misfit(query)
+        """Return the near entries of every article of a query, whose rules are of the scheme of the tables."""
         with self._naming_damage():
             articles, doc_numbers, distances, compared = self.native.near(
                 limits_of(query.rules),
@@ -346,16 +339,6 @@ class Tables:
         except _native.DamageError as error:
             reason = f"block tables cannot be read: {error}"
             raise self._store.corrupt(reason) from error
-
-    def _refuse_misfit(self, query: Query) -> None:
-        scheme = query.rules.scheme
-        if (scheme.tables, scheme.block_bits) != (self.count, self.block_bits):
-            raise ValueError(
-                f"query of {scheme.tables} tables with blocks of {scheme.block_bits} bits: the index has {self.count} "
-                f"tables with blocks of {self.block_bits} bits"
-            )
-        if row_type(scheme.sketch_bytes) != self.rows.kind:
-            raise ValueError(f"rows of {self.rows.kind.itemsize} bytes have no sketches of {scheme.sketch_bytes} bytes")
 
 
 class _Warming:

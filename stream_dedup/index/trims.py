@@ -153,7 +153,7 @@ class Coverage:
     def write_ranges(self, writes: WriteBatch, row: StoredRecord, ranges: list[SourceRange]) -> None:
         """Add the ranges of a log record to a batch of writes; call ``add_ranges`` once it is written."""
         for first, last in ranges:
-            segment = Segment(first, last, row.offset, *row.head.time_range)
+            segment = Segment(first, last, row.offset, row.head.time)
             writes.put(segment_key(*row.batch.source, first), segment.encode())
 
     def add_ranges(self, batch: Batch, ranges: list[SourceRange]) -> None:
@@ -172,27 +172,26 @@ class Coverage:
             writes.put(forgotten_key(*where), forgotten_value(before))
         forgotten = self.forgotten | raised
         for where, segment in self.all():
-            kept = list(self._kept_of(segment, trim, forgotten.get(where, SourceOffset(0))))
-            if kept != [segment]:
+            first = max(segment.first, forgotten.get(where, SourceOffset(0)))
+            is_dropped = segment.log_offset < trim.before or segment.time <= trim.horizon or first > segment.last
+            if is_dropped or first > segment.first:
                 writes.delete(segment_key(*where, segment.first))
-                for part in kept:
-                    writes.put(segment_key(*where, part.first), part.encode())
+            if not is_dropped and first > segment.first:
+                writes.put(segment_key(*where, first), segment.encode())
 
     def forgotten_after(self, before: LogOffset, horizon: int) -> tuple[Forgotten, ...]:
         """Return what would be forgotten if a trim forgot every offset up to the greatest that it drops."""
         forgotten = dict(self.forgotten)
         for where, segment in self.all():
-            dropped = self._dropped_until(segment, before, horizon)
-            if dropped is not None:
-                forgotten[where] = max(forgotten.get(where, SourceOffset(0)), SourceOffset(dropped + 1))
+            if segment.log_offset < before or segment.time <= horizon:
+                forgotten[where] = max(forgotten.get(where, SourceOffset(0)), SourceOffset(segment.last + 1))
         return tuple(Forgotten(*where, offset) for where, offset in sorted(forgotten.items()))
 
-    def covers_until(self, log_offset: LogOffset, horizon: int) -> bool:
-        """Whether a log record covers coordinates of a log time up to a horizon."""
+    def covers(self, log_offset: LogOffset) -> bool:
+        """Whether a log record covers coordinates: a trim may have dropped them."""
         batch = self._rows.get(log_offset).batch
         segments = self.overlapping(batch.source, batch.offset(0), batch.offset(-1))
-        own = (segment for segment in segments if segment.log_offset == log_offset and segment.time_min <= horizon)
-        return any(part.time_min <= horizon for segment in own for part in self._by_time(segment))
+        return any(segment.log_offset == log_offset for segment in segments)
 
     def all(self) -> Iterator[tuple[SourceKey, Segment]]:
         """Yield every range, by partition and offset."""
@@ -202,40 +201,6 @@ class Coverage:
     def _segment(self, key: bytes, value: bytes) -> tuple[SourceKey, Segment]:
         with self._store.decoding("a source range"):
             return read_segment(key, value)
-
-    def _kept_of(self, segment: Segment, trim: Trim, forgotten: SourceOffset) -> Iterator[Segment]:
-        """Yield the parts of a range that a trim keeps."""
-        first = max(segment.first, forgotten)
-        if segment.log_offset < trim.before or first > segment.last:
-            return
-        if segment.time_min > trim.horizon and first == segment.first:
-            yield segment
-            return
-        for part in self._by_time(segment):
-            if part.time_min > trim.horizon and part.last >= first:
-                yield part._replace(first=max(part.first, first))
-
-    def _dropped_until(self, segment: Segment, before: LogOffset, horizon: int) -> SourceOffset | None:
-        """Return the last offset of a range that a trim drops by its X or by its horizon; None of none."""
-        if segment.log_offset < before or segment.time_max <= horizon:
-            return segment.last
-        if segment.time_min > horizon:
-            return None
-        dropped = (part.last for part in self._by_time(segment) if part.time_min <= horizon)
-        return max(dropped, default=None)
-
-    def _by_time(self, segment: Segment) -> Iterator[Segment]:
-        """Yield a range in parts of one log time each; a gap goes with the entry before it."""
-        if segment.time_min == segment.time_max:
-            yield segment
-            return
-        row = self._rows.get(segment.log_offset)
-        offsets = row.batch.offsets
-        start = int(np.searchsorted(offsets, segment.first, "right")) - 1
-        inside = np.arange(start, int(np.searchsorted(offsets, segment.last, "right")))
-        ends = [*(offsets[inside[1:]] - 1).tolist(), segment.last]
-        for offset, last, time in zip(offsets[inside].tolist(), ends, row.head.times_of(inside).tolist(), strict=True):
-            yield Segment(max(offset, segment.first), last, segment.log_offset, time, time)
 
 
 @dataclass(slots=True)
@@ -345,7 +310,7 @@ class Trims:
     def owed_since(self, where: SourceKey, offset: SourceOffset) -> int | None:
         """Return the least log time, ms, of a source partition's covered offsets from ``offset`` on, None of none."""
         segments = self.coverage.overlapping(where, offset, self.coverage.last.get(where, SourceOffset(-1)))
-        return min((segment.time_min for segment in segments), default=None)
+        return min((segment.time for segment in segments), default=None)
 
     def _may_name(self, trim: Trim) -> bool:
         valid = any(mark.offset == trim.before and not mark.void for mark in self.history.marks)
@@ -362,6 +327,5 @@ class Trims:
         if any(segment.log_offset >= read_to for segments in below for segment in segments):
             return True
         return any(
-            head.time_range[0] <= trim.horizon and self.coverage.covers_until(offset, trim.horizon)
-            for offset, head in self.rows.scan_heads(read_to)
+            head.time <= trim.horizon and self.coverage.covers(offset) for offset, head in self.rows.scan_heads(read_to)
         )

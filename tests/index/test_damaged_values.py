@@ -133,10 +133,9 @@ def test_json_that_was_not_written_is_damage(tmp_path: Path, key: bytes, named: 
         (segment_key(TOPIC, 0, 50), "a source range"),
         (forgotten_key(TOPIC, 0), "what is forgotten of its source partitions"),
         (offset_key(b"H", 3), "its withdrawn entries"),
-        (offset_key(b"R", 1), "log record 1"),
         (offset_key(b"E", 2), "log record 2"),
     ],
-    ids=["range", "forgotten", "withdrawn", "head", "record"],
+    ids=["range", "forgotten", "withdrawn", "record"],
 )
 def test_a_value_of_another_length_is_damage(kept: Path, key: bytes, named: str) -> None:
     """Whichever it is, the message says of which index, of what, and how to go on; the next opening refuses."""

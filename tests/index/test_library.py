@@ -72,9 +72,9 @@ def test_each_batch_is_read_once_for_the_ids_of_a_search(tmp_path: Path, monkeyp
         decoded: list[LogOffset] = []
         decode = records.StoredRecords._decode
 
-        def counted(of: records.StoredRecords, offset: LogOffset, raw: bytes, head: Head) -> records.StoredRecord:
+        def counted(of: records.StoredRecords, offset: LogOffset, head: Head, raw: bytes) -> records.StoredRecord:
             decoded.append(offset)
-            return decode(of, offset, raw, head)
+            return decode(of, offset, head, raw)
 
         monkeypatch.setattr(records.StoredRecords, "_decode", counted)
         found = [match.id for match in index.search(0, k=3)]

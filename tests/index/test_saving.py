@@ -64,7 +64,7 @@ def _row(number: int, field: int, value: int) -> Callable[[Store], dict[bytes, b
 
 
 def _last_head(store: Store) -> dict[bytes, bytes | None]:
-    key = offset_key(b"R", 2)
+    key = offset_key(b"E", 2)
     head = bytearray(store.get([key])[0])
     head[5:9] = (ARTICLES - 1).to_bytes(4, "little")
     return {key: bytes(head)}
@@ -81,7 +81,7 @@ DAMAGE: dict[str, tuple[Callable[[Store], dict[bytes, bytes | None]], str, int]]
     "the number of the last record": (_last_head, "its last log record ends at number", ARTICLES),
     "the rows of the last record": (_row(ARTICLES - 2, 4, 9), "are not those of the log", ARTICLES),
     "no source range": (_no_ranges, "no source range has its entries", ARTICLES),
-    "no first record": (lambda _: {offset_key(b"E", 1): None, offset_key(b"R", 1): None}, "its entries begin at", 188),
+    "no first record": (lambda _: {offset_key(b"E", 1): None}, "its entries begin at", 188),
     "no last record": (lambda _: {offset_key(b"E", 2): b"\1"}, "log record 2 cannot be read", 512),
 }
 

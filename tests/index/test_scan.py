@@ -52,21 +52,6 @@ def test_candidates_and_look_ups_are_counted(case: Case) -> None:
     assert candidates(query, world, case.lists.low_watermark) <= near.candidates <= candidates(everything, world)
 
 
-@pytest.mark.parametrize(
-    ("tables", "bits", "query_bits"),
-    [(4, 16, 20), (4, 16, 24), (4, 20, 16), (4, 20, 24), (4, 24, 16), (4, 24, 20), (2, 16, 16), (2, 24, 24)],
-)
-def test_a_plan_of_other_blocks_is_refused(tables: int, bits: int, query_bits: int) -> None:
-    """Of another width, or of tables that are not there: it would read other lists, or beyond a directory."""
-    world = make_world(np.random.default_rng(1), 300, 4, 3)
-    lists = make_lists(world, tables, 100, bits=bits)
-    query = ask(world, np.arange(200, 300), search_rules(world, None, bits=query_bits))
-    with pytest.raises(
-        ValueError, match=f"query of 4 tables with blocks of {query_bits} bits: the index has {tables} "
-    ):
-        scan(query, lists)
-
-
 def test_each_word_has_sure_bits_of_its_own() -> None:
     """Copies far apart, margins of two kinds: of each word the sieve passes what the reference says."""
     rng = np.random.default_rng(1)
@@ -194,15 +179,6 @@ def test_the_bound_goes_on_in_the_next_posting_list() -> None:
         found.append(sum(map(len, near)))
     assert found == sorted(found)
     assert found[0] < found[2] < found[-1]
-
-
-@pytest.mark.parametrize("sketch_bytes", [0, 8])
-def test_rows_without_the_sketches_of_the_query_are_refused(sketch_bytes: int) -> None:
-    """Else the search would compare sketches with what stands behind a row."""
-    world = make_world(np.random.default_rng(7), 10, 4, 0, sketch_bytes)
-    wide = make_world(np.random.default_rng(7), 10, 4, 0, 16)
-    with pytest.raises(ValueError, match="have no sketches of 16 bytes"):
-        scan(ask(wide, np.array([9]), search_rules(wide, 8)), make_lists(world, 4))
 
 
 def test_arrays_of_any_layout_are_taken() -> None:
