@@ -335,7 +335,7 @@ class Applied:
 
     def _apply_rules(self, record: LogRecord, rules: Rules) -> None:
         current = self.history.current
-        counts = rules.takes_force_after(current) or rules.restates(current)
+        counts = rules.takes_force_after(current) or rules == current
         if counts:
             self._refuse_scheme(rules.scheme, "the log of index")
         self._advance(record)

@@ -2,8 +2,7 @@
 
 RocksDB checks every block's checksum when it is read; the folder's file ``current`` carries
 the format version (see ``folder``). Integers in keys are big-endian, so that they sort;
-in values little-endian. JSON follows 8 bytes of XXH3 of its text, so it is what was written. Kinds of keys differ in
-their first byte:
+in values little-endian. Kinds of keys differ in their first byte:
 
     M                                  state, JSON (``State``)
     E offset:8                         log record: its head, which is flags u8, entries u32, first number u32, then log
@@ -49,7 +48,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from stream_dedup.core.arrays import I64
@@ -87,7 +85,6 @@ RowType = np.dtype[np.void]
 RowArray = NDArray[np.void]
 """Rows: an array of a ``row_type``."""
 
-_CHECKSUM_BYTES = 8
 _FLAG_TIMES = 1
 _FLAG_COPIES = 2
 _RECORD_HEAD = struct.Struct("<BII")
@@ -126,20 +123,6 @@ def offset_of(key: bytes) -> LogOffset:
     return LogOffset(int.from_bytes(key[1:9], "big"))
 
 
-def json_value(value: object) -> bytes:
-    """Bytes of a value in JSON."""
-    text = json.dumps(value).encode()
-    return xxhash.xxh3_64_digest(text) + text
-
-
-def read_json(raw: bytes) -> Any:  # noqa: ANN401 - what ``json_value`` was given
-    """Read the value; CorruptError where the bytes are not those that were written."""
-    text = raw[_CHECKSUM_BYTES:]
-    if raw[:_CHECKSUM_BYTES] != xxhash.xxh3_64_digest(text):
-        raise CorruptError("its checksum is wrong")
-    return json.loads(text)
-
-
 @dataclass(slots=True)
 class State:
     """The applied position and what trims removed: one value, written with every record that is applied.
@@ -169,12 +152,12 @@ class State:
 
     def encode(self) -> bytes:
         """Bytes of the value."""
-        return json_value({name: getattr(self, name) for name in self.__slots__})
+        return json.dumps({name: getattr(self, name) for name in self.__slots__}).encode()
 
     @classmethod
     def decode(cls, raw: bytes) -> State:
-        """Read the value; CorruptError where it is not what was written, or has other fields: none is guessed."""
-        fields = read_json(raw)
+        """Read the value; CorruptError where it has other fields: none is guessed."""
+        fields = json.loads(raw)
         if fields.keys() != set(cls.__slots__):
             raise CorruptError(f"it has the fields {', '.join(sorted(fields))}")
         return cls(**fields)

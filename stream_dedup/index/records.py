@@ -186,7 +186,7 @@ class StoredRecords:
             raise RefusedError(
                 f"log record {offset} is not in the index: it was trimmed, repeats others, or was never applied"
             )
-        row = self._decode(offset, *self._split(offset, stored))
+        row = self._decode(offset, stored)
         self.keep_decoded(row)
         return row
 
@@ -212,31 +212,26 @@ class StoredRecords:
 
     def scan(self, start: LogOffset) -> Iterator[StoredRecord]:
         """Yield records from a log offset on, in order, without keeping them."""
-        for offset, head, raw in self._scan(start):
-            yield self._decode(offset, head, raw)
+        for key, stored in self._store.scan(layout.offset_key(b"E", start), b"E\xff"):
+            yield self._decode(layout.offset_of(key), stored)
 
     def scan_heads(self, start: LogOffset, end: LogOffset | None = None) -> Iterator[tuple[LogOffset, Head]]:
         """Yield heads from a log offset on, in order."""
-        for offset, head, _ in self._scan(start, end):
-            yield offset, head
-
-    def _scan(self, start: LogOffset, end: LogOffset | None = None) -> Iterator[tuple[LogOffset, Head, bytes]]:
         stop = b"E\xff" if end is None else layout.offset_key(b"E", end)
         for key, stored in self._store.scan(layout.offset_key(b"E", start), stop):
             offset = layout.offset_of(key)
-            yield offset, *self._split(offset, stored)
+            with self._store.decoding(f"log record {offset}"):
+                head, _ = Head.split(stored)
+            yield offset, head
 
-    def _decode(self, offset: LogOffset, head: Head, raw: bytes) -> StoredRecord:
+    def _decode(self, offset: LogOffset, stored: bytes) -> StoredRecord:
         with self._store.decoding(f"log record {offset}"):
+            head, raw = Head.split(stored)
             batch = decode(raw)
         if not isinstance(batch, Batch) or len(batch) != head.entries:
             reason = f"log record {offset} does not fit its head"
             raise self._store.corrupt(reason)
         return StoredRecord(offset, batch, head, raw)
-
-    def _split(self, offset: LogOffset, stored: bytes) -> tuple[Head, bytes]:
-        with self._store.decoding(f"log record {offset}"):
-            return Head.split(stored)
 
 
 class EntryIds:

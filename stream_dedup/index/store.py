@@ -43,7 +43,6 @@ from rocksdict import (
     Checkpoint,
     ColumnFamily,
     CompactOptions,
-    DataBlockIndexType,
     DBCompressionType,
     Options,
     Rdict,
@@ -109,8 +108,6 @@ _WRITE_LIMIT_S = 120
 """Seconds in which RocksDB writes out what it has gathered, on a disk that works."""
 _JOIN_LIMIT_S = 10
 """Seconds that closing waits for what RocksDB does in the background, on a disk that fails."""
-_OPEN_FILES = -1
-"""Every file stays open: sizes and indexes of all files are checked at opening."""
 
 _NOT_READ = frozenset({"LOCK", "LOG", "rocksdict-config.json"})
 """Files that are written wherever a store is opened, and that no reader needs."""
@@ -567,7 +564,6 @@ def _options(settings: IndexSettings, buffers: WriteBufferManager, *, create: bo
     blocks.set_block_cache(Cache(settings.buffer_bytes))
     blocks.set_block_size(_BLOCK_BYTES)
     blocks.set_bloom_filter(_BLOOM_BITS, False)  # noqa: FBT003 - rocksdict takes no keywords
-    blocks.set_data_block_index_type(DataBlockIndexType.binary_search())
     blocks.set_cache_index_and_filter_blocks(True)
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
     names = (*FAMILIES, _FLUSHES)
@@ -581,7 +577,6 @@ def _family_options(
     options.create_if_missing(create)
     options.create_missing_column_families(create)
     options.set_error_if_exists(create)
-    options.set_paranoid_checks(True)
     options.set_atomic_flush(True)
     options.set_block_based_table_factory(blocks)
     options.set_write_buffer_manager(buffers)
@@ -596,7 +591,6 @@ def _family_options(
     options.set_hard_pending_compaction_bytes_limit(0)
     options.set_max_background_jobs(_BACKGROUND_JOBS)
     options.set_max_file_opening_threads(_BACKGROUND_JOBS)
-    options.set_max_open_files(_OPEN_FILES)
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(_LOG_BYTES)
     if name == DEFAULT_FAMILY:

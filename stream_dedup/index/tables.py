@@ -10,6 +10,7 @@ A thread of low priority fills the budget of the cache after opening.
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -34,10 +35,8 @@ from stream_dedup.index.layout import (
     RowType,
     chunk_key,
     directory_key,
-    json_value,
     list_chunk_key,
     number_of,
-    read_json,
 )
 from stream_dedup.index.store import IndexSettings, Store, WriteBatch
 
@@ -93,8 +92,7 @@ class RowColumn:
         """Rows of one stored chunk."""
         self.first = first
         self.after = after
-        self.tail = np.empty(0, kind)
-        self._check_end()
+        self.tail = self._read_tail()
 
     @property
     def numbers_left(self) -> int:
@@ -148,16 +146,12 @@ class RowColumn:
         rows = np.frombuffer(b"".join(found), self.kind)
         return rows[first - begin * self.of_chunk : end - begin * self.of_chunk]
 
-    def _check_end(self) -> None:
-        """Read the last rows, and check that those on disk end at the last document number, as they were written."""
-        chunks, left = divmod(self.after, self.of_chunk)
-        ends = [chunk_key(chunk) for chunk in (max(chunks - 1, 0), chunks)]
-        *found, tail = self._store.get([*ends, LAST_ROWS])
-        has_last = bool(found[0]) or self.first >= chunks * self.of_chunk
-        if len(tail) != left * self.kind.itemsize or found[bool(chunks)] or not has_last:
+    def _read_tail(self) -> RowArray:
+        (tail,) = self._store.get([LAST_ROWS])
+        if len(tail) != self.after % self.of_chunk * self.kind.itemsize:
             reason = f"its rows do not end at {self.after}, as its state says"
             raise self._store.corrupt(reason)
-        self.tail = np.frombuffer(tail, self.kind)
+        return np.frombuffer(tail, self.kind)
 
     @property
     def _chunk_bytes(self) -> int:
@@ -189,14 +183,14 @@ class RunStore:
         if named is not None:
             writes.put(directory_key(named[0]), named[1])
         self._remove(writes, removed)
-        writes.put(RUNS, json_value(runs))
+        writes.put(RUNS, json.dumps(runs).encode())
         self._store.write(writes)
 
     def open(self) -> tuple[dict[int, bytes], int]:
         """Return the directory of each run that is named, and a number that no run has; remove what is not named."""
         (raw,) = self._store.get([RUNS])
         with self._store.decoding("the names of its runs"):
-            numbers = read_json(raw) if raw else []
+            numbers = json.loads(raw) if raw else []
         stored = list(self.stored())
         missing = set(numbers) - set(stored)
         if missing:
@@ -298,15 +292,13 @@ class Tables:
                 withdrawn=query.withdrawn,
                 own_ids=query.own_ids,
             )
-        lists = len(query) * query.plan.shape[1]
         self.counters.lookups += len(query)
-        self.counters.lists += lists
+        self.counters.lists += len(query) * query.plan.shape[1]
         self.counters.candidates += compared
         return Near(
             np.frombuffer(articles, np.int64),
             np.frombuffer(doc_numbers, np.int64),
             np.frombuffer(distances, np.uint16),
-            lists,
             compared,
         )
 

@@ -37,6 +37,7 @@ All of this depends on the log alone, so every index of the log agrees, from wha
 from __future__ import annotations
 
 import bisect
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -215,7 +216,7 @@ class Mark:
     def write(self, batch: WriteBatch, *, void: bool = False) -> None:
         """Add the mark to a batch of writes, as a void one or not."""
         value = {"rules": self.rules.to_json().decode(), "before": self.before, "void": void}
-        batch.put(layout.offset_key(b"U", self.offset), layout.json_value(value))
+        batch.put(layout.offset_key(b"U", self.offset), json.dumps(value).encode())
 
 
 class History:
@@ -226,7 +227,7 @@ class History:
         for key, raw in store.scan(b"U", b"V"):
             offset = layout.offset_of(key)
             with store.decoding(f"rules record {offset}"):
-                value = layout.read_json(raw)
+                value = json.loads(raw)
                 rules = Rules.from_json(value["rules"].encode())
                 self.marks.append(Mark(offset, rules, value["before"], value["void"]))
 

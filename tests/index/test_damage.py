@@ -1,5 +1,6 @@
 """Damaged files are noticed, at opening or when they are read, and verify finds what no checksum can."""
 
+import json
 import random
 import re
 import shutil
@@ -19,10 +20,8 @@ from stream_dedup.index.layout import (
     Head,
     chunk_key,
     directory_key,
-    json_value,
     list_chunk_key,
     offset_key,
-    read_json,
     segment_key,
 )
 from stream_dedup.index.store import Store
@@ -193,8 +192,8 @@ def test_verify_finds_entries_that_are_missing(kept: Path) -> None:
         assert "a chunk of table N has N bytes; run `stream-dedup index rebuild" in gone
     (kept / "corrupt").unlink()
     with open_index(kept) as index:
-        numbers = read_json(_value(index, RUNS))
-        _write(index, RUNS, json_value([each for each in numbers if each != number]))
+        numbers = json.loads(_value(index, RUNS))
+        _write(index, RUNS, json.dumps([each for each in numbers if each != number]).encode())
     with open_index(kept) as index:  # its entries are read from the rows
         assert index.verify() == []
 
@@ -235,7 +234,7 @@ def test_a_name_of_no_run_is_damage(kept: Path) -> None:
     """Nothing that is stored is removed."""
     with open_index(kept) as index:
         sound = _value(index, RUNS)
-        _write(index, RUNS, json_value([99]))
+        _write(index, RUNS, b"[99]")
     with pytest.raises(CorruptError, match=r"the chunks of its runs \[99\] are missing.*index rebuild"):
         open_index(kept)
     (kept / "corrupt").unlink()

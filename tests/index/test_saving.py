@@ -1,5 +1,6 @@
 """An index whose content does not agree is refused at opening, and what can be read of it is saved."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from stream_dedup.errors import CorruptError, StreamDedupError
 from stream_dedup.folders import Owner
 from stream_dedup.index import LogIndex, only_copy_in, save
 from stream_dedup.index.folder import Folder
-from stream_dedup.index.layout import LAST_ROWS, ROW, STATE, chunk_key, json_value, offset_key, read_json
+from stream_dedup.index.layout import LAST_ROWS, ROW, STATE, chunk_key, offset_key
 from stream_dedup.index.store import IndexSettings, Store
 from stream_dedup.index.tables import ROW_CHUNK_BYTES
 
@@ -44,7 +45,7 @@ def _change(folder: Path, change: Callable[[Store], dict[bytes, bytes | None]]) 
 
 
 def _state(**values: object) -> Callable[[Store], dict[bytes, bytes | None]]:
-    return lambda store: {STATE: json_value(read_json(store.get([STATE])[0]) | values)}
+    return lambda store: {STATE: json.dumps(json.loads(store.get([STATE])[0]) | values).encode()}
 
 
 def _row(number: int, field: int, value: int) -> Callable[[Store], dict[bytes, bytes | None]]:
