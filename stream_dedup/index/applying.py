@@ -331,7 +331,8 @@ class Applied:
         """
         known_at = [] if uncovered.repeats is None else [uncovered.repeats]
         known_at += [self.state.complete_trim] * uncovered.late
-        return self.history.valid_after(min(known_at)) if known_at else []
+        after = min(known_at, default=self.state.next_offset)
+        return [mark for mark in self.history.marks if mark.offset > after and not mark.void]
 
     def _apply_rules(self, record: LogRecord, rules: Rules) -> None:
         current = self.history.current

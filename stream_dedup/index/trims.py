@@ -241,10 +241,6 @@ class History:
         after = bisect.bisect_right(self.marks, log_offset, key=lambda mark: mark.offset)
         return self.marks[after - 1].rules if after else None
 
-    def valid_after(self, offset: LogOffset) -> list[Mark]:
-        """Return the valid marks after a log offset; they are void once they are written so."""
-        return [mark for mark in self.marks if mark.offset > offset and not mark.void]
-
     def best_trim(
         self, owed_time: int, low_watermark: LogOffset, last_void_trim: LogOffset
     ) -> tuple[LogOffset, int] | None:
