@@ -59,11 +59,7 @@ class Applied:
     """The state of an index: what follows from the log up to the applied position."""
 
     def __init__(
-        self,
-        store: Store,
-        settings: IndexSettings,
-        scheme: Scheme | None,
-        refuse: Callable[[], None] = lambda: None,
+        self, store: Store, settings: IndexSettings, scheme: Scheme | None, refuse: Callable[[], None]
     ) -> None:
         """``refuse`` raises where nothing may be written any more."""
         self.store = store
