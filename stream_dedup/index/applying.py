@@ -69,7 +69,7 @@ class Applied:
         self.state = read_state(store)
         self.history = History(store)
         self.rows = StoredRecords(store)
-        self.coverage = Coverage(store, self.rows)
+        self.coverage = Coverage(store)
         self.withdrawn = Withdrawn(store)
         self.ids = EntryIds(store, self.rows)
         self.trims = Trims(self.state, self.history, self.coverage, self.rows)
@@ -88,7 +88,8 @@ class Applied:
     def _check_state(self) -> None:
         """Compare the state with the first and the last record, which were written with it."""
         state, withdrawn = self.state, len(self.withdrawn.entries)
-        first = self._first_doc_number(state.low_watermark)
+        row = next(self.rows.scan(state.low_watermark), None)
+        first = state.next_doc_number if row is None else row.head.first
         last = max(self.rows.last_offset(), self.history.marks[-1].offset if self.history.marks else -1)
         if first != state.first_doc_number:
             reason = f"its entries begin at {first}, its state says at {state.first_doc_number}"
@@ -102,11 +103,6 @@ class Applied:
         else:
             return
         raise self.store.corrupt(reason)
-
-    def _first_doc_number(self, low_watermark: LogOffset) -> DocNumber:
-        """Return the number of the first entry from a log offset on, or the next one if there is none."""
-        first = next(self.rows.scan_heads(low_watermark), None)
-        return self.state.next_doc_number if first is None else first[1].first
 
     def _check_last(self) -> None:
         """Compare the last record with the state, its rows and its source range: they were written with it.
@@ -339,7 +335,8 @@ class Applied:
         if not counts:
             self._write()
             return
-        mark = Mark(record.offset, rules, self.state.newest)
+        articles = self.state.trimmed + self.state.articles
+        mark = Mark(record.offset, rules, self.state.newest, articles, self.state.next_doc_number)
         writes = self.store.batch()
         mark.write(writes)
         self._write(writes)
@@ -358,12 +355,13 @@ class Applied:
             return
         if self.trims.completes(trim):
             self.state.complete_trim = record.offset
-        low_watermark = max(self.state.low_watermark, trim.before)
-        gone = sum(head.original_count for _, head in self.rows.scan_heads(self.state.low_watermark, low_watermark))
-        self.state.low_watermark = low_watermark
+        self.state.low_watermark = low_watermark = max(self.state.low_watermark, trim.before)
+        for mark in self.history.marks:
+            if mark.offset == low_watermark:
+                self.state.articles -= mark.articles - self.state.trimmed
+                self.state.trimmed = mark.articles
+                self.state.first_doc_number = mark.doc_number
         self.state.horizon = max(self.state.horizon or trim.horizon, trim.horizon)
-        self.state.first_doc_number = self._first_doc_number(low_watermark)
-        self.state.articles -= gone
         withdrawn = self.withdrawn.entries[self.withdrawn.entries[:, 0] >= self.state.first_doc_number]
         self.state.withdrawn = len(withdrawn)
         # 1. One atomic write: deletes trimmed entries, source ranges and rules; sets the applied position.

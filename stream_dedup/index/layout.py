@@ -130,9 +130,9 @@ class State:
     ``start`` is the first log offset applied; everything before the log offset ``low_watermark`` is trimmed;
     ``last_void_trim`` is the log offset of the newest void trim, ``complete_trim`` that of the newest valid one that
     listed all that was forgotten there (-1 of none); ``horizon`` is the greatest of the valid trims, and ``newest`` the
-    greatest log time of a batch, both in ms; ``articles`` counts the originals that are not trimmed;
-    ``next_doc_number`` is what the next signed original gets, ``first_doc_number`` that of the first one that is not
-    trimmed; ``withdrawn`` counts the withdrawn entries that are not trimmed.
+    greatest log time of a batch, both in ms; ``articles`` counts the originals that are not trimmed, ``trimmed`` the
+    others; ``next_doc_number`` is what the next signed original gets, ``first_doc_number`` that of the first one that
+    is not trimmed; ``withdrawn`` counts the withdrawn entries that are not trimmed.
     """
 
     log_id: str | None = None
@@ -146,6 +146,7 @@ class State:
     horizon: int | None = None
     newest: int | None = None
     articles: int = 0
+    trimmed: int = 0
     next_doc_number: DocNumber = DocNumber(0)
     first_doc_number: DocNumber = DocNumber(0)
     withdrawn: int = 0

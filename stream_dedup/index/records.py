@@ -215,15 +215,6 @@ class StoredRecords:
         for key, stored in self._store.scan(layout.offset_key(b"E", start), b"E\xff"):
             yield self._decode(layout.offset_of(key), stored)
 
-    def scan_heads(self, start: LogOffset, end: LogOffset | None = None) -> Iterator[tuple[LogOffset, Head]]:
-        """Yield heads from a log offset on, in order."""
-        stop = b"E\xff" if end is None else layout.offset_key(b"E", end)
-        for key, stored in self._store.scan(layout.offset_key(b"E", start), stop):
-            offset = layout.offset_of(key)
-            with self._store.decoding(f"log record {offset}"):
-                head, _ = Head.split(stored)
-            yield offset, head
-
     def _decode(self, offset: LogOffset, stored: bytes) -> StoredRecord:
         with self._store.decoding(f"log record {offset}"):
             head, raw = Head.split(stored)

@@ -46,7 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_dedup.core.entry import Basis, Batch, Forgotten, Trim
-from stream_dedup.core.model import LogOffset, SourceOffset, SourceRange
+from stream_dedup.core.model import DocNumber, LogOffset, SourceOffset, SourceRange
 from stream_dedup.core.rules import Rules
 from stream_dedup.index import layout
 from stream_dedup.index.layout import (
@@ -83,9 +83,8 @@ class Uncovered:
 class Coverage:
     """The source ranges of every partition; none of them begins below what is forgotten of it."""
 
-    def __init__(self, store: Store, rows: StoredRecords) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._rows = rows
         self.last: dict[SourceKey, SourceOffset] = {}
         self.forgotten: dict[SourceKey, SourceOffset] = {}
         """Offsets of a partition below this were logged once and are forgotten."""
@@ -188,11 +187,10 @@ class Coverage:
                 forgotten[where] = max(forgotten.get(where, SourceOffset(0)), SourceOffset(segment.last + 1))
         return tuple(Forgotten(*where, offset) for where, offset in sorted(forgotten.items()))
 
-    def covers(self, log_offset: LogOffset) -> bool:
+    def covers(self, row: StoredRecord) -> bool:
         """Whether a log record covers coordinates: a trim may have dropped them."""
-        batch = self._rows.get(log_offset).batch
-        segments = self.overlapping(batch.source, batch.offset(0), batch.offset(-1))
-        return any(segment.log_offset == log_offset for segment in segments)
+        segments = self.overlapping(row.batch.source, row.batch.offset(0), row.batch.offset(-1))
+        return any(segment.log_offset == row.offset for segment in segments)
 
     def all(self) -> Iterator[tuple[SourceKey, Segment]]:
         """Yield every range, by partition and offset."""
@@ -206,16 +204,28 @@ class Coverage:
 
 @dataclass(slots=True)
 class Mark:
-    """A rules record that took force or restates. ``before`` is the greatest log time before it, None of none."""
+    """A rules record that took force or restates.
+
+    ``before`` is the greatest log time before it, None of none. ``articles`` counts the originals before it, those that
+    are trimmed included, and ``doc_number`` is that of the first entry after it.
+    """
 
     offset: LogOffset
     rules: Rules
     before: int | None
+    articles: int
+    doc_number: DocNumber
     void: bool = False
 
     def write(self, batch: WriteBatch, *, void: bool = False) -> None:
         """Add the mark to a batch of writes, as a void one or not."""
-        value = {"rules": self.rules.to_json().decode(), "before": self.before, "void": void}
+        value = {
+            "rules": self.rules.to_json().decode(),
+            "before": self.before,
+            "articles": self.articles,
+            "doc_number": self.doc_number,
+            "void": void,
+        }
         batch.put(layout.offset_key(b"U", self.offset), json.dumps(value).encode())
 
 
@@ -228,8 +238,8 @@ class History:
             offset = layout.offset_of(key)
             with store.decoding(f"rules record {offset}"):
                 value = json.loads(raw)
-                rules = Rules.from_json(value["rules"].encode())
-                self.marks.append(Mark(offset, rules, value["before"], value["void"]))
+                value["rules"] = Rules.from_json(value["rules"].encode())
+                self.marks.append(Mark(offset, **value))
 
     @property
     def current(self) -> Rules | None:
@@ -241,9 +251,7 @@ class History:
         after = bisect.bisect_right(self.marks, log_offset, key=lambda mark: mark.offset)
         return self.marks[after - 1].rules if after else None
 
-    def best_trim(
-        self, owed_time: int, low_watermark: LogOffset, last_void_trim: LogOffset
-    ) -> tuple[LogOffset, int] | None:
+    def best_trim(self, owed_time: int, state: State) -> tuple[LogOffset, int] | None:
         """Return X and horizon of the trim that removes most, or None where none removes anything."""
         # Those of the rules that may judge an article whose log time is at least ``owed_time``.
         windows = [
@@ -255,7 +263,7 @@ class History:
         if not known or len(known) < len(windows):
             return None
         for mark in reversed(self.marks):
-            if mark.offset <= low_watermark or mark.offset < last_void_trim or mark.before is None or mark.void:
+            if mark.articles <= state.trimmed or mark.offset < state.last_void_trim or mark.before is None or mark.void:
                 continue
             if mark.before + max(known) < owed_time:
                 return mark.offset, mark.before + max(known)
@@ -298,8 +306,8 @@ class Trims:
     def offered(self, owed_time: int) -> Trim | None:
         """Return the trim that removes most, if no article owed or to come has a log time below ``owed_time`` (ms)."""
         state, rules = self.state, self.history.current
-        best = self.history.best_trim(owed_time, state.low_watermark, state.last_void_trim)
-        if best is None or rules is None or next(self.rows.scan_heads(state.low_watermark, best[0]), None) is None:
+        best = self.history.best_trim(owed_time, state)
+        if best is None or rules is None:
             return None
         forgotten = self.coverage.forgotten_after(*best)
         return Trim(*best, Basis(rules.revision, state.next_offset, forgotten))
@@ -323,6 +331,4 @@ class Trims:
         )
         if any(segment.log_offset >= read_to for segments in below for segment in segments):
             return True
-        return any(
-            head.time <= trim.horizon and self.coverage.covers(offset) for offset, head in self.rows.scan_heads(read_to)
-        )
+        return any(row.head.time <= trim.horizon and self.coverage.covers(row) for row in self.rows.scan(read_to))

@@ -351,11 +351,11 @@ def test_verify_finds_a_source_range_without_its_record(kept: Path) -> None:
 def test_a_record_that_cannot_be_decoded_marks_the_index(kept: Path) -> None:
     """Damage inside a value is reported as damage too."""
     index = open_index(kept)
-    _write(index, offset_key(b"E", 1), Head(100, START_TIME).encode() + b"\x01\x01")
+    _write(index, offset_key(b"E", 2), Head(100, START_TIME).encode() + b"\x01\x01")
     index.close()
     index = LogIndex.open(kept, scheme=SCHEME)
-    with pytest.raises(CorruptError, match="log record 1 cannot be read"):
-        index.entry(log_position(1, 0))
+    with pytest.raises(CorruptError, match="log record 2 cannot be read"):
+        index.entry(log_position(2, 0))
     index.close()
     with pytest.raises(CorruptError, match="damaged"):
         LogIndex.open(kept, scheme=SCHEME)
