@@ -21,7 +21,7 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
-from stream_dedup.core.paths import PathError, check_path
+from stream_dedup.core.paths import PathError, parse_path
 from stream_dedup.core.profiles import Profile
 from stream_dedup.core.rules import MAX_WINDOW_MS
 from stream_dedup.errors import UserError
@@ -335,7 +335,7 @@ def field_weights(weights: dict[str, int]) -> dict[str, int]:
     """Check the paths of fields and their weights, and return them."""
     for name, weight in weights.items():
         try:
-            check_path(name)
+            parse_path(name)
         except PathError as error:
             raise ValueError(f"field {name!r}, {error}") from None
         if not 1 <= weight <= MAX_FIELD_WEIGHT:

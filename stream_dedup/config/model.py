@@ -41,8 +41,8 @@ MARK_SUFFIX = ".clusters"
 _Topic = Annotated[str, AfterValidator(keys.topic_name)]
 _TopicOrPattern = Annotated[str, AfterValidator(keys.topic_or_pattern)]
 _Topics = Annotated[list[_TopicOrPattern], BeforeValidator(keys.split_list), Field(min_length=1)]
-_Path = Annotated[str, AfterValidator(paths.check_path)]
-_OnePath = Annotated[str, AfterValidator(paths.check_one_path)]
+_Path = Annotated[str, AfterValidator(lambda name: paths.parse_path(name).name)]
+_OnePath = Annotated[str, AfterValidator(lambda name: paths.parse_path(name, one=True).name)]
 _FIELD = "a field name, or a path such as conversations[].value"
 _ONE_FIELD = "a field name, or a path such as payload.after.id"
 _Seconds = Annotated[float, Field(ge=0.001, le=86_400, allow_inf_nan=False)]

@@ -303,8 +303,8 @@ def _stored_first(self: Tables, query: Query) -> Near:
     articles = np.repeat(np.arange(len(parts)), [len(part.queries) for part in parts])
     doc_numbers = np.concatenate([np.empty(0, np.int64), *(part.doc_numbers for part in parts)])
     distances = np.concatenate([np.empty(0, np.uint16), *(part.distances for part in parts)])
-    lists, compared = sum(part.lists for part in parts), sum(part.candidates for part in parts)
-    return Near(articles, doc_numbers, distances, lists, compared)
+    compared = sum(part.candidates for part in parts)
+    return Near(articles, doc_numbers, distances, compared)
 
 
 def _near_stored_first(tables: Tables, article: Query, stored: int) -> Near:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_dedup.core.columns import Columns, names_of
+from stream_dedup.core.columns import COLUMNS, Columns
 from stream_dedup.core.decode import InputFormat, RawRecord
 from stream_dedup.core.entry import make_batch
 from stream_dedup.core.fingerprinter import EntryMaker, checksum, rejected_columns
@@ -44,7 +44,7 @@ def source_record(offset: int, text: str, key: bytes | None = None) -> SourceRec
 
 
 def same(a: Columns, b: Columns) -> bool:
-    return all(np.array_equal(list(getattr(a, name)), list(getattr(b, name))) for name in names_of(Columns))
+    return all(np.array_equal(list(getattr(a, name)), list(getattr(b, name))) for name in COLUMNS)
 
 
 def test_a_record_that_no_output_can_hold_is_rejected_unread() -> None:
