@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, cast
 
 import numpy as np
 import xxhash
@@ -15,7 +15,7 @@ import xxhash
 from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.columns import Columns, Texts
-from stream_dedup.core.decode import InputFormat, RawRecord, key_id, native_format, reason_text
+from stream_dedup.core.decode import InputFormat, RawLines, RawRecord, key_id, native_format, reason_text
 from stream_dedup.core.model import SIGNATURE_BYTES, Status, Widths
 from stream_dedup.core.probes import unpack_margins
 from stream_dedup.core.reader import Readings, SchemeReader, Text
@@ -125,6 +125,13 @@ class EntryMaker:
         """
         return self._columns(
             self._reader.entries(native_format(self._format), self.fingerprinter.settings.html, records)
+        )
+
+    def of_lines(self, lines: Sequence[bytes]) -> Columns:
+        """Make the entries of ``RawLines``; raises as a call."""
+        some, html = cast("RawLines", lines), self.fingerprinter.settings.html
+        return self._columns(
+            self._reader.line_entries(native_format(self._format), html, some.lines, some.name, some.numbers)
         )
 
     @property

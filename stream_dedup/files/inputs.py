@@ -34,7 +34,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from stream_dedup.core.decode import BYTE_ORDER_MARK, RawRecord
+from stream_dedup.core.decode import BYTE_ORDER_MARK, RawLines
 from stream_dedup.core.reasons import NOT_ENCODED
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.files.compressed import unpacked
@@ -83,10 +83,9 @@ class LineBatch:
         return len(self.block.lines)
 
     @property
-    def records(self) -> list[RawRecord]:
-        """What entries are made of: records without keys, whose fallback ids are the name and the number."""
-        lines = zip(self.block.lines, self.block.numbers, strict=True)
-        return [RawRecord(None, line, f"{self.name}:{number}") for line, number in lines]
+    def records(self) -> RawLines:
+        """What entries are made of."""
+        return RawLines(self.name, self.block.lines, self.block.numbers)
 
     @property
     def rejected(self) -> dict[int, str]:
@@ -218,7 +217,7 @@ def read_batches(
 
 
 def fingerprinted(
-    batches: Iterator[LineBatch | None], fingerprinter: FingerprintThreads[RawRecord], limit: int
+    batches: Iterator[LineBatch | None], fingerprinter: FingerprintThreads[bytes], limit: int
 ) -> Iterator[tuple[LineBatch, Columns] | None]:
     """Yield the batches with their columns, in order; at most ``limit`` of them are submitted at a time.
 

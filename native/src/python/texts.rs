@@ -59,20 +59,26 @@ impl TextReader {
             value: value.as_deref(),
             fallback: fallback.bytes(),
         });
-        let maker = Maker { format: &fmt.0, scheme: &self.0, html: &html };
-        let made: Vec<Entry> = py.detach(|| raws.map(|raw| maker.entry(raw)).collect());
-        let (statuses, signatures, margins, sketches) = readings(made.iter().map(|one| &one.reading));
-        let reasons = made.iter().enumerate().filter_map(|(row, one)| one.reason.map(|reason| (row, reason)));
-        let reasons = reasons.map(|(row, reason)| Ok((row, said(py, reason, Some(&fmt.0))?)));
-        Ok((
-            bytes_of(made.iter().map(|one| one.checksum.to_le_bytes())),
-            statuses,
-            bytes_of(made.iter().map(|one| one.scope_hash.to_le_bytes())),
-            (signatures, margins, sketches),
-            bytes_of(made.iter().map(|one| (one.id.len() as u32).to_le_bytes())),
-            made.iter().map(|one| &*one.id).collect::<Vec<_>>().concat(),
-            reasons.collect::<PyResult<_>>()?,
-        ))
+        self.entries_of(py, fmt, &html, raws.collect())
+    }
+
+    fn line_entries<'py>(
+        &self,
+        py: Python<'py>,
+        fmt: &PyFormat,
+        html: Vec<bool>,
+        lines: Vec<PyBackedBytes>,
+        source: Given,
+        numbers: Vec<u64>,
+    ) -> PyResult<Entries<'py>> {
+        if numbers.len() != lines.len() {
+            return Err(PyValueError::new_err(format!("{} numbers of {} lines", numbers.len(), lines.len())));
+        }
+        let source = source.bytes();
+        let ids = numbers.iter().map(|number| [source, format!(":{number}").as_bytes()].concat());
+        let ids: Vec<_> = ids.collect();
+        let raws = lines.iter().zip(&ids).map(|(line, id)| Raw { key: None, value: Some(line), fallback: id });
+        self.entries_of(py, fmt, &html, raws.collect())
     }
 
     fn explain(&self, py: Python<'_>, fields: Vec<Given>) -> PyResult<Told> {
@@ -85,6 +91,32 @@ impl TextReader {
             counts.iter().map(|(name, count)| (halves::join(name.bytes()).into_owned(), *count)).collect();
         let status = if is_long { Status::Long } else { Status::Short };
         work(py, || self.0.weigh(&counts, status)).map(told)
+    }
+}
+
+impl TextReader {
+    /// The entries of records.
+    fn entries_of<'py>(
+        &self,
+        py: Python<'py>,
+        fmt: &PyFormat,
+        html: &[bool],
+        raws: Vec<Raw<'_>>,
+    ) -> PyResult<Entries<'py>> {
+        let maker = Maker { format: &fmt.0, scheme: &self.0, html };
+        let made: Vec<Entry> = py.detach(|| raws.into_iter().map(|raw| maker.entry(raw)).collect());
+        let (statuses, signatures, margins, sketches) = readings(made.iter().map(|one| &one.reading));
+        let reasons = made.iter().enumerate().filter_map(|(row, one)| one.reason.map(|reason| (row, reason)));
+        let reasons = reasons.map(|(row, reason)| Ok((row, said(py, reason, Some(&fmt.0))?)));
+        Ok((
+            bytes_of(made.iter().map(|one| one.checksum.to_le_bytes())),
+            statuses,
+            bytes_of(made.iter().map(|one| one.scope_hash.to_le_bytes())),
+            (signatures, margins, sketches),
+            bytes_of(made.iter().map(|one| (one.id.len() as u32).to_le_bytes())),
+            made.iter().map(|one| &*one.id).collect::<Vec<_>>().concat(),
+            reasons.collect::<PyResult<_>>()?,
+        ))
     }
 }
 
