@@ -20,7 +20,7 @@ Rules:
 from __future__ import annotations
 
 import codecs
-import errno
+import io
 import os
 import select
 import stat
@@ -30,6 +30,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -37,14 +38,22 @@ from typing import IO, TYPE_CHECKING
 from stream_dedup.core.decode import BYTE_ORDER_MARK, RawLines
 from stream_dedup.core.reasons import NOT_ENCODED
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.files.compressed import unpacked
+from stream_dedup.files.compressed import beginning, unpacked
 from stream_dedup.files.delimited import rows
-from stream_dedup.files.json_documents import divided, documents
+from stream_dedup.files.json_documents import documents
 from stream_dedup.files.lines import LineBlock, Numbered, UnreadLine, in_blocks, lines
 from stream_dedup.files.lines import whole_lines as undivided_lines
 from stream_dedup.files.output_file import SIGNAL_S, write_all
 from stream_dedup.files.parquet_rows import rows as parquet_rows
-from stream_dedup.files.recognition import PARQUET_MAGIC, STDIN_NAME, Format, InputForm, recognised, screened
+from stream_dedup.files.recognition import (
+    PARQUET_MAGIC,
+    STDIN_NAME,
+    Format,
+    InputForm,
+    is_undecided,
+    recognised,
+    screened,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -121,22 +130,18 @@ def check_inputs(names: Sequence[str], form: InputForm = AS_RECOGNISED, *, of_re
         UserError: an input cannot be opened, or is nothing that is read.
     """
     for name in names:
-        if name != STDIN and stat.S_ISREG(_check_input(name)):
+        if name != STDIN and not _is_stream(name):
             with _opened(name, form) as opened:
                 next(opened.records(Progress(), of_records=of_records), None)
 
 
-def _check_input(name: str) -> int:
-    """Return the mode of an input that can be opened."""
+def _is_stream(name: str) -> bool:
+    """Whether this is a pipe or a device."""
     try:
         mode = Path(name).stat().st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, "a folder")
-        if not os.access(name, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise _unreadable(name, error) from error
-    return mode
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _unreadable(name: str, error: OSError) -> UserError:
@@ -297,13 +302,11 @@ def _opened(name: str, form: InputForm, copy: int | None = None) -> Iterator[_In
         yield _Input(sys.stdin.fileno() if copy is None else copy, shown_name(name), form)
         return
     try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        file = io.FileIO(name)
     except OSError as error:
         raise _unreadable(name, error) from error
-    try:
-        yield _Input(descriptor, shown_name(name), form)
-    finally:
-        os.close(descriptor)
+    with file:
+        yield _Input(file.fileno(), shown_name(name), form)
 
 
 _UNITS: dict[Format, str] = {"json": "record", "parquet": "row"}
@@ -344,18 +347,11 @@ class _Input:
             with os.fdopen(os.dup(self._descriptor), "rb") as file:
                 yield from in_blocks(parquet_rows(file, self.name, report))
             return
-        # A step of unpacking or decoding may make nothing; here that would be the end.
-        chunks = filter(lambda chunk: chunk is None or chunk, self.content(progress))
-        head, found = b"", None
-        while found is None:
-            chunk = next(chunks, b"")
-            if chunk is None:
-                yield None
-            else:
-                head += chunk
-                found = recognised(head, self.name, self._form, of_records=of_records, ended=not chunk)
+        content = self.content(progress)
+        head = yield from beginning(content, partial(is_undecided, form=self._form))
+        found = recognised(head, self.name, self._form, of_records=of_records)
         self.unit = _UNITS.get(found, "line")
-        records = self._read(found, chain((head,), chunks), of_records=of_records)
+        records = self._read(found, chain((head,), content), of_records=of_records)
         encoding = self._form.encoding
         yield from records if encoding is None else _rejecting_undecoded(records, encoding)
 
@@ -370,7 +366,7 @@ class _Input:
 
     def _read(self, found: Format, chunks: Iterator[bytes | None], *, of_records: bool) -> Iterator[LineBlock | None]:
         if found == "jsonl":
-            return lines(chunks, divided) if of_records else in_blocks(_unmarked(undivided_lines(chunks)))
+            return lines(chunks) if of_records else in_blocks(_unmarked(undivided_lines(chunks)))
         if found == "json":
             return in_blocks(documents(chunks, self.name))
         if found == "parquet":
@@ -403,18 +399,21 @@ def _copied_parquet(chunks: Iterator[bytes | None], name: str) -> Iterator[Numbe
 
 def _batches(opened: _Input, progress: Progress, source: int) -> Iterator[LineBatch | None]:
     """Yield the records of an input in batches; where it is damaged or ends too early, first those before that."""
-    waiting = LineBlock()
+    waiting, size = LineBlock(), 0
     try:
         for block in opened.records(progress):
             if block is not None:
                 waiting.extend(block)
-            whole = len(waiting.lines) // LINE_BATCH_LINES * LINE_BATCH_LINES
-            if block is None or sum(map(len, waiting.lines[whole:])) >= LINE_BATCH_BYTES:
-                whole = len(waiting.lines)
-            for begin in range(0, whole, LINE_BATCH_LINES):
-                rows = slice(begin, min(begin + LINE_BATCH_LINES, whole))
-                yield LineBatch(source, opened.name, opened.unit, waiting.part(rows))
-            waiting = waiting.part(slice(whole, None))
+                size += sum(map(len, block.lines))
+            count = len(waiting.lines)
+            if block is not None and size < LINE_BATCH_BYTES:
+                count -= count % LINE_BATCH_LINES
+            if count:
+                for begin in range(0, count, LINE_BATCH_LINES):
+                    rows = slice(begin, min(begin + LINE_BATCH_LINES, count))
+                    yield LineBatch(source, opened.name, opened.unit, waiting.part(rows))
+                waiting = waiting.part(slice(count, None))
+                size = sum(map(len, waiting.lines))
             if block is None:
                 yield None
     except UserError:

@@ -188,7 +188,7 @@ def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path, piped: Piped) -> N
         (["--profile", "none"], "match.profile"),
         (["--profile", "none.toml"], "file none.toml: cannot be read"),
         (["no-such-file"], "no-such-file"),
-        (["."], "folder"),
+        (["."], "Is a directory"),
         (["--unique", "no/such/folder/u"], "no/such/folder/u"),
         (["--bad-flag"], "--bad-flag"),
     ],
