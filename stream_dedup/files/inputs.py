@@ -27,13 +27,13 @@ import stat
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from stream_dedup.core.decode import BYTE_ORDER_MARK, RawLines
 from stream_dedup.core.reasons import NOT_ENCODED
@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from stream_dedup.config.model import Config
     from stream_dedup.core.columns import Columns
     from stream_dedup.threads import FingerprintThreads
+
+_B = TypeVar("_B")
 
 STDIN = "-"
 READ_BYTES = 1 << 18
@@ -224,25 +226,32 @@ def read_batches(
 def fingerprinted(
     batches: Iterator[LineBatch | None], fingerprinter: FingerprintThreads[bytes], limit: int
 ) -> Iterator[tuple[LineBatch, Columns] | None]:
+    """Yield the batches with their columns, as ``in_order``."""
+    for done in in_order(batches, lambda lines: fingerprinter.submit(lines.records), limit):
+        yield done and (done[0], done[1].rejected(done[0].rejected) if done[0].rejected else done[1])
+
+
+def in_order(
+    batches: Iterator[_B | None], submit: Callable[[_B], Future[Columns]], limit: int
+) -> Iterator[tuple[_B, Columns] | None]:
     """Yield the batches with their columns, in order; at most ``limit`` of them are submitted at a time.
 
-    Where the input is slow, all lines read so far are yielded, and ``None``, before more input is awaited; where it
+    Where the input is slow, all batches read so far are yielded, and ``None``, before more input is awaited; where it
     cannot be read further, they are yielded before the error is raised.
     """
-    submitted: deque[tuple[LineBatch, Future[Columns]]] = deque()
+    submitted: deque[tuple[_B, Future[Columns]]] = deque()
     failure: Exception | None = None
     while failure is None:
         try:
-            lines = next(batches)
+            batch = next(batches)
         except Exception as error:  # noqa: BLE001 - raised below, or the end
-            failure, lines = error, None
-        if lines is not None:
-            submitted.append((lines, fingerprinter.submit(lines.records)))
-        while submitted and (lines is None or len(submitted) > limit or submitted[0][1].done()):
-            done, future = submitted.popleft()
-            columns = future.result()
-            yield done, columns.rejected(done.rejected) if done.rejected else columns
-        if lines is None and failure is None:
+            failure, batch = error, None
+        if batch is not None:
+            submitted.append((batch, submit(batch)))
+        while submitted and (batch is None or len(submitted) > limit or submitted[0][1].done()):
+            done, columns = submitted.popleft()
+            yield done, columns.result()
+        if batch is None and failure is None:
             yield None
     if not isinstance(failure, StopIteration):
         raise failure
