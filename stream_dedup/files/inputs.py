@@ -6,8 +6,6 @@ Rules:
 * The content of an input shows what it is (``recognition``): it may be compressed (``compressed``), in another encoding
   than UTF-8, lines (``lines``), JSON over several lines (``json_documents``), CSV (``delimited``) or Parquet
   (``parquet_rows``). Whatever it is, a record becomes one line of JSON, as if it had been JSON Lines.
-* Progress counts the bytes that are read, not the unpacked ones.
-* A batch has lines of one input only, and respects its limits.
 * ``None`` between batches means that the input has no data at present. The lines read before come as a batch first,
   however small, so that a slow input is answered at once.
 * The bytes of a line of JSON Lines are unchanged, except that the white space around them is removed, and byte order
@@ -106,7 +104,7 @@ class LineBatch:
 
 @dataclass(slots=True)
 class Progress:
-    """Bytes read; ``total`` is known where every input is a regular file."""
+    """Bytes read, before they are unpacked; ``total`` is known where every input is a regular file."""
 
     read: int = 0
     total: int | None = None

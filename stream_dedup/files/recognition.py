@@ -25,8 +25,6 @@ from stream_dedup.files.compressed import FILE_CODECS, beginning
 Format = Literal["jsonl", "json", "csv", "tsv", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 """What is read: JSON Lines, JSON over several lines, tables with a header, Parquet."""
-_NO_TEXT = frozenset({"charmap", "idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
-"""Codecs for parts of a text, which no file is written in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +45,10 @@ def checked_encoding(name: str) -> str | None:
         known = codecs.lookup(name).name
         b"a".decode(known, "replace")  # refuses codecs that decode no text
     except (LookupError, ValueError) as error:
-        raise _unknown(name) from error
-    if known in _NO_TEXT:
-        raise _unknown(name)
+        raise UserError(
+            f"--encoding {name}: not an encoding of text; name one that Python has, such as gb18030 or utf-16"
+        ) from error
     return None if known in {"utf-8", "utf-8-sig"} else known
-
-
-def _unknown(name: str) -> UserError:
-    return UserError(f"--encoding {name}: not an encoding of text; name one that Python has, such as gb18030 or utf-16")
 
 
 STDIN_NAME = "stdin"
