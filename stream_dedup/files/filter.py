@@ -290,8 +290,7 @@ class _Call:
     def _judge(self, lines: LineBatch, columns: Columns) -> None:
         """Let one batch be logged and judged, and write the one before."""
         times, unreadable = self._times(lines, columns)
-        columns = columns.rejected(unreadable) if unreadable else columns
-        batch = make_batch(columns, self._topic_id, lines.name, lines.source, lines.block.numbers)
+        batch = make_batch(columns.rejected(unreadable), self._topic_id, lines.name, lines.source, lines.block.numbers)
         judgements = self._judging.submit(self._log_and_judge, batch, times)
         self._write()
         self._judged = _JudgedBatch(lines, batch.fingerprints, judgements)

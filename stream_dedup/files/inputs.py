@@ -226,7 +226,11 @@ def fingerprinted(
 ) -> Iterator[tuple[LineBatch, Columns] | None]:
     """Yield the batches with their columns, as ``in_order``."""
     for done in in_order(batches, lambda lines: fingerprinter.submit(lines.records(lines.name)), limit):
-        yield done and (done[0], done[1].rejected(done[0].rejected) if done[0].rejected else done[1])
+        if done is None:
+            yield None
+        else:
+            lines, columns = done
+            yield lines, columns.rejected(lines.rejected)
 
 
 def in_order(

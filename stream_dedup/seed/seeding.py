@@ -284,8 +284,7 @@ class Seeding:
     def _append(self, new: _MissingArticles, columns: Columns) -> None:
         """Append articles that are fingerprinted."""
         source, reasons = new.batch.source, new.batch.rejected
-        refused = {at: reasons[row] for at, row in enumerate(new.rows.tolist()) if row in reasons} if reasons else {}
-        columns = columns.rejected(refused) if refused else columns
+        columns = columns.rejected({at: reasons[row] for at, row in enumerate(new.rows.tolist()) if row in reasons})
         offsets = new.batch.offsets[new.rows]
         entries = make_batch(columns, source.topic_id, source.topic, source.partition, offsets, read_to=self._read.end)
         self._same_log.check()
