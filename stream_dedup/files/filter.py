@@ -401,8 +401,9 @@ class Outputs:
         self._is_plain = is_plain
         outputs = {verdict: output_to(paths.get(verdict) or Path(STDOUT)) for verdict in OUTPUT_VERDICTS}
         # Verdicts with the same file share one output.
-        self._outputs = {output.key: output for output in outputs.values()}
-        self._of = {verdict: self._outputs[output.key] for verdict, output in outputs.items()}
+        shared = {output.key: output for output in outputs.values()}
+        self._outputs = list(shared.values())
+        self._numbers = {verdict: list(shared).index(output.key) for verdict, output in outputs.items()}
 
     def open(self) -> None:
         """Open the files.
@@ -410,7 +411,7 @@ class Outputs:
         Raises:
             UserError: a file cannot be written.
         """
-        for output in self._outputs.values():
+        for output in self._outputs:
             output.open()
 
     def write(
@@ -434,14 +435,13 @@ class Outputs:
             UnavailableError: the output cannot be written (a full disk).
             BrokenPipeError: the reader closed the pipe.
         """
-        numbers = {key: number for number, key in enumerate(self._outputs)}
-        of_rows = bytearray([numbers[self._of[Verdict.UNIQUE].key]]) * len(lines)
+        of_rows = bytearray([self._numbers[Verdict.UNIQUE]]) * len(lines)
         for row, verdict in others.items():
-            of_rows[row] = numbers[self._of[verdict].key]
+            of_rows[row] = self._numbers[verdict]
         written = _native.marked_lines(
             lines, fingerprints=fingerprints, said=said, whole=whole, outputs=of_rows, is_plain=self._is_plain
         )
-        for output, part in zip(self._outputs.values(), written, strict=False):
+        for output, part in zip(self._outputs, written, strict=False):
             with named_errors(output):
                 output.stream.write(part)
 
@@ -462,10 +462,10 @@ class Outputs:
 
     def discard(self) -> None:
         """Remove unfinished files."""
-        for output in self._outputs.values():
+        for output in self._outputs:
             output.discard()
 
     def _each(self, do: Callable[[OutputTarget], None]) -> None:
-        for output in self._outputs.values():
+        for output in self._outputs:
             with named_errors(output):
                 do(output)
