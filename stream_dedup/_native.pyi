@@ -337,10 +337,10 @@ def field_id(value: bytes, at: FieldAt) -> str | None:
 def quoted_names(value: bytes, names: Sequence[FieldAt]) -> bytes | Reason:
     """Return a JSON object in which the numbers at these paths are texts, as ids are, or why it cannot be read."""
 
-def stripped_lines(lines: list[bytes]) -> tuple[list[bytes], list[int], bool]:
+def stripped_lines(lines: list[bytes]) -> tuple[list[bytes], list[int]]:
     """Return what is not blank of some lines, without white space and byte order marks around it.
 
-    Also the number of each among the lines, from 0, and whether a byte order mark is left within one.
+    Also the number of each among the lines, from 0.
     """
 
 def marked_lines(
@@ -429,11 +429,6 @@ class TextReader:
         each id (4 bytes), and the ids joined; the rejected rows, each with its reason. ``html`` says of which fields
         the text is HTML. A record at which the core panics is rejected.
         """
-
-    def line_entries(
-        self, fmt: Format, html: Sequence[bool], lines: Sequence[bytes], source: str, numbers: Sequence[int]
-    ) -> Entries:
-        """Return the same for lines of a file: records without keys, whose fallback ids are ``source:number``."""
 
     def explain(self, fields: Sequence[str]) -> Explained:
         """Return what a text's entry is made from: with names in place of tokens, features heaviest first."""

@@ -55,7 +55,7 @@ pub const MOST_LEVELS: usize = 512;
 /// Stands between the texts of a list.
 const LINE_END: &[u8] = b"\n";
 /// A mark that UTF-8 does not need, and that some programs write all the same.
-pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// How the values of records are read.
 #[derive(Debug)]

@@ -191,6 +191,8 @@ class Columns:
 
     def rejected(self, reasons: Mapping[int, str]) -> Self:
         """Return these entries with some rows rejected: their checksums and ids stay, all else is blank."""
+        if not reasons:
+            return self
         rows = list(reasons)
         blank = Columns.blank(len(rows), self.widths)
         changed: dict[str, Any] = {"reasons": self.reasons.changed(reasons)}

@@ -236,14 +236,8 @@ def explain(a: Side, b: Side, rules: Rules) -> Explanation:
     blocks = _blocks_of(a, b, rules)
     reached = [block for block in blocks if block.lookup is not None and block.sieve is not Sieve.HELD]
     finder = min(reached, key=lambda block: block.lookup or 0, default=None)
-    return Explanation(rules, a, b, account, blocks, finder, _planned(rules))
-
-
-def _planned(rules: Rules) -> int:
-    """Return the length of the plan."""
-    if rules.directed:
-        return rules.probes or 0
-    return int(probes.exact_plan(rules.distance or 0, rules.scheme.block_bits).shape[1])
+    planned = probes.plan_of(rules, b.margins[np.newaxis]).shape[1]
+    return Explanation(rules, a, b, account, blocks, finder, planned)
 
 
 def _cosine(a: Sequence[Feature] | None, b: Sequence[Feature] | None) -> float | None:
@@ -252,11 +246,7 @@ def _cosine(a: Sequence[Feature] | None, b: Sequence[Feature] | None) -> float |
         return None
     weights = {feature.hash: feature.weight for feature in a}
     product = sum(weights.get(feature.hash, 0) * feature.weight for feature in b)
-    return product / math.sqrt(_square(a) * _square(b))
-
-
-def _square(features: Sequence[Feature]) -> int:
-    return sum(feature.weight**2 for feature in features)
+    return product / math.sqrt(math.prod(sum(feature.weight**2 for feature in side) for side in (a, b)))
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import bz2
 import lzma
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -32,22 +32,30 @@ _GZIP_HEADER = 16 + zlib.MAX_WBITS
 """Makes zlib expect the header and the checksum of gzip."""
 
 
-def unpacked(chunks: Iterator[bytes | None], name: str) -> Iterator[bytes | None]:
-    """Yield the content of an input that may be compressed; ``None``, an input without data at present, is passed on.
-
-    Raises:
-        UserError: the input is damaged, or ends too early.
-    """
+def beginning(chunks: Iterator[bytes | None], is_open: Callable[[bytes], bool]) -> Generator[None, None, bytes]:
+    """Take chunks as long as what they begin with leaves something open, and return it; pass ``None`` on."""
     head = b""
     for chunk in chunks:
         if chunk is None:
             yield None
             continue
         head += chunk
-        if not any(magic.startswith(head) for codec in FILE_CODECS for magic in codec.magics):
+        if not is_open(head):
             break
+    return head
+
+
+def unpacked(chunks: Iterator[bytes | None], name: str) -> Iterator[bytes | None]:
+    """Yield the content of an input that may be compressed; ``None``, an input without data at present, is passed on.
+
+    Raises:
+        UserError: the input is damaged, or ends too early.
+    """
+    head = yield from beginning(
+        chunks, lambda head: any(magic.startswith(head) for codec in FILE_CODECS for magic in codec.magics)
+    )
     found = next((codec for codec in FILE_CODECS if head.startswith(codec.magics)), None)
-    whole = chain([head], chunks) if head else chunks
+    whole = chain([head], chunks)
     yield from whole if found is None else _unpack(found, whole, name)
 
 

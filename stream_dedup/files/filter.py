@@ -95,9 +95,6 @@ LOOK_AHEAD = 2
 """Batches submitted for each thread: one that is fingerprinted, one that waits. More would only use memory."""
 _NOT_UTF8 = NOT_UTF8.partition("{")[0]
 
-ReadTime = Callable[[], int]
-"""Milliseconds since 1970."""
-
 
 @dataclass(frozen=True, slots=True)
 class FilterOptions:
@@ -142,7 +139,7 @@ class _JudgedBatch(NamedTuple):
 def filter_files(
     config: Config,
     options: FilterOptions,
-    clock: ReadTime,
+    clock: Callable[[], int],
     report: Callable[[Tally], None],
     written: Callable[[], None] = lambda: None,
 ) -> Tally:
@@ -157,7 +154,7 @@ def filter_files(
     Args:
         config: rules, scheme and sizes.
         options: arguments of the call.
-        clock: returns the log time of records where no time field is named.
+        clock: returns the log time, in milliseconds since 1970, of records where no time field is named.
         report: called after each batch.
         written: called once, after the last line is written and before a file gets its name. Signals are held from
             here on: an interruption would leave files that the index does not contain, or the reverse.
@@ -166,7 +163,6 @@ def filter_files(
         StreamDedupError: an input, an output or the index cannot be used. Nothing is committed.
     """
     _check(config, options)
-    tally = Tally(progress=Progress(total=total_bytes(options.inputs)))
     threads = thread_count(config.worker.threads)
     with ExitStack() as stack:
         outputs = Outputs(options.destinations(), is_plain=options.plain)
@@ -174,15 +170,15 @@ def filter_files(
         outputs.open()
         index = stack.enter_context(_index(config, options.index))
         maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config, MAX_LINE_BYTES))
-        fingerprinter = stack.enter_context(FingerprintThreads(threads, maker.of_lines, size_of=len))
+        fingerprinter = stack.enter_context(FingerprintThreads(threads, maker))
         judging = stack.enter_context(_judging())
         stack.enter_context(short_pauses(collects=False))
-        call = _Call(_Log(index, config, clock), judging, outputs, tally, options, config)
-        batches = read_batches(options.inputs, tally.progress, form=options.form)
+        call = _Call(config, options, clock, index, judging, outputs)
+        batches = read_batches(options.inputs, call.tally.progress, form=options.form)
         call.answer(fingerprinted(batches, fingerprinter, LOOK_AHEAD * threads), report)
         outputs.finish(written)
         index.commit()
-    return tally
+    return call.tally
 
 
 def _check(config: Config, options: FilterOptions) -> None:
@@ -195,10 +191,6 @@ def _check(config: Config, options: FilterOptions) -> None:
             "lines would be empty; remove --duplicate and --rejected, or match.observe"
         )
     check_inputs(options.inputs, options.form)
-    _check_outputs(options)
-
-
-def _check_outputs(options: FilterOptions) -> None:
     outputs = [options.destinations().get(verdict) or STDOUT for verdict in OUTPUT_VERDICTS]
     refuse_inputs_as_outputs(outputs, (*options.inputs, *options.settings))
     if options.index is not None:
@@ -244,47 +236,35 @@ def _judging() -> Iterator[Executor]:
             raise interruption
 
 
-class _Log:
-    """The log that this call writes into the index."""
-
-    def __init__(self, index: LogIndex, config: Config, clock: ReadTime) -> None:
-        self._index = index
-        self.clock = clock
-        rules, current = rules_of(config), index.rules
-        if current is None:
-            self.append(rules, clock())
-        elif rules.differences(current):
-            self.append(rules.next_revision(current), clock())
-
-    def append(self, payload: Payload, time: int | I64) -> LogOffset:
-        """Log a payload and return its offset."""
-        offset = self._index.next_offset
-        self._index.apply([LogRecord(offset, time, payload, encode(payload))])
-        return offset
-
-    def judge(self, batch: Batch, time: int | I64) -> list[Judgement]:
-        """Log a batch and return the judgement of each entry."""
-        offset = self.append(batch, time)
-        return self._index.judge((offset << ROW_BITS) + np.arange(len(batch), dtype=np.int64))
-
-
 class _Call:
     """Logs, judges and writes the batches of one call."""
 
     def __init__(
-        self, log: _Log, judging: Executor, outputs: Outputs, tally: Tally, options: FilterOptions, config: Config
+        self,
+        config: Config,
+        options: FilterOptions,
+        clock: Callable[[], int],
+        index: LogIndex,
+        judging: Executor,
+        outputs: Outputs,
     ) -> None:
-        """Log and judge by ``judging``, one batch after the other."""
-        self._log = log
+        """Log the rules, unless they are in force. Batches are logged and judged by ``judging``, one by one."""
+        self.tally = Tally(progress=Progress(total=total_bytes(options.inputs)))
+        self._clock = clock
+        self._index = index
         self._judging = judging
         self._judged: _JudgedBatch | None = None
         self._outputs = outputs
-        self._tally = tally
         self._time_field = options.time_field
         self._plain = options.plain
         self._format = input_format_of(config, MAX_LINE_BYTES)
         self._observe = config.match.observe
         self._topic_id = uuid.uuid4().bytes
+        rules, current = rules_of(config), index.rules
+        if current is None:
+            self._log(rules, clock())
+        elif rules.differences(current):
+            self._log(rules.next_revision(current), clock())
 
     def answer(self, batches: Iterator[tuple[LineBatch, Columns] | None], report: Callable[[Tally], None]) -> None:
         """Log, judge and write every batch, and flush where there is ``None``.
@@ -300,21 +280,30 @@ class _Call:
                     self._outputs.flush()
                 else:
                     self._judge(*batch)
-                report(self._tally)
+                report(self.tally)
         except Exception:
             self._write()
             raise
         self._write()
-        report(self._tally)
+        report(self.tally)
 
     def _judge(self, lines: LineBatch, columns: Columns) -> None:
         """Let one batch be logged and judged, and write the one before."""
         times, unreadable = self._times(lines, columns)
-        columns = columns.rejected(unreadable) if unreadable else columns
-        batch = make_batch(columns, self._topic_id, lines.name, lines.source, lines.block.numbers)
-        judgements = self._judging.submit(self._log.judge, batch, times)
+        batch = make_batch(columns.rejected(unreadable), self._topic_id, lines.name, lines.source, lines.block.numbers)
+        judgements = self._judging.submit(self._log_and_judge, batch, times)
         self._write()
         self._judged = _JudgedBatch(lines, batch.fingerprints, judgements)
+
+    def _log_and_judge(self, batch: Batch, time: int | I64) -> list[Judgement]:
+        offset = self._log(batch, time)
+        return self._index.judge((offset << ROW_BITS) + np.arange(len(batch), dtype=np.int64))
+
+    def _log(self, payload: Payload, time: int | I64) -> LogOffset:
+        """Log a payload and return its offset."""
+        offset = self._index.next_offset
+        self._index.apply([LogRecord(offset, time, payload, encode(payload))])
+        return offset
 
     def _write(self) -> None:
         """Write the batch that is judged, if it is not written yet."""
@@ -326,9 +315,9 @@ class _Call:
         where = {row: Verdict.UNIQUE if self._observe else judgement.verdict for row, judgement in others.items()}
         said, whole = self._written(lines.block, fingerprints, others)
         self._outputs.write(lines.block.lines, fingerprints, where, said, whole)
-        self._tally.not_utf8 += sum((one.reason or "").startswith(_NOT_UTF8) for one in others.values())
-        self._tally.verdicts.update(judgement.verdict for judgement in others.values())
-        self._tally.verdicts[Verdict.UNIQUE] += len(judgements) - len(others)
+        self.tally.not_utf8 += sum((one.reason or "").startswith(_NOT_UTF8) for one in others.values())
+        self.tally.verdicts.update(judgement.verdict for judgement in others.values())
+        self.tally.verdicts[Verdict.UNIQUE] += len(judgements) - len(others)
 
     def _written(
         self, block: LineBlock, fingerprints: U64, others: Mapping[int, Judgement]
@@ -349,7 +338,7 @@ class _Call:
 
     def _times(self, lines: LineBatch, columns: Columns) -> tuple[int | I64, dict[int, str]]:
         """Log times, and the rows to reject with their reasons: lines without a valid time."""
-        now, unreadable = self._log.clock(), dict[int, str]()
+        now, unreadable = self._clock(), dict[int, str]()
         if self._time_field is None:
             return now, unreadable
         times = np.full(len(lines), now, np.int64)
@@ -412,8 +401,9 @@ class Outputs:
         self._is_plain = is_plain
         outputs = {verdict: output_to(paths.get(verdict) or Path(STDOUT)) for verdict in OUTPUT_VERDICTS}
         # Verdicts with the same file share one output.
-        self._outputs = {output.key: output for output in outputs.values()}
-        self._of = {verdict: self._outputs[output.key] for verdict, output in outputs.items()}
+        shared = {output.key: output for output in outputs.values()}
+        self._outputs = list(shared.values())
+        self._numbers = {verdict: list(shared).index(output.key) for verdict, output in outputs.items()}
 
     def open(self) -> None:
         """Open the files.
@@ -421,7 +411,7 @@ class Outputs:
         Raises:
             UserError: a file cannot be written.
         """
-        for output in self._outputs.values():
+        for output in self._outputs:
             output.open()
 
     def write(
@@ -445,14 +435,13 @@ class Outputs:
             UnavailableError: the output cannot be written (a full disk).
             BrokenPipeError: the reader closed the pipe.
         """
-        numbers = {key: number for number, key in enumerate(self._outputs)}
-        of_rows = bytearray([numbers[self._of[Verdict.UNIQUE].key]]) * len(lines)
+        of_rows = bytearray([self._numbers[Verdict.UNIQUE]]) * len(lines)
         for row, verdict in others.items():
-            of_rows[row] = numbers[self._of[verdict].key]
+            of_rows[row] = self._numbers[verdict]
         written = _native.marked_lines(
             lines, fingerprints=fingerprints, said=said, whole=whole, outputs=of_rows, is_plain=self._is_plain
         )
-        for output, part in zip(self._outputs.values(), written, strict=False):
+        for output, part in zip(self._outputs, written, strict=False):
             with named_errors(output):
                 output.stream.write(part)
 
@@ -473,10 +462,10 @@ class Outputs:
 
     def discard(self) -> None:
         """Remove unfinished files."""
-        for output in self._outputs.values():
+        for output in self._outputs:
             output.discard()
 
     def _each(self, do: Callable[[OutputTarget], None]) -> None:
-        for output in self._outputs.values():
+        for output in self._outputs:
             with named_errors(output):
                 do(output)

@@ -6,8 +6,6 @@ Rules:
 * The content of an input shows what it is (``recognition``): it may be compressed (``compressed``), in another encoding
   than UTF-8, lines (``lines``), JSON over several lines (``json_documents``), CSV (``delimited``) or Parquet
   (``parquet_rows``). Whatever it is, a record becomes one line of JSON, as if it had been JSON Lines.
-* Progress counts the bytes that are read, not the unpacked ones.
-* A batch has lines of one input only, and respects its limits.
 * ``None`` between batches means that the input has no data at present. The lines read before come as a batch first,
   however small, so that a slow input is answered at once.
 * The bytes of a line of JSON Lines are unchanged, except that the white space around them is removed, and byte order
@@ -20,31 +18,40 @@ Rules:
 from __future__ import annotations
 
 import codecs
-import errno
+import io
 import os
 import select
 import stat
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TypeVar
 
-from stream_dedup.core.decode import BYTE_ORDER_MARK, RawLines
+from stream_dedup.core.decode import BYTE_ORDER_MARK, RawRecord
 from stream_dedup.core.reasons import NOT_ENCODED
 from stream_dedup.errors import UnavailableError, UserError
-from stream_dedup.files.compressed import unpacked
+from stream_dedup.files.compressed import beginning, unpacked
 from stream_dedup.files.delimited import rows
-from stream_dedup.files.json_documents import divided, documents
+from stream_dedup.files.json_documents import documents
 from stream_dedup.files.lines import LineBlock, Numbered, UnreadLine, in_blocks, lines
 from stream_dedup.files.lines import whole_lines as undivided_lines
 from stream_dedup.files.output_file import SIGNAL_S, write_all
 from stream_dedup.files.parquet_rows import rows as parquet_rows
-from stream_dedup.files.recognition import PARQUET_MAGIC, STDIN_NAME, Format, InputForm, recognised, screened
+from stream_dedup.files.recognition import (
+    PARQUET_MAGIC,
+    STDIN_NAME,
+    Format,
+    InputForm,
+    is_undecided,
+    recognised,
+    screened,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -52,6 +59,8 @@ if TYPE_CHECKING:
     from stream_dedup.config.model import Config
     from stream_dedup.core.columns import Columns
     from stream_dedup.threads import FingerprintThreads
+
+_B = TypeVar("_B")
 
 STDIN = "-"
 READ_BYTES = 1 << 18
@@ -82,10 +91,10 @@ class LineBatch:
         """Return the number of records."""
         return len(self.block.lines)
 
-    @property
-    def records(self) -> RawLines:
-        """What entries are made of."""
-        return RawLines(self.name, self.block.lines, self.block.numbers)
+    def records(self, source: str) -> list[RawRecord]:
+        """Return what entries are made of; the id of a record that has none is this source and its number."""
+        block = self.block
+        return [RawRecord(None, line, f"{source}:{at}") for line, at in zip(block.lines, block.numbers, strict=True)]
 
     @property
     def rejected(self) -> dict[int, str]:
@@ -95,7 +104,7 @@ class LineBatch:
 
 @dataclass(slots=True)
 class Progress:
-    """Bytes read; ``total`` is known where every input is a regular file."""
+    """Bytes read, before they are unpacked; ``total`` is known where every input is a regular file."""
 
     read: int = 0
     total: int | None = None
@@ -121,22 +130,18 @@ def check_inputs(names: Sequence[str], form: InputForm = AS_RECOGNISED, *, of_re
         UserError: an input cannot be opened, or is nothing that is read.
     """
     for name in names:
-        if name != STDIN and stat.S_ISREG(_check_input(name)):
+        if name != STDIN and not _is_stream(name):
             with _opened(name, form) as opened:
                 next(opened.records(Progress(), of_records=of_records), None)
 
 
-def _check_input(name: str) -> int:
-    """Return the mode of an input that can be opened."""
+def _is_stream(name: str) -> bool:
+    """Whether this is a pipe or a device."""
     try:
         mode = Path(name).stat().st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, "a folder")
-        if not os.access(name, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise _unreadable(name, error) from error
-    return mode
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _unreadable(name: str, error: OSError) -> UserError:
@@ -217,27 +222,38 @@ def read_batches(
 
 
 def fingerprinted(
-    batches: Iterator[LineBatch | None], fingerprinter: FingerprintThreads[bytes], limit: int
+    batches: Iterator[LineBatch | None], fingerprinter: FingerprintThreads[RawRecord], limit: int
 ) -> Iterator[tuple[LineBatch, Columns] | None]:
+    """Yield the batches with their columns, as ``in_order``."""
+    for done in in_order(batches, lambda lines: fingerprinter.submit(lines.records(lines.name)), limit):
+        if done is None:
+            yield None
+        else:
+            lines, columns = done
+            yield lines, columns.rejected(lines.rejected)
+
+
+def in_order(
+    batches: Iterator[_B | None], submit: Callable[[_B], Future[Columns]], limit: int
+) -> Iterator[tuple[_B, Columns] | None]:
     """Yield the batches with their columns, in order; at most ``limit`` of them are submitted at a time.
 
-    Where the input is slow, all lines read so far are yielded, and ``None``, before more input is awaited; where it
+    Where the input is slow, all batches read so far are yielded, and ``None``, before more input is awaited; where it
     cannot be read further, they are yielded before the error is raised.
     """
-    submitted: deque[tuple[LineBatch, Future[Columns]]] = deque()
+    submitted: deque[tuple[_B, Future[Columns]]] = deque()
     failure: Exception | None = None
     while failure is None:
         try:
-            lines = next(batches)
+            batch = next(batches)
         except Exception as error:  # noqa: BLE001 - raised below, or the end
-            failure, lines = error, None
-        if lines is not None:
-            submitted.append((lines, fingerprinter.submit(lines.records)))
-        while submitted and (lines is None or len(submitted) > limit or submitted[0][1].done()):
-            done, future = submitted.popleft()
-            columns = future.result()
-            yield done, columns.rejected(done.rejected) if done.rejected else columns
-        if lines is None and failure is None:
+            failure, batch = error, None
+        if batch is not None:
+            submitted.append((batch, submit(batch)))
+        while submitted and (batch is None or len(submitted) > limit or submitted[0][1].done()):
+            done, columns = submitted.popleft()
+            yield done, columns.result()
+        if batch is None and failure is None:
             yield None
     if not isinstance(failure, StopIteration):
         raise failure
@@ -297,13 +313,11 @@ def _opened(name: str, form: InputForm, copy: int | None = None) -> Iterator[_In
         yield _Input(sys.stdin.fileno() if copy is None else copy, shown_name(name), form)
         return
     try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        file = io.FileIO(name)
     except OSError as error:
         raise _unreadable(name, error) from error
-    try:
-        yield _Input(descriptor, shown_name(name), form)
-    finally:
-        os.close(descriptor)
+    with file:
+        yield _Input(file.fileno(), shown_name(name), form)
 
 
 _UNITS: dict[Format, str] = {"json": "record", "parquet": "row"}
@@ -344,18 +358,11 @@ class _Input:
             with os.fdopen(os.dup(self._descriptor), "rb") as file:
                 yield from in_blocks(parquet_rows(file, self.name, report))
             return
-        # A step of unpacking or decoding may make nothing; here that would be the end.
-        chunks = filter(lambda chunk: chunk is None or chunk, self.content(progress))
-        head, found = b"", None
-        while found is None:
-            chunk = next(chunks, b"")
-            if chunk is None:
-                yield None
-            else:
-                head += chunk
-                found = recognised(head, self.name, self._form, of_records=of_records, ended=not chunk)
+        content = self.content(progress)
+        head = yield from beginning(content, partial(is_undecided, form=self._form))
+        found = recognised(head, self.name, self._form, of_records=of_records)
         self.unit = _UNITS.get(found, "line")
-        records = self._read(found, chain((head,), chunks), of_records=of_records)
+        records = self._read(found, chain((head,), content), of_records=of_records)
         encoding = self._form.encoding
         yield from records if encoding is None else _rejecting_undecoded(records, encoding)
 
@@ -370,7 +377,7 @@ class _Input:
 
     def _read(self, found: Format, chunks: Iterator[bytes | None], *, of_records: bool) -> Iterator[LineBlock | None]:
         if found == "jsonl":
-            return lines(chunks, divided) if of_records else in_blocks(_unmarked(undivided_lines(chunks)))
+            return lines(chunks) if of_records else in_blocks(_unmarked(undivided_lines(chunks)))
         if found == "json":
             return in_blocks(documents(chunks, self.name))
         if found == "parquet":
@@ -403,18 +410,21 @@ def _copied_parquet(chunks: Iterator[bytes | None], name: str) -> Iterator[Numbe
 
 def _batches(opened: _Input, progress: Progress, source: int) -> Iterator[LineBatch | None]:
     """Yield the records of an input in batches; where it is damaged or ends too early, first those before that."""
-    waiting = LineBlock()
+    waiting, size = LineBlock(), 0
     try:
         for block in opened.records(progress):
             if block is not None:
                 waiting.extend(block)
-            whole = len(waiting.lines) // LINE_BATCH_LINES * LINE_BATCH_LINES
-            if block is None or sum(map(len, waiting.lines[whole:])) >= LINE_BATCH_BYTES:
-                whole = len(waiting.lines)
-            for begin in range(0, whole, LINE_BATCH_LINES):
-                rows = slice(begin, min(begin + LINE_BATCH_LINES, whole))
-                yield LineBatch(source, opened.name, opened.unit, waiting.part(rows))
-            waiting = waiting.part(slice(whole, None))
+                size += sum(map(len, block.lines))
+            count = len(waiting.lines)
+            if block is not None and size < LINE_BATCH_BYTES:
+                count -= count % LINE_BATCH_LINES
+            if count:
+                for begin in range(0, count, LINE_BATCH_LINES):
+                    rows = slice(begin, min(begin + LINE_BATCH_LINES, count))
+                    yield LineBatch(source, opened.name, opened.unit, waiting.part(rows))
+                waiting = waiting.part(slice(count, None))
+                size = sum(map(len, waiting.lines))
             if block is None:
                 yield None
     except UserError:

@@ -55,17 +55,6 @@ def documents(chunks: Iterable[bytes | None], name: str) -> Iterator[Numbered | 
     scanner.end()
 
 
-def divided(line: bytes) -> list[AnyLine]:
-    """Return the objects of a line that has several, with byte order marks between them; any other line as it is."""
-    scanner = _Scanner("")
-    try:
-        parts = list(scanner.feed(line))
-        scanner.end()
-    except UserError:
-        return [line]
-    return parts if len(parts) > 1 and line.startswith(b"{") else [line]
-
-
 class _Scanner:
     """The position in the documents: how deep in brackets, and whether in a string."""
 
@@ -82,7 +71,7 @@ class _Scanner:
     def feed(self, chunk: bytes) -> Iterator[AnyLine]:
         """Yield the records that end in these bytes."""
         at = begin = 0
-        if self._escaped:
+        if self._escaped and chunk:
             at, self._escaped = 1, False
         while at < len(chunk):
             if self._in_string:

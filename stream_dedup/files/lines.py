@@ -8,21 +8,18 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
 from stream_dedup import _native
 from stream_dedup.core.decode import is_blank
 from stream_dedup.core.reasons import LINE_TOO_LONG
-from stream_dedup.errors import UserError
 
 MAX_LINE_BYTES = 64 << 20
 """64 MiB: a longer line is not kept in memory; no topic would accept it either."""
 KEPT_BYTES = 64 << 10
 """Bytes of a longer line that are kept for its output line."""
-BLOCK_RECORDS, BLOCK_BYTES = 256, 1 << 20
-"""Most records of a block that are made one by one, and bytes at which it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,51 +86,35 @@ def too_long(head: bytes, length: int) -> UnreadLine:
 
 def stripped(line: bytes) -> bytes:
     """Return a line without the white space and the byte order marks around it; nothing of one that is blank."""
-    records, *_ = _native.stripped_lines([line])
+    records, _ = _native.stripped_lines([line])
     return records[0] if records else b""
 
 
-def lines(
-    chunks: Iterable[bytes | None], divided: Callable[[bytes], list[AnyLine]] = lambda line: [line]
-) -> Iterator[LineBlock | None]:
-    """Yield the lines that are not blank, without white space and byte order marks around them; pass ``None`` on.
-
-    ``divided`` divides a line with a byte order mark between objects: that of a file without a last line feed, to
-    which another file was appended. What follows the mark counts as a line of its own.
-    """
+def lines(chunks: Iterable[bytes | None]) -> Iterator[LineBlock | None]:
+    """Yield the lines that are not blank, without white space and byte order marks around them; pass ``None`` on."""
     number = 1
     for ended in _ended_lines(chunks):
         if ended is None:
             yield None
             continue
-        block = None if UnreadLine in set(map(type, ended)) else _plain(ended, number)  # type: ignore[arg-type]
-        if block is None:
-            block, number = _one_by_one(ended, number, divided)
-        else:
-            number += len(ended)
+        block = _block_of(ended, number)
+        number += len(ended)
         if block.lines:
             yield block
 
 
-def _plain(ended: list[bytes], number: int) -> LineBlock | None:
-    """Return the records of lines; None if one has a byte order mark within."""
-    records, places, has_mark = _native.stripped_lines(ended)
-    return None if has_mark else LineBlock(records, [*map(number.__add__, places)])
-
-
-def _one_by_one(ended: list[AnyLine], number: int, divided: Callable[[bytes], list[AnyLine]]) -> tuple[LineBlock, int]:
-    """Return the records of lines of which one is not read or has a byte order mark within; and the number behind."""
+def _block_of(ended: Sequence[AnyLine], number: int) -> LineBlock:
+    """Return the records of lines, of which the first one has this number."""
+    read = [line for line in ended if isinstance(line, bytes)]
+    if len(read) == len(ended):
+        records, places = _native.stripped_lines(read)
+        return LineBlock(records, [*map(number.__add__, places)])
     block = LineBlock()
-    for line in ended:
-        found: Sequence[AnyLine] = [line]
-        if isinstance(line, bytes):
-            records, _, has_mark = _native.stripped_lines([line])
-            found = divided(records[0]) if has_mark else records
-        for record in found:
-            block.add(number, record)
-            number += 1
-        number += not found
-    return block, number
+    for at, line in enumerate(ended, number):
+        record = stripped(line) if isinstance(line, bytes) else line
+        if record:
+            block.add(at, record)
+    return block
 
 
 def whole_lines(chunks: Iterable[bytes | None]) -> Iterator[Numbered | None]:
@@ -148,24 +129,14 @@ def whole_lines(chunks: Iterable[bytes | None]) -> Iterator[Numbered | None]:
 
 
 def in_blocks(records: Iterable[Numbered | None]) -> Iterator[LineBlock | None]:
-    """Yield records in blocks; what came before ``None``, or before an error of the input, before that."""
-    block, size = LineBlock(), 0
-    try:
-        for numbered in records:
-            if numbered is not None:
-                block.add(*numbered)
-                size += len(block.lines[-1])
-            if block.lines and (numbered is None or len(block.lines) == BLOCK_RECORDS or size >= BLOCK_BYTES):
-                yield block
-                block, size = LineBlock(), 0
-            if numbered is None:
-                yield None
-    except UserError:
-        if block.lines:
+    """Yield each record as a block; pass ``None`` on."""
+    for numbered in records:
+        if numbered is None:
+            yield None
+        else:
+            block = LineBlock()
+            block.add(*numbered)
             yield block
-        raise
-    if block.lines:
-        yield block
 
 
 def _ended_lines(chunks: Iterable[bytes | None]) -> Iterator[list[AnyLine] | None]:

@@ -13,20 +13,18 @@ from __future__ import annotations
 import codecs
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, NoReturn, get_args
 from unicodedata import category
 
 from stream_dedup.core.decode import BYTE_ORDER_MARK
 from stream_dedup.errors import UserError
-from stream_dedup.files.compressed import FILE_CODECS
+from stream_dedup.files.compressed import FILE_CODECS, beginning
 
 Format = Literal["jsonl", "json", "csv", "tsv", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 """What is read: JSON Lines, JSON over several lines, tables with a header, Parquet."""
-_NO_TEXT = frozenset({"charmap", "idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
-"""Codecs for parts of a text, which no file is written in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +45,10 @@ def checked_encoding(name: str) -> str | None:
         known = codecs.lookup(name).name
         b"a".decode(known, "replace")  # refuses codecs that decode no text
     except (LookupError, ValueError) as error:
-        raise _unknown(name) from error
-    if known in _NO_TEXT:
-        raise _unknown(name)
+        raise UserError(
+            f"--encoding {name}: not an encoding of text; name one that Python has, such as gb18030 or utf-16"
+        ) from error
     return None if known in {"utf-8", "utf-8-sig"} else known
-
-
-def _unknown(name: str) -> UserError:
-    return UserError(f"--encoding {name}: not an encoding of text; name one that Python has, such as gb18030 or utf-16")
 
 
 STDIN_NAME = "stdin"
@@ -67,35 +61,33 @@ PARQUET_MAGIC = b"PAR1"
 
 
 class _Foreign(NamedTuple):
-    """A format that is not read: what stands at the offset, what it is called, and what to do about it."""
+    """A format that is not read: what it is called, what to do about it, and its first bytes, at an offset."""
 
-    magic: bytes
     name: str
     remedy: str
+    magics: tuple[bytes, ...]
     offset: int = 0
 
     def begins(self, head: bytes) -> bool:
         """Whether this is the format of an input.
 
-        Letters and digits alone are a text, too (a column ``ORCID``, an id ``WEBP-1``) unless there are control
-        characters near them, as in all formats that begin so.
+        Letters and digits alone are a text, too (a column ``ORCID``) unless there are control characters near them, as
+        in all formats that begin so.
         """
-        if self.offset == _ZIP_NAME and not head.startswith(b"PK"):
-            return False
-        return head.startswith(self.magic, self.offset) and not (self.magic.isalnum() and _controls(head) == 0)
+        found = next((magic for magic in self.magics if head.startswith(magic, self.offset)), None)
+        return found is not None and not (found.isalnum() and _controls(head) == 0)
 
 
-_OCR = "recognise its text: tesseract {file} - | jq -cRs '{{text: .}}' > {lines}"
-_CSV = "save its sheet as CSV: libreoffice --headless --convert-to csv {file}"
-_ARROW = (
-    "convert it: python -c 'import sys; from pyarrow import feather, parquet; "
-    'parquet.write_table(feather.read_table(sys.argv[1]), sys.argv[1] + ".parquet")\' {file}'
+_TO_PARQUET = (
+    "convert it: python -c 'import sys, pyarrow; from pyarrow import feather, orc, parquet; "
+    'parquet.write_table({}, sys.argv[1] + ".parquet")\' {{file}}'
 )
 _PICKLE = (
     "convert it if you trust its writer: python -c 'import sys, pandas; "
     'pandas.DataFrame(pandas.read_pickle(sys.argv[1])).to_parquet(sys.argv[1] + ".parquet")\' {file}'
 )
-_TWICE = "it is compressed twice, unpack it once: {} -dc < {{file}} > {{lines}}"
+_CSV = "save its sheet as CSV: libreoffice --headless --convert-to csv {file}"
+_OCR = "recognise its text: tesseract {file} - | jq -cRs '{{text: .}}' > {lines}"
 _MARKUP_REMEDY = (
     'convert its records: python -c \'import sys, pandas; pandas.read_xml(sys.argv[1], parser="etree").to_json('
     'sys.argv[1] + ".jsonl", orient="records", lines=True)\' {file}'
@@ -103,72 +95,59 @@ _MARKUP_REMEDY = (
 _PAGE_REMEDY = "make its text a record, and add --html: jq -cRs '{{text: .}}' {file} > {lines}"
 _UNKNOWN_REMEDY = "convert it to JSON Lines, CSV or Parquet"
 
-_ZIP_NAME = 30
-"""Where zip has the name of its first file."""
-
 _FOREIGN = (
-    _Foreign(b"Obj\x01", "Avro", "convert it: fastavro {file} > {lines}"),
+    _Foreign("Avro", "convert it: fastavro {file} > {lines}", (b"Obj\x01",)),
+    _Foreign("ORC", _TO_PARQUET.format("orc.read_table(sys.argv[1])"), (b"ORC",)),
+    _Foreign("Arrow (Feather)", _TO_PARQUET.format("feather.read_table(sys.argv[1])"), (b"ARROW1",)),
     _Foreign(
-        b"ORC",
-        "ORC",
-        "convert it: python -c 'import sys; from pyarrow import orc, parquet; "
-        'parquet.write_table(orc.read_table(sys.argv[1]), sys.argv[1] + ".parquet")\' {file}',
-    ),
-    _Foreign(b"ARROW1", "Arrow (Feather)", _ARROW),
-    _Foreign(b"FEA1", "Feather", _ARROW),
-    _Foreign(
-        b"\xff\xff\xff\xff",
         "an Arrow stream",
-        "convert it: python -c 'import sys, pyarrow; from pyarrow import parquet; "
-        'parquet.write_table(pyarrow.ipc.open_stream(sys.argv[1]).read_all(), sys.argv[1] + ".parquet")\' {file}',
+        _TO_PARQUET.format("pyarrow.ipc.open_stream(sys.argv[1]).read_all()"),
+        (b"\xff\xff\xff\xff",),
     ),
-    _Foreign(b"PARE", "encrypted Parquet", "write it again without encryption"),
     _Foreign(
-        b"SQLite format 3\0", "SQLite", "name a table of it: sqlite3 -json {file} 'SELECT * FROM articles' > {lines}"
+        "SQLite", "name a table of it: sqlite3 -json {file} 'SELECT * FROM articles' > {lines}", (b"SQLite format 3\0",)
     ),
-    _Foreign(b"DUCK", "DuckDB", "name a table of it: duckdb -json {file} 'SELECT * FROM articles' > {lines}", 8),
-    _Foreign(b"\x89HDF\r\n\x1a\n", "HDF5", "write its table as Parquet, with pandas.read_hdf and to_parquet"),
-    *(_Foreign(bytes((0x80, protocol)), "a pickled file", _PICKLE) for protocol in range(2, 6)),
-    *(
-        _Foreign(begin, "a pickled file", _PICKLE)
-        for begin in (b"(lp0\n", b"(dp0\n", b"(lp1\n", b"(dp1\n", b"ccopy_reg\n")
+    _Foreign(
+        "DuckDB", "name a table of it: duckdb -json {file} 'SELECT * FROM articles' > {lines}", (b"DUCK",), offset=8
     ),
-    _Foreign(b"%PDF-", "PDF", "extract its text: pdftotext {file} - | jq -cRs '{{text: .}}' > {lines}"),
-    _Foreign(b"{\\rtf", "RTF", "save its records as CSV or JSON Lines"),
-    _Foreign(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an Office document (such as .xls)", _CSV),
-    _Foreign(b"7z\xbc\xaf\x27\x1c", "7z", "unpack it: 7z x -so {file} > {lines}"),
-    _Foreign(b"Rar!\x1a\x07", "RAR", "unpack it: unrar p -inul {file} > {lines}"),
-    _Foreign(b"ustar", "tar", "unpack it: tar -xOf {file} > {lines}", 257),
-    _Foreign(b"\x04\x22\x4d\x18", "lz4", "unpack it: lz4 -dc {file} > {lines}"),
-    _Foreign(b"\x1f\x9d", "compress (.Z)", "unpack it: gzip -dc {file} > {lines}"),
-    _Foreign(b"\x5d\0\0", "lzma", "unpack it: xz -dc --format=lzma {file} > {lines}"),
+    _Foreign(
+        "a pickled file",
+        _PICKLE,
+        (
+            *(bytes((0x80, protocol)) for protocol in range(2, 6)),
+            b"(lp0\n",
+            b"(dp0\n",
+            b"(lp1\n",
+            b"(dp1\n",
+            b"ccopy_reg\n",
+        ),
+    ),
+    _Foreign("PDF", "extract its text: pdftotext {file} - | jq -cRs '{{text: .}}' > {lines}", (b"%PDF-",)),
+    _Foreign("an Office document", _CSV, (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",)),
+    _Foreign("7z", "unpack it: 7z x -so {file} > {lines}", (b"7z\xbc\xaf\x27\x1c",)),
+    _Foreign("RAR", "unpack it: unrar p -inul {file} > {lines}", (b"Rar!\x1a\x07",)),
+    _Foreign("tar", "unpack it: tar -xOf {file} > {lines}", (b"ustar",), offset=257),
+    _Foreign("lz4", "unpack it: lz4 -dc {file} > {lines}", (b"\x04\x22\x4d\x18",)),
+    _Foreign("compress (.Z)", "unpack it: gzip -dc {file} > {lines}", (b"\x1f\x9d",)),
+    _Foreign("lzma", "unpack it: xz -dc --format=lzma {file} > {lines}", (b"\x5d\0\0",)),
     *(
-        _Foreign(magic, f"{codec.name} in a compressed file", _TWICE.format(codec.name))
+        _Foreign(
+            f"{codec.name} in a compressed file",
+            f"it is compressed twice, unpack it once: {codec.name} -dc < {{file}} > {{lines}}",
+            codec.magics,
+        )
         for codec in FILE_CODECS
-        for magic in codec.magics
     ),
-    _Foreign(b"\x89PNG\r\n\x1a\n", "an image (PNG)", _OCR),
-    _Foreign(b"\xff\xd8\xff", "an image (JPEG)", _OCR),
-    _Foreign(b"GIF87a", "an image (GIF)", _OCR),
-    _Foreign(b"GIF89a", "an image (GIF)", _OCR),
-    _Foreign(b"II*\0", "an image (TIFF)", _OCR),
-    _Foreign(b"MM\0*", "an image (TIFF)", _OCR),
-    _Foreign(b"WEBP", "an image (WebP)", _OCR, 8),
+    _Foreign("an image", _OCR, (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")),
     _Foreign(
-        b"version https://git-lfs.github.com/spec/",
-        "a pointer of Git LFS, not the file",
-        "fetch the file: git lfs pull",
+        "zip",
+        f"unpack it: unzip -p {{file}} > {{lines}}, or, if it is an Office document, {_CSV}",
+        (b"PK\x03\x04", b"PK\x05\x06"),
     ),
-    # Zip by what is in it: the first file of an Office or OpenDocument file is always the same.
-    _Foreign(b"mimetypeapplication/vnd.oasis.opendocument", "an OpenDocument file (such as .ods)", _CSV, _ZIP_NAME),
-    _Foreign(b"[Content_Types].xml", "an Office document (such as .xlsx)", _CSV, _ZIP_NAME),
-    _Foreign(b"_rels/", "an Office document (such as .xlsx)", _CSV, _ZIP_NAME),
-    _Foreign(b"docProps/", "an Office document (such as .xlsx)", _CSV, _ZIP_NAME),
-    _Foreign(b"xl/", "an Office document (such as .xlsx)", _CSV, _ZIP_NAME),
-    *(_Foreign(begin, "zip", "unpack it: unzip -p {file} > {lines}") for begin in (b"PK\x03\x04", b"PK\x05\x06")),
 )
 
-_LETTERS = tuple(foreign.magic for foreign in _FOREIGN if foreign.magic.isalnum() and not foreign.offset)
+_MAGICS = tuple(magic for foreign in _FOREIGN if not foreign.offset for magic in foreign.magics)
+_LETTERS = tuple(filter(bytes.isalnum, _MAGICS))
 """First bytes that are letters: what follows them decides."""
 
 _MARKS = (
@@ -200,35 +179,28 @@ _PACKED = "|".join(suffix for codec in FILE_CODECS for suffix in codec.suffixes)
 _SUFFIX = re.compile(rf"\.(csv|tsv|tab)(?:\.(?:{_PACKED}))?\Z", re.IGNORECASE)
 
 
-def screened(chunks: Iterable[bytes | None], name: str, form: InputForm) -> Iterator[bytes | None]:
+def screened(chunks: Iterator[bytes | None], name: str, form: InputForm) -> Iterator[bytes | None]:
     """Pass the content of an input on, unpacked, if it is text or Parquet; pass ``None`` on.
 
     Raises:
         UserError: it is something else, or in another encoding than the form says. Nothing is passed on before.
     """
-    head, others = b"", iter(chunks)
-    for chunk in others:
-        if chunk is None:
-            yield None
-            continue
-        head += chunk
-        if not _needs_more(head):
-            break
+    head = yield from beginning(chunks, _needs_more)
     _screen(head, name, form)
-    if head:
-        yield head
-    yield from others
+    yield head
+    yield from chunks
 
 
-def recognised(head: bytes, name: str, form: InputForm, *, of_records: bool, ended: bool) -> Format | None:
-    """Return what a screened input is; None if more of it must be known.
+def is_undecided(head: bytes, form: InputForm) -> bool:
+    """Whether more of a screened input must be known than this beginning, in UTF-8, to recognise it."""
+    undecided = _UNDECIDED.match(head, _first_sign(head)) is not None
+    return form.format is None and undecided and len(head) < MAX_SPACE_BYTES
 
-    Args:
-        head: how it begins, in UTF-8.
-        name: of the input.
-        form: says what is known.
-        of_records: whether its lines must be records; plain text is read else.
-        ended: whether the head is all of it.
+
+def recognised(head: bytes, name: str, form: InputForm, *, of_records: bool) -> Format:
+    """Return what a screened input is that begins so, or is no longer.
+
+    ``of_records``: whether its lines must be records; plain text is read else.
 
     Raises:
         UserError: it is a page or XML.
@@ -237,13 +209,10 @@ def recognised(head: bytes, name: str, form: InputForm, *, of_records: bool, end
         return form.format
     if head.startswith(PARQUET_MAGIC):
         return "parquet"
-    found = _LEADING.match(head)
-    begin = 0 if found is None else found.end()
+    begin = _first_sign(head)
     array = _ARRAY if of_records else _ARRAY_OF_OBJECTS
     if array.match(head, begin) or _OBJECT_OF_LINES.match(head, begin):
         return "json"
-    if not ended and _UNDECIDED.match(head, begin) and len(head) < MAX_SPACE_BYTES:
-        return None
     if of_records and _PAGE.match(head, begin):
         _refuse(name, "HTML", _PAGE_REMEDY)
     if of_records and _MARKUP.match(head, begin):
@@ -254,11 +223,16 @@ def recognised(head: bytes, name: str, form: InputForm, *, of_records: bool, end
     return "csv" if suffix[1].lower() == "csv" else "tsv"
 
 
+def _first_sign(head: bytes) -> int:
+    found = _LEADING.match(head)
+    return 0 if found is None else found.end()
+
+
 def _needs_more(head: bytes) -> bool:
     """Whether more bytes could show another format."""
     if _RECORD.match(head):
         return False
-    begins = any(foreign.magic != head and foreign.magic.startswith(head) for foreign in _FOREIGN if not foreign.offset)
+    begins = any(magic != head and magic.startswith(head) for magic in _MAGICS)
     return begins or (len(head) < HEAD_BYTES and (b"\n" not in head or head.startswith(_LETTERS)))
 
 

@@ -225,7 +225,7 @@ class RecordReader:
             if self._deletes_none(records[row], columns.ids[row]):
                 unread[row] = reasons.DELETE_WITHOUT_KEY_FIELD
         checksums = np.array([checksum(record.value) for record in records], np.uint64)
-        return replace(columns.rejected(unread) if unread else columns, checksums=checksums)
+        return replace(columns.rejected(unread), checksums=checksums)
 
     def _with_key(self, record: RawRecord) -> RawRecord:
         """Return a record with its key as JSON, without a key that cannot be read; a key of one value is the field."""

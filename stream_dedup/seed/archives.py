@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import chain, starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -165,13 +165,11 @@ def _line_batches(
         if batch is None:
             yield None
             continue
-        numbers, lines = batch.block.numbers, batch.block.lines
-        if is_first and lines[0] != beginning:
+        if is_first and batch.block.lines[0] != beginning:
             raise _replaced(source.topic)
         is_first = False
-        named = zip(numbers, lines, strict=True)
-        records = [RawRecord(None, line, f"{source.topic}:{number}") for number, line in named]
-        yield SeedBatch(source, np.array(numbers, np.int64) - 1, records, batch.rejected)
+        offsets = np.array(batch.block.numbers, np.int64) - 1
+        yield SeedBatch(source, offsets, batch.records(source.topic), batch.rejected)
 
 
 ENTRY_COLUMNS = frozenset({"checksum", "scheme", "signature"})
@@ -264,10 +262,9 @@ def _opened(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
 
 
 TOPIC_BATCH_RECORDS = 256
-"""Records of one batch: as many as lines of a file."""
+"""Most records of one batch. Where a partition has so many, each makes a batch of what it has."""
 TOPIC_HELD_BYTES = 32 << 20
-"""Bytes of the records that are held until a batch of their partition is full. With more, each partition makes
-a batch of what it has, so that large records and many partitions take no more memory."""
+"""Bytes of the records after which each does so, too: large records and many partitions take no more memory."""
 
 
 class TopicArchive:
@@ -311,24 +308,17 @@ class TopicArchive:
             for record in self._reader.read(self._bounds):
                 at = Partition(record.topic, record.partition)
                 waiting[at].append(record)
-                held += _bytes_of(record)
-                for full in self._full(waiting, at, held):
-                    held -= sum(map(_bytes_of, waiting[full]))
-                    yield self._batch(full, waiting.pop(full))
-            for at, records in waiting.items():
-                yield self._batch(at, records)
+                held += len(record.key or b"") + len(record.value or b"")
+                if len(waiting[at]) == TOPIC_BATCH_RECORDS or held >= TOPIC_HELD_BYTES:
+                    yield from starmap(self._batch, waiting.items())
+                    waiting.clear()
+                    held = 0
+            yield from starmap(self._batch, waiting.items())
         self.progress.read = self.progress.total or 0
 
     def location(self, source: SeedSource, offset: SourceOffset) -> str:
         """Return topic, partition and offset."""
         return f"{source.topic}-{source.partition}-{offset}"
-
-    @staticmethod
-    def _full(waiting: Mapping[Partition, Sequence[SourceRecord]], at: Partition, held: int) -> list[Partition]:
-        """Return the partitions whose records become a batch, after one of ``at`` has come."""
-        if held >= TOPIC_HELD_BYTES:
-            return list(waiting)
-        return [at] if len(waiting[at]) == TOPIC_BATCH_RECORDS else []
 
     def _batch(self, at: Partition, records: Sequence[SourceRecord]) -> SeedBatch:
         """Make a batch of records, all of which are of the topic as it was in the beginning."""
@@ -351,19 +341,11 @@ class TopicArchive:
             raise UserError(
                 f"the broker does not let this client read topic {self._topic}: {error}; see docs/acls.md"
             ) from error
-        except PassingError as error:
+        except (PassingError, OffsetGoneError, SourceChangedError) as error:
             raise UnavailableError(
-                f"topic {self._topic}: the broker did not answer in time: {error}; start the command again"
-            ) from error
-        except (OffsetGoneError, SourceChangedError) as error:
-            raise UnavailableError(
-                f"topic {self._topic} changed while it was read ({error}): start the command again"
+                f"topic {self._topic} was not read to its end ({error}): start the command again"
             ) from error
 
 
 Archive = FileArchive | TopicArchive
 """Articles that are read once, in order."""
-
-
-def _bytes_of(record: SourceRecord) -> int:
-    return len(record.key or b"") + len(record.value or b"")

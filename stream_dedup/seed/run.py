@@ -30,7 +30,7 @@ from stream_dedup.seed.archives import (
     lines_archive,
     parquet_archive,
 )
-from stream_dedup.seed.seeding import ReadLog, SameLog, Seeding, SeedTally, begin, read_log
+from stream_dedup.seed.seeding import SameLog, Seeding, SeedTally, read_log
 from stream_dedup.threads import FingerprintThreads, thread_count
 
 SUBMITTED_PER_THREAD = 2
@@ -112,43 +112,19 @@ def _seed(
     report: Report,
     stage: ReportStage,
 ) -> None:
-    """Enter the archives.
-
-    In order:
-
-    1  check the topics
-    2  read the log, if there is one, and compare its rules with the configuration's
-    3  make missing topics; read the log, if it was one of them
-    4  begin an empty log with the configuration's rules
-    5  enter the archives
-    """
+    """Check the topics and make missing ones, read the log or begin it, and enter the archives."""
     topic = config.log_topic
     with ExitStack() as stack:
         stack.enter_context(unavailable_on_kafka_error(config.kafka))
         admin = stack.enter_context(closing(make_admin(config.kafka)))
-        # 1
         refuse_lost_log(admin, config)
-        is_there = topic not in refuse_wrong_topics(admin, config).missing
         records = RecordReader(config, input_format_of(config, deletes=True), refuses_unknown=True)
         maker = EntryMaker(fingerprint_settings_of(config), records.format)
         maker.fingerprinter.warm()
-
-        def log_id() -> bytes | None:
-            return patiently(config.kafka, topic, lambda: topic_ids(admin, [topic]).get(topic))
-
-        def read_it() -> tuple[SameLog, ReadLog]:
-            same_log = SameLog(topic, log_id)
-            log = stack.enter_context(closing(connect_log(config)))
-            return same_log, read_log(config, log, sources, stage)
-
-        # 2
-        found = read_it() if is_there else None
-        # 3
         ensure_topics(admin, config)
-        same_log, read = found or read_it()
-        # 4
-        begin(config, read)
-        # 5
+        same_log = SameLog(topic, lambda: patiently(config.kafka, topic, lambda: topic_ids(admin, [topic]).get(topic)))
+        log = stack.enter_context(closing(connect_log(config)))
+        read = read_log(config, log, sources, stage)
         threads = thread_count(config.worker.threads)
         fingerprinter = stack.enter_context(FingerprintThreads(threads, records.entries(maker)))
         seeding = Seeding(read, same_log, fingerprinter, SUBMITTED_PER_THREAD * threads, tally)

@@ -24,9 +24,8 @@ another checksum.
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable
-from concurrent.futures import Future
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -41,7 +40,7 @@ from stream_dedup.core.entry import Batch, Payload, make_batch
 from stream_dedup.core.model import LogOffset, ReportStage, SourceOffset, Status
 from stream_dedup.core.rules import Rules
 from stream_dedup.errors import RefusedError
-from stream_dedup.files.inputs import Progress
+from stream_dedup.files.inputs import Progress, in_order
 from stream_dedup.kafka.log import ForgottenOffsets, WaitingLog
 from stream_dedup.kafka.rules_log import RulesHistory, begin_with_rules, refuse_other_rules
 from stream_dedup.seed.archives import Archive, SeedBatch, SeedSource
@@ -147,13 +146,12 @@ class SeedTally:
     """In bytes of the files, or in offsets of the topic."""
 
 
-class _Submitted(NamedTuple):
-    """Articles that are fingerprinted."""
+class _MissingArticles(NamedTuple):
+    """Rows of a batch that the log does not have."""
 
     archive: Archive
     batch: SeedBatch
     rows: I64
-    columns: Future[Columns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +161,6 @@ class ReadLog:
     log: WaitingLog
     logged: LoggedArticles
     end: LogOffset
-    history: RulesHistory
 
 
 LOG_ID_CHECK_S = 1.0
@@ -201,7 +198,7 @@ class SameLog:
 
 
 def read_log(config: Config, log: WaitingLog, wanted: Collection[tuple[bytes, int]], progress: ReportStage) -> ReadLog:
-    """Read the log (step 1); ``begin`` follows, where it is empty.
+    """Read the log, and begin an empty one (step 1).
 
     Raises:
         RefusedError: the rules in force are not the configuration's.
@@ -218,15 +215,9 @@ def read_log(config: Config, log: WaitingLog, wanted: Collection[tuple[bytes, in
                 history.append(record.offset, int(record.time), record.payload)
         if records:
             progress("log records read", records[-1].offset + 1 - first, end - first)
-    if history.in_force is not None:
-        refuse_other_rules(config, history.in_force)
-    return ReadLog(log, logged, end, history)
-
-
-def begin(config: Config, read: ReadLog) -> None:
-    """Begin a log that is empty with the rules of the configuration; raises as ``read_log``."""
-    begin_with_rules(config, read.log, read.history)
-    refuse_other_rules(config, read.history.in_force)
+    begin_with_rules(config, log, history)
+    refuse_other_rules(config, history.in_force)
+    return ReadLog(log, logged, end)
 
 
 class Seeding:
@@ -244,9 +235,8 @@ class Seeding:
         self._read = read
         self._same_log = same_log
         self._fingerprinter = fingerprinter
-        self._most_submitted = most_submitted
+        self._ahead = most_submitted
         self._tally = tally
-        self._submitted: deque[_Submitted] = deque()
 
     def enter(self, archives: Iterable[Archive], report: Callable[[], None]) -> None:
         """Enter every article of these archives; ``report`` is called after each batch.
@@ -256,50 +246,46 @@ class Seeding:
             UserError: an archive cannot be read, or the broker refuses appends.
             UnavailableError: the broker did not acknowledge an append; the same call goes on.
         """
-        for archive in archives:
-            self._enter_one(archive, report)
-        self._append_submitted(0)
-        report()
+        missing = self._missing(archives, report)
+        # 3, 4
+        for done in in_order(missing, lambda new: new.batch.columns(new.rows, self._fingerprinter), self._ahead):
+            if done is not None:
+                self._append(*done)
+            report()
         # 5
         self._read.log.wait_for_appends()
         # 6
         self._same_log.check_now()
 
-    def _enter_one(self, archive: Archive, report: Callable[[], None]) -> None:
-        known: dict[SeedSource, _LoggedPartition] = {}
-        for batch in archive.batches():
-            if batch is not None:
+    def _missing(self, archives: Iterable[Archive], report: Callable[[], None]) -> Iterator[_MissingArticles | None]:
+        """Yield what the log does not have (step 2), and ``None`` where an archive has no articles at present."""
+        for archive in archives:
+            known: dict[SeedSource, _LoggedPartition] = {}
+            for batch in archive.batches():
+                if batch is None:
+                    yield None
+                    continue
                 source = batch.source
                 if source not in known:
                     known[source] = self._read.logged.of(source[:2])
-                self._submit(archive, batch, known[source])
-            self._append_submitted(0 if batch is None else self._most_submitted)
-            report()
+                checksums = batch.checksums
+                found = known[source].find(batch.offsets, checksums)
+                if found.changed.any():
+                    raise _changed(archive, batch, int(np.flatnonzero(found.changed)[0]))
+                rows = np.flatnonzero(~found.logged)
+                self._tally.present += len(batch.offsets) - len(rows)
+                self._tally.unchecked += int(found.unchecked.sum())
+                if len(rows):
+                    self._read.logged.add(source[:2], batch.offsets[rows], checksums[rows])
+                    yield _MissingArticles(archive, batch, rows)
+                else:
+                    report()
 
-    def _submit(self, archive: Archive, batch: SeedBatch, known: _LoggedPartition) -> None:
-        """Fingerprint what the log does not have (steps 2 and 3)."""
-        checksums = batch.checksums
-        found = known.find(batch.offsets, checksums)
-        if found.changed.any():
-            raise _changed(archive, batch, int(np.flatnonzero(found.changed)[0]))
-        rows = np.flatnonzero(~found.logged)
-        self._tally.present += len(batch.offsets) - len(rows)
-        self._tally.unchecked += int(found.unchecked.sum())
-        if len(rows):
-            self._read.logged.add(batch.source[:2], batch.offsets[rows], checksums[rows])
-            self._submitted.append(_Submitted(archive, batch, rows, batch.columns(rows, self._fingerprinter)))
-
-    def _append_submitted(self, most_left: int) -> None:
-        """Append what is fingerprinted, in order (step 4); where more than ``most_left`` are left, wait for them."""
-        while self._submitted and (len(self._submitted) > most_left or self._submitted[0].columns.done()):
-            self._append(self._submitted.popleft())
-
-    def _append(self, done: _Submitted) -> None:
-        columns, source = done.columns.result(), done.batch.source
-        reasons = done.batch.rejected
-        refused = {at: reasons[row] for at, row in enumerate(done.rows.tolist()) if row in reasons} if reasons else {}
-        columns = columns.rejected(refused) if refused else columns
-        offsets = done.batch.offsets[done.rows]
+    def _append(self, new: _MissingArticles, columns: Columns) -> None:
+        """Append articles that are fingerprinted."""
+        source, reasons = new.batch.source, new.batch.rejected
+        columns = columns.rejected({at: reasons[row] for at, row in enumerate(new.rows.tolist()) if row in reasons})
+        offsets = new.batch.offsets[new.rows]
         entries = make_batch(columns, source.topic_id, source.topic, source.partition, offsets, read_to=self._read.end)
         self._same_log.check()
         self._read.log.append_soon(replace(entries, seeded=True))
@@ -307,7 +293,7 @@ class Seeding:
         self._tally.entered += len(columns) - len(rejected)
         self._tally.rejected += len(rejected)
         for row in rejected.tolist()[: SHOWN_REJECTED - len(self._tally.examples)]:
-            location = done.archive.location(source, SourceOffset(int(offsets[row])))
+            location = new.archive.location(source, SourceOffset(int(offsets[row])))
             self._tally.examples.append(f"{location}: {columns.reasons[row]}")
 
 

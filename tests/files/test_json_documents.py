@@ -171,14 +171,3 @@ def test_a_slow_array_is_answered_record_by_record() -> None:
     """What has ended is passed on before the input pauses."""
     chunks = (b'[{"id":1},', None, b'{"id"', None, b":2}", None, b"]")
     assert list(documents(iter(chunks), "-")) == [(1, b'{"id":1}'), None, None, None, (2, b'{"id":2}')]
-
-
-def test_a_mark_between_objects_of_a_line_divides_it(tmp_path: Path, call: Filter) -> None:
-    """Where a file without a last line feed and one with a byte order mark were concatenated; marks in texts stay."""
-    first, second = (
-        json.dumps(record(one, text + "}\ufeff{"), ensure_ascii=False) for one, text in (("a", STORY), ("b", OTHER))
-    )
-    content = f"{first}\r\ufeff{second}\n{json.dumps(record('c', EDITED))}\n"
-    (tmp_path / "a").write_bytes(content.encode())
-    assert call.verdicts(tmp_path / "a") == ["unique", "unique", "duplicate"]
-    assert call.raw.decode().count("\ufeff") == 2

@@ -25,7 +25,7 @@ from stream_dedup.errors import EXIT_FOUND, EXIT_OK, EXIT_USER, UserError
 from stream_dedup.files import inputs
 from stream_dedup.files.compressed import FILE_CODECS
 from stream_dedup.files.inputs import Progress, read_batches, whole_lines
-from stream_dedup.files.recognition import Format, InputForm, recognised, screened
+from stream_dedup.files.recognition import Format, InputForm, is_undecided, recognised, screened
 from tests.files.filtering import EDITED, OTHER, STORY, Filter, PipedFilter, record, write
 from tests.files.test_compressed import PACKS
 
@@ -87,11 +87,7 @@ FOREIGN: dict[str, tuple[bytes, str]] = {
     "pickle 2": (pickle.dumps([record("a", STORY)], 2), "a pickled file"),
     "zip": (_zip("articles.jsonl"), "zip, .*: unzip -p "),
     "empty zip": (_zip(), "zip"),
-    "xlsx": (_zip("[Content_Types].xml", "xl/workbook.xml"), "an Office document .*: libreoffice --headless"),
-    "ods": (
-        _zip("mimetype").replace(RECORD.encode(), b"")[:38] + b"application/vnd.oasis.opendocument.spreadsheet",
-        "an OpenDocument file",
-    ),
+    "xlsx": (_zip("[Content_Types].xml", "xl/workbook.xml"), "zip, .* an Office document, .*: libreoffice --headless"),
     "xls": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500), "an Office document"),
     "pdf": (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", "PDF, .*: pdftotext .* jq -cRs '{text: .}'"),
     "html": (b"\n<!DOCTYPE html>\n<html><body>" + STORY.encode(), "HTML, .* add --html: jq -cRs '{text: .}'"),
@@ -103,11 +99,10 @@ FOREIGN: dict[str, tuple[bytes, str]] = {
     "7z": (b"7z\xbc\xaf\x27\x1c\0\x04", "7z, .*: 7z x -so "),
     "rar": (b"Rar!\x1a\x07\x01\0", "RAR, .*: unrar p -inul "),
     "rar 4": (b"Rar!\x1a\x07\0", "RAR"),
-    "png": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", r"an image \(PNG\), .*: tesseract "),
-    "jpeg": (b"\xff\xd8\xff\xe0\0\x10JFIF", r"an image \(JPEG\)"),
-    "gif": (b"GIF89a\x01\0\x01\0", r"an image \(GIF\)"),
-    "webp": (b"RIFF\x24\0\0\0WEBPVP8 ", r"an image \(WebP\)"),
-    "tiff": (b"II*\0\x08\0\0\0", r"an image \(TIFF\)"),
+    "png": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "an image, .*: tesseract "),
+    "jpeg": (b"\xff\xd8\xff\xe0\0\x10JFIF", "an image"),
+    "gif": (b"GIF89a\x01\0\x01\0", "an image"),
+    "tiff": (b"II*\0\x08\0\0\0", "an image"),
     "lz4": (b"\x04\x22\x4d\x18\x64\x40", "lz4, .*: lz4 -dc "),
     "lzma": (lzma.compress(RECORD.encode(), lzma.FORMAT_ALONE), "lzma, .*: xz -dc --format=lzma "),
     **{
@@ -117,8 +112,6 @@ FOREIGN: dict[str, tuple[bytes, str]] = {
     "bzip2 of level 5 twice": (bz2.compress(bz2.compress(RECORD.encode(), 5)), "bzip2 in a compressed file, "),
     "tar.gz": (gzip.compress(_tar("articles.jsonl")), "tar, .*: tar -xOf "),
     "utf-16 in xz": (lzma.compress(RECORD.encode("utf-16")), "UTF-16 by its byte order mark"),
-    "git lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:", "a pointer of Git LFS, .*: git lfs pull"),
-    "rtf": (b"{\\rtf1\\ansi", "RTF"),
     "bson": (
         b"\x16\0\0\0\x02id\0\x02\0\0\0a\0\0\0\0\0\0\0",
         "binary data of an unknown format, .*JSON Lines, CSV or Parquet",
@@ -162,13 +155,10 @@ def test_standard_input_is_recognised_as_files_are(piped: Callable[..., PipedFil
 
 def decided(content: bytes, name: str = "a") -> Format:
     """What is recognised, which is the same of every beginning that suffices."""
-    found = [
-        recognised(content[:length], name, InputForm(), of_records=True, ended=length == len(content))
-        for length in range(1, len(content) + 1)
-    ]
-    known = {one for one in found if one is not None}
-    assert len(known) == 1
-    return known.pop()
+    beginnings = [content[:length] for length in range(1, len(content))]
+    enough = [*(one for one in beginnings if not is_undecided(one, InputForm())), content]
+    (known,) = {recognised(one, name, InputForm(), of_records=True) for one in enough}
+    return known
 
 
 @pytest.mark.parametrize(
@@ -240,13 +230,10 @@ def test_a_first_line_that_is_garbage_costs_itself_only(content: bytes, tmp_path
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("a", b'{"id": "WEBP-1", "text": "x"}\n'),
         ("a", b'{"id": "DUCK-1", "text": "x"}\n'),
         ("a", b'{"id":1,"text":"%bmustard"}\n' % (b"x" * 240)),
         ("a", b'{"id": 2, "text": "b\0cause the the the the wind the today"}\n'),
         ("a.csv", b"ORCID,text\n1,x\n"),
-        ("a.csv", b"PARENT,text\n1,x\n"),
-        ("a.csv", b"FEA1,text\n1,x\n"),
     ],
 )
 def test_letters_are_no_format(tmp_path: Path, name: str, content: bytes) -> None:
@@ -396,7 +383,7 @@ def test_an_order_of_bytes_that_nothing_says_is_asked_for(call: Filter, tmp_path
     assert call.verdicts("--encoding", f"{encoding}-le", tmp_path / "a") == ["unique"]
 
 
-@pytest.mark.parametrize("encoding", ["base64", "unicode_escape", "idna", "undefined", "rot13", "no-such", "", "a\0b"])
+@pytest.mark.parametrize("encoding", ["base64", "idna", "undefined", "rot13", "no-such", "", "a\0b"])
 def test_an_encoding_that_is_none_of_text_is_refused(tmp_path: Path, call: Filter, encoding: str) -> None:
     """In one line, with one that works."""
     assert call("--encoding", encoding, write(tmp_path / "a", record("a", STORY))) == []

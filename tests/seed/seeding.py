@@ -20,7 +20,7 @@ from stream_dedup.kafka.record import DEFAULT_RECORD_BYTES
 from stream_dedup.ports import Append, FingerprintLog
 from stream_dedup.seed.archives import Archive, TopicArchive
 from stream_dedup.seed.run import archives_in
-from stream_dedup.seed.seeding import SameLog, Seeding, SeedTally, begin, read_log
+from stream_dedup.seed.seeding import SameLog, Seeding, SeedTally, read_log
 from stream_dedup.threads import FingerprintThreads
 from tests.memory.world import MemoryWorld
 
@@ -81,7 +81,6 @@ class SeedWorld:
         maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config))
         with FingerprintThreads(1, maker) as fingerprinter:
             read = read_log(config, self.waiting(config), wanted, lambda *_: None)
-            begin(config, read)
             Seeding(read, self.same_log, fingerprinter, MOST_SUBMITTED, tally).enter(archives, lambda: None)
         return tally
 

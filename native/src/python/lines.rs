@@ -9,26 +9,24 @@ use pyo3::types::PyBytes;
 
 use super::values::Array;
 use super::work;
-use crate::decode::BYTE_ORDER_MARK;
 use crate::lines::{add_marked, is_blank, stripped, unique};
 
-/// The records in lines, the numbers of their lines, and whether a byte order mark is left in one.
-type Stripped<'py> = (Vec<Bound<'py, PyBytes>>, Vec<usize>, bool);
+/// The records in lines, and the numbers of their lines.
+type Stripped<'py> = (Vec<Bound<'py, PyBytes>>, Vec<usize>);
 
 #[pyfunction]
 pub fn stripped_lines<'py>(py: Python<'py>, lines: Vec<Bound<'py, PyBytes>>) -> Stripped<'py> {
-    let (mut records, mut numbers, mut has_mark) = (Vec::with_capacity(lines.len()), Vec::new(), false);
+    let (mut records, mut numbers) = (Vec::with_capacity(lines.len()), Vec::new());
     for (number, line) in lines.into_iter().enumerate() {
         let record = stripped(line.as_bytes());
         if is_blank(record) {
             continue;
         }
-        has_mark = has_mark || memchr::memmem::find(record, BYTE_ORDER_MARK).is_some();
         numbers.push(number);
         let is_whole = record.len() == line.as_bytes().len();
         records.push(if is_whole { line } else { PyBytes::new(py, record) });
     }
-    (records, numbers, has_mark)
+    (records, numbers)
 }
 
 #[pyfunction]
