@@ -430,6 +430,11 @@ class TextReader:
         the text is HTML. A record at which the core panics is rejected.
         """
 
+    def line_entries(
+        self, fmt: Format, html: Sequence[bool], lines: Sequence[bytes], source: str, numbers: Sequence[int]
+    ) -> Entries:
+        """Return the same for lines of a file: records without keys, whose fallback ids are ``source:number``."""
+
     def explain(self, fields: Sequence[str]) -> Explained:
         """Return what a text's entry is made from: with names in place of tokens, features heaviest first."""
 

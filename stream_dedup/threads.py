@@ -36,7 +36,7 @@ from stream_dedup import _native
 from stream_dedup.core.columns import Columns
 from stream_dedup.errors import UnavailableError
 
-_R = TypeVar("_R", bound="Record")
+_R = TypeVar("_R")
 
 
 CHUNK_RECORDS = 256
@@ -48,25 +48,36 @@ LEAST_SHARE_RECORDS = 24
 
 
 class Record(Protocol):
-    """A record, of any kind."""
+    """What a record is, where nothing else is said."""
 
     @property
     def value(self) -> bytes | None:
         """The value; None of a tombstone."""
 
 
+def _size_of(record: Record) -> int:
+    return len(record.value or b"")
+
+
 class FingerprintThreads(Generic[_R]):
     """Makes the columns of records in up to ``threads`` threads. Any thread may call any method."""
 
-    def __init__(self, threads: int, make: Callable[[Sequence[_R]], Columns]) -> None:
+    def __init__(
+        self,
+        threads: int,
+        make: Callable[[Sequence[_R]], Columns],
+        size_of: Callable[[_R], int] = _size_of,  # type: ignore[assignment] # for records
+    ) -> None:
         """Start nothing yet.
 
         Args:
             threads: at least 1.
             make: makes the columns of records; several threads call it at the same time.
+            size_of: returns the bytes of a record.
         """
         self._threads = threads
         self._make = make
+        self._size_of = size_of
         self._usual = ThreadPoolExecutor(threads, "fingerprinting")
         self._large = ThreadPoolExecutor(threads, "fingerprinting-large")
 
@@ -78,7 +89,7 @@ class FingerprintThreads(Generic[_R]):
         Raises:
             UnavailableError: the threads are closed, or none could be started.
         """
-        sizes = [len(record.value or b"") for record in records]
+        sizes = [*map(self._size_of, records)]
         shares = min(max(len(records) // LEAST_SHARE_RECORDS, 1), self._threads)
         rows = list(chunks(sizes, min(max(-(-len(records) // shares), 1), CHUNK_RECORDS))) or [slice(0)]
         parts: list[Future[Columns]] = []

@@ -87,7 +87,7 @@ def collect(
     statuses: Counter[Status] = Counter()
     threads = thread_count(config.worker.threads)
     maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config, MAX_LINE_BYTES))
-    with FingerprintThreads(threads, maker) as fingerprinter:
+    with FingerprintThreads(threads, maker.of_lines, size_of=len) as fingerprinter:
         batches = read_batches(files, progress, copies, form)
         made = fingerprinted(batches, fingerprinter, BATCHES_AHEAD * threads)
         for batch, columns in filter(None, made):

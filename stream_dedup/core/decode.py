@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn, overload
 
 from stream_dedup import _native
 from stream_dedup.core import reasons
@@ -65,6 +65,31 @@ class RawRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     fallback_id: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RawLines(Sequence[bytes]):
+    """Lines of a file, as records without keys: the fallback id of each is the name of the file and its number."""
+
+    name: str
+    lines: Sequence[bytes]
+    numbers: Sequence[int]
+
+    def __len__(self) -> int:
+        """Return the number of lines."""
+        return len(self.lines)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the lines."""
+        return iter(self.lines)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> RawLines: ...
+    def __getitem__(self, at: int | slice) -> bytes | RawLines:
+        """Return one line, or some."""
+        return self.lines[at] if isinstance(at, int) else RawLines(self.name, self.lines[at], self.numbers[at])
 
 
 @dataclass(frozen=True, slots=True)

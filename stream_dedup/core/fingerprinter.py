@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, cast
 
 import numpy as np
 import xxhash
@@ -15,7 +15,7 @@ import xxhash
 from stream_dedup import _native
 from stream_dedup.core.arrays import I64, U8
 from stream_dedup.core.columns import Columns, Texts
-from stream_dedup.core.decode import InputFormat, RawRecord, key_id, native_format, reason_text
+from stream_dedup.core.decode import InputFormat, RawLines, RawRecord, key_id, native_format, reason_text
 from stream_dedup.core.model import SIGNATURE_BYTES, Status, Widths
 from stream_dedup.core.probes import unpack_margins
 from stream_dedup.core.reader import Readings, SchemeReader, Text
@@ -123,9 +123,24 @@ class EntryMaker:
             UserError: a file of words cannot be read. No record raises.
             ValueError: articles have not as many fields as the settings.
         """
+        return self._columns(
+            self._reader.entries(native_format(self._format), self.fingerprinter.settings.html, records)
+        )
+
+    def of_lines(self, lines: Sequence[bytes]) -> Columns:
+        """Make the entries of ``RawLines``; raises as a call."""
+        some, html = cast("RawLines", lines), self.fingerprinter.settings.html
+        return self._columns(
+            self._reader.line_entries(native_format(self._format), html, some.lines, some.name, some.numbers)
+        )
+
+    @property
+    def _reader(self) -> _native.TextReader:
+        """The native core's reader; ValueError where articles have not as many fields as the settings."""
         self.fingerprinter.check_fields(1 if self._format.kind == "text" else len(self._format.text_fields))
-        html, native = self.fingerprinter.settings.html, self.fingerprinter.native
-        made = native.entries(native_format(self._format), html, records)
+        return self.fingerprinter.native
+
+    def _columns(self, made: _native.Entries) -> Columns:
         checksums, statuses, scope_hashes, columns, id_sizes, ids, rejected = made
         signatures, margins, sketches = _in_rows(len(statuses), columns, self.fingerprinter.settings.widths)
         none = Texts(np.zeros(len(statuses), np.uint32), b"")

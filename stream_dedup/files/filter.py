@@ -170,7 +170,7 @@ def filter_files(
         outputs.open()
         index = stack.enter_context(_index(config, options.index))
         maker = EntryMaker(fingerprint_settings_of(config), input_format_of(config, MAX_LINE_BYTES))
-        fingerprinter = stack.enter_context(FingerprintThreads(threads, maker))
+        fingerprinter = stack.enter_context(FingerprintThreads(threads, maker.of_lines, size_of=len))
         judging = stack.enter_context(_judging())
         stack.enter_context(short_pauses(collects=False))
         call = _Call(config, options, clock, index, judging, outputs)

@@ -33,7 +33,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
-from stream_dedup.core.decode import BYTE_ORDER_MARK, RawRecord
+from stream_dedup.core.decode import BYTE_ORDER_MARK, RawLines
 from stream_dedup.core.reasons import NOT_ENCODED
 from stream_dedup.errors import UnavailableError, UserError
 from stream_dedup.files.compressed import beginning, unpacked
@@ -91,10 +91,10 @@ class LineBatch:
         """Return the number of records."""
         return len(self.block.lines)
 
-    def records(self, source: str) -> list[RawRecord]:
-        """Return what entries are made of; the id of a record that has none is this source and its number."""
-        block = self.block
-        return [RawRecord(None, line, f"{source}:{at}") for line, at in zip(block.lines, block.numbers, strict=True)]
+    @property
+    def records(self) -> RawLines:
+        """What entries are made of."""
+        return RawLines(self.name, self.block.lines, self.block.numbers)
 
     @property
     def rejected(self) -> dict[int, str]:
@@ -222,10 +222,10 @@ def read_batches(
 
 
 def fingerprinted(
-    batches: Iterator[LineBatch | None], fingerprinter: FingerprintThreads[RawRecord], limit: int
+    batches: Iterator[LineBatch | None], fingerprinter: FingerprintThreads[bytes], limit: int
 ) -> Iterator[tuple[LineBatch, Columns] | None]:
     """Yield the batches with their columns, as ``in_order``."""
-    for done in in_order(batches, lambda lines: fingerprinter.submit(lines.records(lines.name)), limit):
+    for done in in_order(batches, lambda lines: fingerprinter.submit(lines.records), limit):
         if done is None:
             yield None
         else:

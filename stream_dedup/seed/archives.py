@@ -165,11 +165,13 @@ def _line_batches(
         if batch is None:
             yield None
             continue
-        if is_first and batch.block.lines[0] != beginning:
+        numbers, lines = batch.block.numbers, batch.block.lines
+        if is_first and lines[0] != beginning:
             raise _replaced(source.topic)
         is_first = False
-        offsets = np.array(batch.block.numbers, np.int64) - 1
-        yield SeedBatch(source, offsets, batch.records(source.topic), batch.rejected)
+        named = zip(numbers, lines, strict=True)
+        records = [RawRecord(None, line, f"{source.topic}:{number}") for number, line in named]
+        yield SeedBatch(source, np.array(numbers, np.int64) - 1, records, batch.rejected)
 
 
 ENTRY_COLUMNS = frozenset({"checksum", "scheme", "signature"})

@@ -59,8 +59,51 @@ impl TextReader {
             value: value.as_deref(),
             fallback: fallback.bytes(),
         });
-        let raws: Vec<_> = raws.collect();
-        let maker = Maker { format: &fmt.0, scheme: &self.0, html: &html };
+        self.entries_of(py, fmt, &html, raws.collect())
+    }
+
+    fn line_entries<'py>(
+        &self,
+        py: Python<'py>,
+        fmt: &PyFormat,
+        html: Vec<bool>,
+        lines: Vec<PyBackedBytes>,
+        source: Given,
+        numbers: Vec<u64>,
+    ) -> PyResult<Entries<'py>> {
+        if numbers.len() != lines.len() {
+            return Err(PyValueError::new_err(format!("{} numbers of {} lines", numbers.len(), lines.len())));
+        }
+        let source = source.bytes();
+        let ids = numbers.iter().map(|number| [source, format!(":{number}").as_bytes()].concat());
+        let ids: Vec<_> = ids.collect();
+        let raws = lines.iter().zip(&ids).map(|(line, id)| Raw { key: None, value: Some(line), fallback: id });
+        self.entries_of(py, fmt, &html, raws.collect())
+    }
+
+    fn explain(&self, py: Python<'_>, fields: Vec<Given>) -> PyResult<Told> {
+        let read = || panics::with_reader(|reader| reader.explain(&self.0, &texts_of(&fields)));
+        Ok(told(py.detach(read)?))
+    }
+
+    fn weigh(&self, py: Python<'_>, counts: Vec<(Given, u64)>, is_long: bool) -> PyResult<Told> {
+        let counts: Vec<_> =
+            counts.iter().map(|(name, count)| (halves::join(name.bytes()).into_owned(), *count)).collect();
+        let status = if is_long { Status::Long } else { Status::Short };
+        work(py, || self.0.weigh(&counts, status)).map(told)
+    }
+}
+
+impl TextReader {
+    /// The entries of records.
+    fn entries_of<'py>(
+        &self,
+        py: Python<'py>,
+        fmt: &PyFormat,
+        html: &[bool],
+        raws: Vec<Raw<'_>>,
+    ) -> PyResult<Entries<'py>> {
+        let maker = Maker { format: &fmt.0, scheme: &self.0, html };
         let made: Vec<Entry> = py.detach(|| raws.into_iter().map(|raw| maker.entry(raw)).collect());
         let (statuses, signatures, margins, sketches) = readings(made.iter().map(|one| &one.reading));
         let reasons = made.iter().enumerate().filter_map(|(row, one)| one.reason.map(|reason| (row, reason)));
@@ -74,18 +117,6 @@ impl TextReader {
             made.iter().map(|one| &*one.id).collect::<Vec<_>>().concat(),
             reasons.collect::<PyResult<_>>()?,
         ))
-    }
-
-    fn explain(&self, py: Python<'_>, fields: Vec<Given>) -> PyResult<Told> {
-        let read = || panics::with_reader(|reader| reader.explain(&self.0, &texts_of(&fields)));
-        Ok(told(py.detach(read)?))
-    }
-
-    fn weigh(&self, py: Python<'_>, counts: Vec<(Given, u64)>, is_long: bool) -> PyResult<Told> {
-        let counts: Vec<_> =
-            counts.iter().map(|(name, count)| (halves::join(name.bytes()).into_owned(), *count)).collect();
-        let status = if is_long { Status::Long } else { Status::Short };
-        work(py, || self.0.weigh(&counts, status)).map(told)
     }
 }
 
