@@ -1,6 +1,6 @@
 """Text to log entry (normalise to margins), one process, beside MinHash, the simhash package and segmenting.
 
-    python -m benchmarks.fingerprint [--texts N] [--comments N] [--turns R] [--fastest] [--sweep [--picture]]
+    python -m benchmarks.fingerprint [--texts N] [--comments N] [--turns R] [--fastest] [--sweep]
 
 In one run, on the same texts, taking turns, by processor time:
 
@@ -15,8 +15,7 @@ The points: Chinese news of 2,000 and 1,000 characters (paragraphs of prose of t
 Chinese articles as they are, English articles, comments of 76 and of 126 characters on the mean. ``--fastest`` leaves
 out what takes ten times as long as all others: jieba, datasketch and the simhash package.
 
-``--sweep`` measures over length and script (``fingerprint_sweep``) and prints a table; ``--picture`` also draws
-docs/images/fingerprint-length.svg.
+``--sweep`` measures over length and script (``fingerprint_sweep``).
 
 A figure is the median over the turns; a ratio is the median of the ratios in the same turn.
 """
@@ -28,7 +27,7 @@ import platform
 import sys
 from collections.abc import Callable
 
-from benchmarks.fingerprint_figures import draw, print_point, print_sweep, timed
+from benchmarks.fingerprint_figures import print_point, print_sweep, timed
 from benchmarks.fingerprint_peers import (
     RENSA,
     Work,
@@ -40,10 +39,9 @@ from benchmarks.fingerprint_peers import (
     segmenting_peers,
     warm,
 )
-from benchmarks.fingerprint_sweep import KINDS, sweep
+from benchmarks.fingerprint_sweep import sweep
 from benchmarks.texts import articles, comments_about, described, english_articles, news
 from stream_dedup.core.profiles import PROFILES
-from stream_dedup.extras import need_packages
 
 CHARACTERS, FEWER_CHARACTERS = 2_000, 1_000
 """Of Chinese news: some 6 and 3 kB."""
@@ -52,19 +50,14 @@ COMMENT_CHARACTERS, MORE_CHARACTERS = 76, 126
 
 def main() -> None:
     options = _options()
-    if options.picture:
-        need_packages("benchmarks.fingerprint --picture", "bench", "matplotlib")
     print(
         f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, one process, processor time"
     )
     print(f"Chinese and English from {described()}; {options.turns} turns")
-    if not options.sweep:
+    if options.sweep:
+        print_sweep(sweep(options.turns, _say))
+    else:
         _points(options)
-        return
-    figures = sweep(options.turns, _say)
-    print_sweep(figures)
-    if options.picture:
-        print(draw(figures, RENSA, KINDS))
 
 
 def _points(options: argparse.Namespace) -> None:
@@ -106,7 +99,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--turns", type=int, default=5, help="turns of each contender (default 5)")
     parser.add_argument("--fastest", action="store_true", help="without jieba, datasketch and the simhash package")
     parser.add_argument("--sweep", action="store_true", help="over length and script")
-    parser.add_argument("--picture", action="store_true", help="with --sweep: draw it")
     return parser.parse_args()
 
 
